@@ -1,0 +1,169 @@
+//! Workloads that measure Quipu, its peers beside it in the same run on the same rows.
+//!
+//! | module | |
+//! |---|---|
+//! | [`store`] | what a store must do to be measured, the [`StoreKind`](store::StoreKind) |
+//! | `quipu_store`, `peers/` | one adapter each; a comment says which settings and why |
+//! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
+//! | [`rows`] | the keys, values and questions, equal for all stores |
+//! | [`report`] | tables, bars, JSON |
+//! | `clock`, `latencies`, `yardstick`, `machine`, `place`, `program` | time, percentiles, the bare disk, the machine, directories, child processes |
+//!
+//! Rules: stores take turns (A B A B) and medians are shown; every answer is compared between the stores; a figure that ran
+//! out of time says so; a store that cannot do a thing has a dash, not a zero.
+//!
+//! Peers are built with the feature `peers`; RocksDB, which needs a C++ library, in the workspace `peers-rocksdb/`.
+
+pub mod clock;
+mod latencies;
+mod machine;
+mod options;
+mod peers;
+mod place;
+mod program;
+mod quipu_store;
+pub mod report;
+pub mod rows;
+pub mod store;
+mod workloads;
+mod yardstick;
+
+pub use options::Options;
+pub use peers::stores;
+pub use program::Program;
+
+use machine::Ticks;
+use place::Place;
+use report::Table;
+use store::{Result, StoreKind};
+use workloads::WORKLOADS;
+
+/// Everything a workload is given.
+pub(crate) struct Bench<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) stores: Vec<StoreKind>,
+    pub(crate) program: &'a Program,
+    pub(crate) place: Place,
+}
+
+/// A workload: what it measures, and how to run it.
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) run: fn(&Bench<'_>) -> Result<Vec<Table>>,
+    /// Its part in a child process.
+    pub(crate) child: Option<ChildPart>,
+}
+
+pub(crate) type ChildPart = fn(&Bench<'_>, &[String]) -> Result<()>;
+
+impl Bench<'_> {
+    /// Tells whoever waits what is being measured.
+    pub(crate) fn progress(&self, what: std::fmt::Arguments<'_>) {
+        if !self.options.smoke {
+            eprintln!("… {what}");
+        }
+    }
+}
+
+/// Runs what `options` ask for, with [the stores of this build](stores), and prints the tables.
+///
+/// # Errors
+/// An unknown workload or store; a store that failed or answered differently from another.
+pub fn run(options: &Options, program: &Program) -> Result<()> {
+    run_with(options, program, stores())
+}
+
+/// As [`run`], with these stores.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(options: &Options, program: &Program, stores: Vec<StoreKind>) -> Result<()> {
+    match options.workload.as_deref() {
+        None => {
+            list(&stores);
+            Ok(())
+        }
+        Some(program::CHILD) => child(options, program, stores),
+        Some(_) => {
+            let place = Place::new(options.dir.as_deref())?;
+            if options.json {
+                println!("{}", serde_json::json!({ "machine": machine::describe(&place), "seed": options.seed }));
+            } else {
+                println!("{}; seed {}\n", machine::describe(&place), options.seed);
+            }
+            measure(options, program, stores, &mut |workload, table| {
+                if options.json {
+                    print!("{}", table.json_lines(workload));
+                } else {
+                    println!("{}", table.markdown());
+                }
+            })
+        }
+    }
+}
+
+/// Runs what `options` ask for and hands out each table with its workload's name.
+///
+/// # Errors
+/// As [`run`].
+pub fn measure(
+    options: &Options,
+    program: &Program,
+    stores: Vec<StoreKind>,
+    show: &mut dyn FnMut(&str, &Table),
+) -> Result<()> {
+    let asked = options.workload.as_deref().unwrap_or("all");
+    let chosen: Vec<&Workload> = WORKLOADS.iter().filter(|workload| asked == "all" || workload.name == asked).collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        return Err(format!("no workload `{asked}`; there are {} and all", names.join(", ")).into());
+    }
+    let bench = Bench { options, stores: choose(stores, &options.stores)?, program, place: Place::new(options.dir.as_deref())? };
+    for workload in chosen {
+        let before = Ticks::now();
+        let mut tables = (workload.run)(&bench).map_err(|error| format!("{}: {error}", workload.name))?;
+        let stolen = Ticks::now().stolen_percent_since(&before);
+        if stolen >= 1.0 && let Some(table) = tables.last_mut() {
+            table.note(format!("The hypervisor took {stolen:.0} % of the CPU's time from this run."));
+        }
+        for table in &tables {
+            show(workload.name, table);
+        }
+    }
+    Ok(())
+}
+
+/// The names of all workloads.
+pub fn workload_names() -> Vec<&'static str> {
+    WORKLOADS.iter().map(|workload| workload.name).collect()
+}
+
+fn child(options: &Options, program: &Program, stores: Vec<StoreKind>) -> Result<()> {
+    let (name, arguments) = options.child_arguments.split_first().ok_or("a child needs a workload")?;
+    let workload = WORKLOADS.iter().find(|workload| workload.name == *name).ok_or("a child of an unknown workload")?;
+    let run = workload.child.ok_or("a workload without child processes")?;
+    run(&Bench { options, stores, program, place: Place::new(options.dir.as_deref())? }, arguments)
+}
+
+/// The stores named, in the order of the shelf; all of them if none is.
+fn choose(mut shelf: Vec<StoreKind>, names: &[String]) -> Result<Vec<StoreKind>> {
+    if let Some(unknown) = names.iter().find(|name| shelf.iter().all(|store| store.name != **name)) {
+        let known: Vec<&str> = shelf.iter().map(|store| store.name).collect();
+        return Err(format!("no store `{unknown}` in this build, which has {}", known.join(", ")).into());
+    }
+    shelf.retain(|store| names.is_empty() || names.iter().any(|name| name == store.name));
+    Ok(shelf)
+}
+
+fn list(stores: &[StoreKind]) {
+    println!("Workloads:");
+    for workload in WORKLOADS {
+        println!("  {:<14} {}", workload.name, workload.about);
+    }
+    println!("  {:<14} every one of them", "all");
+    println!("\nStores in this build:");
+    for store in stores {
+        println!("  {:<14} {}", store.name, store.settings);
+    }
+}

@@ -1,0 +1,130 @@
+//! The command line, shared by the `quipu-bench` binary and `quipu bench`.
+
+use std::path::PathBuf;
+
+/// What to measure, and how long.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// The workload, or `all`; with none, lists them
+    pub workload: Option<String>,
+
+    /// What a workload asks of its child process
+    #[arg(hide = true)]
+    pub child_arguments: Vec<String>,
+
+    /// Row counts, as in `100k,1M` (each workload has its own default)
+    #[arg(long, value_delimiter = ',', value_parser = parse_count)]
+    pub rows: Vec<u64>,
+
+    /// Adds 10 million rows to the row counts
+    #[arg(long)]
+    pub large: bool,
+
+    /// Stops each figure after that many seconds (those that wait for a disk after two at most)
+    #[arg(long, default_value_t = 6.0)]
+    pub seconds: f64,
+
+    /// Runs of each figure; the median is shown. Stores take turns, so that a slow minute hits all of them
+    #[arg(long, default_value_t = 3)]
+    pub repeat: usize,
+
+    /// Only these stores, as in `quipu,lmdb`
+    #[arg(long, value_delimiter = ',')]
+    pub stores: Vec<String>,
+
+    /// Threads of figures with many threads
+    #[arg(long, default_value_t = 16)]
+    pub threads: usize,
+
+    /// Seed of keys and of questions
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Where stores keep their files; default: QUIPU_BENCH_DIR, else the system's temporary directory
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+
+    /// Prints one JSON object per figure instead of tables
+    #[arg(long)]
+    pub json: bool,
+
+    /// The smallest sizes: shows that the workload runs, not how fast
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+impl Options {
+    /// The smallest sizes of a workload.
+    pub fn smoke(workload: &str) -> Self {
+        Options {
+            workload: Some(workload.to_owned()),
+            child_arguments: Vec::new(),
+            rows: Vec::new(),
+            large: false,
+            seconds: 0.2,
+            repeat: 1,
+            stores: Vec::new(),
+            threads: 4,
+            seed: 1,
+            dir: None,
+            json: false,
+            smoke: true,
+        }
+    }
+
+    /// The row counts to run: what was asked for, else `smoke` or the `usual` ones.
+    pub(crate) fn row_counts(&self, usual: &[u64], smoke: u64) -> Vec<u64> {
+        let mut counts = match (self.rows.is_empty(), self.smoke) {
+            (false, _) => self.rows.clone(),
+            (true, true) => vec![smoke],
+            (true, false) => usual.to_vec(),
+        };
+        if self.large && !counts.contains(&10_000_000) {
+            counts.push(10_000_000);
+        }
+        counts
+    }
+
+    /// The time limit of a figure that waits for a disk, in seconds.
+    pub(crate) fn sync_seconds(&self) -> f64 {
+        self.seconds.min(2.0)
+    }
+}
+
+/// `1500`, `100k`, `1M`.
+fn parse_count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1_000),
+        None => match text.strip_suffix(['m', 'M']) {
+            Some(digits) => (digits, 1_000_000),
+            None => (text, 1),
+        },
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a count such as 1500, 100k or 1M"))?;
+    number.checked_mul(unit).filter(|count| *count > 0).ok_or_else(|| format!("`{text}` is out of range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_suffixes() {
+        assert_eq!(parse_count("1500"), Ok(1500));
+        assert_eq!(parse_count("100k"), Ok(100_000));
+        assert_eq!(parse_count("2M"), Ok(2_000_000));
+        assert!(parse_count("0").is_err());
+        assert!(parse_count("many").is_err());
+    }
+
+    #[test]
+    fn asked_row_counts_win() {
+        let mut options = Options::smoke("positions");
+        assert_eq!(options.row_counts(&[5, 6], 1), [1]);
+        options.smoke = false;
+        assert_eq!(options.row_counts(&[5, 6], 1), [5, 6]);
+        options.rows = vec![7];
+        options.large = true;
+        assert_eq!(options.row_counts(&[5, 6], 1), [7, 10_000_000]);
+    }
+}

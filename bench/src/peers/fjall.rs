@@ -1,0 +1,156 @@
+//! fjall: an LSM tree in Rust, many writers through one journal.
+//!
+//! - no durability: the journal stays in the process until its buffer is full (`manual_journal_persist`).
+//! - `os`: the default: every insert is flushed to the operating system.
+//! - `sync`: an insert, then `persist(SyncData)`. A bulk is a `WriteBatch` with `SyncData`.
+//! - No compression: the values are random. Transactions are the optimistic ones.
+
+use std::path::Path;
+
+use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable};
+
+use crate::clock::{Deadline, Stopwatch};
+use crate::rows::{Rows, fingerprint};
+use crate::store::{CACHE_BYTES, Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+
+pub(crate) const FJALL: StoreKind = StoreKind {
+    name: "fjall",
+    settings: "fjall 3.1: none manual_journal_persist; os default; sync persist(SyncData)",
+    durable: true,
+    bytes_max: (65_536, usize::MAX),
+    open,
+};
+
+struct FjallStore {
+    database: OptimisticTxDatabase,
+    table: OptimisticTxKeyspace,
+    durability: Durability,
+}
+
+fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
+    let manual = durability != Durability::Os;
+    let database = OptimisticTxDatabase::builder(dir).cache_size(CACHE_BYTES).manual_journal_persist(manual).open()?;
+    let table = database.keyspace("t", || KeyspaceCreateOptions::default().manual_journal_persist(manual))?;
+    Ok(Box::new(FjallStore { database, table, durability }))
+}
+
+impl FjallStore {
+    fn filled(&self, rows: Rows) -> Result<OptimisticWriteTx> {
+        let mut txn = self.database.write_tx()?;
+        let mut cursor = rows.cursor();
+        while let Some((key, value)) = cursor.advance() {
+            txn.insert(&self.table, key, value);
+        }
+        Ok(txn)
+    }
+}
+
+impl Store for FjallStore {
+    fn insert_plain(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
+        let table = self.table.inner();
+        let mut cursor = rows.cursor();
+        while !deadline.passed_at(cursor.done())
+            && let Some((key, value)) = cursor.advance()
+        {
+            table.insert(key, value)?;
+        }
+        Ok(cursor.done())
+    }
+
+    fn insert_each(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
+        if self.durability != Durability::Sync {
+            return self.insert_plain(rows, deadline);
+        }
+        let mut cursor = rows.cursor();
+        while !deadline.passed()
+            && let Some((key, value)) = cursor.advance()
+        {
+            self.table.inner().insert(key, value)?;
+            self.database.persist(PersistMode::SyncData)?;
+        }
+        Ok(cursor.done())
+    }
+
+    fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
+        let mode = match self.durability {
+            Durability::None => None,
+            Durability::Os => Some(PersistMode::Buffer),
+            Durability::Sync => Some(PersistMode::SyncData),
+        };
+        let mut batch = self.database.inner().batch().durability(mode);
+        let mut cursor = rows.cursor();
+        while !deadline.passed_at(cursor.done())
+            && let Some((key, value)) = cursor.advance()
+        {
+            batch.insert(self.table.inner(), key, value);
+        }
+        batch.commit()?;
+        Ok(cursor.done())
+    }
+
+    fn roll_back(&self, rows: Rows) -> Result<Option<RollBack>> {
+        let watch = Stopwatch::start();
+        let txn = self.filled(rows)?;
+        let insert = watch.stop();
+        let watch = Stopwatch::start();
+        txn.rollback();
+        Ok(Some(RollBack { insert, roll_back: watch.stop() }))
+    }
+
+    fn read(&self, run: &mut dyn FnMut(&dyn Reader) -> Result<()>) -> Result<()> {
+        run(&FjallReader { snapshot: self.database.read_tx(), table: &self.table })
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(FjallReader { snapshot: self.database.read_tx(), table: &self.table })))
+    }
+
+    fn with_uncommitted(&self, rows: Rows, run: WithUncommitted<'_>) -> Result<bool> {
+        let txn = self.filled(rows)?;
+        run(&mut |from, to| count(&txn, &self.table, from, to))?;
+        txn.rollback();
+        Ok(true)
+    }
+
+    fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        let txn = self.database.write_tx()?;
+        let count = count(&txn, &self.table, from, to)?;
+        txn.commit()?.map_err(|_| "fjall: a transaction that only counts conflicted")?;
+        Ok(count)
+    }
+}
+
+fn count(view: &impl Readable, table: &OptimisticTxKeyspace, from: &[u8], to: &[u8]) -> Result<u64> {
+    let mut count = 0;
+    for row in view.range(table, from..to) {
+        row.key()?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+struct FjallReader<'a> {
+    snapshot: fjall::Snapshot,
+    table: &'a OptimisticTxKeyspace,
+}
+
+impl Reader for FjallReader<'_> {
+    fn scan(&self, from: &[u8], visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<()> {
+        for row in self.snapshot.range(self.table, from..) {
+            if !visit(&row.key()?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8]) -> Result<u64> {
+        Ok(self.snapshot.get(self.table, key)?.map_or(0, |value| fingerprint(&value)))
+    }
+}
+
+impl Snapshot for FjallReader<'_> {
+    fn count(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        count(&self.snapshot, self.table, from, to)
+    }
+}

@@ -1,0 +1,29 @@
+//! The stores that Quipu is measured beside. Each file is one, and says which of its settings stand for which durability.
+
+mod btree_map;
+#[cfg(feature = "peers")]
+mod fjall;
+#[cfg(feature = "peers")]
+mod lmdb;
+#[cfg(feature = "peers")]
+mod redb;
+#[cfg(feature = "peers")]
+mod sqlite;
+
+use crate::store::StoreKind;
+
+/// The stores of this build, Quipu first.
+pub fn stores() -> Vec<StoreKind> {
+    vec![
+        btree_map::INTEGERS,
+        btree_map::BYTES,
+        #[cfg(feature = "peers")]
+        lmdb::LMDB,
+        #[cfg(feature = "peers")]
+        redb::REDB,
+        #[cfg(feature = "peers")]
+        fjall::FJALL,
+        #[cfg(feature = "peers")]
+        sqlite::SQLITE,
+    ]
+}

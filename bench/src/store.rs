@@ -1,0 +1,166 @@
+//! What a store must be able to do to be measured, and the shelf of stores there are.
+//!
+//! A call covers many rows, so that the price of the dynamic call does not show, and so that each adapter can do the work in
+//! the way that is best for its store (one prepared statement, one cursor). What is timed is the call and nothing else.
+
+use std::error::Error;
+use std::path::Path;
+
+use crate::clock::{Deadline, Spent};
+use crate::rows::{Key, Rows, fingerprint};
+
+/// The bench only passes errors on to a person.
+pub type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+/// Memory that each store may use as a cache, where it takes such a setting: enough for everything a workload loads.
+pub const CACHE_BYTES: u64 = 1 << 30;
+
+/// What a commit promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing.
+    None,
+    /// In the operating system's hands: survives a killed process.
+    Os,
+    /// On stable storage: survives a power cut.
+    Sync,
+}
+
+/// A kind of store: a name and a way to open one.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreKind {
+    /// As in `--stores`.
+    pub name: &'static str,
+    /// The settings that matter, in one line.
+    pub settings: &'static str,
+    /// Whether it writes to a disk at all.
+    pub durable: bool,
+    /// The longest key and value it can hold.
+    pub bytes_max: (usize, usize),
+    /// Opens an empty one in an empty directory.
+    pub open: fn(&Path, Durability) -> Result<Box<dyn Store>>,
+}
+
+impl StoreKind {
+    /// Whether it can hold such rows.
+    pub fn fits(&self, rows: &Rows) -> bool {
+        rows.key_bytes() <= self.bytes_max.0 && rows.value_bytes() <= self.bytes_max.1
+    }
+}
+
+/// What undoing a transaction took.
+#[derive(Clone, Copy, Debug)]
+pub struct RollBack {
+    /// The inserts before it.
+    pub insert: Spent,
+    /// The undoing itself.
+    pub roll_back: Spent,
+}
+
+/// The work that a caller of [`Store::with_uncommitted`] does; what it is given counts in the transaction that holds the
+/// uncommitted rows.
+pub type WithUncommitted<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&[u8], &[u8]) -> Result<u64>) -> Result<()>;
+
+/// An open store with one table of bytes.
+///
+/// The inserting calls return how many rows they inserted before the deadline.
+pub trait Store: Send + Sync {
+    /// Inserts row by row with no transaction of the caller's, as fast as the store goes. A store that knows no writes outside
+    /// of a transaction holds one open over all of them.
+    fn insert_plain(&self, rows: Rows, deadline: &Deadline) -> Result<u64>;
+
+    /// Inserts each row in a transaction of its own, with the durability the store was opened with.
+    /// Several threads may do so at once.
+    fn insert_each(&self, rows: Rows, deadline: &Deadline) -> Result<u64>;
+
+    /// Inserts all rows in one transaction, with the durability the store was opened with.
+    fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64>;
+
+    /// Inserts all rows in one transaction and rolls it back. `None` if the store knows no such thing.
+    fn roll_back(&self, rows: Rows) -> Result<Option<RollBack>>;
+
+    /// Lends a reader. Where reading needs a transaction, one is open for as long as the reader is lent.
+    fn read(&self, run: &mut dyn FnMut(&dyn Reader) -> Result<()>) -> Result<()>;
+
+    /// Takes a snapshot. `None` if the store knows no such thing.
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>>;
+
+    /// Begins a transaction, inserts the rows, lets `run` do its work meanwhile and rolls back. `false`, with `run` not called,
+    /// if the store knows no transactions.
+    fn with_uncommitted(&self, rows: Rows, run: WithUncommitted<'_>) -> Result<bool>;
+
+    /// Begins a transaction, counts the rows of `from..to` in it and commits: one that may write where several such may be open
+    /// at once, else one that reads.
+    fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64>;
+
+    /// Memory that the store says it uses, in bytes.
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Reads a store. Answers are numbers that equal stores give equally.
+///
+/// The provided methods scan, which is what a store without counts has to do.
+pub trait Reader {
+    /// Visits rows in key order, from the first with a key of at least `from`, while `visit` returns true.
+    fn scan(&self, from: &[u8], visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<()>;
+
+    /// The fingerprint of the key's value; 0 if there is none.
+    fn get(&self, key: &[u8]) -> Result<u64>;
+
+    /// How many rows there are in `from..to`.
+    fn count(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        let mut count = 0;
+        self.scan(from, &mut |key| {
+            let inside = key < to;
+            count += u64::from(inside);
+            inside
+        })?;
+        Ok(count)
+    }
+
+    /// How many rows there are below `key`.
+    fn rank(&self, key: &[u8]) -> Result<u64> {
+        self.count(&[], key)
+    }
+
+    /// The sum of the fingerprints of the keys of `limit` rows from number `offset` on.
+    fn page(&self, offset: u64, limit: u64) -> Result<u64> {
+        let (mut number, mut sum) = (0, 0_u64);
+        self.scan(&[], &mut |key| {
+            if number >= offset {
+                sum = sum.wrapping_add(fingerprint(key));
+            }
+            number += 1;
+            number < offset + limit
+        })?;
+        Ok(sum)
+    }
+
+    /// The fingerprint of the key of row number `offset`.
+    fn nth(&self, offset: u64) -> Result<u64> {
+        self.page(offset, 1)
+    }
+
+    /// The sum of many [`Reader::get`].
+    fn get_many(&self, keys: &[Key]) -> Result<u64> {
+        keys.iter().try_fold(0, |sum: u64, key| Ok(sum.wrapping_add(self.get(key)?)))
+    }
+
+    /// The sum of many [`Reader::rank`].
+    fn rank_many(&self, keys: &[Key]) -> Result<u64> {
+        keys.iter().try_fold(0, |sum: u64, key| Ok(sum.wrapping_add(self.rank(key)?)))
+    }
+
+    /// The sum of many [`Reader::nth`].
+    fn nth_many(&self, offsets: &[u64]) -> Result<u64> {
+        offsets.iter().try_fold(0, |sum: u64, offset| Ok(sum.wrapping_add(self.nth(*offset)?)))
+    }
+}
+
+/// A moment of a store, until it is dropped.
+pub trait Snapshot {
+    /// How many rows there were in `from..to`.
+    fn count(&self, from: &[u8], to: &[u8]) -> Result<u64>;
+}

@@ -1,0 +1,67 @@
+//! Every workload runs at its smallest size with every store of this build, so that none can rot.
+
+use quipu_bench::report::Table;
+use quipu_bench::{Options, Program, measure, stores, workload_names};
+
+/// Runs a workload and returns its tables.
+fn tables(workload: &str) -> Vec<Table> {
+    let program = Program::at(env!("CARGO_BIN_EXE_quipu-bench"), &[]);
+    let mut tables = Vec::new();
+    measure(&Options::smoke(workload), &program, stores(), &mut |name, table| {
+        assert_eq!(name, workload);
+        assert!(!table.markdown().is_empty());
+        assert!(table.json_lines(name).lines().all(|line| line.starts_with('{')));
+        tables.push(table.clone());
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    assert!(tables.iter().any(|table| !table.rows().is_empty()), "{workload} has no figures");
+    tables
+}
+
+#[test]
+fn btree_inserts() {
+    tables("btree-inserts");
+}
+
+#[test]
+fn positions() {
+    tables("positions");
+}
+
+#[test]
+fn offset_cost() {
+    tables("offset-cost");
+}
+
+#[test]
+fn memory() {
+    tables("memory");
+}
+
+#[test]
+fn snapshots() {
+    tables("snapshots");
+}
+
+#[test]
+fn transactions() {
+    tables("transactions");
+}
+
+#[test]
+fn every_workload_has_a_smoke_test() {
+    let here = include_str!("smoke.rs");
+    for name in workload_names() {
+        assert!(here.contains(&format!("tables(\"{name}\")")), "{name}");
+    }
+}
+
+#[test]
+fn an_unknown_workload_or_store_is_named_with_the_known_ones() {
+    let program = Program::at("unused", &[]);
+    let error_of = |options: Options| measure(&options, &program, stores(), &mut |_, _| {}).unwrap_err().to_string();
+    assert!(error_of(Options::smoke("unheard")).contains("btree-inserts"));
+    let mut options = Options::smoke("memory");
+    options.stores = vec!["unheard".to_owned()];
+    assert!(error_of(options).contains("btreemap"));
+}

@@ -1,0 +1,197 @@
+//! The end of the demo: a writer in another process is killed without warning, and what it was told is committed must be there.
+//!
+//! Each transaction of the writer moves two flights from one table to another, indexes included, and adds one numbered row to a journal;
+//! once it is on stable storage, the writer prints the number. After the kill, the journal must have every number printed, the two tables
+//! together must hold the rows they held before, and every tally must equal what a scan adds up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use quipu::tuple::{self, Element};
+use quipu::{Db, Durability, Error, ErrorKind, Read, Table, Tally, Write as _};
+use rand::RngExt;
+
+use super::flights::{JOURNAL, MOVED, NAME};
+use crate::clock::{self, timed};
+use crate::database;
+use crate::failure::{Failure, Result};
+use crate::grid::thousands;
+use crate::row_table::RowTable;
+
+/// Flights moved by one transaction.
+const MOVES: u64 = 2;
+
+/// The writer that the demo kills.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WriterArgs {
+    dir: PathBuf,
+}
+
+/// What the crash left.
+pub(super) struct Crash {
+    /// Transactions that the writer was told are committed, as far as it could say so.
+    pub(super) acknowledged: u64,
+    /// Transactions found after it.
+    pub(super) found: u64,
+    /// Tables whose tally was compared with a scan.
+    pub(super) tables: usize,
+}
+
+/// The part of the child: moves flights until it is killed, and prints the number of each transaction on stable storage.
+pub(crate) fn write(args: &WriterArgs) -> Result<()> {
+    let db = database::open(&args.dir, false)?;
+    let (flights, moved, journal) = (row_table(&db, NAME)?, row_table(&db, MOVED)?, database::table(&db, JOURNAL)?);
+    let mut random = rand::rng();
+    let mut out = std::io::stdout().lock();
+    for number in 1.. {
+        db.write_with(Durability::Sync, |transaction| {
+            let (mut from, mut to) = (flights.within(transaction)?, moved.within(transaction)?);
+            for _ in 0..MOVES {
+                let rows = from.len()?.max(1);
+                let entry = from.nth(random.random_range(0..rows))?;
+                let entry = entry.ok_or_else(|| Error::new(ErrorKind::Missing, "no flights are left to be moved"))?;
+                from.remove(&entry.key)?;
+                to.insert(&entry.key, &entry.value)?;
+            }
+            transaction.table(&journal)?.insert(tuple::encode(&[Element::Int(number)]), b"")
+        })?;
+        writeln!(out, "{number}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Starts the writer, kills it after a random number of transactions, opens the database again, and counts everything.
+pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str)) -> Result<Crash> {
+    let before = {
+        let db = database::open(dir, false)?;
+        let before = database::table(&db, NAME)?.tally(..)?;
+        db.close()?;
+        before
+    };
+    let kill_after = rand::rng().random_range(100..300);
+    let acknowledged = kill_writer(dir, kill_after)?;
+    say(&format!(
+        "A writer moved flights to another table, {MOVES} a transaction, each on stable storage before it was acknowledged. \
+         It was killed\n(SIGKILL) after {} acknowledgements.",
+        thousands(acknowledged)
+    ));
+
+    let (db, time) = timed(|| database::open(dir, false));
+    let db = db?;
+    let lost = |what: String| Err(Failure::new(format!("after the crash {what}")));
+    let (flights, moved, journal) = (database::table(&db, NAME)?, database::table(&db, MOVED)?, database::table(&db, JOURNAL)?);
+    let found = journal.len()?;
+    let last = journal.last()?.and_then(|entry| tuple::element_at(&entry.key, 0).map(Element::into_owned));
+    if last != (found > 0).then(|| Element::Int(found as i64)) {
+        return lost(format!("the journal has {found} rows and ends with {last:?}"));
+    }
+    if found < acknowledged {
+        return lost(format!("{} acknowledged transactions are lost", acknowledged - found));
+    }
+    if found > acknowledged + 1 {
+        return lost(format!("there are {found} transactions, and the writer was never past {acknowledged}"));
+    }
+    if flights.len()? + moved.len()? != rows || moved.len()? != found * MOVES {
+        return lost(format!("{} and {} flights do not make {rows}: a transaction is torn", flights.len()?, moved.len()?));
+    }
+    let after = flights.tally(..)? + moved.tally(..)?;
+    if after != before {
+        return lost(format!("the flights of both tables are not those of before: {after:?}, {before:?}"));
+    }
+    let unacknowledged = match found - acknowledged {
+        0 => "",
+        _ => ", and the one on its way",
+    };
+    say(&format!(
+        "Opened again in {}: all {} acknowledged transactions are there{unacknowledged}; none is torn: both tables together\n\
+         hold the {} flights of before, by count, bytes, hash and sum of miles.",
+        clock::show(time),
+        thousands(acknowledged),
+        thousands(rows)
+    ));
+
+    let tables = db.tables();
+    let (scanned, time) = timed(|| -> Result<u64> {
+        let mut scanned = 0;
+        for table in &tables {
+            scanned += recount(&db, table)?;
+        }
+        Ok(scanned)
+    });
+    let scanned = scanned?;
+    for index in tables.iter().filter(|table| table.name().starts_with("flights.")) {
+        if index.len()? != flights.len()? {
+            return lost(format!("index {} has {} entries for {} flights", index.name(), index.len()?, flights.len()?));
+        }
+    }
+    say(&format!(
+        "Counted again by scanning {} rows of {} tables in {}: every tally holds.",
+        thousands(scanned),
+        tables.len(),
+        clock::show(time)
+    ));
+    let crash = Crash { acknowledged, found, tables: tables.len() };
+    db.close()?;
+    Ok(crash)
+}
+
+fn row_table(db: &Db, name: &str) -> Result<RowTable> {
+    database::table(db, name)?;
+    RowTable::open(db, name)?.ok_or_else(|| Failure::new(format!("table {name} is gone")))
+}
+
+/// Runs the writer, kills it after `kill_after` acknowledgements, and returns the last one it made.
+fn kill_writer(dir: &Path, kill_after: u64) -> Result<u64> {
+    let trouble = |error: std::io::Error| Failure::new(format!("the writer cannot be run: {error}"));
+    let program = std::env::current_exe().map_err(trouble)?;
+    let child = Command::new(program).arg("demo-writer").arg(dir).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut writer = Killed(child.map_err(trouble)?);
+    let mut numbers = BufReader::new(writer.0.stdout.take().ok_or_else(|| Failure::new("the writer has no output"))?);
+    let mut acknowledged = 0;
+    let mut line = String::new();
+    // What it wrote before it died is still in the pipe, and is read to the end.
+    while numbers.read_line(&mut line).map_err(trouble)? > 0 && line.ends_with('\n') {
+        acknowledged = line.trim().parse().map_err(|_| Failure::new(format!("the writer says {line:?}")))?;
+        line.clear();
+        if acknowledged == kill_after {
+            writer.0.kill().map_err(trouble)?;
+        }
+    }
+    if acknowledged < kill_after {
+        return Err(Failure::new(format!("the writer ended by itself after {acknowledged} transactions")));
+    }
+    Ok(acknowledged)
+}
+
+/// A child that does not outlive this value.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may be dead already, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Adds up the rows of a table one by one; an error if that is not its tally. How many there were.
+fn recount(db: &Db, table: &Table) -> Result<u64> {
+    let view = db.read().table(table)?;
+    let measures = table.options().measures;
+    let counted = view.tally(..)?;
+    // The hash is compared over both tables of flights; `quipu check` adds it up row by row.
+    let mut scanned = Tally { hash: counted.hash, ..Tally::ZERO };
+    for entry in view.range(..) {
+        let entry = entry?;
+        scanned.rows += 1;
+        scanned.bytes += if measures.bytes { (entry.key.len() + entry.value.len()) as i64 } else { 0 };
+        scanned.sum += measures.sum.map_or(0, |field| field.extract(&entry.value));
+    }
+    if counted != scanned {
+        let name = table.name();
+        return Err(Failure::new(format!("table {name} counts {counted:?}, and a scan finds {scanned:?}: a count is wrong")));
+    }
+    Ok(scanned.rows.unsigned_abs())
+}

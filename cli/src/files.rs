@@ -1,0 +1,175 @@
+//! Files that people name: the inputs of an import, compressed or not, and the output of an export.
+#![expect(clippy::disallowed_methods, reason = "files of the user, not of the database; those go through the engine's Disk")]
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use crate::failure::{Failure, Result};
+
+const BUFFER_BYTES: usize = 256 << 10;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// An input that can be read more than once.
+pub(crate) struct Source {
+    path: PathBuf,
+    /// How messages call it.
+    pub(crate) name: String,
+    /// Where standard input was put; the file goes when this does.
+    _spool: Option<tempfile::NamedTempFile>,
+}
+
+impl Source {
+    /// The file `path`, or standard input for `-`, which is written to a temporary file first.
+    pub(crate) fn new(path: &Path) -> Result<Source> {
+        if path != Path::new("-") {
+            return Ok(Source { path: path.to_owned(), name: path.display().to_string(), _spool: None });
+        }
+        let spooled = || -> io::Result<tempfile::NamedTempFile> {
+            let mut spool = tempfile::NamedTempFile::new()?;
+            io::copy(&mut io::stdin().lock(), &mut spool)?;
+            Ok(spool)
+        };
+        let spool = spooled().map_err(|error| Failure::new(format!("cannot keep standard input: {error}")))?;
+        Ok(Source { path: spool.path().to_owned(), name: "standard input".to_owned(), _spool: Some(spool) })
+    }
+
+    /// Opens it at its start, and through a decoder if it is compressed with zstd.
+    pub(crate) fn open(&self) -> Result<Input> {
+        let opened = || -> io::Result<Input> {
+            let file = File::open(&self.path)?;
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            let consumed_bytes = Rc::new(Cell::new(0));
+            let counted = Counted { reader: file, consumed_bytes: Rc::clone(&consumed_bytes) };
+            let mut reader = BufReader::with_capacity(BUFFER_BYTES, counted);
+            let compressed = reader.fill_buf()?.starts_with(&ZSTD_MAGIC);
+            let reader: Box<dyn Read> =
+                if compressed { Box::new(Unzstd { source: reader, decoder: None }) } else { Box::new(reader) };
+            Ok(Input { reader, consumed_bytes, total_bytes: metadata.len() })
+        };
+        opened().map_err(|error| Failure::new(format!("cannot read {}: {error}", self.name)))
+    }
+}
+
+/// An open input.
+pub(crate) struct Input {
+    pub(crate) reader: Box<dyn Read>,
+    /// Bytes of the file read so far, compressed as they are.
+    pub(crate) consumed_bytes: Rc<Cell<u64>>,
+    /// Bytes of the file.
+    pub(crate) total_bytes: u64,
+}
+
+impl Input {
+    /// An input whose bytes are in the program.
+    pub(crate) fn from_bytes(bytes: &'static [u8]) -> Input {
+        let consumed_bytes = Rc::new(Cell::new(0));
+        let counted = Counted { reader: bytes, consumed_bytes: Rc::clone(&consumed_bytes) };
+        let reader = BufReader::with_capacity(BUFFER_BYTES, counted);
+        let compressed = bytes.starts_with(&ZSTD_MAGIC);
+        let reader: Box<dyn Read> =
+            if compressed { Box::new(Unzstd { source: reader, decoder: None }) } else { Box::new(reader) };
+        Input { reader, consumed_bytes, total_bytes: bytes.len() as u64 }
+    }
+}
+
+struct Counted<R> {
+    reader: R,
+    consumed_bytes: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.reader.read(buffer)?;
+        self.consumed_bytes.set(self.consumed_bytes.get() + size as u64);
+        Ok(size)
+    }
+}
+
+/// Decodes the zstd frames of `source`, one after the other, checksums included.
+struct Unzstd<R> {
+    source: BufReader<R>,
+    /// The decoder of the frame at hand; none between frames.
+    decoder: Option<FrameDecoder>,
+}
+
+impl<R: Read> Unzstd<R> {
+    /// Begins the next frame that holds data; `false` at the end.
+    fn begin_frame(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            let mut decoder = FrameDecoder::new();
+            match decoder.init(&mut self.source) {
+                Ok(()) => {
+                    self.decoder = Some(decoder);
+                    return Ok(true);
+                }
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    io::copy(&mut (&mut self.source).take(length.into()), &mut io::sink())?;
+                }
+                Err(error) => return Err(damaged(error)),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl<R: Read> Read for Unzstd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let Some(decoder) = &mut self.decoder else {
+                if self.begin_frame()? {
+                    continue;
+                }
+                return Ok(0);
+            };
+            while decoder.can_collect() == 0 && !decoder.is_finished() {
+                decoder
+                    .decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBytes(BUFFER_BYTES))
+                    .map_err(damaged)?;
+            }
+            let size = decoder.read(buffer)?;
+            if size > 0 || buffer.is_empty() {
+                return Ok(size);
+            }
+            if decoder.get_checksum_from_data().is_some_and(|sum| Some(sum) != decoder.get_calculated_checksum()) {
+                return Err(damaged("its checksum is wrong"));
+            }
+            self.decoder = None;
+        }
+    }
+}
+
+fn damaged(what: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the zstd data is damaged or cut short: {what}"))
+}
+
+/// Where an export goes: the file `path`, or standard output.
+pub(crate) fn create_output(path: Option<&Path>) -> Result<Box<dyn Write>> {
+    match path {
+        None => Ok(Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()))),
+        Some(path) => match File::create(path) {
+            Ok(file) => Ok(Box::new(BufWriter::with_capacity(BUFFER_BYTES, file))),
+            Err(error) => Err(Failure::new(format!("cannot write {}: {error}", path.display()))),
+        },
+    }
+}
+
+/// The file that the shell keeps its history in, its directory created: under `XDG_STATE_HOME`, `LOCALAPPDATA` or the home
+/// directory's `.local/state`. None if there is no such place.
+pub(crate) fn history_file() -> Option<PathBuf> {
+    let directory = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = directory("XDG_STATE_HOME")
+        .or_else(|| directory("LOCALAPPDATA"))
+        .or_else(|| directory("HOME").map(|home| home.join(".local").join("state")))?
+        .join("quipu");
+    std::fs::create_dir_all(&state).ok()?;
+    Some(state.join("history"))
+}

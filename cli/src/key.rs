@@ -1,0 +1,186 @@
+//! Keys and ranges of keys as people write them.
+//!
+//! In a table with a schema a key is the values of its columns between commas, `JFK,7`, and fewer values than the key has columns stand for
+//! all keys that begin with them. In other tables a key is a string, and a beginning of strings as well. A missing value is `null`.
+//!
+//! | written | range |
+//! |---|---|
+//! | nothing, or `..` | all |
+//! | `JFK` | what begins with JFK |
+//! | `JF*` | text that begins with JF |
+//! | `JFK,7 .. JFK,9` | from the first of (JFK, 7) to before the first of (JFK, 9) |
+//! | `JFK,7 ..= JFK,9` | to the last of (JFK, 9) |
+//! | `JFK ..`, `.. JFK`, `..= JFK` | open at one end |
+
+use std::ops::Bound;
+
+use quipu::tuple::{self, Element};
+
+use crate::column::{ColumnType, element_text};
+use crate::failure::{Failure, Result};
+use crate::schema::Schema;
+use crate::words::{self, Item, Word};
+
+/// A range of encoded keys.
+pub(crate) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The encoded key that `word` says in full.
+pub(crate) fn parse(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
+    let Some(schema) = schema else { return Ok(word.bytes()) };
+    if word.items.len() < schema.key.len() {
+        let (found, needed) = (word.items.len(), schema.key.len());
+        return Err(Failure::new(format!(
+            "a key of this table has {needed} columns, {}; here are {found}",
+            schema.key_names()
+        )));
+    }
+    Ok(tuple::encode(&elements(word, schema)?))
+}
+
+/// The encoded value that `words` say: `a,b,c` for all columns of the value, or `name=value` for some, the others missing.
+pub(crate) fn parse_value(words: &[Word], schema: Option<&Schema>) -> Result<Vec<u8>> {
+    let Some(schema) = schema else {
+        return Ok(words.iter().map(Word::bytes).collect::<Vec<_>>().join(&b' '));
+    };
+    let columns: Vec<_> = schema.value_columns().collect();
+    let mut row = vec![Element::Null; columns.len()];
+    let names = || columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(",");
+    let assignment = |word: &Word| -> Option<(usize, Item)> {
+        let [item] = word.items.as_slice() else { return None };
+        let equals = item.bytes.iter().position(|&byte| byte == b'=')?;
+        let place = columns.iter().position(|column| column.name.as_bytes() == &item.bytes[..equals])?;
+        Some((place, Item { bytes: item.bytes[equals + 1..].to_vec(), ..item.clone() }))
+    };
+    match words {
+        [] if columns.is_empty() => {}
+        [word] if assignment(word).is_none() && word.items.len() == columns.len() => {
+            for ((place, column), item) in columns.iter().enumerate().zip(&word.items) {
+                row[place] = element(item, column.column_type, &column.name)?;
+            }
+        }
+        words => {
+            for word in words {
+                let (place, item) = assignment(word).ok_or_else(|| {
+                    let count = columns.len();
+                    Failure::new(format!(
+                        "a value of this table has {count} columns, {}; write all between commas, or some as name=value",
+                        names()
+                    ))
+                })?;
+                row[place] = element(&item, columns[place].column_type, &columns[place].name)?;
+            }
+        }
+    }
+    Ok(tuple::encode(&row))
+}
+
+/// The range that `words` say.
+pub(crate) fn parse_range(words: &[Word], schema: Option<&Schema>) -> Result<KeyRange> {
+    let dots = words.iter().position(|word| word.is("..") || word.is("..="));
+    let Some(dots) = dots else {
+        return match words {
+            [] => Ok((Bound::Unbounded, Bound::Unbounded)),
+            [word] => Ok((Bound::Included(first(word, schema)?), beyond(word, schema)?)),
+            [_, second, ..] => Err(Failure::new(format!(
+                "{:?} is too much: a range is `a`, `a .. b`, `a ..= b`, `a ..` or `.. b`",
+                words::escape(&second.bytes())
+            ))),
+        };
+    };
+    let start = match &words[..dots] {
+        [] => Bound::Unbounded,
+        [word] => Bound::Included(first(word, schema)?),
+        _ => return Err(Failure::new("more than one key stands before `..`")),
+    };
+    let end = match &words[dots + 1..] {
+        [] if words[dots].is("..=") => return Err(Failure::new("there is no key behind `..=`")),
+        [] => Bound::Unbounded,
+        [word] if words[dots].is("..") => Bound::Excluded(first(word, schema)?),
+        [word] if schema.is_none() && !word.items.iter().any(|item| item.star) => Bound::Included(word.bytes()),
+        [word] => beyond(word, schema)?,
+        _ => return Err(Failure::new("more than one key stands behind `..`")),
+    };
+    Ok((start, end))
+}
+
+/// The bytes with which all keys begin that begin with `word`, and before which none of them sorts.
+fn first(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
+    let star = word.items.last().is_some_and(|item| item.star);
+    let Some(schema) = schema else {
+        let mut bytes = word.bytes();
+        if star {
+            bytes.pop();
+        }
+        return Ok(bytes);
+    };
+    let elements = elements(word, schema)?;
+    let mut bytes = tuple::encode(&elements);
+    if star {
+        if !matches!(elements.last(), Some(Element::Text(_))) {
+            return Err(Failure::new("a star continues text, and this column is not of type text"));
+        }
+        // The terminator of the text, without which its encoding is that of every longer text's beginning.
+        bytes.pop();
+    }
+    Ok(bytes)
+}
+
+/// The end of the range of all keys that begin with `word`.
+fn beyond(word: &Word, schema: Option<&Schema>) -> Result<Bound<Vec<u8>>> {
+    match schema {
+        Some(schema) if !word.items.last().is_some_and(|item| item.star) => {
+            Ok(Bound::Excluded(tuple::range(&elements(word, schema)?).end))
+        }
+        _ => Ok(after_prefix(first(word, schema)?)),
+    }
+}
+
+/// The first bytes that sort after all that begin with `prefix`.
+fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
+    while let Some(last) = prefix.pop() {
+        if last < 0xff {
+            prefix.push(last + 1);
+            return Bound::Excluded(prefix);
+        }
+    }
+    Bound::Unbounded
+}
+
+/// The values that the items of `word` are, as the key's columns have them.
+fn elements(word: &Word, schema: &Schema) -> Result<Vec<Element<'static>>> {
+    if word.items.len() > schema.key.len() {
+        let (found, most) = (word.items.len(), schema.key.len());
+        return Err(Failure::new(format!("a key of this table has {most} columns, {}; here are {found}", schema.key_names())));
+    }
+    (word.items.iter().zip(schema.key_columns()))
+        .map(|(item, column)| element(item, column.column_type, &column.name))
+        .collect()
+}
+
+fn element(item: &Item, column_type: ColumnType, name: &str) -> Result<Element<'static>> {
+    if !item.quoted && item.bytes == b"null" {
+        return Ok(Element::Null);
+    }
+    if !item.quoted && !item.star && item.bytes.is_empty() {
+        return Err(Failure::new(format!("column {name}: there is nothing; write null, or \"\" for an empty text")));
+    }
+    let text = std::str::from_utf8(&item.bytes).map_err(|_| Failure::new(format!("column {name}: not UTF-8")))?;
+    match column_type.parse_text(text) {
+        Ok(element) => Ok(element.into_owned()),
+        Err(reason) => Err(Failure::new(format!("column {name}: {reason}"))),
+    }
+}
+
+/// A key as [`parse`] reads it.
+pub(crate) fn show(key: &[u8], schema: Option<&Schema>) -> String {
+    let elements = schema.and_then(|_| tuple::decode(key).ok());
+    let Some(elements) = elements else { return words::item(key) };
+    let item = |element: &Element<'_>| match element {
+        Element::Null => "null".to_owned(),
+        other => words::item(element_text(other).as_bytes()),
+    };
+    elements.iter().map(item).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests;

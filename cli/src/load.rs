@@ -1,0 +1,164 @@
+//! The second pass of an import: records become rows, and rows are written in batches.
+
+use quipu::{Db, ErrorKind};
+
+use crate::failure::{Failure, Result};
+use crate::files::Input;
+use crate::key;
+use crate::progress;
+use crate::records::{Field, Format, Records, at_line};
+use crate::row_table::RowTable;
+use crate::schema::Schema;
+
+/// What happens to a record whose key is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Conflict {
+    /// The import ends with an error.
+    Error,
+    /// The record replaces the row.
+    Replace,
+    /// The row stays.
+    Skip,
+}
+
+/// How a file is loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options<'a> {
+    pub(crate) format: Format,
+    pub(crate) missing: &'a str,
+    pub(crate) conflict: Conflict,
+    /// Rows of one transaction; none for all in one.
+    pub(crate) batch_rows: Option<usize>,
+    /// Every so many records one is loaded: 1 for all.
+    pub(crate) stride: u64,
+}
+
+/// What became of the records.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loaded {
+    /// Rows written, the replacing ones among them.
+    pub(crate) rows: u64,
+    /// Rows that were there and were replaced.
+    pub(crate) replaced: u64,
+    /// Records whose key was taken, passed over.
+    pub(crate) skipped: u64,
+}
+
+/// A row to be written, in the batch's buffer.
+struct Pending {
+    line: u64,
+    /// Where the key begins, where the value begins, where it ends.
+    at: [usize; 3],
+}
+
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    rows: Vec<Pending>,
+}
+
+/// Loads the records of `input` into `table`, which has the schema `schema`. What was committed is in `loaded`, also after an error.
+pub(crate) fn load(
+    db: &Db,
+    table: &RowTable,
+    schema: &Schema,
+    input: Input,
+    options: Options<'_>,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    let consumed_bytes = std::rc::Rc::clone(&input.consumed_bytes);
+    let bar = progress::bar(input.total_bytes, "rows");
+    let watch = crate::clock::Stopwatch::start();
+    let mut records = Records::open(input, options.format, options.missing)?;
+    let names: Vec<String> = schema.columns.iter().map(|column| column.name.clone()).collect();
+    records.expect_columns(&names)?;
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let mut batch = Batch::default();
+    let mut record_number = 0;
+    while records.advance()? {
+        record_number += 1;
+        if record_number % options.stride != 0 {
+            continue;
+        }
+        encode(&records, schema, &mut key, &mut value)?;
+        batch.push(records.line(), &key, &value);
+        if Some(batch.rows.len()) == options.batch_rows {
+            batch.write(db, table, options.conflict, loaded)?;
+            let rows_per_second = loaded.rows as f64 / watch.elapsed().as_secs_f64();
+            bar.set_message(format!("({} rows, {rows_per_second:.0} rows/s)", loaded.rows));
+            bar.set_position(consumed_bytes.get());
+        }
+    }
+    batch.write(db, table, options.conflict, loaded)?;
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The key and the value of the record at hand.
+fn encode(records: &Records, schema: &Schema, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<()> {
+    let row = (schema.columns.iter().enumerate())
+        .map(|(place, column)| {
+            let element = match records.field(place) {
+                Field::Missing => Ok(quipu::tuple::Element::Null),
+                Field::Text(text) => column.column_type.parse_text(text),
+                Field::Json(json) => column.column_type.parse_json(json),
+            };
+            element.map_err(|reason| at_line(records.line(), format!("column {}: {reason}", column.name)))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    schema.encode_row(&row, key, value);
+    Ok(())
+}
+
+impl Batch {
+    fn push(&mut self, line: u64, key: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.rows.push(Pending { line, at: [start, start + key.len(), self.bytes.len()] });
+    }
+
+    /// Writes the rows in one transaction, and forgets them.
+    fn write(&mut self, db: &Db, table: &RowTable, conflict: Conflict, loaded: &mut Loaded) -> Result<()> {
+        let mut after = *loaded;
+        // Which row the transaction was at, for the message if it fails.
+        let mut at = 0;
+        let written = db.write(|transaction| {
+            let mut writer = table.within(transaction)?;
+            for (place, pending) in self.rows.iter().enumerate() {
+                at = place;
+                let [start, middle, end] = pending.at;
+                let (key, value) = (&self.bytes[start..middle], &self.bytes[middle..end]);
+                match conflict {
+                    Conflict::Error => writer.insert(key, value)?,
+                    Conflict::Skip if writer.contains(key)? => {
+                        after.skipped += 1;
+                        continue;
+                    }
+                    Conflict::Skip => writer.insert(key, value)?,
+                    Conflict::Replace => {
+                        after.replaced += u64::from(writer.contains(key)?);
+                        writer.put(key, value)?;
+                    }
+                }
+                after.rows += 1;
+            }
+            Ok(())
+        });
+        if let Err(error) = written {
+            return Err(match self.rows.get(at) {
+                Some(row) if error.kind() == ErrorKind::Exists => {
+                    let key = key::show(&self.bytes[row.at[0]..row.at[1]], table.schema.as_ref());
+                    let columns = table.schema.as_ref().map(Schema::key_names).unwrap_or_default();
+                    at_line(row.line, format!("a row of key {key} ({columns}) is there already"))
+                }
+                Some(row) if error.kind() == ErrorKind::Invalid => at_line(row.line, error),
+                _ => Failure::from(error),
+            });
+        }
+        *loaded = after;
+        self.bytes.clear();
+        self.rows.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The program `quipu`: one command a file.
+
+mod clock;
+mod column;
+mod database;
+mod demo;
+mod export;
+mod failure;
+mod files;
+mod grid;
+mod import;
+mod infer;
+mod key;
+mod load;
+mod progress;
+mod records;
+mod row_table;
+mod schema;
+mod shell;
+mod stats;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  quipu demo                                                  a year of flights, in half a minute
+  quipu import flights.csv --data air --table flights --key year,month,day,carrier,flight,origin
+  quipu shell --data air                                      ask: `help` tells how
+  quipu export --data air --table flights --prefix 2013,7 -o july.csv
+  quipu check air                                             are the files whole, and the counts right?";
+
+/// A database in which every tree is counted: how many, which row is number n, what is the rank, in one descent.
+#[derive(Debug, Parser)]
+#[command(name = "quipu", version, after_help = EXAMPLES, max_term_width = 120)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Import(import::Args),
+    Export(export::Args),
+    Shell(shell::Args),
+    Stats(stats::Args),
+    #[command(hide = true)]
+    DemoWriter(demo::WriterArgs),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match &arguments.command {
+        Command::Demo(args) => demo::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Shell(args) => shell::run(args),
+        Command::Stats(args) => stats::run(args),
+        Command::DemoWriter(args) => demo::run_writer(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !matches!(failure, Failure::OutputClosed) {
+                eprintln!("quipu: {failure}");
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

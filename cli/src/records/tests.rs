@@ -1,0 +1,123 @@
+use super::*;
+
+fn open(text: &'static [u8], format: Format) -> Result<Records> {
+    Records::open(Input::from_bytes(text), format, "NA")
+}
+
+/// Every record as `line: field|field`, missing ones as `-`, and the error that ended it.
+fn read(text: &'static [u8], format: Format) -> Vec<String> {
+    let mut records = match open(text, format) {
+        Ok(records) => records,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut lines = Vec::new();
+    loop {
+        match records.advance() {
+            Ok(true) => {
+                let fields: Vec<String> = (0..records.columns().len())
+                    .map(|place| match records.field(place) {
+                        Field::Missing => "-".to_owned(),
+                        Field::Text(text) => text.to_owned(),
+                        Field::Json(json) => json.to_string(),
+                    })
+                    .collect();
+                lines.push(format!("{}: {}", records.line(), fields.join("|")));
+            }
+            Ok(false) => return lines,
+            Err(error) => {
+                lines.push(error.to_string());
+                return lines;
+            }
+        }
+    }
+}
+
+fn csv(text: &'static [u8]) -> Vec<String> {
+    read(text, Format::Csv)
+}
+
+#[test]
+fn lines_are_counted_whatever_ends_them() {
+    let expected = ["2: 1|2", "3: 3|4"];
+    for text in [&b"a,b\n1,2\n3,4\n"[..], b"a,b\n1,2\n3,4", b"a,b\r\n1,2\r\n3,4\r\n", b"a,b\r\n1,2\n3,4\r\n", b"\xef\xbb\xbfa,b\n1,2\n3,4"]
+    {
+        assert_eq!(csv(text), expected, "{}", text.escape_ascii());
+    }
+    assert_eq!(csv(b"a,b\n\n\n1,2\n\n3,4"), ["4: 1|2", "6: 3|4"]);
+    assert_eq!(csv(b"a,b\r\n\r\n\r\n1,2\r\n\r\n3,4"), ["4: 1|2", "6: 3|4"]);
+    assert_eq!(csv(b"a,b\n\"x\ny\",2\n3,4\n"), ["2: x\ny|2", "4: 3|4"]);
+    assert_eq!(csv(b"a,b\r\n\"x\r\ny\",2\r\n3,4\r\n"), ["2: x\r\ny|2", "4: 3|4"]);
+    assert_eq!(csv(b"a,b\n1,\"x\r\"\n3,4\n"), ["2: 1|x\r", "3: 3|4"]);
+}
+
+#[test]
+fn lines_are_counted_across_buffers() {
+    let mut text = b"a,b\r\n".to_vec();
+    for number in 0..100_000 {
+        text.extend_from_slice(format!("{number},\"two\nlines\"\r\n").as_bytes());
+    }
+    let mut records = open(text.leak(), Format::Csv).unwrap();
+    for number in 0..100_000 {
+        assert!(records.advance().unwrap());
+        assert_eq!(records.line(), 2 + 2 * number);
+    }
+    assert!(!records.advance().unwrap());
+}
+
+#[test]
+fn empty_and_na_are_missing() {
+    assert_eq!(csv(b"a,b,c\nNA,,\"\"\nNaN,na,\"NA\"\n"), ["2: -|-|-", "3: NaN|na|-"]);
+    let mut records = Records::open(Input::from_bytes(b"code\nNA\n"), Format::Csv, "").unwrap();
+    assert!(records.advance().unwrap());
+    assert!(matches!(records.field(0), Field::Text("NA")), "Namibia");
+}
+
+#[test]
+fn malformed_csv_says_where() {
+    assert_eq!(csv(b""), ["the file is empty; its first line must name the columns"]);
+    assert_eq!(csv(b"\n\n"), ["the file is empty; its first line must name the columns"]);
+    assert_eq!(csv(b"a,b\n1,2\n3\n"), ["2: 1|2", "line 3: 1 fields, but the first line names 2 columns"]);
+    assert_eq!(csv(b"a,b\n1,2,3\n"), ["line 2: 3 fields, but the first line names 2 columns"]);
+    assert_eq!(csv(b"a,a\n"), [r#"line 1: two columns have the name "a""#]);
+    assert_eq!(csv(b"a,,c\n"), ["line 1: column 2 has no name"]);
+    assert_eq!(csv(b"a,b\n1,2\n3,\"4\n5,6\n"), ["2: 1|2", "line 3: a quote is opened here and never closed"]);
+    assert_eq!(csv(b"a,b\n1,2\n3,\xff\n"), ["2: 1|2", "line 3: field 2 is not UTF-8"]);
+    assert_eq!(csv(b"a,b\r\n\"x\r\n\",\xff\r\n"), ["line 2: field 2 is not UTF-8"]);
+    assert_eq!(csv(b"a,\xff\n"), ["line 1: field 2 is not UTF-8"]);
+}
+
+#[test]
+fn json_lines_gather_their_columns() {
+    let text = br#"{"a": 1, "b": "x"}
+
+{"c": [1, 2], "a": null}
+"#;
+    assert_eq!(read(text, Format::Jsonl), [r#"1: 1|"x""#, "3: -|-|[1,2]"]);
+}
+
+#[test]
+fn malformed_json_says_where() {
+    assert_eq!(read(b"{\"a\": 1}\n{\"a\": }\n", Format::Jsonl), ["1: 1", "line 2: it is not JSON: expected value at column 7"]);
+    assert_eq!(read(b"[1]\n", Format::Jsonl), ["line 1: it is JSON, but not an object"]);
+    assert_eq!(read(b"{\"a\": 1}\n{\"a\": \"\xff\"}\n", Format::Jsonl), ["1: 1", "line 2: it is not UTF-8"]);
+}
+
+#[test]
+fn expected_columns_may_stand_in_another_order() {
+    let names = ["b".to_owned(), "a".to_owned()];
+    let mut records = open(b"a,b\n1,2\n", Format::Csv).unwrap();
+    records.expect_columns(&names).unwrap();
+    assert!(records.advance().unwrap());
+    assert!(matches!((records.field(0), records.field(1)), (Field::Text("2"), Field::Text("1"))));
+
+    let mut records = open(b"a,b,c\n", Format::Csv).unwrap();
+    assert_eq!(records.expect_columns(&names).unwrap_err().to_string(), r#"line 1: column "c" is not in the table"#);
+    let mut records = open(b"a\n", Format::Csv).unwrap();
+    let error = records.expect_columns(&names).unwrap_err();
+    assert_eq!(error.to_string(), r#"line 1: there is no column "b", which the table has"#);
+
+    let mut records = open(b"{\"a\": 1}\n{\"c\": 1}\n", Format::Jsonl).unwrap();
+    records.expect_columns(&names).unwrap();
+    assert!(records.advance().unwrap());
+    assert_eq!(records.advance().unwrap_err().to_string(), r#"line 2: member "c" is not a column of the table"#);
+}

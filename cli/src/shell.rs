@@ -1,0 +1,165 @@
+//! `quipu shell`: commands at a prompt, with history and completion, or from a pipe as a script.
+
+mod answer;
+mod command;
+mod completion;
+mod help;
+mod reading;
+mod session;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor};
+
+use crate::clock::{self, timed};
+use crate::database;
+use crate::failure::{Failure, Result};
+use crate::files;
+use command::Command;
+use completion::Completion;
+use session::Session;
+
+const EXAMPLES: &str = "\
+Examples:
+  quipu shell --data air
+  quipu shell --data air --table flights -c 'count 2013,7' -c 'quantile 0.5'
+  echo 'count JFK,7' | quipu shell --data air --table flights.airport --json
+  quipu shell --data new --create < script
+
+At the prompt, `help` teaches. A script ends at its first error, with the number of the line, and the exit code is 1.";
+
+/// Asks and changes a database, by hand or by a script.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The directory of the database
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Create the database if there is none
+    #[arg(long, conflicts_with = "read_only")]
+    create: bool,
+    /// Change nothing
+    #[arg(long)]
+    read_only: bool,
+    /// The table to begin with; else the only one there is
+    #[arg(long)]
+    table: Option<String>,
+    /// Run this command instead of reading any; may be given more than once
+    #[arg(short, long = "command", value_name = "COMMAND")]
+    commands: Vec<String>,
+    /// Go on after an error of a script; the exit code is still 1
+    #[arg(long)]
+    keep_going: bool,
+    /// Answer as JSON, one object a command
+    #[arg(long)]
+    json: bool,
+    /// Where the lines typed are kept; else in the user's state directory
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let db = if args.create { database::open_or_create(&args.data)? } else { database::open(&args.data, args.read_only)? };
+    let interactive = args.commands.is_empty() && io::stdin().is_terminal();
+    let mut session = Session::new(db, args.data.clone(), interactive);
+    session.json = args.json;
+    session.choose(args.table.as_deref())?;
+    if interactive {
+        return converse(&mut session, args.history.clone().or_else(files::history_file));
+    }
+    if args.commands.is_empty() {
+        let unreadable = |error| Failure::new(format!("cannot read the script: {error}"));
+        run_script(&mut session, io::stdin().lock().lines().map(|line| line.map_err(unreadable)), args.keep_going)
+    } else {
+        run_script(&mut session, args.commands.iter().cloned().map(Ok), args.keep_going)
+    }
+}
+
+/// Runs one line. `true` if it was `quit`.
+fn run_line(session: &mut Session, line: &str, out: &mut dyn Write) -> Result<bool> {
+    let Some(command) = command::parse(line)? else { return Ok(false) };
+    let (answer, duration) = timed(|| session.run(&command));
+    let mut answer = answer?;
+    if session.json {
+        if session.timing {
+            answer = answer.with("seconds", duration.as_secs_f64());
+        }
+        if !answer.json.is_empty() {
+            writeln!(out, "{}", serde_json::Value::Object(answer.json))?;
+        }
+    } else {
+        let time = session.timing.then(|| clock::show(duration));
+        answer.print(out, time.as_deref().filter(|_| !matches!(command, Command::Help { .. } | Command::Quit)))?;
+    }
+    out.flush()?;
+    Ok(matches!(command, Command::Quit))
+}
+
+/// Runs lines without a prompt, to the first error or all of them.
+fn run_script(session: &mut Session, lines: impl Iterator<Item = Result<String>>, keep_going: bool) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let mut failures = 0;
+    let mut number = 0;
+    for line in lines {
+        number += 1;
+        let at_line = |error: Failure| error.context(format_args!("line {number}"));
+        match run_line(session, &line.map_err(at_line)?, &mut out) {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(error @ Failure::Error(_)) if keep_going => {
+                eprintln!("quipu: {}", at_line(error));
+                failures += 1;
+            }
+            Err(error) => return Err(at_line(error)),
+        }
+    }
+    if session.in_transaction() {
+        return Err(Failure::new(format!("line {number}: the script ends within a transaction, which was rolled back")));
+    }
+    match failures {
+        0 => Ok(()),
+        1 => Err(Failure::new("1 command failed")),
+        count => Err(Failure::new(format!("{count} commands failed"))),
+    }
+}
+
+/// Reads lines from a person until `quit` or the end of input.
+fn converse(session: &mut Session, history: Option<PathBuf>) -> Result<()> {
+    let terminal = |error: ReadlineError| Failure::new(format!("the terminal: {error}"));
+    let config = Config::builder().completion_type(CompletionType::List).history_ignore_space(true).build();
+    let mut editor: Editor<Completion, FileHistory> = Editor::with_config(config).map_err(terminal)?;
+    editor.set_helper(Some(Completion { table_names: session.table_names.clone() }));
+    if let Some(history) = &history {
+        // The first time there is none.
+        let _ = editor.load_history(history);
+    }
+    println!("{}", session.greeting());
+    loop {
+        match editor.readline(&session.prompt()) {
+            Ok(line) => {
+                let _ = editor.add_history_entry(&line);
+                match run_line(session, &line, &mut io::stdout()) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+                    Err(error) => eprintln!("{error}"),
+                }
+            }
+            Err(ReadlineError::Interrupted) => println!("(`quit` or Ctrl-D ends the shell)"),
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(terminal(error)),
+        }
+    }
+    if session.in_transaction() {
+        println!("the open transaction was rolled back");
+    }
+    if let Some(history) = &history
+        && let Err(error) = editor.save_history(history)
+    {
+        eprintln!("quipu: cannot keep the history in {}: {error}", history.display());
+    }
+    Ok(())
+}

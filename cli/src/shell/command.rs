@@ -1,0 +1,290 @@
+//! What a line of the shell asks for.
+
+use crate::failure::{Failure, Result};
+use crate::words::{self, Word};
+
+/// The rows that `scan` shows if nobody says how many.
+pub(super) const SCAN_ROWS: u64 = 20;
+
+/// One command.
+#[derive(Debug, PartialEq)]
+pub(super) enum Command {
+    Help { topic: Option<String> },
+    Use { table: String },
+    Tables,
+    Create(Box<Creation>),
+    Drop { table: String },
+    Stats,
+    Get { key: Word },
+    Put { key: Word, value: Vec<Word> },
+    Insert { key: Word, value: Vec<Word> },
+    Remove { key: Word },
+    Scan { range: Vec<Word>, limit: u64, reverse: bool },
+    Count { range: Vec<Word> },
+    Len,
+    Rank { key: Word },
+    Nth { offset: u64, range: Vec<Word> },
+    Page { offset: u64, limit: u64, range: Vec<Word> },
+    Quantile { q: f64, range: Vec<Word> },
+    Sample { rows: u64, range: Vec<Word> },
+    Split { parts: u64, range: Vec<Word> },
+    Tally { range: Vec<Word> },
+    First { range: Vec<Word> },
+    Last { range: Vec<Word> },
+    Begin,
+    Commit,
+    Rollback { savepoint: Option<String> },
+    Savepoint { name: String },
+    Release { name: String },
+    Checkpoint,
+    Json { on: bool },
+    Timing { on: bool },
+    Quit,
+}
+
+/// What `create` is told.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Creation {
+    pub(super) table: String,
+    /// Names and types.
+    pub(super) key: Vec<(String, String)>,
+    pub(super) value: Vec<(String, String)>,
+    /// Names and columns.
+    pub(super) indexes: Vec<(String, Vec<String>)>,
+    pub(super) sum: Option<String>,
+}
+
+/// Every command's name, in the order of the help.
+pub(super) const NAMES: [&str; 31] = [
+    "use", "tables", "create", "drop", "stats", "get", "put", "insert", "remove", "scan", "count", "len", "rank", "nth", "page",
+    "quantile", "sample", "split", "tally", "first", "last", "begin", "commit", "rollback", "savepoint", "release", "checkpoint",
+    "json", "timing", "help", "quit",
+];
+
+/// The command in `line`; none if it is empty or a comment.
+pub(super) fn parse(line: &str) -> Result<Option<Command>> {
+    let words = words::split(line)?;
+    let Some((name, rest)) = words.split_first() else { return Ok(None) };
+    let name = name.plain().unwrap_or_default().to_ascii_lowercase();
+    let mut arguments = Arguments { rest, usage: super::help::usage(&name) };
+    let command = match name.as_str() {
+        "help" | "?" => Command::Help { topic: arguments.optional_name()? },
+        "use" => Command::Use { table: arguments.name()? },
+        "tables" => Command::Tables,
+        "create" => Command::Create(Box::new(arguments.creation()?)),
+        "drop" => Command::Drop { table: arguments.name()? },
+        "stats" => Command::Stats,
+        "get" => Command::Get { key: arguments.word()? },
+        "put" => Command::Put { key: arguments.word()?, value: arguments.all() },
+        "insert" => Command::Insert { key: arguments.word()?, value: arguments.all() },
+        "remove" => Command::Remove { key: arguments.word()? },
+        "scan" => arguments.scan()?,
+        "count" => Command::Count { range: arguments.all() },
+        "len" => Command::Len,
+        "rank" => Command::Rank { key: arguments.word()? },
+        "nth" => Command::Nth { offset: arguments.number()?, range: arguments.all() },
+        "page" => Command::Page { offset: arguments.number()?, limit: arguments.number()?, range: arguments.all() },
+        "quantile" => Command::Quantile { q: arguments.fraction()?, range: arguments.all() },
+        "sample" => Command::Sample { rows: arguments.number()?, range: arguments.all() },
+        "split" => Command::Split { parts: arguments.number()?, range: arguments.all() },
+        "tally" => Command::Tally { range: arguments.all() },
+        "first" => Command::First { range: arguments.all() },
+        "last" => Command::Last { range: arguments.all() },
+        "begin" => Command::Begin,
+        "commit" => Command::Commit,
+        "rollback" => Command::Rollback { savepoint: arguments.rollback()? },
+        "savepoint" => Command::Savepoint { name: arguments.name()? },
+        "release" => Command::Release { name: arguments.name()? },
+        "checkpoint" => Command::Checkpoint,
+        "json" => Command::Json { on: arguments.switch()? },
+        "timing" => Command::Timing { on: arguments.switch()? },
+        "quit" | "exit" => Command::Quit,
+        _ => {
+            let word = words::escape(&words[0].bytes());
+            let near = NAMES.iter().find(|known| known.starts_with(&name) && !name.is_empty());
+            let hint = near.map_or("`help` lists the commands".to_owned(), |near| format!("is it `{near}`?"));
+            return Err(Failure::new(format!("there is no command {word:?}; {hint}")));
+        }
+    };
+    match arguments.rest {
+        [] => Ok(Some(command)),
+        [word, ..] => {
+            let word = words::escape(&word.bytes());
+            Err(Failure::new(format!("{word:?} is too much; usage: {}", arguments.usage)))
+        }
+    }
+}
+
+/// The words behind a command's name that are not taken yet.
+struct Arguments<'a> {
+    rest: &'a [Word],
+    usage: &'static str,
+}
+
+impl<'a> Arguments<'a> {
+    fn wrong(&self) -> Failure {
+        Failure::new(format!("usage: {}", self.usage))
+    }
+
+    fn next(&mut self) -> Option<&'a Word> {
+        let (word, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(word)
+    }
+
+    fn word(&mut self) -> Result<Word> {
+        self.next().cloned().ok_or_else(|| self.wrong())
+    }
+
+    fn all(&mut self) -> Vec<Word> {
+        std::mem::take(&mut self.rest).to_vec()
+    }
+
+    fn name(&mut self) -> Result<String> {
+        self.word()?.text()
+    }
+
+    fn optional_name(&mut self) -> Result<Option<String>> {
+        self.next().map(Word::text).transpose()
+    }
+
+    /// A whole number; `200,000` and `200_000` are the same.
+    fn number(&mut self) -> Result<u64> {
+        let text = self.name()?;
+        text.replace([',', '_'], "")
+            .parse()
+            .map_err(|_| Failure::new(format!("{text:?} is not a whole number; usage: {}", self.usage)))
+    }
+
+    fn fraction(&mut self) -> Result<f64> {
+        let text = self.name()?;
+        match text.parse() {
+            Ok(q) if (0.0..=1.0).contains(&q) => Ok(q),
+            _ => Err(Failure::new(format!("{text:?} is not a number from 0 to 1; usage: {}", self.usage))),
+        }
+    }
+
+    fn switch(&mut self) -> Result<bool> {
+        match self.name()?.as_str() {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(self.wrong()),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<Option<String>> {
+        match self.next() {
+            None => Ok(None),
+            Some(to) if to.is("to") => self.name().map(Some),
+            Some(_) => Err(self.wrong()),
+        }
+    }
+
+    /// `[RANGE] [limit N|all] [reverse]`, the last two in any order.
+    fn scan(&mut self) -> Result<Command> {
+        let (mut limit, mut reverse) = (SCAN_ROWS, false);
+        loop {
+            match self.rest {
+                [range @ .., last] if last.is("reverse") => {
+                    reverse = true;
+                    self.rest = range;
+                }
+                [range @ .., word, number] if word.is("limit") => {
+                    limit = if number.is("all") {
+                        u64::MAX
+                    } else {
+                        Arguments { rest: std::slice::from_ref(number), usage: self.usage }.number()?
+                    };
+                    self.rest = range;
+                }
+                _ => return Ok(Command::Scan { range: self.all(), limit, reverse }),
+            }
+        }
+    }
+
+    /// `TABLE [key COL:TYPE,... [value COL:TYPE,...]] [index NAME:COL,...]... [sum COL]`.
+    fn creation(&mut self) -> Result<Creation> {
+        let mut creation = Creation { table: self.name()?, ..Creation::default() };
+        while let Some(word) = self.next() {
+            let part = word.plain().unwrap_or_default().to_owned();
+            let list = self.name()?;
+            let columns = || -> Result<Vec<(String, String)>> {
+                let column = |text: &str| text.split_once(':').map(|(name, kind)| (name.to_owned(), kind.to_owned()));
+                let wrong = || Failure::new(format!("{list:?}: write columns as name:type,name:type"));
+                list.split(',').map(|text| column(text).ok_or_else(wrong)).collect()
+            };
+            match part.as_str() {
+                "key" => creation.key = columns()?,
+                "value" => creation.value = columns()?,
+                "sum" => creation.sum = Some(list),
+                "index" => {
+                    let (name, columns) = list
+                        .split_once(':')
+                        .ok_or_else(|| Failure::new(format!("{list:?}: write an index as name:column,column")))?;
+                    creation.indexes.push((name.to_owned(), columns.split(',').map(str::to_owned).collect()));
+                }
+                _ => return Err(self.wrong()),
+            }
+        }
+        Ok(creation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(text: &str) -> Vec<Word> {
+        words::split(text).unwrap()
+    }
+
+    fn parsed(line: &str) -> Command {
+        parse(line).unwrap().unwrap()
+    }
+
+    fn error(line: &str) -> String {
+        parse(line).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn commands_are_read() {
+        assert_eq!(parse("  # nothing").unwrap(), None);
+        assert_eq!(parsed("COUNT JFK,7 .. JFK,8"), Command::Count { range: range("JFK,7 .. JFK,8") });
+        assert_eq!(parsed("nth 200,000"), Command::Nth { offset: 200_000, range: vec![] });
+        assert_eq!(parsed("page 14_130 3 LAX"), Command::Page { offset: 14_130, limit: 3, range: range("LAX") });
+        assert_eq!(parsed("scan"), Command::Scan { range: vec![], limit: SCAN_ROWS, reverse: false });
+        let scan = Command::Scan { range: range("a .. b"), limit: 5, reverse: true };
+        assert_eq!(parsed("scan a .. b limit 5 reverse"), scan);
+        assert_eq!(parsed("scan a .. b reverse limit 5"), scan);
+        assert_eq!(parsed("scan limit all"), Command::Scan { range: vec![], limit: u64::MAX, reverse: false });
+        assert_eq!(parsed("rollback to here"), Command::Rollback { savepoint: Some("here".to_owned()) });
+        let creation = Creation {
+            table: "towns".to_owned(),
+            key: vec![("city".to_owned(), "text".to_owned())],
+            value: vec![("people".to_owned(), "int".to_owned())],
+            indexes: vec![("size".to_owned(), vec!["people".to_owned(), "city".to_owned()])],
+            sum: Some("people".to_owned()),
+        };
+        let line = "create towns key city:text value people:int index size:people,city sum people";
+        assert_eq!(parsed(line), Command::Create(Box::new(creation)));
+    }
+
+    #[test]
+    fn wrong_commands_are_explained() {
+        assert_eq!(error("quant 0.5"), r#"there is no command "quant"; is it `quantile`?"#);
+        assert_eq!(error("select *"), r#"there is no command "select"; `help` lists the commands"#);
+        assert_eq!(error("get"), "usage: get KEY");
+        assert_eq!(error("get a b"), r#""b" is too much; usage: get KEY"#);
+        assert_eq!(error("nth first"), r#""first" is not a whole number; usage: nth OFFSET [RANGE]"#);
+        assert_eq!(error("quantile 2"), r#""2" is not a number from 0 to 1; usage: quantile Q [RANGE]"#);
+        assert_eq!(error("json maybe"), "usage: json on|off");
+        assert_eq!(error("create t key a"), r#""a": write columns as name:type,name:type"#);
+    }
+
+    #[test]
+    fn every_command_has_its_help() {
+        for name in NAMES {
+            assert!(super::super::help::usage(name).starts_with(name), "{name}");
+        }
+    }
+}

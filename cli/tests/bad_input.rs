@@ -1,0 +1,135 @@
+//! What is wrong is said on standard error, with the place, and nothing is left behind.
+
+mod program;
+
+use program::Place;
+
+/// Arguments, the file `x.csv` or `x.jsonl`, the complaint.
+const WRONG: &[(&str, &[u8], &str)] = &[
+    ("x.csv --key id", b"", "x.csv: the file is empty; its first line must name the columns"),
+    ("x.csv --key id", b"id,n\n1,2\n3\n", "x.csv: line 3: 1 fields, but the first line names 2 columns"),
+    ("x.csv --key id", b"id,n\r\n\r\n1,2\r\n3,4,5\r\n", "x.csv: line 4: 3 fields, but the first line names 2 columns"),
+    ("x.csv --key id", b"id,n\n1,\"2\n3,4\n", "x.csv: line 2: a quote is opened here and never closed"),
+    ("x.csv --key id", b"id,n\n1,\xff\n", "x.csv: line 2: field 2 is not UTF-8"),
+    ("x.csv --key id", b"id,id\n1,2\n", "x.csv: line 1: two columns have the name \"id\""),
+    ("x.csv --key id", b"id,\n1,2\n", "x.csv: line 1: column 2 has no name"),
+    ("x.csv --key nr", b"id,n\n1,2\n", "x.csv: there is no column \"nr\"; the columns are id, n"),
+    ("x.csv --key id,id", b"id,n\n1,2\n", "x.csv: column \"id\" is named twice"),
+    ("x.csv --key id --index by=m", b"id,n\n1,2\n", "x.csv: index by: there is no column \"m\"; the columns are id, n"),
+    ("x.csv --key id --sum m", b"id,n\n1,2\n", "x.csv: --sum: there is no column \"m\"; the columns are id, n"),
+    ("x.csv --key id --sum id", b"id,n\n1,2\n", "x.csv: --sum: column \"id\" is of the key; only a column of the value is added up"),
+    ("x.csv --key id --sum n", b"id,n\n1,x\n", "x.csv: --sum: column \"n\" is of type text; only ints are added up"),
+    ("x.csv --key id --types m=int", b"id,n\n1,2\n", "x.csv: there is no column \"m\"; the columns are id, n"),
+    (
+        "x.csv --key id --types n=int",
+        b"id,n\n1,2\n2,x\n",
+        "x.csv: line 3: column n: \"x\" is not of type int; nothing was imported and there is no table t",
+    ),
+    (
+        "x.csv --key id",
+        b"id,n\n1,2\n\n1,3\n",
+        "x.csv: line 4: a row of key 1 (id) is there already; nothing was imported and there is no table t",
+    ),
+    ("x.jsonl --key id", b"", "x.jsonl: there are no records, so the columns are not known"),
+    ("x.jsonl --key id", b"{\"id\": 1}\n{\"id\": 2\n", "x.jsonl: line 2: it is not JSON: EOF while parsing an object at column 8"),
+    ("x.jsonl --key id", b"{\"id\": 1}\n7\n", "x.jsonl: line 2: it is JSON, but not an object"),
+    ("x.jsonl --key id", b"{\"id\": \"\xff\"}\n", "x.jsonl: line 1: it is not UTF-8"),
+    (
+        "x.jsonl --key id --types n=int",
+        b"{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": \"x\"}\n",
+        "x.jsonl: line 2: column n: \"x\" is not of type int; nothing was imported and there is no table t",
+    ),
+];
+
+#[test]
+fn wrong_files_are_refused_with_the_line() {
+    for (arguments, file, complaint) in WRONG {
+        let place = Place::new();
+        place.write(arguments.split(' ').next().unwrap(), file);
+        let error = place.run(&format!("import {arguments} --data db --table t")).failure();
+        // serde_json says its own reason first; it is cut off here if the complaint has none.
+        assert_eq!(error, format!("quipu: {complaint}\n"), "{arguments} of {}", file.escape_ascii());
+        let tables = place.out("shell --data db --json -c tables");
+        assert_eq!(tables, "{\"tables\":[]}\n", "{arguments} of {}", file.escape_ascii());
+    }
+}
+
+#[test]
+fn requests_against_the_table_there_is_are_refused() {
+    let place = Place::new();
+    place.write("x.csv", "id,n,m\n1,2,a\n");
+    place.run("import x.csv --data db --table t --key id --index by=n").success();
+    place.run("shell --data db --create -c 'create plain'").success();
+    let advice = "leave the option out, or import into a new table";
+    let refused = [
+        ("--table t --key n", format!("table t exists with the key id; {advice}")),
+        ("--table t --types n=text", format!("table t exists and its column n is of type int; {advice}")),
+        ("--table t --types k=text", format!("table t exists without a column \"k\"; {advice}")),
+        ("--table t --index other=n", format!("table t exists without an index other; {advice}")),
+        ("--table t --sum n", format!("table t exists and does not add up n; {advice}")),
+        ("--table t.by", "table t.by is an index: import into table t, and it follows".to_owned()),
+        ("--table plain", "table plain exists and has no schema: rows of a file do not go into it".to_owned()),
+    ];
+    for (arguments, complaint) in refused {
+        assert_eq!(place.run(&format!("import x.csv --data db {arguments}")).failure(), format!("quipu: {complaint}\n"));
+    }
+    let unchanged = "nothing was imported, table t is as it was";
+    place.write("y.csv", "id,n\n1,2\n");
+    let error = place.run("import y.csv --data db --table t").failure();
+    assert_eq!(error, format!("quipu: y.csv: line 1: there is no column \"m\", which the table has; {unchanged}\n"));
+    place.write("y.csv", "id,n,m,k\n1,2,a,b\n");
+    let error = place.run("import y.csv --data db --table t").failure();
+    assert_eq!(error, format!("quipu: y.csv: line 1: column \"k\" is not in the table; {unchanged}\n"));
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    let place = Place::new();
+    place.write("x.csv", "id\n1\n");
+    place.write("x.txt", "id\n1\n");
+    let wrong = [
+        ("", "Usage: quipu <COMMAND>"),
+        ("fly", "unrecognized subcommand 'fly'"),
+        ("import x.csv --table t --key id", "--data <DIR>"),
+        ("import x.csv --data db --table t", "table t is new: name the columns of its key with --key"),
+        ("import x.txt --data db --table t --key id", "x.txt has no name that tells its format: add --format csv or jsonl"),
+        ("import x.csv --data db --table t --key id --types id=blob", "\"blob\" is no type; there are bool, int, float, text, json"),
+        ("import x.csv --data db --table t --key id --index id", "write it as name=column,column"),
+        ("import x.csv --data db --table t --key id --batch 0", "0 is not in 1.."),
+        ("import x.csv --data db --table t --key id --batch 5 --atomic", "cannot be used with"),
+        ("export --data db --table t --prefix a --from b", "cannot be used with"),
+        ("demo --data . --rows 2000", ". is not empty; the demo wants a directory of its own"),
+    ];
+    for (arguments, complaint) in wrong {
+        let outcome = place.run(arguments);
+        assert_eq!(outcome.code, Some(2), "{arguments}: {}", outcome.err);
+        assert!(outcome.err.contains(complaint), "{arguments}: {}", outcome.err);
+        assert_eq!(outcome.out, "", "{arguments}");
+    }
+}
+
+#[test]
+fn missing_files_and_directories_create_nothing() {
+    let place = Place::new();
+    let error = place.run("import no.csv --data db --table t --key id").failure();
+    assert!(error.starts_with("quipu: cannot read no.csv: "), "{error}");
+    let error = place.run("import . --data db --table t --key id --format csv").failure();
+    assert!(error.starts_with("quipu: cannot read .: "), "{error}");
+    for command in ["export --data db --table t", "shell --data db -c tables", "stats db", "check db"] {
+        let error = place.run(command).failure();
+        assert!(error.starts_with("quipu: there is no database in db"), "{command}: {error}");
+    }
+    assert!(!place.path("db").exists());
+}
+
+#[test]
+fn every_command_teaches() {
+    let place = Place::new();
+    for command in ["", "import", "export", "shell", "check", "stats", "demo"] {
+        let help = place.out(&format!("{command} --help"));
+        assert!(help.contains("Usage: quipu"), "{help}");
+        assert!(command == "demo" || help.contains("Examples:\n"), "{help}");
+        let widest = help.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(120), "{command}: {widest:?}");
+    }
+}

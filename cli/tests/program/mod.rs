@@ -1,0 +1,90 @@
+//! Runs the program in a directory of its own.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// An empty directory in which the program runs.
+pub struct Place(tempfile::TempDir);
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Outcome {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// Runs the program with the words of `line` as arguments; a word in single quotes may have blanks.
+    pub fn run(&self, line: &str) -> Outcome {
+        self.run_with(line, "")
+    }
+
+    /// The same with `input` on standard input.
+    pub fn run_with(&self, line: &str, input: impl AsRef<[u8]>) -> Outcome {
+        let quoted = line.split('\'').enumerate();
+        let arguments: Vec<&str> = quoted
+            .flat_map(|(place, part)| if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+            .collect();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(arguments)
+            .current_dir(self.0.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The program may end before it has read everything.
+        let _ = child.stdin.take().unwrap().write_all(input.as_ref());
+        let output = child.wait_with_output().unwrap();
+        Outcome {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// What a run that must succeed prints.
+    pub fn out(&self, line: &str) -> String {
+        self.run(line).success()
+    }
+
+    /// What the shell answers to one command, in JSON.
+    pub fn ask(&self, data: &str, table: &str, command: &str) -> serde_json::Value {
+        let out = self.out(&format!("shell --data {data} --table {table} --json -c '{command}'"));
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    }
+}
+
+impl Outcome {
+    /// What it printed, if it succeeded.
+    pub fn success(self) -> String {
+        assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
+        self.out
+    }
+
+    /// What it complained about, if it failed as programs do.
+    pub fn failure(self) -> String {
+        assert_eq!(self.code, Some(1), "{}{}", self.out, self.err);
+        self.err
+    }
+}

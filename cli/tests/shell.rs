@@ -1,0 +1,324 @@
+//! Scripts of the shell, with what it answers.
+
+mod program;
+
+use program::Place;
+
+/// Runs the lines of a transcript that begin with `> ` as one script, and compares all it prints with the other lines.
+fn transcript(place: &Place, arguments: &str, transcript: &str) {
+    let script: String =
+        transcript.lines().filter_map(|line| line.strip_prefix("> ")).map(|line| format!("{line}\n")).collect();
+    let expected: String =
+        transcript.lines().filter(|line| !line.starts_with("> ")).map(|line| format!("{line}\n")).collect();
+    let out = place.run_with(&format!("shell --data db --create {arguments}"), script).success();
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn a_table_with_columns() {
+    transcript(
+        &Place::new(),
+        "",
+        "\
+> create towns key country:text,city:text value people:int,altitude:float index size:people sum people
+towns: key country text, city text; value people int, altitude float
+> put PE,Cusco 428450,3399.5
+done
+> insert PE,Lima people=10092000
+done
+> insert BO,\"La Paz\" 816044,null
+done
+> put GL,Nuuk altitude=5
+done
+> scan
+country  city      people  altitude
+───────  ──────  ────────  ────────
+BO       La Paz    816044
+GL       Nuuk                   5.0
+PE       Cusco     428450    3399.5
+PE       Lima    10092000
+4 rows
+> scan PE limit 1
+country  city   people  altitude
+───────  ─────  ──────  ────────
+PE       Cusco  428450    3399.5
+1 of 2 rows
+> scan reverse limit 1
+country  city    people  altitude
+───────  ────  ────────  ────────
+PE       Lima  10092000
+1 of 4 rows
+> get BO,\"La Paz\"
+country  city    people  altitude
+───────  ──────  ──────  ────────
+BO       La Paz  816044
+> get BO,Sucre
+no row
+> count
+4 rows
+> count PE
+2 rows
+> count P*
+2 rows
+> count BO .. PE
+2 rows
+> count BO ..= PE
+4 rows
+> count .. GL
+1 row
+> rank PE,Cusco
+2 rows before it, the key is there
+> rank JP
+2 rows before it, the key is not there
+> nth 1
+country  city  people  altitude
+───────  ────  ──────  ────────
+GL       Nuuk                5.0
+> nth 4
+no row
+> page 2 5 ..
+country  city     people  altitude
+───────  ─────  ────────  ────────
+PE       Cusco    428450    3399.5
+PE       Lima   10092000
+offsets 2 to 3 of 4 rows
+> page 9 5
+no row at offset 9 of 4 rows
+> split 2
+PE,Cusco
+2 parts
+> first PE
+country  city   people  altitude
+───────  ─────  ──────  ────────
+PE       Cusco  428450    3399.5
+> last
+country  city    people  altitude
+───────  ────  ────────  ────────
+PE       Lima  10092000
+> use towns.size
+towns.size: key people int, country text, city text
+> scan
+  people  country  city
+────────  ───────  ──────
+          GL       Nuuk
+  428450  PE       Cusco
+  816044  BO       La Paz
+10092000  PE       Lima
+4 rows
+> quantile 0.5 0 ..
+people  country  city
+──────  ───────  ──────
+816044  BO       La Paz
+> use towns
+towns: key country text, city text; value people int, altitude float
+> put PE,Cusco people=1
+done
+> remove GL,Nuuk
+removed
+> remove GL,Nuuk
+no row
+> use towns.size
+towns.size: key people int, country text, city text
+> scan
+  people  country  city
+────────  ───────  ──────
+       1  PE       Cusco
+  816044  BO       La Paz
+10092000  PE       Lima
+3 rows
+> tables
+table       rows  key                  index of
+──────────  ────  ───────────────────  ────────
+towns          3  country,city
+towns.size     3  people,country,city  towns
+> drop towns
+dropped
+> tables
+no table; `create` makes one
+",
+    );
+}
+
+#[test]
+fn a_table_of_strings() {
+    transcript(
+        &Place::new(),
+        "",
+        r#"> create notes
+notes: keys and values are strings
+> put a first note
+done
+> put "a b" second
+done
+> put a,c \x00\xff
+done
+> put null ""
+done
+> get "a b"
+key  value
+───  ──────
+a b  second
+> scan a
+key  value
+───  ──────────
+a    first note
+a b  second
+a,c  \x00\xff
+3 rows
+> count a .. a,c
+2 rows
+> count a ..= a,c
+3 rows
+> split 2
+"a,c"
+2 parts
+> json on
+{"json":true}
+> scan
+{"rows":[{"key":"a","value":"first note"},{"key":"a b","value":"second"},{"key":"a,c","value_hex":"00ff"},{"key":"null","value":""}],"total":4}
+"#,
+    );
+}
+
+#[test]
+fn transactions_and_savepoints() {
+    transcript(
+        &Place::new(),
+        "",
+        "\
+> create n key n:int value text:text index t:text
+n: key n int; value text text
+> put 1 one
+done
+> begin
+begun
+> put 2 two
+done
+> savepoint here
+set
+> put 3 three
+done
+> remove 1
+removed
+> count
+2 rows
+> nth 0
+n  text
+─  ────
+2  two
+> rollback to here
+rolled back
+> put 4 four
+done
+> rollback to here
+rolled back
+> scan
+n  text
+─  ────
+1  one
+2  two
+2 rows
+> release here
+released
+> commit
+committed
+> begin
+begun
+> remove 1
+removed
+> len
+1 row
+> rollback
+rolled back
+> len
+2 rows
+> use n.t
+n.t: key text text, n int
+> scan
+text  n
+────  ─
+one   1
+two   2
+2 rows
+",
+    );
+}
+
+#[test]
+fn a_script_ends_at_its_first_error() {
+    let place = Place::new();
+    let script = "create t key n:int\nput 1\n\n# a comment\nput x\nput 2\n";
+    let outcome = place.run_with("shell --data db --create", script);
+    assert_eq!(outcome.out, "t: key n int\ndone\n");
+    assert_eq!(outcome.failure(), "quipu: line 5: column n: \"x\" is not of type int\n");
+
+    let outcome = place.run_with("shell --data db --keep-going", "put x\nput 2\nput\nlen\n");
+    assert_eq!(outcome.out, "done\n2 rows\n");
+    let errors = "quipu: line 1: column n: \"x\" is not of type int\nquipu: line 3: usage: put KEY VALUE\nquipu: 2 commands failed\n";
+    assert_eq!(outcome.failure(), errors);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let place = Place::new();
+    let create = "create t key n:int value a:text index by:a\ncreate u key n:int\nput 1\n";
+    place.run_with("shell --data db --create", create).success();
+    let errors = [
+        ("count", "no table is in use; there are t, t.by, u"),
+        ("use v", "there is no table \"v\"; there are t, t.by, u"),
+        ("use t.by\nput x,1", "table t.by is an index: write to table t, and it follows"),
+        ("drop t.by", "table t.by is an index of t and goes with it"),
+        ("use u\ninsert 1", "insert: there is a row of that key; `put` replaces it"),
+        ("commit", "no transaction is open; `begin` opens one"),
+        ("begin\nbegin", "a transaction is open; `commit` or `rollback` ends it"),
+        ("begin\ncreate v", "`create` is no part of a transaction; `commit` or `rollback` first"),
+        ("begin\nrollback to x", "there is no savepoint \"x\""),
+        ("begin", "the script ends within a transaction, which was rolled back"),
+        ("create v key a:text,a:int", "two columns have the name \"a\""),
+        ("create v key a:blob", "\"blob\" is no type; there are bool, int, float, text, json"),
+        ("create v value a:int", "columns of the value, indexes and sums need columns of the key"),
+        ("help nothing", "there is no such command"),
+    ];
+    for (script, complaint) in errors {
+        let error = place.run_with("shell --data db", script).failure();
+        let line = script.lines().count();
+        assert_eq!(error, format!("quipu: line {line}: {complaint}\n"), "{script}");
+    }
+}
+
+#[test]
+fn a_database_open_for_reading_is_not_changed() {
+    let place = Place::new();
+    place.run_with("shell --data db --create", "create t key n:int\nput 1\n").success();
+    assert_eq!(place.out("shell --data db --read-only -c len"), "1 row\n");
+    let error = place.run("shell --data db --read-only -c 'put 2'").failure();
+    assert!(error.starts_with("quipu: line 1: "), "{error}");
+    assert_eq!(place.out("shell --data db -c len"), "1 row\n");
+}
+
+#[test]
+fn json_answers_are_one_object_each() {
+    let place = Place::new();
+    let script = "create t key n:int value a:float sum n\n";
+    assert!(place.run_with("shell --data db --create", script).failure().contains("only a column of the value"));
+    let script = "create t key n:int value a:float\nput 1 0.5\nput 2 inf\ntiming on\ncount\ntiming off\ntables\nsample 9\nsplit 2\nget 3\n";
+    let out = place.run_with("shell --data db --create --json", script).success();
+    let answers: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), 10);
+    assert_eq!(answers[4]["count"], 2);
+    assert!(answers[4]["seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(answers[6]["tables"][0]["rows"], 2);
+    assert_eq!(answers[7]["rows"], serde_json::json!([{"n": 1, "a": 0.5}, {"n": 2, "a": "inf"}]));
+    assert_eq!(answers[8], serde_json::json!({"keys": ["2"]}));
+    assert_eq!(answers[9], serde_json::json!({"row": null}));
+}
+
+#[test]
+fn every_topic_has_help() {
+    let place = Place::new();
+    let help = place.out("shell --data db --create -c help");
+    for word in ["quantile Q [RANGE]", "JFK,7 .. JFK,9", "rollback [to SAVEPOINT]"] {
+        assert!(help.contains(word), "{help}");
+    }
+    assert!(place.out("shell --data db -c 'help scan'").contains("Example: scan JFK,7 .. JFK,9 limit 5 reverse"));
+}

@@ -1,0 +1,247 @@
+//! The operating system's file system as a [`Disk`].
+//!
+//! Invariants:
+//! 1. A direct file has an ordinary handle too: reads, syncs and mappings go there, so only writes need alignment.
+//! 2. The bytes under a mapping are allocated before they are mapped, where the file system can: a full disk is an error
+//!    of [`File::map`], not a `SIGBUS` in the middle of a store.
+//! 3. No Rust reference points into a mapping; stores are raw copies, one at a time.
+//!
+//! Costs: a system call per method, except [`Mapping::write`], which is an uncontended mutex and a copy.
+//!
+//! Not here: retries. Cutting a file below a live mapping of it is the caller's error; a later store there ends the process.
+
+use super::buffer::require_aligned;
+use super::{Disk, File, Lock, Mapping, OpenMode};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+/// The operating system's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir)
+    }
+
+    /// Names that are not UTF-8 are left out: the engine never gave one.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(mode != OpenMode::Read);
+        options.create_new(matches!(mode, OpenMode::CreateNew | OpenMode::CreateDirect));
+        let ordinary = options.open(path)?;
+        let is_direct = mode == OpenMode::CreateDirect;
+        let direct = if is_direct { open_direct(path)? } else { None };
+        Ok(Box::new(RealFile {
+            ordinary,
+            direct,
+            is_direct,
+        }))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::OpenOptions::new().read(true).open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(RealLock { _file: file })),
+            Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// A handle past the page cache to a file that exists, or none where the file system refuses.
+///
+/// The file is created by an ordinary open first, because `O_CREAT | O_DIRECT` may fail and leave the new file behind.
+#[cfg(target_os = "linux")]
+fn open_direct(path: &Path) -> io::Result<Option<fs::File>> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let opened = fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed())
+        .open(path);
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_path: &Path) -> io::Result<Option<fs::File>> {
+    Ok(None)
+}
+
+/// The operating system's lock (`flock`) belongs to the open file and ends when that is closed.
+#[derive(Debug)]
+struct RealLock {
+    _file: fs::File,
+}
+
+impl Lock for RealLock {}
+
+#[derive(Debug)]
+struct RealFile {
+    ordinary: fs::File,
+    /// Only of a file opened with `CreateDirect`, and only where the file system allows it.
+    direct: Option<fs::File>,
+    is_direct: bool,
+}
+
+impl File for RealFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.ordinary.metadata()?.len())
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.ordinary.read_exact_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.is_direct {
+            require_aligned(bytes, offset)?;
+        }
+        let file = self.direct.as_ref().unwrap_or(&self.ordinary);
+        file.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.ordinary.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // A sync is of the file, not of the handle, so it covers the direct handle's writes and the mappings' stores.
+        self.ordinary.sync_data()
+    }
+
+    fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {
+        let file_len = self.len()?;
+        if len == 0 || len as u64 > file_len {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("cannot map {len} bytes of a file of {file_len}"),
+            ));
+        }
+        allocate(&self.ordinary, len as u64)?;
+        // SAFETY: the operating system chooses an address range that nothing else uses.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &self.ordinary,
+                0,
+            )
+        }?;
+        let start = NonNull::new(start.cast::<u8>())
+            .ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Box::new(RealMapping {
+            region: Mutex::new(Region { start }),
+            len,
+        }))
+    }
+}
+
+/// Gives the holes in the first `len` bytes their blocks on the disk, if the file system can.
+#[cfg(target_os = "linux")]
+fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::{Errno, retry_on_intr};
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, len)) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        // A handle opened to read; the mapping would refuse it under another name.
+        Err(Errno::BADF) => Err(io::ErrorKind::PermissionDenied.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_file: &fs::File, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// Where a mapping starts.
+#[derive(Debug)]
+struct Region {
+    start: NonNull<u8>,
+}
+
+// SAFETY: the mapped range belongs to the process, not to a thread, and only its `RealMapping` uses the address.
+unsafe impl Send for Region {}
+
+/// The mutex is what makes `write(&self)` sound: two stores to the same bytes at once would be a data race.
+#[derive(Debug)]
+struct RealMapping {
+    region: Mutex<Region>,
+    len: usize,
+}
+
+impl Mapping for RealMapping {
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        let fits = offset
+            .checked_add(bytes.len())
+            .is_some_and(|end| end <= self.len);
+        assert!(
+            fits,
+            "{} bytes at {offset} are outside of a mapping of {}",
+            bytes.len(),
+            self.len
+        );
+        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `offset + bytes.len() <= len`, checked above, and `len` bytes from `start` are mapped for writing until
+        // drop. `bytes` cannot overlap them, as no reference into the mapping exists, and the mutex keeps other stores out.
+        unsafe {
+            let target = region.start.as_ptr().add(offset);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+        }
+    }
+}
+
+impl Drop for RealMapping {
+    fn drop(&mut self) {
+        let region = self
+            .region
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: exactly this range was mapped by `map`, and nobody can use it any more. Failure would leave it mapped,
+        // which is a leak and no more.
+        let unmapped = unsafe { munmap(region.start.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "unmap: {unmapped:?}");
+    }
+}

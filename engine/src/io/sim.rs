@@ -1,0 +1,430 @@
+//! A file system in memory that remembers what was synced, and that can lose power or fail at any step.
+//!
+//! A test runs its work on a [`SimDisk`], cuts the power or kills the process, and opens what is left:
+//!
+//! ```
+//! use quipu::io::{Disk, OpenMode, sim::{CrashMode, SimDisk}};
+//! use std::path::Path;
+//!
+//! let disk = SimDisk::new();
+//! disk.create_dir_all(Path::new("db"))?;
+//! let file = disk.open(Path::new("db/a"), OpenMode::CreateNew)?;
+//! file.write_all_at(b"kept", 0)?;
+//! file.sync()?;
+//! disk.sync_dir(Path::new("db"))?;
+//! file.write_all_at(b"lost", 0)?;
+//! let found = disk.crash_with(CrashMode::LoseAll, 0);
+//! assert_eq!(found.read_file("db/a").unwrap(), b"kept");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Steps: a creation, write, store through a mapping, change of length, sync, rename, removal and sync of a directory is one
+//! step each, numbered from zero. A call that is refused before it does anything (no such file, misaligned) is none.
+//!
+//! Invariants:
+//! 1. A file's bytes and its directory entry become durable apart: the ones by [`File::sync`], the other by
+//!    [`Disk::sync_dir`].
+//! 2. After a crash a file has its durable bytes, with any part of the pending ones: sectors of 512 bytes arrive or not each
+//!    for itself, and of several writes to one sector any selection may have arrived, in their order.
+//! 3. After a crash a directory is as it was after some prefix of the operations on it since it was synced, so a rename
+//!    onto a name leaves the old or the new file there.
+//! 4. What a failed sync covered may survive a crash or not, until it is written and synced again.
+//! 5. The step at which the power goes returns an error and may have happened all the same.
+//! 6. The same calls and the same seed give the same bytes.
+//!
+//! Costs: as of memory; [`SimDisk::crash`] copies only files that have pending writes.
+//!
+//! Not here: directories that vanish (they are durable when made), renames between directories, tears inside a sector,
+//! decay of bytes nobody touched (that is [`SimDisk::flip_bit`]).
+
+use super::buffer::require_aligned;
+use super::sim_content::{Content, SplitMix64};
+use super::sim_state::{
+    Entry, FileId, State, Step, injected, invalid, missing, no_power, split, to_index,
+};
+use super::{Disk, File, Lock, Mapping, OpenMode};
+use std::fmt;
+use std::io::{ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a crash does with changes that were not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashMode {
+    /// None survives.
+    LoseAll,
+    /// All survive.
+    KeepAll,
+    /// Each one's lot is drawn from the seed.
+    Random,
+}
+
+/// A simulated disk. Clones are handles to the same one.
+#[derive(Clone, Default)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+impl SimDisk {
+    /// An empty disk without limits, faults or a cut.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn from_state(state: State) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many steps were made so far, which is the number of the next one.
+    pub fn steps(&self) -> u64 {
+        self.state().steps
+    }
+
+    /// Cuts the power at step `step`: it fails, though it may have happened, and so does every call after it, reads too.
+    /// [`Mapping::write`] cannot fail and does nothing.
+    pub fn cut_at(&self, step: u64) {
+        self.state().cut_at = Some(step);
+    }
+
+    /// Whether the step of [`SimDisk::cut_at`] was reached.
+    pub fn power_is_off(&self) -> bool {
+        self.state().power_is_off
+    }
+
+    /// Makes exactly step `step` fail. Of a write, the first half is there all the same; a failed sync leaves what it
+    /// covered in doubt; anything else has not happened. A store through a mapping cannot fail and is made.
+    pub fn fail_at(&self, step: u64, kind: ErrorKind) {
+        self.state().faults.insert(step, kind);
+    }
+
+    /// Limits the sum of all files' lengths; growth past it is `StorageFull`. `u64::MAX` lifts the limit.
+    pub fn set_capacity(&self, capacity_bytes: u64) {
+        self.state().capacity_bytes = (capacity_bytes != u64::MAX).then_some(capacity_bytes);
+    }
+
+    /// The disk as found after power loss, the lots of what was not synced drawn from `seed`. This one stays as it is,
+    /// so it can crash many times.
+    #[must_use]
+    pub fn crash(&self, seed: u64) -> Self {
+        self.crash_with(CrashMode::Random, seed)
+    }
+
+    /// The disk as found after power loss. It has no locks, no faults and no cut, and counts steps from zero; `seed`
+    /// matters for [`CrashMode::Random`] only.
+    #[must_use]
+    pub fn crash_with(&self, mode: CrashMode, seed: u64) -> Self {
+        Self::from_state(self.state().crash(mode, &mut SplitMix64::new(seed)))
+    }
+
+    /// The disk after the process was killed and the operating system lived on: everything is there, synced or not (a crash
+    /// can still lose it), and locks are released. Steps count from zero, without faults or a cut.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        let mut state = self.state().clone();
+        for inode in state.files.values_mut() {
+            inode.open_count = 0;
+        }
+        state.locked.clear();
+        state.steps = 0;
+        state.cut_at = None;
+        state.power_is_off = false;
+        state.faults.clear();
+        state.forget_unreachable();
+        Self::from_state(state)
+    }
+
+    /// What a reader would see in a file, or `None` if there is none. Works without power.
+    pub fn read_file(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let file = state.find(path.as_ref()).ok()??;
+        Some(state.content(file).bytes().to_vec())
+    }
+
+    /// Puts a file there, or new bytes into one that is there, durably and without a step; its directory is synced with it.
+    ///
+    /// # Panics
+    ///
+    /// If the path has no file name.
+    pub fn write_file(&self, path: impl AsRef<Path>, bytes: impl Into<Vec<u8>>) {
+        let (dir, name) = split(path.as_ref()).expect("a path with a file name");
+        let content = Content::settled(bytes.into());
+        let mut state = self.state();
+        state.add_directories(dir);
+        if let Ok(Some(file)) = state.find(path.as_ref()) {
+            *state.content(file) = content;
+        } else {
+            let (name, file) = (name.to_owned(), state.add_file(content));
+            let directory = state.directory(dir).expect("added above");
+            directory.current.insert(name.clone(), file);
+            directory.pending.push(Entry::Create { name, file });
+        }
+        state.directory(dir).expect("added above").settle();
+    }
+
+    /// Inverts a bit of a file, durably and without a step; bit 0 is the lowest of the first byte. Meant for a disk at rest:
+    /// writes that are pending still have the bit as it was.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file or bit.
+    pub fn flip_bit(&self, path: impl AsRef<Path>, bit_index: u64) {
+        let mut state = self.state();
+        let file = state.require(path.as_ref()).expect("a file to damage");
+        state.content(file).flip_bit(bit_index);
+    }
+
+    /// The paths of all files, sorted.
+    pub fn file_names(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let names = state
+            .directories
+            .iter()
+            .flat_map(|(dir, directory)| directory.current.keys().map(move |name| dir.join(name)));
+        let mut names: Vec<PathBuf> = names.collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("SimDisk")
+            .field("files", &state.files.len())
+            .field("steps", &state.steps)
+            .field("power_is_off", &state.power_is_off)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Disk for SimDisk {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.require_power()?;
+        state.add_directories(dir);
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut state = self.state();
+        state.require_power()?;
+        Ok(state.directory(dir)?.current.keys().cloned().collect())
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Box<dyn File>> {
+        let mut state = self.state();
+        state.require_power()?;
+        let file = match (mode, state.find(path)?) {
+            (OpenMode::Read | OpenMode::ReadWrite, Some(file)) => file,
+            (OpenMode::Read | OpenMode::ReadWrite, None) => return Err(missing(path)),
+            (OpenMode::CreateNew | OpenMode::CreateDirect, None) => state.create(path)?,
+            (OpenMode::CreateNew | OpenMode::CreateDirect, Some(_)) => {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+        };
+        let inode = state.files.get_mut(&file).expect("found or created above");
+        inode.open_count += 1;
+        let disk = self.clone();
+        let opened = Arc::new(Opened { disk, file });
+        Ok(Box::new(SimFile { opened, mode }))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.require_power()?;
+        state.require(path)?;
+        let (dir, name) = split(path)?;
+        let name = name.to_owned();
+        state.change_directory(dir, Entry::Remove { name })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.require_power()?;
+        state.require(from)?;
+        let ((dir, from), (to_dir, to)) = (split(from)?, split(to)?);
+        if dir != to_dir {
+            return Err(invalid("a rename between directories is not simulated"));
+        }
+        let (from, to) = (from.to_owned(), to.to_owned());
+        if from == to {
+            return Ok(());
+        }
+        state.change_directory(dir, Entry::Rename { from, to })
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.require_power()?;
+        state.directory(dir)?;
+        match state.step() {
+            Step::Done => {}
+            Step::Cut => return Err(no_power()),
+            Step::Failed(kind) => return Err(injected(kind)),
+        }
+        state.directory(dir)?.settle();
+        state.forget_unreachable();
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
+        let mut state = self.state();
+        state.require_power()?;
+        if state.find(path)?.is_none() {
+            state.create(path)?;
+        }
+        if !state.locked.insert(path.to_owned()) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let (disk, path) = (self.clone(), path.to_owned());
+        Ok(Box::new(SimLock { disk, path }))
+    }
+}
+
+#[derive(Debug)]
+struct SimLock {
+    disk: SimDisk,
+    path: PathBuf,
+}
+
+impl Lock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.state().locked.remove(&self.path);
+    }
+}
+
+/// One opening of a file, shared by the handle and its mappings.
+#[derive(Debug)]
+struct Opened {
+    disk: SimDisk,
+    file: FileId,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        let inode = state.files.get_mut(&self.file).expect("an open file");
+        inode.open_count -= 1;
+        if inode.open_count == 0 && !inode.is_linked {
+            state.forget_unreachable();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    opened: Arc<Opened>,
+    mode: OpenMode,
+}
+
+impl SimFile {
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.opened.disk.state();
+        state.require_power()?;
+        Ok(state)
+    }
+
+    fn state_to_write(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.state()?;
+        if self.mode == OpenMode::Read {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        Ok(state)
+    }
+}
+
+impl File for SimFile {
+    fn len(&self) -> Result<u64> {
+        Ok(self.state()?.content(self.opened.file).bytes().len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let mut state = self.state()?;
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| state.content(self.opened.file).bytes().get(offset..));
+        match rest.and_then(|rest| rest.get(..buffer.len())) {
+            Some(bytes) => buffer.copy_from_slice(bytes),
+            None if buffer.is_empty() => {}
+            None => return Err(ErrorKind::UnexpectedEof.into()),
+        }
+        Ok(())
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let mut state = self.state_to_write()?;
+        if self.mode == OpenMode::CreateDirect {
+            require_aligned(bytes, offset)?;
+        }
+        state.write(self.opened.file, bytes, to_index(offset)?)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        let mut state = self.state_to_write()?;
+        state.set_len(self.opened.file, to_index(len)?)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut state = self.state()?;
+        let step = state.step();
+        let content = state.content(self.opened.file);
+        match step {
+            Step::Done => {
+                content.sync();
+                Ok(())
+            }
+            Step::Cut => Err(no_power()),
+            Step::Failed(kind) => {
+                content.fail_sync();
+                Err(injected(kind))
+            }
+        }
+    }
+
+    fn map(&self, len: usize) -> Result<Box<dyn Mapping>> {
+        let mut state = self.state_to_write()?;
+        if len == 0 || len > state.content(self.opened.file).bytes().len() {
+            return Err(invalid("a mapping of no bytes, or past the file's end"));
+        }
+        let opened = Arc::clone(&self.opened);
+        Ok(Box::new(SimMapping { opened, len }))
+    }
+}
+
+#[derive(Debug)]
+struct SimMapping {
+    opened: Arc<Opened>,
+    len: usize,
+}
+
+impl Mapping for SimMapping {
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        let end = offset.checked_add(bytes.len());
+        assert!(
+            end.is_some_and(|end| end <= self.len),
+            "{} bytes at {offset} are outside of a mapping of {}",
+            bytes.len(),
+            self.len
+        );
+        let mut state = self.opened.disk.state();
+        if state.power_is_off {
+            return;
+        }
+        // A fault has no way to show itself here, and at a cut the store may have happened: it is made in any case.
+        let _: Step = state.step();
+        let content = state.content(self.opened.file);
+        assert!(
+            offset + bytes.len() <= content.bytes().len(),
+            "a store past the end of a file that was cut under its mapping (SIGBUS on a real disk)"
+        );
+        content.write(offset, bytes);
+    }
+}

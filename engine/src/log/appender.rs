@@ -1,0 +1,138 @@
+//! Where the next frame goes: frames put together and stored into the segment being written.
+//!
+//! Invariants:
+//! 1. `offset` is a multiple of 8, at most the segment's length; everything before it is stored.
+//! 2. A frame is stored as a whole or, if the process dies, does not verify.
+//!
+//! Costs: a small frame is copied twice and checked once (the first copy stays in the processor's cache); of a large one the
+//! payload is read for the checksum and copied once.
+//!
+//! Not here: what fits and where the rest goes, locks.
+
+use super::format::{
+    FRAME_HEADER_BYTES, FRAME_UNCHECKED_BYTES, Frame, HEADER_BYTES, Header, Lsn, frame_seed,
+};
+use crate::io::Mapping;
+
+/// Frames up to this size are put together first and stored with one copy; larger ones go straight into the mapping.
+const ASSEMBLY_BYTES: usize = 8 << 10;
+
+/// Where the next frame goes.
+#[derive(Debug)]
+pub(super) struct Appender {
+    pub(super) header: Header,
+    seed: u32,
+    pub(super) offset: usize,
+    pub(super) next_sequence: u64,
+    mapping: Box<dyn Mapping>,
+    assembly: Box<[u8]>,
+}
+
+impl Appender {
+    /// At the start of a segment whose header is stored in `mapping`.
+    pub(super) fn new(header: Header, mapping: Box<dyn Mapping>, next_sequence: u64) -> Appender {
+        Appender {
+            header,
+            seed: frame_seed(header.database_id, header.segment_id),
+            offset: HEADER_BYTES,
+            next_sequence,
+            mapping,
+            assembly: vec![0; ASSEMBLY_BYTES].into(),
+        }
+    }
+
+    /// Leaves the segment for another one; returns the mapping of the old one.
+    pub(super) fn enter(&mut self, header: Header, mapping: Box<dyn Mapping>) -> Box<dyn Mapping> {
+        self.header = header;
+        self.seed = frame_seed(header.database_id, header.segment_id);
+        self.offset = HEADER_BYTES;
+        std::mem::replace(&mut self.mapping, mapping)
+    }
+
+    #[inline]
+    pub(super) fn rest(&self) -> usize {
+        self.header.segment_bytes - self.offset
+    }
+
+    #[inline]
+    pub(super) fn lsn(&self) -> Lsn {
+        self.header.lsn_at(self.offset)
+    }
+
+    /// Stores a frame that fits, with the next `frame.length` bytes of `parts`.
+    #[inline]
+    pub(super) fn store(&mut self, frame: &Frame, parts: &mut Parts<'_>) {
+        let bytes = frame.bytes();
+        debug_assert!(bytes <= self.rest());
+        if let Some(assembly) = self.assembly.get_mut(..bytes) {
+            assembly[..FRAME_HEADER_BYTES].copy_from_slice(&frame.encode());
+            let payload_end = FRAME_HEADER_BYTES + frame.length;
+            let mut at = FRAME_HEADER_BYTES;
+            parts.take(frame.length, |part| {
+                assembly[at..at + part.len()].copy_from_slice(part);
+                at += part.len();
+            });
+            assembly[payload_end..].fill(0);
+            let checksum = crc32c::crc32c_append(self.seed, &assembly[FRAME_UNCHECKED_BYTES..]);
+            assembly[..FRAME_UNCHECKED_BYTES].copy_from_slice(&checksum.to_le_bytes());
+            self.mapping.write(self.offset, assembly);
+        } else {
+            self.store_large(frame, parts);
+        }
+        self.offset += bytes;
+    }
+
+    /// The same for a frame that would not fit the buffer: reads the payload twice instead of copying it twice.
+    #[cold]
+    fn store_large(&mut self, frame: &Frame, parts: &mut Parts<'_>) {
+        let mut header = frame.encode();
+        let padding = &[0; 8][..frame.bytes() - FRAME_HEADER_BYTES - frame.length];
+        let mut checksum = crc32c::crc32c_append(self.seed, &header[FRAME_UNCHECKED_BYTES..]);
+        parts.clone().take(frame.length, |part| {
+            checksum = crc32c::crc32c_append(checksum, part);
+        });
+        checksum = crc32c::crc32c_append(checksum, padding);
+        header[..FRAME_UNCHECKED_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        let mut at = self.offset;
+        let mut put = |bytes: &[u8]| {
+            self.mapping.write(at, bytes);
+            at += bytes.len();
+        };
+        put(&header);
+        parts.take(frame.length, &mut put);
+        put(padding);
+    }
+}
+
+/// A payload in parts, read from front to back.
+#[derive(Clone)]
+pub(super) struct Parts<'a> {
+    parts: &'a [&'a [u8]],
+    /// How much of the first part was read.
+    read: usize,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn new(parts: &'a [&'a [u8]]) -> Self {
+        Parts { parts, read: 0 }
+    }
+
+    /// Hands the next `length` bytes to `each`, piece by piece.
+    #[inline]
+    fn take(&mut self, mut length: usize, mut each: impl FnMut(&[u8])) {
+        while let Some((first, others)) = self.parts.split_first()
+            && length > 0
+        {
+            let piece = &first[self.read..];
+            if piece.len() > length {
+                each(&piece[..length]);
+                self.read += length;
+                return;
+            }
+            each(piece);
+            length -= piece.len();
+            self.parts = others;
+            self.read = 0;
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! The log against its model, over crashes, kills and failing steps. `SEED=n` repeats one run of a random test.
+
+use super::{Log, LogOptions, Lsn, Recovered, recover};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Disk;
+use crate::io::sim::{CrashMode, SimDisk};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(super) const DATABASE_ID: u64 = 0x5175_6970_7521;
+const FIRST_SEQUENCE: u64 = 1;
+
+pub(super) fn dir() -> &'static Path {
+    Path::new("db")
+}
+
+pub(super) fn options(segment_bytes: usize) -> LogOptions {
+    LogOptions {
+        segment_bytes,
+        database_id: DATABASE_ID,
+    }
+}
+
+pub(super) fn new_disk() -> SimDisk {
+    let disk = SimDisk::new();
+    disk.create_dir_all(dir()).unwrap();
+    disk
+}
+
+/// Runs `test` with each seed, or with the one from the environment, and tells the seed if it fails.
+pub(super) fn with_seeds(count: u64, test: impl Fn(u64)) {
+    struct Tell(u64);
+    impl Drop for Tell {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("failed with SEED={}", self.0);
+            }
+        }
+    }
+    let given = std::env::var("SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    for seed in given.map_or(0..count, |seed| seed..seed + 1) {
+        let tell = Tell(seed);
+        test(seed);
+        drop(tell);
+    }
+}
+
+/// What the log must hold, as its user knows it.
+#[derive(Clone, Default)]
+struct Model {
+    /// Payload and end of each record; the first has number [`FIRST_SEQUENCE`].
+    records: Vec<(Vec<u8>, Lsn)>,
+    /// So many of them a sync has returned for.
+    synced: usize,
+    /// So many of them a checkpoint covers.
+    covered: usize,
+}
+
+impl Model {
+    fn end_of(&self, count: usize) -> Lsn {
+        match count {
+            0 => Lsn(0),
+            _ => self.records[count - 1].1,
+        }
+    }
+
+    /// Some payload that record `count` would have, the length up to `max_length`.
+    fn payload(count: usize, length: usize) -> Vec<u8> {
+        (0..length)
+            .map(|index| (index as u8).wrapping_mul(31) ^ count as u8)
+            .collect()
+    }
+
+    fn append(&mut self, log: &Log, length: usize) -> Result<()> {
+        let payload = Model::payload(self.records.len(), length);
+        let (front, back) = payload.split_at(length / 3);
+        let sequence = FIRST_SEQUENCE + self.records.len() as u64;
+        let end = log.append(sequence, &[front, &[], back])?;
+        assert_eq!(log.end_lsn(), end);
+        self.records.push((payload, end));
+        Ok(())
+    }
+
+    fn sync(&mut self, log: &Log, count: usize) -> Result<()> {
+        log.sync(self.end_of(count))?;
+        assert!(log.durable_lsn() >= self.end_of(count));
+        self.synced = self.synced.max(count);
+        Ok(())
+    }
+
+    /// A checkpoint of the first `count` records, and the release of what it covers.
+    fn checkpoint(&mut self, log: &Log, count: usize) -> Result<()> {
+        self.sync(log, count)?;
+        self.covered = self.covered.max(count);
+        log.release_before(self.end_of(self.covered))
+    }
+
+    /// Recovers, and compares: all that was synced is there, the rest is a prefix.
+    fn recover(&self, disk: &SimDisk) -> Result<Recovered> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let mut count = self.covered;
+        let mut done_before = 0;
+        let from_sequence = FIRST_SEQUENCE + count as u64;
+        let recovered = recover(
+            &disk,
+            dir(),
+            DATABASE_ID,
+            self.end_of(self.covered),
+            from_sequence,
+            &mut |done, total| {
+                assert!(done_before <= done && done <= total);
+                done_before = done;
+            },
+            &mut |sequence, payload| {
+                assert_eq!(sequence, FIRST_SEQUENCE + count as u64);
+                assert!(
+                    count < self.records.len(),
+                    "a record that was never appended"
+                );
+                assert!(self.records[count].0 == payload, "record {count} differs");
+                count += 1;
+                Ok(())
+            },
+        )?;
+        assert!(
+            count >= self.synced,
+            "{} of {} synced records are lost",
+            self.synced - count,
+            self.synced
+        );
+        assert_eq!(recovered.end_lsn, self.end_of(count));
+        assert_eq!(recovered.next_sequence, FIRST_SEQUENCE + count as u64);
+        assert_eq!(recovered.record_count, (count - self.covered) as u64);
+        Ok(recovered)
+    }
+
+    /// Recovers and goes on behind what was found.
+    fn reopen(&mut self, disk: &SimDisk, segment_bytes: usize) -> Result<Log> {
+        let recovered = self.recover(disk)?;
+        let log = Log::resume(
+            Arc::new(disk.clone()),
+            dir(),
+            options(segment_bytes),
+            &recovered,
+        )?;
+        let count = (recovered.next_sequence - FIRST_SEQUENCE) as usize;
+        self.records.truncate(count);
+        self.synced = count;
+        assert_eq!(log.end_lsn(), recovered.end_lsn);
+        assert_eq!(log.durable_lsn(), recovered.end_lsn);
+        Ok(log)
+    }
+}
+
+fn create(disk: &SimDisk, segment_bytes: usize) -> Result<Log> {
+    Log::create(
+        Arc::new(disk.clone()),
+        dir(),
+        options(segment_bytes),
+        FIRST_SEQUENCE,
+    )
+}
+
+fn random_length(random: &mut StdRng, segment_bytes: usize) -> usize {
+    match random.random_range(0..10) {
+        0 => 0,
+        1..=6 => random.random_range(1..100),
+        7 => random.random_range(100..segment_bytes),
+        // Around the sizes at which a record fills a segment exactly.
+        8 => segment_bytes - 200 + random.random_range(0..100),
+        _ => random.random_range(segment_bytes..5 * segment_bytes),
+    }
+}
+
+/// One random step of work.
+fn random_step(
+    random: &mut StdRng,
+    log: &Log,
+    model: &mut Model,
+    segment_bytes: usize,
+) -> Result<()> {
+    match random.random_range(0..20) {
+        0..=13 => model.append(log, random_length(random, segment_bytes)),
+        14..=16 => {
+            let count = random.random_range(model.covered..=model.records.len());
+            model.sync(log, count)
+        }
+        17 => log.prepare_spare().map(|_| ()),
+        18 => {
+            let count = random.random_range(model.covered..=model.records.len());
+            model.checkpoint(log, count)
+        }
+        _ => model.sync(log, model.records.len()),
+    }
+}
+
+#[test]
+fn holds_its_model_over_chains_of_crashes() {
+    with_seeds(150, |seed| {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let mut disk = new_disk();
+        let mut segment_bytes = 4096;
+        let mut model = Model::default();
+        let mut log = create(&disk, segment_bytes).unwrap();
+        for _ in 0..random.random_range(1..12) {
+            for _ in 0..random.random_range(0..60) {
+                random_step(random, &log, &mut model, segment_bytes).unwrap();
+                let stats = log.segments();
+                assert!(stats.segment_count >= 1);
+            }
+            drop(log);
+            disk = match random.random_range(0..5) {
+                0 => disk.crash_with(CrashMode::LoseAll, 0),
+                1 => disk.crash_with(CrashMode::KeepAll, 0),
+                2 | 3 => disk.crash(random.random()),
+                _ => {
+                    model.synced = model.records.len();
+                    disk.kill()
+                }
+            };
+            segment_bytes = 4096 * random.random_range(1..4);
+            log = model.reopen(&disk, segment_bytes).unwrap();
+        }
+    });
+}
+
+#[test]
+fn keeps_every_appended_record_when_killed() {
+    with_seeds(20, |seed| {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let disk = new_disk();
+        let mut model = Model::default();
+        let log = create(&disk, 4096).unwrap();
+        for _ in 0..50 {
+            let length = random_length(random, 4096);
+            model.append(&log, length).unwrap();
+            let recovered = model.recover(&disk.kill()).unwrap();
+            assert_eq!(recovered.end_lsn, log.end_lsn());
+        }
+    });
+}
+
+/// The work that is cut or made to fail at each of its steps.
+fn script(random: &mut StdRng, disk: &SimDisk, model: &mut Model, is_new: bool) -> Result<()> {
+    let log = if is_new {
+        create(disk, 4096)?
+    } else {
+        model.reopen(disk, 4096)?
+    };
+    for _ in 0..40 {
+        random_step(random, &log, model, 4096)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn loses_nothing_synced_wherever_the_power_goes() {
+    with_seeds(3, |seed| {
+        let disk = new_disk();
+        let mut model = Model::default();
+        script(&mut StdRng::seed_from_u64(seed), &disk, &mut model, true).unwrap();
+        for step in 0..disk.steps() {
+            let disk = new_disk();
+            disk.cut_at(step);
+            let mut model = Model::default();
+            let cut = script(&mut StdRng::seed_from_u64(seed), &disk, &mut model, true);
+            // A store cannot fail, so the script may end well if the power went at its last step.
+            assert!(cut.is_err() || disk.power_is_off());
+            let modes = [
+                CrashMode::LoseAll,
+                CrashMode::KeepAll,
+                CrashMode::Random,
+                CrashMode::Random,
+            ];
+            for (lot, mode) in modes.into_iter().enumerate() {
+                let found = disk.crash_with(mode, seed ^ lot as u64);
+                crash_again(&found, &mut model.clone(), seed ^ step << 3 ^ lot as u64);
+            }
+        }
+    });
+}
+
+/// Opens what a crash left, works on, and crashes at some step of that too.
+fn crash_again(disk: &SimDisk, model: &mut Model, seed: u64) {
+    let random = &mut StdRng::seed_from_u64(seed);
+    if model.records.is_empty() && model.recover(disk).is_err() {
+        // The power went before `create` returned, so nobody relied on the log.
+        create(disk, 4096).unwrap();
+        return;
+    }
+    disk.cut_at(random.random_range(0..150));
+    let _ = script(random, disk, model, false);
+    for _ in 0..2 {
+        let found = disk.crash(random.random());
+        model.clone().reopen(&found, 4096).unwrap();
+    }
+}
+
+fn assert_poisoned(log: &Log) {
+    assert!(log.is_poisoned());
+    let errors: [Result<()>; 4] = [
+        log.append(u64::MAX, &[b"late"]).map(|_| ()),
+        log.sync(Lsn(0)),
+        log.sync(log.end_lsn()),
+        log.prepare_spare().map(|_| ()),
+    ];
+    for error in errors {
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Poisoned);
+    }
+    let error = log.poison_error().unwrap();
+    assert!(error.to_string().contains("reopen"), "{error}");
+}
+
+#[test]
+fn stops_for_good_at_any_failed_step_but_lack_of_space() {
+    with_seeds(2, |seed| {
+        let disk = new_disk();
+        let mut model = Model::default();
+        script(&mut StdRng::seed_from_u64(seed), &disk, &mut model, true).unwrap();
+        for kind in [io::ErrorKind::Other, io::ErrorKind::StorageFull] {
+            for step in 0..disk.steps() {
+                fail_once(seed, step, kind);
+            }
+        }
+    });
+}
+
+fn fail_once(seed: u64, step: u64, kind: io::ErrorKind) {
+    let random = &mut StdRng::seed_from_u64(seed);
+    let disk = new_disk();
+    disk.fail_at(step, kind);
+    let mut model = Model::default();
+    let Ok(log) = create(&disk, 4096) else {
+        create(&disk, 4096).expect("a creation that failed can be tried again");
+        return;
+    };
+    for _ in 0..40 {
+        let before = model.records.len();
+        let Err(error) = random_step(random, &log, &mut model, 4096) else {
+            continue;
+        };
+        assert_eq!(model.records.len(), before);
+        if log.is_poisoned() {
+            assert_ne!(
+                error.kind(),
+                ErrorKind::Poisoned,
+                "the first error tells the cause"
+            );
+            assert_poisoned(&log);
+            break;
+        }
+        // Lack of space, or a file that could not be renamed or removed in a release: the log goes on.
+        model.append(&log, 9000).unwrap();
+    }
+    drop(log);
+    for found in [disk.kill(), disk.crash(seed), disk.crash(seed + 1)] {
+        let mut model = model.clone();
+        let log = model.reopen(&found, 4096).unwrap();
+        // Also what a failed sync had left in doubt is safe now, as `reopen` counts all of it as synced.
+        model.append(&log, 100).unwrap();
+        for mode in [CrashMode::LoseAll, CrashMode::Random] {
+            model.recover(&found.crash_with(mode, seed)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_a_record_and_takes_it_later() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 4096).unwrap();
+    model.append(&log, 3000).unwrap();
+    disk.set_capacity(4096 + 2 * 4096);
+    let error = model.append(&log, 20_000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    assert!(!log.is_poisoned());
+    // What needs no segment goes on, and so does what the segments made before the failure have room for.
+    model.append(&log, 10).unwrap();
+    model.append(&log, 4000).unwrap();
+    assert_eq!(
+        model.append(&log, 20_000).unwrap_err().kind(),
+        ErrorKind::Full
+    );
+    disk.set_capacity(u64::MAX);
+    model.append(&log, 20_000).unwrap();
+    model.sync(&log, model.records.len()).unwrap();
+    let found = disk.crash_with(CrashMode::LoseAll, 0);
+    let recovered = model.recover(&found).unwrap();
+    assert_eq!(recovered.next_sequence, FIRST_SEQUENCE + 4);
+}
+
+/// After a failed sync and a reopening, bytes that the system holds in memory only must not pass for durable ones.
+#[test]
+fn what_a_failed_sync_left_in_doubt_is_written_again() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 4096).unwrap();
+    for _ in 0..30 {
+        model.append(&log, 300).unwrap();
+    }
+    disk.fail_at(disk.steps(), io::ErrorKind::Other);
+    assert_eq!(log.sync(log.end_lsn()).unwrap_err().kind(), ErrorKind::Io);
+    assert_poisoned(&log);
+    drop(log);
+    model.synced = 30;
+    let disk = disk.kill();
+    drop(model.reopen(&disk, 4096).unwrap());
+    model
+        .recover(&disk.crash_with(CrashMode::LoseAll, 0))
+        .unwrap();
+}
+
+#[test]
+fn released_segments_are_used_again_and_few_are_kept() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 4096).unwrap();
+    for round in 0..20 {
+        for _ in 0..40 {
+            model.append(&log, 400).unwrap();
+        }
+        model.checkpoint(&log, model.records.len()).unwrap();
+        let stats = log.segments();
+        assert_eq!(stats.segment_count, 1, "round {round}");
+        assert_eq!(stats.spare_count, 2);
+        assert_eq!(disk.file_names().len(), 3);
+        assert_eq!(stats.segment_bytes + stats.spare_bytes, 3 * 4096);
+    }
+    // With both spares in use there is nothing to allocate: the disk may be as full as it likes.
+    disk.set_capacity(3 * 4096);
+    model.append(&log, 7000).unwrap();
+    assert_eq!(log.segments().spare_count, 0);
+    model.checkpoint(&log, model.records.len()).unwrap();
+    assert!(log.prepare_spare().unwrap());
+    assert!(!log.prepare_spare().unwrap());
+    model
+        .recover(&disk.crash_with(CrashMode::LoseAll, 0))
+        .unwrap();
+}
+
+/// Every bit of a synced log, flipped: never a wrong record, never a panic, and damage only goes unnoticed behind the last
+/// point that a later record claims to be durable.
+#[test]
+fn a_flipped_bit_is_noticed() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 4096).unwrap();
+    for length in [0, 1, 40, 700, 3000, 8, 333, 5000, 64, 2000, 17, 90, 500] {
+        model.append(&log, length).unwrap();
+        if length % 2 == 0 {
+            model.sync(&log, model.records.len()).unwrap();
+        }
+    }
+    log.prepare_spare().unwrap();
+    drop(log);
+    // The last record claims all before it; nothing claims the last one.
+    model.synced -= 1;
+    let disk = disk.kill();
+    model.recover(&disk).unwrap();
+    let mut noticed = 0;
+    for path in disk.file_names() {
+        for bit in 0..4096 * 8 {
+            disk.flip_bit(&path, bit);
+            match model.recover(&disk) {
+                Ok(_) => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                    noticed += 1;
+                }
+            }
+            disk.flip_bit(&path, bit);
+        }
+    }
+    let used_bits = model.end_of(model.synced).0 * 8;
+    assert!(noticed >= used_bits, "{noticed} of {used_bits} bits");
+}
+
+/// `visit` may fail; its error comes back as it is.
+#[test]
+fn an_error_of_the_visitor_ends_recovery() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 4096).unwrap();
+    model.append(&log, 10).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let error = recover(
+        &disk,
+        dir(),
+        DATABASE_ID,
+        Lsn(0),
+        FIRST_SEQUENCE,
+        &mut |_, _| {},
+        &mut |_, _| Err(Error::new(ErrorKind::Invalid, "no such table")),
+    );
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid);
+}

@@ -1,0 +1,312 @@
+//! Recovery: which files form the log, and what the writer needs to go on at its end.
+//!
+//! Invariants:
+//! 1. Recovery changes no file; what is behind the end of the log is discarded only by [`Log::resume`](super::Log::resume).
+//! 2. Of all branches that crashes left, the one is chosen that the last complete recovery went on with.
+//!
+//! Costs: the headers of all files, and those of `replay.rs`; securing what was not known to be durable reads and writes that
+//! much again.
+//!
+//! Not here: reading frames and judging damage (`replay.rs`), the meaning of records.
+
+use super::format::{Frame, HEADER_BYTES, Header, HeaderFault, Lsn, Name, frame_seed, parse_name};
+use super::replay::{Replay, Stop};
+use super::segment::Segment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Disk, OpenMode};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What [`recover`] found: the end of the log, and what [`Log::resume`](super::Log::resume) needs to go on there.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The position behind the last whole record.
+    pub end_lsn: Lsn,
+    /// The number of the record that comes next.
+    pub next_sequence: u64,
+    /// Everything below was durable for sure; records from here to the end may have been in the system's hands only.
+    pub durable_lsn: Lsn,
+    /// How many records were visited.
+    pub record_count: u64,
+    /// What is wrong with the log behind its end, if anything is. Only [`recover_lenient`] returns with damage.
+    pub damage: Option<Error>,
+    pub(super) highest_id: u64,
+    pub(super) end_segment_id: u64,
+    pub(super) end_offset: u64,
+    pub(super) leftovers: Vec<LogFile>,
+    segments: Vec<LogFile>,
+}
+
+/// A file of the log's directory.
+#[derive(Clone, Debug)]
+pub(super) struct LogFile {
+    pub(super) id: u64,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    /// Whether its name says that its bytes are allocated.
+    pub(super) is_allocated: bool,
+    /// None if it does not verify, or is of the file's former life.
+    pub(super) header: Option<Header>,
+}
+
+impl LogFile {
+    /// All bytes that belong to the segment.
+    pub(super) fn read(&self, disk: &dyn Disk) -> Result<Vec<u8>> {
+        let limit = match self.header {
+            Some(header) => self.bytes.min(header.segment_bytes as u64),
+            None => self.bytes,
+        };
+        read_start(disk, &self.path, limit)
+    }
+}
+
+fn read_start(disk: &dyn Disk, path: &Path, length: u64) -> Result<Vec<u8>> {
+    let file = disk
+        .open(path, OpenMode::Read)
+        .map_err(|error| Error::io("cannot open", path, error))?;
+    let length = length.min(
+        file.len()
+            .map_err(|error| Error::io("cannot measure", path, error))?,
+    );
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|error| Error::io("cannot read", path, error))?;
+    Ok(bytes)
+}
+
+/// Reads the log of `database_id` in `dir` from position `from`, whose record has number `from_sequence`, to its end.
+///
+/// `from` is the start of the log, or a position that [`Log::sync`](super::Log::sync) has returned for and that was then
+/// recorded. `visit` gets every record's number and payload; `progress` gets bytes done and in total.
+///
+/// # Errors
+///
+/// `Corrupt` if something that was durable does not verify; `Version` if a segment is of a newer version; what `visit` returns.
+pub fn recover(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    database_id: u64,
+    from: Lsn,
+    from_sequence: u64,
+    progress: &mut dyn FnMut(u64, u64),
+    visit: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<Recovered> {
+    let mut recovered =
+        recover_lenient(disk, dir, database_id, from, from_sequence, progress, visit)?;
+    match recovered.damage.take() {
+        Some(damage) => Err(damage),
+        None => Ok(recovered),
+    }
+}
+
+/// As [`recover`], but stops at damage and returns it in [`Recovered::damage`]; for reading what is left.
+///
+/// # Errors
+///
+/// As [`recover`], `Corrupt` aside.
+pub fn recover_lenient(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    database_id: u64,
+    from: Lsn,
+    from_sequence: u64,
+    progress: &mut dyn FnMut(u64, u64),
+    visit: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<Recovered> {
+    let files = survey(&**disk, dir)?;
+    for file in &files {
+        if let Some(header) = file
+            .header
+            .filter(|header| header.database_id != database_id)
+        {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "{} belongs to database {:016x}, not {database_id:016x}; move it out of the directory",
+                    file.path.display(),
+                    header.database_id
+                ),
+            ));
+        }
+    }
+    let chain = choose_chain(&files, from);
+    let mut replay = Replay::new(&**disk, database_id, &files, &chain, from, from_sequence);
+    let damage = match replay.run(progress, visit) {
+        Ok(()) => None,
+        Err(Stop::Damage(error)) => Some(error),
+        Err(Stop::Failed(error)) => return Err(error),
+    };
+    let segments: Vec<LogFile> = chain
+        .iter()
+        .take(replay.end_at + 1)
+        .map(|&index| files[index].clone())
+        .collect();
+    Ok(Recovered {
+        end_lsn: replay.end_lsn,
+        next_sequence: replay.next_sequence,
+        durable_lsn: replay.claimed.min(replay.end_lsn),
+        record_count: replay.record_count,
+        damage,
+        highest_id: files.iter().map(|file| file.id).max().unwrap_or(0),
+        end_segment_id: segments.last().map_or(0, |file| file.id),
+        end_offset: replay.end_offset as u64,
+        leftovers: files
+            .iter()
+            .filter(|file| !segments.iter().any(|segment| segment.path == file.path))
+            .cloned()
+            .collect(),
+        segments,
+    })
+}
+
+/// All files of the log, segments with sound headers of their own among them, by ascending id.
+fn survey(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
+    let names = disk
+        .list(dir)
+        .map_err(|error| Error::io("cannot list", dir, error))?;
+    let mut files = Vec::new();
+    for name in names {
+        let path = dir.join(&name);
+        let (id, is_allocated, is_segment) = match parse_name(&name) {
+            None => continue,
+            Some(Name::Segment(id)) => (id, true, true),
+            Some(Name::Spare(id)) => (id, true, false),
+            Some(Name::Unfinished) => (0, false, false),
+        };
+        let file = disk
+            .open(&path, OpenMode::Read)
+            .map_err(|error| Error::io("cannot open", &path, error))?;
+        let bytes = file
+            .len()
+            .map_err(|error| Error::io("cannot measure", &path, error))?;
+        let mut header = None;
+        if is_segment && bytes >= HEADER_BYTES as u64 {
+            let mut start = [0; HEADER_BYTES];
+            file.read_exact_at(&mut start, 0)
+                .map_err(|error| Error::io("cannot read", &path, error))?;
+            header = match Header::decode(&start) {
+                Ok(header) => Some(header).filter(|header| header.segment_id == id),
+                Err(HeaderFault::Invalid) => None,
+                Err(HeaderFault::Newer(version)) => {
+                    return Err(Error::new(
+                        ErrorKind::Version,
+                        format!(
+                            "{} has log format version {version}, newer than this program; upgrade it",
+                            path.display()
+                        ),
+                    ));
+                }
+            };
+        }
+        files.push(LogFile {
+            id,
+            path,
+            bytes,
+            is_allocated,
+            header,
+        });
+    }
+    files.sort_by_key(|file| file.id);
+    Ok(files)
+}
+
+/// The files of a log that has no record yet; `Exists` if it has one.
+pub(super) fn survey_unused(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
+    let files = survey(disk, dir)?;
+    for file in &files {
+        let Some(header) = file.header else { continue };
+        let bytes = file.read(disk)?;
+        let seed = frame_seed(header.database_id, header.segment_id);
+        if header.base_lsn > Lsn(0) || Frame::decode(&bytes, HEADER_BYTES, seed).is_some() {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!(
+                    "{} has a log already; open that database, or use another directory",
+                    dir.display()
+                ),
+            ));
+        }
+    }
+    Ok(files)
+}
+
+/// The segments from the one that holds `from` to the newest that is linked to it, by header; empty if none holds `from`.
+///
+/// The newest sound header decides: a segment that recovery once discarded is older than the one that replaced it, and that
+/// one was made durable before anything was stored behind it. A chain with a gap is passed over: below the gap everything
+/// may be whole, and whether the gap may be there is decided by claims.
+fn choose_chain(files: &[LogFile], from: Lsn) -> Vec<usize> {
+    let sound = |index: usize| files[index].header.map(|header| (index, header));
+    let find = |id: u64| {
+        let after = files.partition_point(|file| file.id <= id);
+        (0..after)
+            .rev()
+            .take_while(|&index| files[index].id == id)
+            .find_map(sound)
+    };
+    for newest in (0..files.len()).rev() {
+        let mut chain = Vec::new();
+        let mut next = sound(newest);
+        while let Some((index, header)) = next {
+            chain.push(index);
+            if header.base_lsn <= from {
+                if header.offset_of(from).is_some() {
+                    chain.reverse();
+                    return chain;
+                }
+                break;
+            }
+            // Ends: a header's previous id is below its own.
+            next = find(header.previous_id);
+        }
+    }
+    Vec::new()
+}
+
+impl Recovered {
+    /// Makes what was recovered durable, and returns the segments that are still needed.
+    ///
+    /// What is not known to be durable is written again first: after a failed sync the system may hold bytes in memory that
+    /// it no longer means to write.
+    pub(super) fn secure(&self, disk: &dyn Disk) -> Result<VecDeque<Arc<Segment>>> {
+        let mut segments = VecDeque::new();
+        for (index, log_file) in self.segments.iter().enumerate() {
+            let Some(header) = log_file.header else {
+                continue;
+            };
+            let path = &log_file.path;
+            let file = disk
+                .open(path, OpenMode::ReadWrite)
+                .map_err(|error| Error::io("cannot open", path, error))?;
+            let next = self.segments.get(index + 1).and_then(|next| next.header);
+            let end = next.map_or(self.end_offset, |next| next.previous_end);
+            let segment = Segment {
+                id: log_file.id,
+                base_lsn: header.base_lsn,
+                segment_bytes: log_file.bytes,
+                path: path.clone(),
+                file,
+            };
+            // From a sector's start, as the sector is what the disk writes; from the header if nothing behind it is durable.
+            let start = match self.durable_lsn.0.checked_sub(header.base_lsn.0) {
+                None | Some(0) => 0,
+                Some(durable) => (HEADER_BYTES as u64 + durable) / 512 * 512,
+            };
+            if start < end {
+                let mut bytes = vec![0; (end - start) as usize];
+                segment
+                    .file
+                    .read_exact_at(&mut bytes, start)
+                    .map_err(|error| Error::io("cannot read", path, error))?;
+                segment
+                    .file
+                    .write_all_at(&bytes, start)
+                    .map_err(|error| Error::io("cannot write", path, error))?;
+                segment.sync()?;
+            }
+            segments.push_back(Arc::new(segment));
+        }
+        Ok(segments)
+    }
+}

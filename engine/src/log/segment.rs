@@ -1,0 +1,211 @@
+//! Segment files: made of real zeros or of files the log no longer needs, kept ready ahead of need.
+//!
+//! Invariants:
+//! 1. A file carries a segment's name only after all of its bytes were allocated and synced, so a store into its mapping
+//!    never needs space that is not there.
+//! 2. A [`Blank`] has its final name, and the name is durable.
+//! 3. An id is given to one blank only; ids ascend.
+//!
+//! Costs: a new file is written once with zeros and synced (11 ms for 16 MiB); a recycled one costs a rename. Both cost a sync
+//! of the directory. The zeros go through the page cache: past it (`O_DIRECT`) they take as long, and then the first store
+//! into each page has to read it back, which made an average append of 40 bytes 90 ns instead of 36.
+//!
+//! Not here: what is stored in a segment, when one is needed, when one is no longer needed.
+
+use super::format::{Lsn, UNFINISHED_NAME, segment_name, spare_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Disk, File, Mapping, OpenMode};
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many files are kept for reuse, the ready ones included.
+const MAX_SPARES: usize = 2;
+/// New files are written in pieces of this many bytes.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// A segment with records in it.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) id: u64,
+    pub(super) base_lsn: Lsn,
+    pub(super) segment_bytes: u64,
+    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn File>,
+}
+
+impl Segment {
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file
+            .sync()
+            .map_err(|error| Error::io("cannot sync", &self.path, error))
+    }
+}
+
+/// A file that waits to become segment `id`: named, allocated, mapped; its bytes mean nothing.
+#[derive(Debug)]
+pub(super) struct Blank {
+    pub(super) id: u64,
+    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn File>,
+    pub(super) mapping: Box<dyn Mapping>,
+}
+
+/// Why no blank could be made.
+#[derive(Debug)]
+pub(super) enum Unprepared {
+    /// There is no space; nothing is lost, and it may be tried again.
+    Full(Error),
+    /// Anything else.
+    Failed(Error),
+}
+
+impl Unprepared {
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Unprepared::Full(error) | Unprepared::Failed(error) => error,
+        }
+    }
+}
+
+/// Blanks, and files from which blanks can be made.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    segment_bytes: usize,
+    next_id: u64,
+    ready: VecDeque<Blank>,
+    spares: Vec<PathBuf>,
+}
+
+impl Reserve {
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        segment_bytes: usize,
+        next_id: u64,
+    ) -> Reserve {
+        Reserve {
+            disk,
+            dir: dir.to_path_buf(),
+            segment_bytes,
+            next_id,
+            ready: VecDeque::new(),
+            spares: Vec::new(),
+        }
+    }
+
+    pub(super) fn ready_count(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Files that hold no part of the log.
+    pub(super) fn spare_count(&self) -> usize {
+        self.ready.len() + self.spares.len()
+    }
+
+    /// The oldest blank.
+    pub(super) fn take(&mut self) -> Option<Blank> {
+        self.ready.pop_front()
+    }
+
+    /// Makes one more blank.
+    pub(super) fn prepare(&mut self) -> Result<(), Unprepared> {
+        let path = self.dir.join(segment_name(self.next_id));
+        self.make(&path).map_err(|error| match error.kind() {
+            ErrorKind::Full => Unprepared::Full(error),
+            _ => Unprepared::Failed(error),
+        })?;
+        // From here on no failure means "no space": a directory that could not be synced may have lost a name.
+        let blank = self.open(path).map_err(Unprepared::Failed)?;
+        self.ready.push_back(blank);
+        self.next_id += 1;
+        Ok(())
+    }
+
+    fn make(&mut self, path: &Path) -> Result<()> {
+        if let Some(spare) = self.spares.last() {
+            self.disk
+                .rename(spare, path)
+                .map_err(|error| Error::io("cannot rename", spare, error))?;
+            self.spares.pop();
+            return Ok(());
+        }
+        let unfinished = self.dir.join(UNFINISHED_NAME);
+        let made = self.write_zeros(&unfinished).and_then(|()| {
+            self.disk
+                .rename(&unfinished, path)
+                .map_err(|error| Error::io("cannot rename", &unfinished, error))
+        });
+        if made.is_err() {
+            // Gives the space back; a file that stays is removed by the next attempt.
+            let _ = self.disk.remove(&unfinished);
+        }
+        made
+    }
+
+    fn write_zeros(&self, path: &Path) -> Result<()> {
+        let file = match self.disk.open(path, OpenMode::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.disk
+                    .remove(path)
+                    .map_err(|error| Error::io("cannot remove", path, error))?;
+                self.disk.open(path, OpenMode::CreateNew)
+            }
+            opened => opened,
+        }
+        .map_err(|error| Error::io("cannot create", path, error))?;
+        let zeros = vec![0; self.segment_bytes.min(ZEROS_BYTES)];
+        let mut offset = 0;
+        while offset < self.segment_bytes {
+            let length = zeros.len().min(self.segment_bytes - offset);
+            file.write_all_at(&zeros[..length], offset as u64)
+                .map_err(|error| Error::io("cannot allocate", path, error))?;
+            offset += length;
+        }
+        file.sync()
+            .map_err(|error| Error::io("cannot sync", path, error))
+    }
+
+    fn open(&self, path: PathBuf) -> Result<Blank> {
+        self.disk
+            .sync_dir(&self.dir)
+            .map_err(|error| Error::io("cannot sync", &self.dir, error))?;
+        let file = self
+            .disk
+            .open(&path, OpenMode::ReadWrite)
+            .map_err(|error| Error::io("cannot open", &path, error))?;
+        let mapping = file
+            .map(self.segment_bytes)
+            .map_err(|error| Error::io("cannot map", &path, error))?;
+        Ok(Blank {
+            id: self.next_id,
+            path,
+            file,
+            mapping,
+        })
+    }
+
+    /// Takes in a file that once was segment `id` and now is not needed: keeps it for reuse, or removes it.
+    pub(super) fn recycle(&mut self, id: u64, path: &Path, bytes: u64) -> Result<()> {
+        if self.spare_count() >= MAX_SPARES || bytes != self.segment_bytes as u64 {
+            return self.discard(path);
+        }
+        let spare = self.dir.join(spare_name(id));
+        if path != spare {
+            self.disk
+                .rename(path, &spare)
+                .map_err(|error| Error::io("cannot rename", path, error))?;
+        }
+        self.spares.push(spare);
+        Ok(())
+    }
+
+    pub(super) fn discard(&self, path: &Path) -> Result<()> {
+        self.disk
+            .remove(path)
+            .map_err(|error| Error::io("cannot remove", path, error))
+    }
+}

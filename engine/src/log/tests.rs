@@ -1,0 +1,399 @@
+//! Plain cases: refusals, damage by hand, shared syncs, the bytes of the format page. Crashes are in `crash_tests.rs`.
+
+use super::crash_tests::{DATABASE_ID, dir, new_disk, options, with_seeds};
+use super::format::{self, Frame, HEADER_BYTES, Header, Kind, Name};
+use super::{Log, LogOptions, Lsn, Recovered, decode_segment, recover, recover_lenient};
+use crate::error::{ErrorKind, Result};
+use crate::io::sim::SimDisk;
+use crate::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+fn create(disk: &SimDisk, options: LogOptions) -> Result<Log> {
+    Log::create(Arc::new(disk.clone()), dir(), options, 1)
+}
+
+/// What recovery finds from the start, with the number of each record that was visited.
+fn read(disk: &SimDisk, is_lenient: bool) -> (Result<Recovered>, Vec<u64>) {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut visited = Vec::new();
+    let recovery = if is_lenient { recover_lenient } else { recover };
+    let recovered = recovery(
+        &disk,
+        dir(),
+        DATABASE_ID,
+        Lsn(0),
+        1,
+        &mut |_, _| {},
+        &mut |sequence, _| {
+            visited.push(sequence);
+            Ok(())
+        },
+    );
+    (recovered, visited)
+}
+
+/// A log of `count` records of 1000 bytes in segments of 4 KiB, every one synced.
+fn synced_log(count: u64) -> SimDisk {
+    let disk = new_disk();
+    let log = create(&disk, options(4096)).unwrap();
+    for sequence in 1..=count {
+        let end = log.append(sequence, &[&[7; 1000]]).unwrap();
+        log.sync(end).unwrap();
+    }
+    drop(log);
+    disk.kill()
+}
+
+fn segment_path(id: u64) -> PathBuf {
+    dir().join(format::segment_name(id))
+}
+
+#[test]
+fn names_are_read_as_they_are_written() {
+    for id in [1, 42, 9_999_999_999, 10_000_000_000, u64::MAX] {
+        let segment = format::parse_name(&format::segment_name(id));
+        assert_eq!(segment, Some(Name::Segment(id)));
+        assert_eq!(
+            format::parse_name(&format::spare_name(id)),
+            Some(Name::Spare(id))
+        );
+    }
+    assert_eq!(
+        format::parse_name(format::UNFINISHED_NAME),
+        Some(Name::Unfinished)
+    );
+    for other in [
+        "log-1.quipu",
+        "log-00000000001.quipu",
+        "log-+000000001.quipu",
+        "log-.quipu",
+        "log-spare-.quipu",
+        "log-0000000001",
+        "manifest.quipu",
+        "",
+    ] {
+        assert_eq!(format::parse_name(other), None, "{other}");
+    }
+}
+
+#[test]
+fn impossible_segment_sizes_are_refused() {
+    for segment_bytes in [0, 100, 4097, (1 << 30) + 4096] {
+        let error = create(&new_disk(), options(segment_bytes)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn a_log_with_records_is_not_created_anew() {
+    let disk = new_disk();
+    drop(create(&disk, options(4096)).unwrap());
+    // Nothing was appended: a creation of the whole database that was cut short may be repeated.
+    let log = create(&disk, options(8192)).unwrap();
+    assert_eq!(disk.file_names().len(), 1);
+    log.append(1, &[b"a"]).unwrap();
+    drop(log);
+    assert_eq!(
+        create(&disk, options(4096)).unwrap_err().kind(),
+        ErrorKind::Exists
+    );
+}
+
+#[test]
+fn a_position_that_was_not_appended_cannot_be_synced() {
+    let disk = new_disk();
+    let log = create(&disk, options(4096)).unwrap();
+    assert_eq!(log.sync(Lsn(8)).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(!log.is_poisoned());
+}
+
+#[test]
+fn another_database_and_a_newer_version_are_refused() {
+    let disk = synced_log(3);
+    let bytes = disk.read_file(segment_path(1)).unwrap();
+    let error = Log::create(
+        Arc::new(disk.clone()),
+        dir(),
+        LogOptions {
+            database_id: 1,
+            ..options(4096)
+        },
+        1,
+    );
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Exists);
+
+    let mut other = Header::decode(&bytes).unwrap();
+    other.database_id ^= 1;
+    let mut foreign = bytes.clone();
+    foreign[..HEADER_BYTES].copy_from_slice(&other.encode());
+    disk.write_file(segment_path(1), foreign);
+    let error = read(&disk, false).0.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("another") || error.to_string().contains("belongs"));
+
+    let mut newer = bytes;
+    newer[8] = 2;
+    let checksum = crc32c::crc32c(&newer[..HEADER_BYTES - 4]);
+    newer[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    disk.write_file(segment_path(1), newer);
+    for is_lenient in [false, true] {
+        let error = read(&disk, is_lenient).0.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Version);
+    }
+}
+
+#[test]
+fn a_missing_segment_is_damage() {
+    for id in 1..=3 {
+        let disk = synced_log(12);
+        disk.remove(&segment_path(id)).unwrap();
+        let error = read(&disk, false).0.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "segment {id}: {error}");
+    }
+    let disk = synced_log(12);
+    for path in disk.file_names() {
+        disk.remove(&path).unwrap();
+    }
+    assert_eq!(read(&disk, false).0.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_lenient_reading_stops_at_damage_and_tells_it() {
+    let disk = synced_log(12);
+    // In the payload of the second record.
+    disk.flip_bit(segment_path(1), 8 * (128 + 1024 + 500));
+    let (strict, visited) = read(&disk, false);
+    let error = strict.unwrap_err();
+    assert_eq!(visited, [1]);
+    assert!(error.to_string().contains("at byte 1152"), "{error}");
+    let (lenient, visited) = read(&disk, true);
+    let recovered = lenient.unwrap();
+    assert_eq!(visited, [1]);
+    assert_eq!((recovered.next_sequence, recovered.end_lsn), (2, Lsn(1024)));
+    let damage = recovered.damage.as_ref().unwrap();
+    assert_eq!(damage.kind(), ErrorKind::Corrupt);
+    let resumed = Log::resume(Arc::new(disk.clone()), dir(), options(4096), &recovered);
+    assert_eq!(resumed.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// The newest segment is lost, but the checkpoint lies in it: the room that the segment before it has for that position must
+/// not be taken for the position itself.
+#[test]
+fn a_checkpoint_in_a_lost_segment_is_damage() {
+    let disk = synced_log(2);
+    let (recovered, _) = read(&disk, false);
+    let log = Log::resume(
+        Arc::new(disk.clone()),
+        dir(),
+        options(4096),
+        &recovered.unwrap(),
+    );
+    let log = log.unwrap();
+    let from = log.append(3, &[&[1; 500]]).unwrap();
+    log.sync(from).unwrap();
+    drop(log);
+    disk.remove(&segment_path(2)).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let found = recover(
+        &disk,
+        dir(),
+        DATABASE_ID,
+        from,
+        4,
+        &mut |_, _| {},
+        &mut |_, _| Ok(()),
+    );
+    assert_eq!(found.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn any_bytes_decode_without_panic() {
+    with_seeds(300, |seed| {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let mut bytes = synced_log(6).read_file(segment_path(1)).unwrap();
+        for _ in 0..random.random_range(0..4) {
+            let at = random.random_range(0..bytes.len());
+            bytes[at] = random.random();
+        }
+        // A frame of random fields with a checksum that holds.
+        let seed = format::frame_seed(DATABASE_ID, 1);
+        let at = HEADER_BYTES + 8 * random.random_range(0..400);
+        let frame = Frame {
+            kind: [Kind::First, Kind::Middle, Kind::Last, Kind::Full][random.random_range(0..4)],
+            length: random.random_range(0..600),
+            sequence: random.random(),
+            durable_lsn: Lsn(random.random::<u64>() >> random.random_range(0..64)),
+        };
+        bytes[at..at + 24].copy_from_slice(&frame.encode());
+        let checksum = crc32c::crc32c_append(seed, &bytes[at + 4..at + frame.bytes()]);
+        bytes[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
+        bytes.truncate(random.random_range(0..bytes.len() * 2));
+        let disk = new_disk();
+        disk.write_file(segment_path(1), bytes.clone());
+        let _ = read(&disk, true);
+        if let Some(summary) = decode_segment(&bytes) {
+            assert!(summary.end_offset <= bytes.len());
+        }
+    });
+    assert_eq!(decode_segment(b""), None);
+    let summary = decode_segment(&synced_log(3).read_file(segment_path(1)).unwrap()).unwrap();
+    assert_eq!((summary.frame_count, summary.payload_bytes), (3, 3000));
+    assert_eq!(
+        (summary.end_offset, summary.later_claim),
+        (128 + 3 * 1024, None)
+    );
+}
+
+/// A real disk that counts syncs.
+#[derive(Debug)]
+struct CountingDisk {
+    disk: RealDisk,
+    syncs: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct CountingFile {
+    file: Box<dyn File>,
+    syncs: Arc<AtomicU64>,
+}
+
+impl Disk for CountingDisk {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(CountingFile {
+            file: self.disk.open(path, mode)?,
+            syncs: self.syncs.clone(),
+        }))
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        self.disk.lock(path)
+    }
+}
+
+impl File for CountingFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.file.sync()
+    }
+    fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {
+        self.file.map(len)
+    }
+}
+
+#[test]
+fn concurrent_commits_share_syncs() {
+    const THREADS: u64 = 8;
+    const COMMITS: u64 = 200;
+    let temporary = tempfile::tempdir().unwrap();
+    let syncs = Arc::new(AtomicU64::new(0));
+    let disk: Arc<dyn Disk> = Arc::new(CountingDisk {
+        disk: RealDisk,
+        syncs: syncs.clone(),
+    });
+    let log = Log::create(disk.clone(), temporary.path(), options(64 << 10), 1).unwrap();
+    let next_sequence = Mutex::new(1);
+    syncs.store(0, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (log, next_sequence) = (&log, &next_sequence);
+            scope.spawn(move || {
+                for _ in 0..COMMITS {
+                    let mut turn = next_sequence.lock().unwrap();
+                    let payload = (*turn * 1000 + thread).to_le_bytes();
+                    let end = log.append(*turn, &[&payload, &[1; 50]]).unwrap();
+                    *turn += 1;
+                    drop(turn);
+                    log.sync(end).unwrap();
+                    assert!(log.durable_lsn() >= end);
+                }
+            });
+        }
+        // A checkpoint now and then, and segments made ahead, as a background thread would.
+        scope.spawn(|| {
+            while *next_sequence.lock().unwrap() <= THREADS * COMMITS {
+                log.prepare_spare().unwrap();
+                std::thread::yield_now();
+            }
+        });
+    });
+    let count = syncs.load(Ordering::Relaxed);
+    assert!(count < THREADS * COMMITS, "{count} syncs");
+    assert_eq!(log.durable_lsn(), log.end_lsn());
+    let end = log.end_lsn();
+    drop(log);
+    let mut visited = 0;
+    let recovered = recover(
+        &disk,
+        temporary.path(),
+        DATABASE_ID,
+        Lsn(0),
+        1,
+        &mut |_, _| {},
+        &mut |sequence, payload| {
+            visited += 1;
+            assert_eq!(sequence, visited);
+            assert_eq!(payload.len(), 58);
+            Ok(())
+        },
+    )
+    .unwrap();
+    assert_eq!((recovered.end_lsn, visited), (end, THREADS * COMMITS));
+}
+
+/// The example of `docs/format-log.md` is what this code writes.
+#[test]
+fn the_example_of_the_format_page_is_true() {
+    let page = include_str!("../../../docs/format-log.md");
+    let (_, example) = page.split_once("```hex\n").expect("a hex block");
+    let (example, _) = example.split_once("```").expect("its end");
+    let written: Vec<u8> = example
+        .lines()
+        .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
+        .map(|byte| u8::from_str_radix(byte, 16).expect("two hex digits"))
+        .collect();
+    let disk = new_disk();
+    let log = create(&disk, options(4096)).unwrap();
+    let end = log.append(1, &[b"knot"]).unwrap();
+    log.sync(end).unwrap();
+    log.append(2, &[b"a quipu ", b"is cords"]).unwrap();
+    let bytes = disk.read_file(segment_path(1)).unwrap();
+    let hex = |bytes: &[u8]| -> Vec<String> {
+        bytes
+            .chunks(8)
+            .map(|line| line.iter().map(|byte| format!("{byte:02x} ")).collect())
+            .collect()
+    };
+    assert_eq!(hex(&written), hex(&bytes[..written.len()]));
+    assert_eq!(written.len(), 128 + 32 + 40);
+}

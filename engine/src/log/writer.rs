@@ -1,0 +1,504 @@
+//! The writing side: appends, shared syncs, the way from segment to segment.
+//!
+//! Invariants:
+//! 1. `durable_lsn <= end_lsn`, both at the end of a record, and both only grow.
+//! 2. A segment is in `live` before `end_lsn` enters it, so whoever reads `end_lsn` first and `live` second sees every segment
+//!    that holds a byte below.
+//! 3. Segments are synced oldest first, and `durable_lsn` moves only when all of them are: what a frame claims to be durable is.
+//! 4. Everything a record needs is in hand before its first byte is stored: lack of space loses nothing and poisons nothing.
+//! 5. No lock that an append needs is held during a sync of records. Locks are taken in the order `appender`, `reserve`, `live`.
+//!
+//! Not here: storing a frame (`appender.rs`), reading back (`recovery.rs`), making files (`segment.rs`), when to sync or to release.
+
+use super::appender::{Appender, Parts};
+use super::format::{
+    FRAME_HEADER_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, MAX_SEGMENT_BYTES, MIN_REST_BYTES,
+    SEGMENT_UNIT_BYTES, is_segment_size,
+};
+use super::recovery::{self, LogFile, Recovered};
+use super::segment::{Blank, Reserve, Segment, Unprepared};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Disk, Mapping};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What a log is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Length of a segment file: a multiple of 4096, at most 1 GiB. May differ from one opening to the next.
+    pub segment_bytes: usize,
+    /// Whose log it is: files with another number are refused.
+    pub database_id: u64,
+}
+
+impl LogOptions {
+    /// The segment length that is best unless there is a reason for another: 16 MiB.
+    pub const DEFAULT_SEGMENT_BYTES: usize = 16 << 20;
+
+    fn check(&self) -> Result<()> {
+        if is_segment_size(self.segment_bytes) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "log segments of {} bytes are not possible: use a multiple of {SEGMENT_UNIT_BYTES}, at most {MAX_SEGMENT_BYTES}",
+                self.segment_bytes
+            ),
+        ))
+    }
+}
+
+/// How much space the log takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentStats {
+    /// Segments that hold records which were not released.
+    pub segment_count: usize,
+    /// Their length.
+    pub segment_bytes: u64,
+    /// Files that wait to be used.
+    pub spare_count: usize,
+    /// Their length.
+    pub spare_bytes: u64,
+}
+
+/// A log open for writing. One thread at a time appends (the caller sees to the order of sequence numbers); any number may
+/// wait in [`sync`](Log::sync).
+#[derive(Debug)]
+pub struct Log {
+    options: LogOptions,
+    appender: Mutex<Appender>,
+    reserve: Mutex<Reserve>,
+    live: Mutex<Live>,
+    /// Whether somebody is syncing for all.
+    leader: Mutex<bool>,
+    leader_done: Condvar,
+    durable: AtomicU64,
+    end: AtomicU64,
+    failure: OnceLock<String>,
+}
+
+#[derive(Debug, Default)]
+struct Live {
+    /// Ascending; the last one is being written.
+    segments: VecDeque<Arc<Segment>>,
+    /// Mappings of segments that are full; unmapping takes long, so it is left to whoever prepares the next one.
+    retired: Vec<Box<dyn Mapping>>,
+}
+
+/// A panic elsewhere leaves these values whole: each is changed only after what it stands for was done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    /// Begins a log in `dir`, which must exist, at position 0, with `first_sequence` as the number of the first record.
+    /// Durable on return. What an earlier creation left that never got to its first record is removed.
+    ///
+    /// # Errors
+    ///
+    /// `Exists` if the directory has a log with records.
+    pub fn create(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: LogOptions,
+        first_sequence: u64,
+    ) -> Result<Log> {
+        options.check()?;
+        let leftovers = recovery::survey_unused(&*disk, dir)?;
+        let highest_id = leftovers.iter().map(|file| file.id).max().unwrap_or(0);
+        let start = Start {
+            previous_id: 0,
+            previous_end: 0,
+            lsn: Lsn(0),
+            sequence: first_sequence,
+        };
+        let reserve = Reserve::new(disk, dir, options.segment_bytes, highest_id + 1);
+        Log::begin(reserve, options, start, VecDeque::new(), &leftovers)
+    }
+
+    /// Goes on where [`recover`](super::recover) found the end, in a fresh segment. All that was recovered is durable on
+    /// return; files that are no part of the log are recycled or removed.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` if recovery met damage.
+    pub fn resume(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: LogOptions,
+        recovered: &Recovered,
+    ) -> Result<Log> {
+        options.check()?;
+        if let Some(damage) = &recovered.damage {
+            return Err(Error::new(damage.kind(), damage.to_string())
+                .context("the log cannot go on behind damage"));
+        }
+        let segments = recovered.secure(&*disk)?;
+        let start = Start {
+            previous_id: recovered.end_segment_id,
+            previous_end: recovered.end_offset,
+            lsn: recovered.end_lsn,
+            sequence: recovered.next_sequence,
+        };
+        let next_id = recovered.highest_id + 1;
+        let reserve = Reserve::new(disk, dir, options.segment_bytes, next_id);
+        Log::begin(reserve, options, start, segments, &recovered.leftovers)
+    }
+
+    fn begin(
+        mut reserve: Reserve,
+        options: LogOptions,
+        start: Start,
+        segments: VecDeque<Arc<Segment>>,
+        leftovers: &[LogFile],
+    ) -> Result<Log> {
+        for file in leftovers {
+            if !file.is_allocated {
+                reserve.discard(&file.path)?;
+            } else if file.header.is_none() {
+                reserve.recycle(file.id, &file.path, file.bytes)?;
+            }
+        }
+        reserve.prepare().map_err(Unprepared::into_error)?;
+        let blank = reserve.take().ok_or_else(no_blank)?;
+        let header = Header {
+            segment_bytes: options.segment_bytes,
+            segment_id: blank.id,
+            database_id: options.database_id,
+            base_lsn: start.lsn,
+            first_sequence: start.sequence,
+            previous_id: start.previous_id,
+            previous_end: start.previous_end,
+            durable_lsn: start.lsn,
+        };
+        let mut live = Live {
+            segments,
+            retired: Vec::new(),
+        };
+        let mapping = live.enter(blank, &header);
+        let appender = Appender::new(header, mapping, start.sequence);
+        // Durable before what it replaces goes: else a crash could leave a part of what recovery has discarded.
+        if let Some(segment) = live.segments.back() {
+            segment.sync()?;
+        }
+        for file in leftovers.iter().filter(|file| file.header.is_some()) {
+            reserve.recycle(file.id, &file.path, file.bytes)?;
+        }
+        Ok(Log {
+            options,
+            appender: Mutex::new(appender),
+            reserve: Mutex::new(reserve),
+            live: Mutex::new(live),
+            leader: Mutex::new(false),
+            leader_done: Condvar::new(),
+            durable: AtomicU64::new(start.lsn.0),
+            end: AtomicU64::new(start.lsn.0),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// Appends one record, the concatenation of `payload`, and returns the position behind it. On return the record is in
+    /// the operating system's hands.
+    ///
+    /// `sequence` is one more than that of the record before.
+    ///
+    /// # Errors
+    ///
+    /// `Full` if there is no space for the segments the record needs; nothing was appended, and the same record may be
+    /// appended again later. After any other error the log is poisoned.
+    pub fn append(&self, sequence: u64, payload: &[&[u8]]) -> Result<Lsn> {
+        let mut appender = lock(&self.appender);
+        self.check_poison()?;
+        debug_assert_eq!(
+            sequence, appender.next_sequence,
+            "sequence numbers ascend by one"
+        );
+        let length = payload.iter().map(|part| part.len()).sum();
+        let mut frame = Frame {
+            kind: Kind::Full,
+            length,
+            sequence,
+            durable_lsn: self.durable_lsn(),
+        };
+        let mut parts = Parts::new(payload);
+        if frame.bytes() <= appender.rest() {
+            appender.store(&frame, &mut parts);
+        } else {
+            self.append_across(&mut appender, &mut frame, &mut parts)?;
+        }
+        appender.next_sequence = sequence + 1;
+        let end = appender.lsn();
+        self.end.store(end.0, Ordering::Release);
+        Ok(end)
+    }
+
+    /// Appends a record that needs more than the rest of the segment.
+    #[cold]
+    fn append_across(
+        &self,
+        appender: &mut Appender,
+        frame: &mut Frame,
+        parts: &mut Parts<'_>,
+    ) -> Result<()> {
+        let mut left = frame.length;
+        let rest = appender.rest();
+        let here = if rest >= MIN_REST_BYTES {
+            rest - FRAME_HEADER_BYTES
+        } else {
+            0
+        };
+        let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
+        let needed = (left - here.min(left)).div_ceil(room).max(1);
+        let blanks = self.take_blanks(needed)?;
+        if here > 0 {
+            frame.kind = Kind::First;
+            frame.length = here;
+            appender.store(frame, parts);
+            left -= here;
+        }
+        let begun = here > 0;
+        for (index, blank) in blanks.into_iter().enumerate() {
+            let header = Header {
+                segment_bytes: self.options.segment_bytes,
+                segment_id: blank.id,
+                base_lsn: appender.lsn(),
+                first_sequence: frame.sequence,
+                previous_id: appender.header.segment_id,
+                previous_end: appender.offset as u64,
+                durable_lsn: frame.durable_lsn,
+                ..appender.header
+            };
+            let mut live = lock(&self.live);
+            let mapping = live.enter(blank, &header);
+            live.retired.push(appender.enter(header, mapping));
+            drop(live);
+            frame.length = left.min(room);
+            left -= frame.length;
+            frame.kind = match (begun || index > 0, left > 0) {
+                (false, false) => Kind::Full,
+                (false, true) => Kind::First,
+                (true, true) => Kind::Middle,
+                (true, false) => Kind::Last,
+            };
+            appender.store(frame, parts);
+        }
+        Ok(())
+    }
+
+    fn take_blanks(&self, count: usize) -> Result<Vec<Blank>> {
+        let mut reserve = lock(&self.reserve);
+        while reserve.ready_count() < count {
+            self.prepare(&mut reserve)?;
+        }
+        Ok(std::iter::from_fn(|| reserve.take()).take(count).collect())
+    }
+
+    fn prepare(&self, reserve: &mut Reserve) -> Result<()> {
+        self.check_poison()?;
+        let retired = std::mem::take(&mut lock(&self.live).retired);
+        drop(retired);
+        reserve.prepare().map_err(|unprepared| match unprepared {
+            Unprepared::Full(error) => error.context("the log needs another segment"),
+            Unprepared::Failed(error) => self.poison(error),
+        })
+    }
+
+    /// Returns when everything below `upto` is on stable storage. One of the callers syncs for all who wait, everything
+    /// appended so far; it costs one `fdatasync` per segment with new bytes.
+    ///
+    /// # Errors
+    ///
+    /// The disk's error for the caller that met it, `Poisoned` for all others and ever after; `Invalid` for a position that
+    /// was not appended yet.
+    pub fn sync(&self, upto: Lsn) -> Result<()> {
+        if upto > self.end_lsn() {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("position {upto} is behind the end of the log"),
+            ));
+        }
+        let mut leader = lock(&self.leader);
+        loop {
+            self.check_poison()?;
+            if upto <= self.durable_lsn() {
+                return Ok(());
+            }
+            if !*leader {
+                break;
+            }
+            leader = self
+                .leader_done
+                .wait(leader)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        *leader = true;
+        drop(leader);
+        let synced = self.sync_live();
+        let mut leader = lock(&self.leader);
+        *leader = false;
+        let result = match synced {
+            Ok(lsn) => {
+                self.durable.store(lsn.0, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => Err(self.poison(error)),
+        };
+        drop(leader);
+        self.leader_done.notify_all();
+        result
+    }
+
+    /// Syncs all segments with bytes that are not durable, and returns up to where they are now.
+    fn sync_live(&self) -> Result<Lsn> {
+        let durable = self.durable_lsn();
+        let end = self.end_lsn();
+        let mut unsynced: Vec<Arc<Segment>> = Vec::new();
+        for segment in lock(&self.live).segments.iter().rev() {
+            if segment.base_lsn < end {
+                unsynced.push(segment.clone());
+            }
+            if segment.base_lsn <= durable {
+                break;
+            }
+        }
+        for segment in unsynced.iter().rev() {
+            segment.sync()?;
+        }
+        Ok(end)
+    }
+
+    /// Everything below is on stable storage.
+    #[inline]
+    pub fn durable_lsn(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The position behind the last record.
+    #[inline]
+    pub fn end_lsn(&self) -> Lsn {
+        Lsn(self.end.load(Ordering::Acquire))
+    }
+
+    /// Makes the next segment's file ahead of need, if there is none; says whether it did. For a background thread: an append
+    /// that finds none makes it itself and takes that much longer.
+    ///
+    /// # Errors
+    ///
+    /// `Full` if there is no space, with no harm done; after any other error the log is poisoned.
+    pub fn prepare_spare(&self) -> Result<bool> {
+        let mut reserve = lock(&self.reserve);
+        if reserve.ready_count() > 0 {
+            self.check_poison()?;
+            return Ok(false);
+        }
+        self.prepare(&mut reserve)?;
+        Ok(true)
+    }
+
+    /// Gives up everything below `lsn`, a position that a durable checkpoint makes unnecessary. Segments wholly below are
+    /// recycled or removed. Syncs the log first if `lsn` is not durable yet.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`sync`](Log::sync); and the disk's if a file cannot be renamed or removed, which does the log no harm.
+    pub fn release_before(&self, lsn: Lsn) -> Result<()> {
+        self.sync(lsn)?;
+        let holder = lock(&self.live)
+            .segments
+            .iter()
+            .rev()
+            .find(|segment| segment.base_lsn <= lsn)
+            .cloned();
+        // Recovery from `lsn` will ask for this segment's header; `sync` had no reason to care for it if no byte of the
+        // segment is below `lsn`.
+        if let Some(holder) = holder.filter(|segment| segment.base_lsn == lsn) {
+            holder.sync().map_err(|error| self.poison(error))?;
+        }
+        let mut reserve = lock(&self.reserve);
+        loop {
+            let live = lock(&self.live);
+            let unneeded = match (live.segments.front(), live.segments.get(1)) {
+                (Some(first), Some(second)) if second.base_lsn <= lsn => first.clone(),
+                _ => return Ok(()),
+            };
+            drop(live);
+            reserve.recycle(unneeded.id, &unneeded.path, unneeded.segment_bytes)?;
+            lock(&self.live).segments.pop_front();
+        }
+    }
+
+    /// The space taken now.
+    pub fn segments(&self) -> SegmentStats {
+        let spare_count = lock(&self.reserve).spare_count();
+        let live = lock(&self.live);
+        SegmentStats {
+            segment_count: live.segments.len(),
+            segment_bytes: live
+                .segments
+                .iter()
+                .map(|segment| segment.segment_bytes)
+                .sum(),
+            spare_count,
+            spare_bytes: (spare_count * self.options.segment_bytes) as u64,
+        }
+    }
+
+    /// Whether an earlier failure stopped the log.
+    pub fn is_poisoned(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    /// The error that every append and sync returns now, if an earlier failure stopped the log.
+    pub fn poison_error(&self) -> Option<Error> {
+        let failure = self.failure.get()?;
+        Some(Error::new(
+            ErrorKind::Poisoned,
+            format!("the log stopped after a failure; reopen the database ({failure})"),
+        ))
+    }
+
+    #[inline]
+    fn check_poison(&self) -> Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(_) => self.poison_error().map_or(Ok(()), Err),
+        }
+    }
+
+    #[cold]
+    fn poison(&self, error: Error) -> Error {
+        // The first failure is the one to tell.
+        let _ = self.failure.set(error.to_string());
+        error
+    }
+}
+
+/// Where a fresh segment goes on from.
+struct Start {
+    previous_id: u64,
+    previous_end: u64,
+    lsn: Lsn,
+    sequence: u64,
+}
+
+fn no_blank() -> Error {
+    Error::new(ErrorKind::Io, "no log segment was prepared")
+}
+
+impl Live {
+    /// Makes the blank the segment being written, its header stored but not durable.
+    fn enter(&mut self, blank: Blank, header: &Header) -> Box<dyn Mapping> {
+        blank.mapping.write(0, &header.encode());
+        self.segments.push_back(Arc::new(Segment {
+            id: blank.id,
+            base_lsn: header.base_lsn,
+            segment_bytes: header.segment_bytes as u64,
+            path: blank.path,
+            file: blank.file,
+        }));
+        blank.mapping
+    }
+}

@@ -1,0 +1,134 @@
+//! Many descents at once: a group of keys goes down level by level, and the next page of each is fetched while the others are searched.
+//! A miss to memory costs 240 to 360 ns when it is waited for and about 25 ns when sixteen are under way.
+
+use super::arena::NO_PAGE;
+use super::view::{Found, Side, View, child_at_offset};
+use crate::page::PageRef;
+
+/// Descents under way together. More gain nothing: the processor tracks some twenty misses.
+pub(crate) const GROUP: usize = 16;
+
+/// Cache lines of an inner page to fetch ahead: header and the first heads; the processor's own prefetcher brings neighbours.
+const LINES: usize = 6;
+
+struct Group<'a> {
+    pages: [PageRef<'a>; GROUP],
+    positions: [usize; GROUP],
+}
+
+/// Takes a group of keys to their leaves. `visit` sees every inner page with the position taken in it.
+#[inline(always)]
+fn descend<'a>(
+    view: &View<'a>,
+    keys: &[impl AsRef<[u8]>],
+    mut visit: impl FnMut(usize, &PageRef<'a>, usize),
+) -> Group<'a> {
+    let root = view.page(view.root);
+    let mut group = Group { pages: [root; GROUP], positions: [0; GROUP] };
+    for _ in 1..view.height {
+        for (number, key) in keys.iter().enumerate() {
+            let page = group.pages[number];
+            let position = page.child_position(key.as_ref());
+            let child = page.child(position);
+            PageRef::prefetch_at(view.arena.address(child), LINES);
+            visit(number, &page, position);
+            group.pages[number] = view.page(child);
+        }
+    }
+    group
+}
+
+/// Looks up keys, and gives each with its number to `found`, in order within groups.
+pub(crate) fn get_many<'a>(
+    view: &View<'a>,
+    keys: &[impl AsRef<[u8]>],
+    mut found: impl FnMut(usize, Option<Found<'a>>),
+) {
+    if view.root == NO_PAGE {
+        (0..keys.len()).for_each(|number| found(number, None));
+        return;
+    }
+    for (chunk, keys) in keys.chunks(GROUP).enumerate() {
+        let mut group = descend(view, keys, |_, _, _| ());
+        for number in 0..keys.len() {
+            let (position, hit) = group.pages[number].search::<true>(keys[number].as_ref());
+            group.positions[number] = if hit { position } else { usize::MAX };
+            if hit {
+                group.pages[number].prefetch_record(position);
+            }
+        }
+        for number in 0..keys.len() {
+            let position = group.positions[number];
+            let hit = (position != usize::MAX).then(|| Found { record: group.pages[number].leaf_record(position) });
+            found(chunk * GROUP + number, hit);
+        }
+    }
+}
+
+/// Counts the rows before each of the keys.
+pub(crate) fn rows_before_many(
+    view: &View<'_>,
+    keys: &[impl AsRef<[u8]>],
+    side: Side,
+    mut counted: impl FnMut(usize, i64),
+) {
+    if view.root == NO_PAGE {
+        (0..keys.len()).for_each(|number| counted(number, 0));
+        return;
+    }
+    for (chunk, keys) in keys.chunks(GROUP).enumerate() {
+        let mut rows = [0i64; GROUP];
+        let group = descend(view, keys, |number, page, position| {
+            rows[number] = rows[number].wrapping_add(page.rows_before(position));
+        });
+        for number in 0..keys.len() {
+            let leaf = group.pages[number];
+            let (position, hit) = leaf.search::<true>(keys[number].as_ref());
+            let position = position + usize::from(hit && side == Side::Through);
+            counted(chunk * GROUP + number, rows[number] + view.leaf_tally(&leaf, 0, position).rows);
+        }
+    }
+}
+
+/// Finds the entries at the offsets of a bottom layer, all of which are below its rows.
+pub(crate) fn nth_many<'a>(view: &View<'a>, offsets: &[u64], mut found: impl FnMut(usize, PageRef<'a>, usize)) {
+    debug_assert!(view.is_bottom());
+    for (chunk, offsets) in offsets.chunks(GROUP).enumerate() {
+        let mut group = Group { pages: [view.page(view.root); GROUP], positions: [0; GROUP] };
+        let mut left = [0i64; GROUP];
+        for (left, &offset) in left.iter_mut().zip(offsets) {
+            *left = offset as i64;
+        }
+        for _ in 1..view.height {
+            for number in 0..offsets.len() {
+                let page = group.pages[number];
+                let (position, before) = child_at_offset(page.tallies(0), left[number]);
+                left[number] -= before;
+                let child = page.child(position);
+                PageRef::prefetch_at(view.arena.address(child), LINES);
+                group.pages[number] = view.page(child);
+            }
+        }
+        for number in 0..offsets.len() {
+            group.positions[number] = left[number] as usize;
+            group.pages[number].prefetch_record(group.positions[number]);
+        }
+        for number in 0..offsets.len() {
+            found(chunk * GROUP + number, group.pages[number], group.positions[number]);
+        }
+    }
+}
+
+/// Brings the leaves of keys that are about to be written into the cache.
+pub(crate) fn warm(view: &View<'_>, keys: &[impl AsRef<[u8]>]) {
+    if view.height < 2 {
+        return;
+    }
+    for keys in keys.chunks(GROUP) {
+        let group = descend(view, keys, |_, _, _| ());
+        for (page, key) in group.pages.iter().zip(keys) {
+            let (position, _) = page.search::<true>(key.as_ref());
+            page.prefetch_record(position);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! A counted B+-tree: an ordered map that also answers "how many rows are below this key".
+//!
+//! Invariants (checked by [`Tree::check`], after every operation in tests):
+//! 1. Keys in a page ascend strictly; all keys under child i lie between separators i and i+1.
+//! 2. Every leaf has the same depth, and no page but the root is empty.
+//! 3. The tally of a child equals the sum of the weights under it, in every measure; `total` and `entries` equal those of the root.
+//! 4. A page that a protected snapshot can see (born at or before `protected`) is never changed.
+//! 5. In a bottom tree every entry is a value and weighs what its row weighs. In others weights are explicit.
+//!
+//! Cost: rank, offset and count read one page a level and no sibling. An insert changes one leaf and one number a level.
+//! Not here: layers below, transactions, files, threads, clocks.
+
+mod arena;
+mod balance;
+mod batch;
+mod blob;
+mod check;
+mod load;
+mod view;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub(crate) use arena::Arena;
+use arena::{NO_PAGE, PageId};
+pub(crate) use batch::{get_many, nth_many, rows_before_many};
+pub(crate) use blob::Blob;
+pub(crate) use load::Loader;
+pub(crate) use view::{Found, Side, View, Walk, value_of};
+use view::{HEIGHT_MAX, Step};
+pub(crate) use write::{Basis, When, Written};
+
+use crate::error::Result;
+use crate::page::record;
+use crate::tally::{Measures, Tally};
+
+/// The current version of one counted tree, and the pages it has retired.
+pub(crate) struct Tree {
+    arena: Arc<Arena>,
+    root: PageId,
+    height: usize,
+    measures: Measures,
+    /// Whether inner pages carry tallies. Only a benchmark says no.
+    counted: bool,
+    bottom: bool,
+    total: Tally,
+    entries: u64,
+    /// Blobs that the current version names.
+    blobs: u64,
+    /// Pages written from now on are born in this epoch.
+    epoch: u64,
+    /// The newest snapshot that knows this tree; 0 if none.
+    protected: u64,
+    retired: Vec<Retired>,
+    scratch: balance::Scratch,
+}
+
+/// Something that the current version no longer has but a snapshot in `birth..death` may.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retired {
+    what: Thing,
+    birth: u64,
+    death: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Thing {
+    Page(PageId),
+    Blob(Blob),
+}
+
+/// Where a descent for a write went.
+pub(crate) struct Path {
+    steps: [Step; HEIGHT_MAX],
+}
+
+impl Tree {
+    /// An empty tree. `bottom`: nothing lies below it, so weights follow from rows.
+    pub(crate) fn new(arena: Arc<Arena>, measures: Measures, bottom: bool) -> Tree {
+        Tree {
+            arena,
+            root: NO_PAGE,
+            height: 0,
+            measures,
+            counted: true,
+            bottom,
+            total: Tally::ZERO,
+            entries: 0,
+            blobs: 0,
+            epoch: 1,
+            protected: 0,
+            retired: Vec::new(),
+            scratch: balance::Scratch::default(),
+        }
+    }
+
+    /// A bottom tree without any tallies, the baseline of the cost of counting.
+    pub(crate) fn uncounted(arena: Arc<Arena>) -> Tree {
+        let mut tree = Tree::new(arena, Measures::ROWS, true);
+        tree.counted = false;
+        tree
+    }
+
+    /// The current version, to read. The caller keeps writers out while it is used.
+    #[inline]
+    pub(crate) fn view(&self) -> View<'_> {
+        self.version().view(&self.arena)
+    }
+
+    /// The current version as a value, for a snapshot that is registered before the next write.
+    pub(crate) fn version(&self) -> Version {
+        Version {
+            root: self.root,
+            height: self.height,
+            measures: self.measures,
+            bottom: self.bottom,
+            total: self.total,
+            entries: self.entries,
+        }
+    }
+
+    /// Entries, tombstones included.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    pub(crate) fn is_bottom(&self) -> bool {
+        self.bottom
+    }
+
+    pub(crate) fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// Says which epoch writes belong to, and the newest snapshot that knows the tree (0: none). Before every group of writes.
+    pub(crate) fn set_epochs(&mut self, epoch: u64, protected: u64) {
+        debug_assert!(protected < epoch);
+        self.epoch = epoch;
+        self.protected = protected;
+    }
+
+    /// Pages and blobs waiting for snapshots to end.
+    pub(crate) fn retired(&self) -> usize {
+        self.retired.len()
+    }
+
+    /// Frees what no snapshot in `live` (ascending) can see.
+    pub(crate) fn reclaim(&mut self, live: &[u64]) {
+        let arena = &self.arena;
+        self.retired.retain(|retired| {
+            let first_after_birth = live.partition_point(|&snapshot| snapshot < retired.birth);
+            if live.get(first_after_birth).is_some_and(|&snapshot| snapshot < retired.death) {
+                return true;
+            }
+            match retired.what {
+                Thing::Page(id) => arena.free(id),
+                // SAFETY: the current version dropped it, and no snapshot that could see it is alive.
+                Thing::Blob(blob) => unsafe { blob.release(arena) },
+            }
+            false
+        });
+    }
+
+    /// Drops a page from the current version.
+    fn drop_page(&mut self, id: PageId) {
+        let birth = self.page(id).epoch();
+        if birth <= self.protected {
+            self.retired.push(Retired { what: Thing::Page(id), birth, death: self.epoch });
+        } else {
+            self.arena.free(id);
+        }
+    }
+
+    /// Drops a blob from the current version.
+    fn drop_blob(&mut self, blob: Blob) {
+        self.blobs -= 1;
+        // SAFETY: the current version named it until now.
+        let birth = unsafe { blob.epoch() };
+        if birth <= self.protected {
+            self.retired.push(Retired { what: Thing::Blob(blob), birth, death: self.epoch });
+        } else {
+            // SAFETY: nobody else knows it.
+            unsafe { blob.release(&self.arena) };
+        }
+    }
+
+    #[inline(always)]
+    fn page<'p>(&self, id: PageId) -> crate::page::PageRef<'p> {
+        // SAFETY: ids come from the current version, whose pages are in use; this tree is their only writer, and the references made here are
+        // not kept across a change of their page.
+        unsafe { self.arena.page(id) }
+    }
+
+    #[inline(always)]
+    fn page_mut<'p>(&self, id: PageId) -> crate::page::PageMut<'p> {
+        // SAFETY: as above; `own` has made sure that no snapshot sees the page.
+        unsafe { self.arena.page_mut(id) }
+    }
+
+    /// Arrays of tallies in an inner page.
+    #[inline(always)]
+    fn arrays(&self) -> usize {
+        if self.counted { self.measures.len() } else { 0 }
+    }
+
+    /// Bytes of explicit weight in a leaf's records.
+    #[inline(always)]
+    fn weight_bytes(&self) -> usize {
+        if self.bottom { 0 } else { 8 * (self.measures.len() - 1) }
+    }
+
+    /// Keys above this length lie out of line, in bytes. With values at their limit too, at least four records fit a page.
+    #[inline(always)]
+    fn inline_key_max(&self) -> usize {
+        self.arena.page_bytes() / 10
+    }
+
+    /// Values above this length lie out of line, in bytes.
+    #[inline(always)]
+    fn inline_value_max(&self) -> usize {
+        self.arena.page_bytes() / 10
+    }
+
+    /// Empties the tree. Snapshots keep what they see.
+    pub(crate) fn clear(&mut self) {
+        if self.root != NO_PAGE {
+            self.drop_subtree(self.root, self.height, true);
+        }
+        self.root = NO_PAGE;
+        self.height = 0;
+        self.total = Tally::ZERO;
+        self.entries = 0;
+    }
+
+    /// Drops a subtree of `height` levels from the current version.
+    fn drop_subtree(&mut self, root: PageId, height: usize, with_blobs: bool) {
+        let mut freed = Vec::new();
+        self.collect_subtree(root, height, with_blobs, &mut freed);
+        self.arena.free_all(&freed);
+    }
+
+    fn collect_subtree(&mut self, id: PageId, height: usize, with_blobs: bool, freed: &mut Vec<PageId>) {
+        let page = self.page(id);
+        if height > 1 {
+            for position in 0..page.count() {
+                self.collect_subtree(page.child(position), height - 1, with_blobs, freed);
+            }
+        }
+        if self.blobs > 0 && with_blobs {
+            for position in 0..page.count() {
+                self.drop_record_blobs(&page.record(position));
+            }
+        }
+        if page.epoch() <= self.protected {
+            let birth = page.epoch();
+            self.retired.push(Retired { what: Thing::Page(id), birth, death: self.epoch });
+        } else {
+            freed.push(id);
+        }
+    }
+
+    /// Drops the blobs that a record names.
+    fn drop_record_blobs(&mut self, record: &crate::page::Record<'_>) {
+        if record.flags & (record::KEY_OUT | record::VALUE_OUT) == 0 {
+            return;
+        }
+        if record.key_is_out() {
+            let handle = u64::from_le_bytes(record.tail.try_into().expect("a handle has eight bytes"));
+            // SAFETY: the record is of the current version, in memory.
+            self.drop_blob(unsafe { Blob::from_handle(handle) });
+        }
+        if record.value_is_out() {
+            // SAFETY: as above.
+            self.drop_blob(unsafe { Blob::from_handle(view::blob_handle(record)) });
+        }
+    }
+
+    /// Takes over all of `other`, a bottom tree of the same arena and measures, in place of this empty one: how a transaction on an empty table commits.
+    pub(crate) fn adopt(&mut self, mut other: Tree) {
+        debug_assert!(self.entries == 0 && self.bottom && Arc::ptr_eq(&self.arena, &other.arena));
+        debug_assert!(other.protected == 0 && other.retired.is_empty());
+        self.clear();
+        self.root = std::mem::replace(&mut other.root, NO_PAGE);
+        self.height = other.height;
+        self.total = other.total;
+        self.entries = other.entries;
+        self.blobs = std::mem::take(&mut other.blobs);
+        other.entries = 0;
+    }
+
+    /// The arena that the pages lie in.
+    pub(crate) fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    /// Fails if there is no memory for a write.
+    #[inline]
+    fn check_room(&self) -> Result<()> {
+        self.arena.check_room()
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // The owner drops a tree only when no snapshot needs it.
+        self.protected = 0;
+        self.clear();
+        self.reclaim(&[]);
+    }
+}
+
+/// One version of a tree as a value. It is worth something only while a registered snapshot or a latch keeps its pages.
+#[derive(Clone, Copy)]
+pub(crate) struct Version {
+    root: PageId,
+    height: usize,
+    measures: Measures,
+    bottom: bool,
+    total: Tally,
+    entries: u64,
+}
+
+impl Version {
+    /// The version, to read.
+    #[inline]
+    pub(crate) fn view<'a>(&self, arena: &'a Arena) -> View<'a> {
+        View {
+            arena,
+            root: self.root,
+            height: self.height,
+            measures: self.measures,
+            bottom: self.bottom,
+            total: self.total,
+            entries: self.entries,
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! Reading a counted tree: descents for keys, prefixes and offsets, and a walk in either direction.
+
+use super::arena::{Arena, NO_PAGE, PageId};
+use super::blob::Blob;
+use crate::page::{KeyBuffer, PageRef, Record};
+use crate::tally::{Measures, Tally};
+
+/// Levels that a tree of 32-bit page ids can have.
+pub(crate) const HEIGHT_MAX: usize = 32;
+
+/// One version of a tree, to read. Whoever holds it keeps that version from changing: by a latch, or by a registered snapshot.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(super) arena: &'a Arena,
+    pub(super) root: PageId,
+    pub(super) height: usize,
+    pub(super) measures: Measures,
+    pub(super) bottom: bool,
+    pub(super) total: Tally,
+    pub(super) entries: u64,
+}
+
+/// An entry of a layer: a value, or a tombstone.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) record: Record<'a>,
+}
+
+impl<'a> Found<'a> {
+    /// The value, or `None` of a tombstone.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> Option<&'a [u8]> {
+        if self.record.is_tombstone() {
+            return None;
+        }
+        Some(value_of(&self.record))
+    }
+}
+
+/// The value of a record, wherever it lies.
+#[inline(always)]
+pub(crate) fn value_of<'a>(record: &Record<'a>) -> &'a [u8] {
+    if record.value_is_out() { out_value(record) } else { record.value }
+}
+
+#[cold]
+fn out_value<'a>(record: &Record<'a>) -> &'a [u8] {
+    // SAFETY: a record in memory that says its value is out of line holds the handle of a blob that lives as long as the page's content.
+    unsafe { Blob::from_handle(blob_handle(record)).bytes() }
+}
+
+pub(super) fn blob_handle(record: &Record<'_>) -> u64 {
+    u64::from_le_bytes(record.value.try_into().expect("a handle has eight bytes"))
+}
+
+/// Which entries are before a bound: those below the key, or also the key itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Entries with smaller keys.
+    Below,
+    /// Entries with smaller keys or this one.
+    Through,
+}
+
+impl<'a> View<'a> {
+    #[inline(always)]
+    pub(super) fn page(&self, id: PageId) -> PageRef<'a> {
+        // SAFETY: every page reachable from the root of a version is initialised and unchanged while the version is held, see `View`.
+        unsafe { self.arena.page(id) }
+    }
+
+    /// The tally of all entries.
+    pub(crate) fn total(&self) -> Tally {
+        self.total
+    }
+
+    /// How many entries there are, tombstones included.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Whether nothing lies below this layer, so that every entry is live.
+    pub(crate) fn is_bottom(&self) -> bool {
+        self.bottom
+    }
+
+    pub(crate) fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// The leaf that `key` belongs to.
+    #[inline(always)]
+    fn leaf_of(&self, key: &[u8]) -> PageRef<'a> {
+        let mut page = self.page(self.root);
+        for _ in 1..self.height {
+            page = self.page(page.child(page.child_position(key)));
+        }
+        page
+    }
+
+    /// The entry of `key`.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Found<'a>> {
+        if self.root == NO_PAGE {
+            return None;
+        }
+        let leaf = self.leaf_of(key);
+        let (position, found) = leaf.search::<true>(key);
+        found.then(|| Found { record: leaf.leaf_record(position) })
+    }
+
+    /// The weight of one entry.
+    pub(crate) fn weight_of(&self, key: &[u8], record: &Record<'_>) -> Tally {
+        if self.bottom { self.measures.of_row(key, value_of(record)) } else { record.explicit_weight(&self.measures) }
+    }
+
+    /// Rows of the entries of `leaf` before `position`.
+    #[inline]
+    fn leaf_rows_before(&self, leaf: &PageRef<'_>, position: usize) -> i64 {
+        if self.bottom {
+            return position as i64;
+        }
+        (0..position).map(|position| leaf.leaf_record(position).rows()).sum()
+    }
+
+    /// The tally of the entries of `leaf` in `from..to`.
+    pub(super) fn leaf_tally(&self, leaf: &PageRef<'_>, from: usize, to: usize) -> Tally {
+        if self.measures.only_rows() {
+            let rows = self.leaf_rows_before(leaf, to) - self.leaf_rows_before(leaf, from);
+            return Tally { rows, ..Tally::ZERO };
+        }
+        let mut tally = Tally::ZERO;
+        let mut key = KeyBuffer::new();
+        for position in from..to {
+            let record = leaf.leaf_record(position);
+            if self.bottom {
+                key.clear();
+                leaf.record_key_into(&record, position, &mut key);
+                tally += self.measures.of_row(&key, value_of(&record));
+            } else {
+                tally += record.explicit_weight(&self.measures);
+            }
+        }
+        tally
+    }
+
+    /// Rows of all entries before `key`.
+    #[inline]
+    pub(crate) fn rows_before(&self, key: &[u8], side: Side) -> i64 {
+        if self.root == NO_PAGE {
+            return 0;
+        }
+        let mut rows = 0i64;
+        let mut page = self.page(self.root);
+        for _ in 1..self.height {
+            let position = page.child_position(key);
+            let child = page.child(position);
+            PageRef::prefetch_at(self.arena.address(child), 4);
+            rows = rows.wrapping_add(page.rows_before(position));
+            page = self.page(child);
+        }
+        let (position, found) = page.search::<true>(key);
+        let position = position + usize::from(found && side == Side::Through);
+        rows + self.leaf_rows_before(&page, position)
+    }
+
+    /// The tally of all entries before `key`: `prefix` in the design. One page a level.
+    pub(crate) fn tally_before(&self, key: &[u8], side: Side) -> Tally {
+        if self.measures.only_rows() {
+            return Tally { rows: self.rows_before(key, side), ..Tally::ZERO };
+        }
+        if self.root == NO_PAGE {
+            return Tally::ZERO;
+        }
+        let mut tally = Tally::ZERO;
+        let mut page = self.page(self.root);
+        for _ in 1..self.height {
+            let position = page.child_position(key);
+            tally += page.tally_before(position, &self.measures);
+            page = self.page(page.child(position));
+        }
+        let (position, found) = page.search::<true>(key);
+        let position = position + usize::from(found && side == Side::Through);
+        tally + self.leaf_tally(&page, 0, position)
+    }
+
+    /// Where entry number `offset` of a bottom layer stands. `offset` is below the rows of the tree.
+    #[inline]
+    pub(crate) fn nth(&self, offset: u64) -> Walk<'a> {
+        debug_assert!(self.bottom && offset < self.entries);
+        let mut walk = Walk::new(*self);
+        let mut left = offset as i64;
+        let mut id = self.root;
+        for level in 0..self.height - 1 {
+            let page = self.page(id);
+            let (position, rows) = child_at_offset(page.tallies(0), left);
+            left -= rows;
+            walk.steps[level] = Step { page: id, position: position as u32 };
+            id = page.child(position);
+        }
+        walk.steps[self.height - 1] = Step { page: id, position: left as u32 };
+        walk.valid = true;
+        walk
+    }
+
+    /// A key strictly between `low` and `high` (of those given) that has about as many entries on either side, or `None` if there is no entry in between.
+    /// With it, how many entries that is about.
+    pub(crate) fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(KeyBuffer, u64)> {
+        let mut from = match low {
+            None => Walk::first(*self),
+            Some(key) => Walk::seek(*self, key, Side::Through),
+        };
+        let to = match high {
+            None => Walk::end(*self),
+            Some(key) => Walk::seek(*self, key, Side::Below),
+        };
+        if !from.valid || (to.valid && !from.is_before(&to)) {
+            return None;
+        }
+        // The first level at which the two paths part, with the distance there; on the leaf level entries, above it subtrees.
+        for level in 0..self.height {
+            let start = from.steps[level];
+            let page = self.page(start.page);
+            let end = if to.valid && to.steps[level].page == start.page {
+                to.steps[level].position as usize
+            } else {
+                page.count()
+            };
+            let distance = end - start.position as usize;
+            let leaf = level + 1 == self.height;
+            if distance >= 2 || leaf {
+                let middle = start.position as usize + distance / 2;
+                let weight = (self.height - 1 - level) as u32;
+                let about = (distance as u64) << (6 * weight.min(9));
+                if !leaf {
+                    let key = page.key(middle);
+                    // A separator is no entry, but it lies in between, and ranks are asked of it all the same.
+                    if low.is_none_or(|low| *key > *low) && high.is_none_or(|high| *key < *high) {
+                        return Some((key, about));
+                    }
+                    continue;
+                }
+                if middle >= page.count() {
+                    return Some((from.key(), 1));
+                }
+                return Some((page.key(middle), about.max(1)));
+            }
+            if to.valid && to.steps[level].page == start.page && to.steps[level].position == start.position {
+                continue;
+            }
+            if distance == 1 && to.valid && to.steps[level].page == start.page {
+                // Neighbouring subtrees: the border between them, if something of the left one is in the range.
+                let key = page.key(start.position as usize + 1);
+                if low.is_none_or(|low| *key > *low) && high.is_none_or(|high| *key < *high) {
+                    return Some((key, 2 << (6 * (self.height - 1 - level).min(9))));
+                }
+            }
+        }
+        from.settle();
+        Some((from.key(), 1))
+    }
+}
+
+/// The child that holds row number `offset` of the page, and the rows of the children before it.
+#[inline(always)]
+pub(super) fn child_at_offset(rows: &[i64], offset: i64) -> (usize, i64) {
+    let mut before = 0i64;
+    let last = rows.len() - 1;
+    let mut position = 0;
+    // Eight at a time: sums of chunks have no dependency on the comparison inside them.
+    while position + 8 <= last {
+        let chunk: i64 = rows[position..position + 8].iter().sum();
+        if before + chunk > offset {
+            break;
+        }
+        before += chunk;
+        position += 8;
+    }
+    while position < last && before + rows[position] <= offset {
+        before += rows[position];
+        position += 1;
+    }
+    (position, before)
+}
+
+/// One level of a descent.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    pub(crate) page: PageId,
+    pub(crate) position: u32,
+}
+
+/// A place in a version of a tree, with the path to it, that moves to the next or the previous entry.
+#[derive(Clone)]
+pub(crate) struct Walk<'a> {
+    view: View<'a>,
+    steps: [Step; HEIGHT_MAX],
+    valid: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(view: View<'a>) -> Self {
+        Walk { view, steps: [Step::default(); HEIGHT_MAX], valid: false }
+    }
+
+    /// At the first entry.
+    pub(crate) fn first(view: View<'a>) -> Self {
+        let mut walk = Walk::new(view);
+        if view.root != NO_PAGE {
+            walk.descend_to_edge(0, view.root, false);
+            walk.valid = true;
+            walk.settle();
+        }
+        walk
+    }
+
+    /// At the last entry.
+    pub(crate) fn last(view: View<'a>) -> Self {
+        let mut walk = Walk::end(view);
+        walk.prev();
+        walk
+    }
+
+    /// Past the last entry.
+    pub(crate) fn end(view: View<'a>) -> Self {
+        let mut walk = Walk::new(view);
+        if view.root != NO_PAGE {
+            walk.descend_to_edge(0, view.root, true);
+            let leaf = &mut walk.steps[view.height - 1];
+            leaf.position = view.page(leaf.page).count() as u32;
+        }
+        walk
+    }
+
+    /// At the first entry that is not before `key`, or past the last.
+    pub(crate) fn seek(view: View<'a>, key: &[u8], side: Side) -> Self {
+        let mut walk = Walk::new(view);
+        if view.root == NO_PAGE {
+            return walk;
+        }
+        let mut id = view.root;
+        for level in 0..view.height - 1 {
+            let page = view.page(id);
+            let position = page.child_position(key);
+            walk.steps[level] = Step { page: id, position: position as u32 };
+            id = page.child(position);
+        }
+        let (position, found) = view.page(id).search::<true>(key);
+        let position = position + usize::from(found && side == Side::Through);
+        walk.steps[view.height - 1] = Step { page: id, position: position as u32 };
+        walk.valid = true;
+        walk.settle();
+        walk
+    }
+
+    fn descend_to_edge(&mut self, level: usize, mut id: PageId, last: bool) {
+        for level in level..self.view.height {
+            let page = self.view.page(id);
+            let position = if last { page.count().saturating_sub(1) } else { 0 };
+            self.steps[level] = Step { page: id, position: position as u32 };
+            if level + 1 < self.view.height {
+                id = page.child(position);
+            }
+        }
+    }
+
+    /// Whether this place is before `other` in the same version.
+    fn is_before(&self, other: &Walk<'_>) -> bool {
+        for level in 0..self.view.height {
+            let (a, b) = (self.steps[level].position, other.steps[level].position);
+            if a != b {
+                return a < b;
+            }
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn leaf_step(&self) -> Step {
+        self.steps[self.view.height - 1]
+    }
+
+    #[inline(always)]
+    pub(crate) fn leaf(&self) -> PageRef<'a> {
+        self.view.page(self.leaf_step().page)
+    }
+
+    /// Whether there is an entry here.
+    #[inline(always)]
+    pub(crate) fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// Moves on to the next leaf while the place is behind the last entry of its leaf.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self) {
+        while self.valid && self.leaf_step().position as usize >= self.leaf().count() {
+            self.next_leaf();
+        }
+    }
+
+    #[cold]
+    fn next_leaf(&mut self) {
+        for level in (0..self.view.height - 1).rev() {
+            let step = self.steps[level];
+            let page = self.view.page(step.page);
+            let position = step.position as usize + 1;
+            if position < page.count() {
+                self.steps[level].position = position as u32;
+                self.descend_to_edge(level + 1, page.child(position), false);
+                return;
+            }
+        }
+        self.valid = false;
+    }
+
+    /// Moves to the next entry.
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        if self.valid {
+            self.steps[self.view.height - 1].position += 1;
+            self.settle();
+        }
+    }
+
+    /// Moves to the previous entry; from past the end to the last one.
+    #[inline]
+    pub(crate) fn prev(&mut self) {
+        if self.view.root == NO_PAGE {
+            return;
+        }
+        let leaf_level = self.view.height - 1;
+        loop {
+            if self.steps[leaf_level].position > 0 {
+                self.steps[leaf_level].position -= 1;
+                self.valid = true;
+                return;
+            }
+            if !self.prev_leaf() {
+                self.valid = false;
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    fn prev_leaf(&mut self) -> bool {
+        for level in (0..self.view.height - 1).rev() {
+            let step = self.steps[level];
+            if step.position > 0 {
+                let page = self.view.page(step.page);
+                let position = step.position as usize - 1;
+                self.steps[level].position = position as u32;
+                self.descend_to_edge(level + 1, page.child(position), true);
+                let leaf = self.leaf().count() as u32;
+                self.steps[self.view.height - 1].position = leaf;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Skips the rest of this leaf.
+    pub(crate) fn skip_leaf(&mut self) {
+        if self.valid {
+            self.steps[self.view.height - 1].position = self.leaf().count() as u32;
+            self.settle();
+        }
+    }
+
+    /// The page id of the leaf, and whether the place is at its first entry.
+    pub(crate) fn leaf_identity(&self) -> (PageId, bool) {
+        let step = self.leaf_step();
+        (step.page, step.position == 0)
+    }
+
+    /// The record here.
+    #[inline(always)]
+    pub(crate) fn record(&self) -> Record<'a> {
+        debug_assert!(self.valid);
+        self.leaf().leaf_record(self.leaf_step().position as usize)
+    }
+
+    /// Appends the key here to `key`.
+    #[inline(always)]
+    pub(crate) fn key_into(&self, key: &mut KeyBuffer) {
+        debug_assert!(self.valid);
+        let leaf = self.leaf();
+        let position = self.leaf_step().position as usize;
+        leaf.record_key_into(&leaf.leaf_record(position), position, key);
+    }
+
+    /// The key here.
+    pub(crate) fn key(&self) -> KeyBuffer {
+        let mut key = KeyBuffer::new();
+        self.key_into(&mut key);
+        key
+    }
+
+    /// The value here, `None` of a tombstone.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> Option<&'a [u8]> {
+        Found { record: self.record() }.value()
+    }
+}
