@@ -9,13 +9,19 @@ use crate::progress::Follower;
 
 /// Opens the database in `dir`; there must be one.
 pub(crate) fn open(dir: &Path, read_only: bool) -> Result<Db> {
-    if !dir.is_dir() {
-        return Err(Failure::new(format!(
-            "there is no database in {}: no such directory; `quipu import` and `quipu shell --create` make one",
-            dir.display()
-        )));
-    }
+    must_exist(dir)?;
     open_with(dir, Options { read_only, ..Options::default() })
+}
+
+/// Refuses a directory that is not there, which opening would create.
+pub(crate) fn must_exist(dir: &Path) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "there is no database in {}: no such directory; `quipu import` and `quipu shell --create` make one",
+        dir.display()
+    )))
 }
 
 /// Opens the database in `dir`, and creates it if there is none.

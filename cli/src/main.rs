@@ -1,5 +1,6 @@
 //! The program `quipu`: one command a file.
 
+mod check;
 mod clock;
 mod column;
 mod database;
@@ -28,11 +29,11 @@ use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  quipu demo                                                  a year of flights, in half a minute
+  quipu demo                                                  a year of flights
   quipu import flights.csv --data air --table flights --key year,month,day,carrier,flight,origin
   quipu shell --data air                                      ask: `help` tells how
   quipu export --data air --table flights --prefix 2013,7 -o july.csv
-  quipu check air                                             are the files whole, and the counts right?";
+  quipu check air                                             is everything whole?";
 
 /// A database in which every tree is counted: how many, which row is number n, what is the rank, in one descent.
 #[derive(Debug, Parser)]
@@ -48,6 +49,7 @@ enum Command {
     Import(import::Args),
     Export(export::Args),
     Shell(shell::Args),
+    Check(check::Args),
     Stats(stats::Args),
     #[command(hide = true)]
     DemoWriter(demo::WriterArgs),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Shell(args) => shell::run(args),
+        Command::Check(args) => check::run(args),
         Command::Stats(args) => stats::run(args),
         Command::DemoWriter(args) => demo::run_writer(args),
     };

@@ -242,7 +242,7 @@ impl JsonBody {
                 break std::str::from_utf8(&self.bytes).map_err(|_| at_line(*line, "it is not UTF-8"))?;
             }
         };
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_end();
         self.record = match serde_json::from_str(text) {
             Ok(Json::Object(record)) => record,
             Ok(_) => return Err(at_line(*line, "it is JSON, but not an object")),

@@ -8,8 +8,14 @@ use serde_json::{Value as Json, json};
 use crate::database;
 use crate::failure::Result;
 
+const EXAMPLES: &str = "\
+Examples:
+  quipu stats air
+  quipu stats air --json | jq .";
+
 /// Shows what a database holds and does.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory of the database
     dir: PathBuf,

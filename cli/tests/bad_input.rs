@@ -47,7 +47,6 @@ fn wrong_files_are_refused_with_the_line() {
         let place = Place::new();
         place.write(arguments.split(' ').next().unwrap(), file);
         let error = place.run(&format!("import {arguments} --data db --table t")).failure();
-        // serde_json says its own reason first; it is cut off here if the complaint has none.
         assert_eq!(error, format!("quipu: {complaint}\n"), "{arguments} of {}", file.escape_ascii());
         let tables = place.out("shell --data db --json -c tables");
         assert_eq!(tables, "{\"tables\":[]}\n", "{arguments} of {}", file.escape_ascii());

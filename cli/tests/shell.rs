@@ -11,7 +11,10 @@ fn transcript(place: &Place, arguments: &str, transcript: &str) {
     let expected: String =
         transcript.lines().filter(|line| !line.starts_with("> ")).map(|line| format!("{line}\n")).collect();
     let out = place.run_with(&format!("shell --data db --create {arguments}"), script).success();
-    assert_eq!(out, expected);
+    for (line, (out, expected)) in out.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(out, expected, "line {} of the output", line + 1);
+    }
+    assert_eq!(out.lines().count(), expected.lines().count());
 }
 
 #[test]
@@ -73,7 +76,7 @@ no row
 > nth 1
 country  city  people  altitude
 ───────  ────  ──────  ────────
-GL       Nuuk                5.0
+GL       Nuuk               5.0
 > nth 4
 no row
 > page 2 5 ..
@@ -268,7 +271,7 @@ fn errors_say_what_to_do() {
         ("use v", "there is no table \"v\"; there are t, t.by, u"),
         ("use t.by\nput x,1", "table t.by is an index: write to table t, and it follows"),
         ("drop t.by", "table t.by is an index of t and goes with it"),
-        ("use u\ninsert 1", "insert: there is a row of that key; `put` replaces it"),
+        ("use u\ninsert 1", "there is a row of that key; `put` replaces it"),
         ("commit", "no transaction is open; `begin` opens one"),
         ("begin\nbegin", "a transaction is open; `commit` or `rollback` ends it"),
         ("begin\ncreate v", "`create` is no part of a transaction; `commit` or `rollback` first"),

@@ -16,7 +16,7 @@ const TOPICS: [Topic; 31] = [
     topic("tables", "Lists the tables with their rows and keys.", "tables"),
     topic(
         "create TABLE [key COL:TYPE,... [value COL:TYPE,...]] [index NAME:COL,...]... [sum COL]",
-        "Creates a table; types are bool, int, float, text, json. Without columns, keys and values are strings.",
+        "Creates a table. Types: bool, int, float, text, json. Without columns it holds strings.",
         "create towns key city:text value people:int index size:people sum people",
     ),
     topic("drop TABLE", "Drops a table and its indexes, at once and for good.", "drop towns"),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use quipu::{Db, ErrorKind, Measures, Read, Savepoint, TableOptions, Transaction};
+use quipu::{Db, Error, ErrorKind, Measures, Read, Savepoint, TableOptions, Transaction};
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;
@@ -102,7 +102,12 @@ impl Session {
                 Ok(Answer::line("done").with("done", true))
             }
             Command::Insert { key, value } => {
-                self.write(key, value, |writer, key, value| writer.insert(key, value))?;
+                self.write(key, value, |writer, key, value| match writer.insert(key, value) {
+                    Err(error) if error.kind() == ErrorKind::Exists => {
+                        Err(Error::new(ErrorKind::Exists, "there is a row of that key; `put` replaces it"))
+                    }
+                    other => other,
+                })?;
                 Ok(Answer::line("done").with("done", true))
             }
             Command::Remove { key } => {

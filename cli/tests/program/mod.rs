@@ -7,40 +7,40 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// An empty directory in which the program runs.
-pub struct Place(tempfile::TempDir);
+pub(crate) struct Place(tempfile::TempDir);
 
 /// What a run left.
 #[derive(Debug)]
-pub struct Outcome {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Place {
-    pub fn new() -> Place {
+    pub(crate) fn new() -> Place {
         Place(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         std::fs::write(self.path(name), content).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
     }
 
     /// Runs the program with the words of `line` as arguments; a word in single quotes may have blanks.
-    pub fn run(&self, line: &str) -> Outcome {
+    pub(crate) fn run(&self, line: &str) -> Outcome {
         self.run_with(line, "")
     }
 
     /// The same with `input` on standard input.
-    pub fn run_with(&self, line: &str, input: impl AsRef<[u8]>) -> Outcome {
+    pub(crate) fn run_with(&self, line: &str, input: impl AsRef<[u8]>) -> Outcome {
         let quoted = line.split('\'').enumerate();
         let arguments: Vec<&str> = quoted
             .flat_map(|(place, part)| if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
@@ -64,12 +64,12 @@ impl Place {
     }
 
     /// What a run that must succeed prints.
-    pub fn out(&self, line: &str) -> String {
+    pub(crate) fn out(&self, line: &str) -> String {
         self.run(line).success()
     }
 
     /// What the shell answers to one command, in JSON.
-    pub fn ask(&self, data: &str, table: &str, command: &str) -> serde_json::Value {
+    pub(crate) fn ask(&self, data: &str, table: &str, command: &str) -> serde_json::Value {
         let out = self.out(&format!("shell --data {data} --table {table} --json -c '{command}'"));
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }
@@ -77,13 +77,13 @@ impl Place {
 
 impl Outcome {
     /// What it printed, if it succeeded.
-    pub fn success(self) -> String {
+    pub(crate) fn success(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         self.out
     }
 
     /// What it complained about, if it failed as programs do.
-    pub fn failure(self) -> String {
+    pub(crate) fn failure(self) -> String {
         assert_eq!(self.code, Some(1), "{}{}", self.out, self.err);
         self.err
     }

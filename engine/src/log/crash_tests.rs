@@ -7,7 +7,7 @@ use crate::io::sim::{CrashMode, SimDisk};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(super) const DATABASE_ID: u64 = 0x5175_6970_7521;
@@ -379,6 +379,8 @@ fn a_full_disk_refuses_a_record_and_takes_it_later() {
     let error = model.append(&log, 20_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Full);
     assert!(!log.is_poisoned());
+    let unfinished = |path: &PathBuf| path.ends_with("log-new.quipu");
+    assert!(!disk.file_names().iter().any(unfinished));
     // What needs no segment goes on, and so does what the segments made before the failure have room for.
     model.append(&log, 10).unwrap();
     model.append(&log, 4000).unwrap();
@@ -443,6 +445,49 @@ fn released_segments_are_used_again_and_few_are_kept() {
         .unwrap();
 }
 
+/// The checkpoint ends where a segment ends, and the next one was entered after the last sync: with the segment before gone,
+/// its header must not be lost.
+#[test]
+fn a_checkpoint_at_the_end_of_a_segment_keeps_the_next_header() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 4096).unwrap();
+    model.append(&log, 4096 - 128 - 24).unwrap();
+    model.sync(&log, 1).unwrap();
+    model.append(&log, 10).unwrap();
+    model.checkpoint(&log, 1).unwrap();
+    assert_eq!(log.segments().segment_count, 1);
+    let found = disk.crash_with(CrashMode::LoseAll, 0);
+    let recovered = model.recover(&found).unwrap();
+    assert_eq!(recovered.record_count, 0);
+}
+
+#[test]
+fn a_release_syncs_what_the_checkpoint_names() {
+    let disk = new_disk();
+    let mut model = Model::default();
+    let log = create(&disk, 4096).unwrap();
+    for _ in 0..20 {
+        model.append(&log, 1000).unwrap();
+    }
+    model.covered = 15;
+    log.release_before(model.end_of(15)).unwrap();
+    assert!(log.durable_lsn() >= model.end_of(15));
+    let found = disk.crash_with(CrashMode::LoseAll, 0);
+    drop(model.reopen(&found, 4096).unwrap());
+}
+
+#[test]
+fn a_segment_that_cannot_be_made_stops_the_log() {
+    for step in 0..5 {
+        let disk = new_disk();
+        let log = create(&disk, 4096).unwrap();
+        disk.fail_at(disk.steps() + step, io::ErrorKind::Other);
+        assert_eq!(log.prepare_spare().unwrap_err().kind(), ErrorKind::Io);
+        assert_poisoned(&log);
+    }
+}
+
 /// Every bit of a synced log, flipped: never a wrong record, never a panic, and damage only goes unnoticed behind the last
 /// point that a later record claims to be durable.
 #[test]
@@ -450,7 +495,9 @@ fn a_flipped_bit_is_noticed() {
     let disk = new_disk();
     let mut model = Model::default();
     let log = create(&disk, 4096).unwrap();
-    for length in [0, 1, 40, 700, 3000, 8, 333, 5000, 64, 2000, 17, 90, 500] {
+    let lengths = [0, 1, 40, 700, 3000, 8, 333, 5000, 64, 2000, 17, 90, 500];
+    // The last segment has records enough to tell of one another.
+    for length in lengths.into_iter().chain([300, 10, 201, 100, 35, 60]) {
         model.append(&log, length).unwrap();
         if length % 2 == 0 {
             model.sync(&log, model.records.len()).unwrap();

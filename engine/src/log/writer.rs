@@ -120,11 +120,11 @@ impl Log {
     }
 
     /// Goes on where [`recover`](super::recover) found the end, in a fresh segment. All that was recovered is durable on
-    /// return; files that are no part of the log are recycled or removed.
+    /// return; files that are no part of the log are recycled or removed. After an error, recover again before the next attempt.
     ///
     /// # Errors
     ///
-    /// `Corrupt` if recovery met damage.
+    /// `Corrupt` if recovery met damage; `Full` if there is no space for a segment and no spare file.
     pub fn resume(
         disk: Arc<dyn Disk>,
         dir: &Path,

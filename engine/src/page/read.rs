@@ -23,7 +23,7 @@ pub(crate) struct PageRef<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) flags: u8,
-    /// Bytes of the key after the prefix.
+    /// Bytes of the key after the prefix; zero if the key is out of line.
     pub(crate) rest_len: usize,
     /// Explicit weights.
     pub(crate) weights: &'a [u8],
@@ -322,9 +322,6 @@ impl<'a> PageRef<'a> {
             let tail_len =
                 if flags & record::KEY_OUT != 0 { record::HANDLE_BYTES } else { rest_len.saturating_sub(4) };
             let tail = std::slice::from_raw_parts(next, tail_len);
-            if flags & record::KEY_OUT != 0 {
-                rest_len = self.out_key(tail).len() - self.prefix_len();
-            }
             next = next.add(tail_len);
             let value = std::slice::from_raw_parts(next, value_len);
             let len = next.add(value_len).offset_from_unsigned(start);
@@ -483,7 +480,7 @@ impl<'a> PageRef<'a> {
     /// Bytes of the whole key of `found`.
     #[inline]
     pub(crate) fn key_len(&self, found: &Record<'_>) -> usize {
-        self.prefix_len() + found.rest_len
+        if found.key_is_out() { self.out_key(found.tail).len() } else { self.prefix_len() + found.rest_len }
     }
 
     /// Asks the processor to fetch the lines that a search will touch.

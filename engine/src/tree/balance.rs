@@ -310,7 +310,8 @@ impl Tree {
             let mut only_child = false;
             for index in (1..self.height).rev() {
                 let page = self.page(path.steps[index].page);
-                if page.count() > 0 && page.used(page_bytes) >= page_bytes / 4 {
+                let entries_min = if page.is_leaf() { 1 } else { 2 };
+                if page.count() >= entries_min && page.used(page_bytes) >= page_bytes / 4 {
                     break;
                 }
                 if self.page(path.steps[index - 1].page).count() == 1 {
@@ -332,7 +333,7 @@ impl Tree {
         }
     }
 
-    /// Merges the page at `index` of the path with its emptier sibling if the result is not too full.
+    /// Merges the page at `index` of the path with its emptier sibling if the result is not too full. Returns whether the path is stale from there on.
     fn merge(&mut self, path: &mut Path, index: usize) -> bool {
         let page_bytes = self.arena.page_bytes();
         let parent = self.page(path.steps[index - 1].page);
@@ -342,12 +343,17 @@ impl Tree {
         let left = (at > 0).then(|| (used(at - 1), at - 1));
         let right = (at + 1 < parent.count()).then(|| (used(at + 1), at));
         let Some((sibling_used, from)) = left.into_iter().chain(right).min() else { return false };
+        let mut pages = 1;
         if page.count() > 0 && page.used(page_bytes) + sibling_used > page_bytes * 4 / 5 {
-            return false;
+            if page.is_leaf() || page.count() > 1 {
+                return false;
+            }
+            // An inner page with an only child cannot take away that child when it empties: it gets some from its sibling.
+            pages = 2;
         }
         // Removal must work when memory is full: these few pages come from the slack, and more are given back. The only error of a rebuild without a
         // separator to add is that room, which `make_room` would ask for; a merge never needs it.
-        matches!(self.rebuild(path, index, from, 2, Cut::Even(1), 0), Ok(Rebuilt::Done))
+        matches!(self.rebuild(path, index, from, 2, Cut::Even(pages), 0), Ok(Rebuilt::Done))
     }
 
     /// Takes away roots with a single child.
