@@ -17,7 +17,7 @@ fn process_cpu() -> Duration {
 }
 
 /// Measures wall and CPU time from its start.
-pub(crate) struct Stopwatch {
+pub struct Stopwatch {
     wall: Instant,
     cpu: Duration,
 }
@@ -32,12 +32,14 @@ pub struct Spent {
 }
 
 impl Stopwatch {
-    pub(crate) fn start() -> Self {
+    /// Starts now.
+    pub fn start() -> Self {
         let cpu = process_cpu();
         Stopwatch { cpu, wall: now() }
     }
 
-    pub(crate) fn stop(&self) -> Spent {
+    /// What was spent since its start.
+    pub fn stop(&self) -> Spent {
         let wall_s = self.wall.elapsed().as_secs_f64();
         Spent { wall_s, cpu_s: process_cpu().saturating_sub(self.cpu).as_secs_f64() }
     }

@@ -6,12 +6,15 @@ use crate::clock::{Deadline, nanos_of};
 use crate::report::Cell;
 use crate::store::Result;
 
-/// Times of calls, to three digits.
+/// Times of calls from 1 ns to [`NANOS_MAX`], to three digits.
 pub(crate) struct Latencies(Histogram<u64>);
+
+/// A longer call counts as this long: 1,000 s.
+const NANOS_MAX: u64 = 1_000_000_000_000;
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        Latencies(Histogram::new(3).expect("three digits are allowed"))
+        Latencies(Histogram::new_with_bounds(1, NANOS_MAX, 3).expect("the bounds are in order and three digits are allowed"))
     }
 
     pub(crate) fn record(&mut self, nanos: u64) {
@@ -54,5 +57,34 @@ impl Latencies {
     /// The 99th percentile, if there are at least 100 samples.
     pub(crate) fn p99(&self) -> Cell {
         if self.0.len() < 100 { Cell::Missing } else { Cell::Nanos(self.0.value_at_quantile(0.99) as f64) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_single_calls() {
+        let mut latencies = Latencies::new();
+        assert_eq!(latencies.median(), Cell::Missing);
+        for nanos in 1..=99 {
+            latencies.record(nanos * 1_000_000);
+        }
+        assert_eq!(latencies.p99(), Cell::Missing, "too few samples");
+        latencies.record(u64::MAX);
+        let Cell::Nanos(median) = latencies.median() else { panic!("a median of 100 samples") };
+        assert!((49e6..=51e6).contains(&median), "{median}");
+        let Cell::Nanos(p99) = latencies.p99() else { panic!("a 99th percentile of 100 samples") };
+        assert!((98e6..=100e6).contains(&p99), "{p99}");
+    }
+
+    #[test]
+    fn measuring_stops_at_the_deadline_but_not_before_the_least() {
+        let mut latencies = Latencies::new();
+        let passed = Deadline::after(1e-9);
+        while !passed.passed() {}
+        latencies.measure(2, 100, &passed, || Ok(1)).unwrap();
+        assert_eq!(latencies.count(), 2);
     }
 }

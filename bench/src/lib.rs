@@ -2,12 +2,13 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`store`] | what a store must do to be measured, the [`StoreKind`](store::StoreKind) |
+//! | [`store`] | what a store must do to be measured |
 //! | `quipu_store`, `peers/` | one adapter each; a comment says which settings and why |
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
 //! | [`rows`] | the keys, values and questions, equal for all stores |
 //! | [`report`] | tables, bars, JSON |
-//! | `clock`, `latencies`, `yardstick`, `machine`, `place`, `program` | time, percentiles, the bare disk, the machine, directories, child processes |
+//! | `clock`, `latencies`, `yardstick` | time, percentiles, the bare disk |
+//! | `machine`, `place`, `program` | what the machine is, where files go, child processes |
 //!
 //! Rules: stores take turns (A B A B) and medians are shown; every answer is compared between the stores; a figure that ran
 //! out of time says so; a store that cannot do a thing has a dash, not a zero.
@@ -107,12 +108,7 @@ pub fn run_with(options: &Options, program: &Program, stores: Vec<StoreKind>) ->
 ///
 /// # Errors
 /// As [`run`].
-pub fn measure(
-    options: &Options,
-    program: &Program,
-    stores: Vec<StoreKind>,
-    show: &mut dyn FnMut(&str, &Table),
-) -> Result<()> {
+pub fn measure(options: &Options, program: &Program, stores: Vec<StoreKind>, show: &mut dyn FnMut(&str, &Table)) -> Result<()> {
     let asked = options.workload.as_deref().unwrap_or("all");
     let chosen: Vec<&Workload> = WORKLOADS.iter().filter(|workload| asked == "all" || workload.name == asked).collect();
     if chosen.is_empty() {
@@ -124,7 +120,9 @@ pub fn measure(
         let before = Ticks::now();
         let mut tables = (workload.run)(&bench).map_err(|error| format!("{}: {error}", workload.name))?;
         let stolen = Ticks::now().stolen_percent_since(&before);
-        if stolen >= 1.0 && let Some(table) = tables.last_mut() {
+        if stolen >= 1.0
+            && let Some(table) = tables.last_mut()
+        {
             table.note(format!("The hypervisor took {stolen:.0} % of the CPU's time from this run."));
         }
         for table in &tables {

@@ -32,6 +32,10 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     pub stores: Vec<String>,
 
+    /// Only the methods or questions whose name contains this
+    #[arg(long)]
+    pub only: Option<String>,
+
     /// Threads of figures with many threads
     #[arg(long, default_value_t = 16)]
     pub threads: usize,
@@ -64,6 +68,7 @@ impl Options {
             seconds: 0.2,
             repeat: 1,
             stores: Vec::new(),
+            only: None,
             threads: 4,
             seed: 1,
             dir: None,
@@ -83,6 +88,11 @@ impl Options {
             counts.push(10_000_000);
         }
         counts
+    }
+
+    /// Whether `--only` leaves this method or question in.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|part| name.contains(part.as_str()))
     }
 
     /// The time limit of a figure that waits for a disk, in seconds.
@@ -123,6 +133,9 @@ mod tests {
         assert_eq!(options.row_counts(&[5, 6], 1), [1]);
         options.smoke = false;
         assert_eq!(options.row_counts(&[5, 6], 1), [5, 6]);
+        assert!(options.wants("rank"));
+        options.only = Some("count".to_owned());
+        assert!(options.wants("count of half") && !options.wants("rank"));
         options.rows = vec![7];
         options.large = true;
         assert_eq!(options.row_counts(&[5, 6], 1), [7, 10_000_000]);

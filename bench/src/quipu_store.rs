@@ -1,1 +1,165 @@
-//! placeholder
+//! Quipu itself, through its public interface.
+//!
+//! - Durability is that of the database; every call of `Table` is a commit.
+//! - Inserts are `insert`, which fails if the key exists, also where the peers' calls overwrite blindly.
+//! - A bulk and a rollback run as the single writer (`Db::write`); counts in transactions use optimistic ones (`Db::begin`),
+//!   whose commit validates what they counted.
+
+use std::path::Path;
+
+use quipu::{Db, Options, Read, Table, TableView, Write};
+
+use crate::clock::{Deadline, Stopwatch};
+use crate::rows::{Key, Rows, fingerprint};
+use crate::store::{Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+
+pub(crate) const QUIPU: StoreKind = StoreKind {
+    name: "quipu",
+    settings: "Quipu: one table that counts rows; insert checks that the key is new",
+    durable: true,
+    bytes_max: (1024, usize::MAX),
+    open,
+};
+
+struct QuipuStore {
+    db: Db,
+    table: Table,
+}
+
+fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
+    let durability = match durability {
+        Durability::None => quipu::Durability::None,
+        Durability::Os => quipu::Durability::Os,
+        Durability::Sync => quipu::Durability::Sync,
+    };
+    let db = Db::open(dir, Options { durability, ..Options::default() })?;
+    let table = db.table("t")?;
+    Ok(Box::new(QuipuStore { db, table }))
+}
+
+/// Inserts rows until the deadline.
+fn fill(table: &mut impl Write, rows: Rows, deadline: &Deadline) -> quipu::Result<u64> {
+    let mut cursor = rows.cursor();
+    while !deadline.passed_at(cursor.done())
+        && let Some((key, value)) = cursor.advance()
+    {
+        table.insert(key, value)?;
+    }
+    Ok(cursor.done())
+}
+
+impl Store for QuipuStore {
+    fn insert_plain(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
+        Ok(fill(&mut self.table.clone(), rows, deadline)?)
+    }
+
+    fn insert_each(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
+        let mut table = self.table.clone();
+        let mut cursor = rows.cursor();
+        while !deadline.passed()
+            && let Some((key, value)) = cursor.advance()
+        {
+            table.insert(key, value)?;
+        }
+        Ok(cursor.done())
+    }
+
+    fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
+        Ok(self.db.write(|tx| fill(&mut tx.table(&self.table)?, rows, deadline))?)
+    }
+
+    fn roll_back(&self, rows: Rows) -> Result<Option<RollBack>> {
+        let insert_watch = Stopwatch::start();
+        let mut undoing = None;
+        let undone = self.db.write(|tx| {
+            fill(&mut tx.table(&self.table)?, rows, &Deadline::never())?;
+            undoing = Some((insert_watch.stop(), Stopwatch::start()));
+            Err::<(), _>(quipu::Error::new(quipu::ErrorKind::Invalid, "undo this"))
+        });
+        match (undone, undoing) {
+            (Err(_), Some((insert, watch))) => Ok(Some(RollBack { insert, roll_back: watch.stop() })),
+            (Err(error), None) => Err(error.into()),
+            (Ok(()), _) => Err("a failed closure was committed".into()),
+        }
+    }
+
+    fn read(&self, run: &mut dyn FnMut(&dyn Reader) -> Result<()>) -> Result<()> {
+        run(&self.table)
+    }
+
+    fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
+        Ok(Some(Box::new(self.db.read().table(&self.table)?)))
+    }
+
+    fn with_uncommitted(&self, rows: Rows, run: WithUncommitted<'_>) -> Result<bool> {
+        let mut tx = self.db.begin();
+        let mut table = tx.table(&self.table)?;
+        fill(&mut table, rows, &Deadline::never())?;
+        run(&mut |from, to| Ok(table.count(from..to)?))?;
+        tx.rollback();
+        Ok(true)
+    }
+
+    fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        let mut tx = self.db.begin();
+        let count = tx.table(&self.table)?.count(from..to)?;
+        tx.commit()?;
+        Ok(count)
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        Some(self.db.stats().memory)
+    }
+}
+
+impl Reader for Table {
+    fn scan(&self, from: &[u8], visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<()> {
+        for entry in self.range(from..) {
+            if !visit(&entry?.key) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8]) -> Result<u64> {
+        Ok(Read::get(self, key)?.map_or(0, |value| fingerprint(&value)))
+    }
+
+    fn count(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        Ok(Read::count(self, from..to)?)
+    }
+
+    fn rank(&self, key: &[u8]) -> Result<u64> {
+        Ok(Read::rank(self, key)?)
+    }
+
+    fn page(&self, offset: u64, limit: u64) -> Result<u64> {
+        let page = Read::page(self, .., offset, limit as usize)?;
+        Ok(page.entries.iter().fold(0, |sum: u64, entry| sum.wrapping_add(fingerprint(&entry.key))))
+    }
+
+    fn nth(&self, offset: u64) -> Result<u64> {
+        Ok(Read::nth(self, .., offset)?.map_or(0, |entry| fingerprint(&entry.key)))
+    }
+
+    fn get_many(&self, keys: &[Key]) -> Result<u64> {
+        let values = Read::get_many(self, keys)?;
+        Ok(values.iter().flatten().fold(0, |sum: u64, value| sum.wrapping_add(fingerprint(value))))
+    }
+
+    fn rank_many(&self, keys: &[Key]) -> Result<u64> {
+        Ok(Read::rank_many(self, keys)?.into_iter().fold(0, u64::wrapping_add))
+    }
+
+    fn nth_many(&self, offsets: &[u64]) -> Result<u64> {
+        let entries = Read::nth_many(self, offsets)?;
+        Ok(entries.iter().flatten().fold(0, |sum: u64, entry| sum.wrapping_add(fingerprint(&entry.key))))
+    }
+}
+
+impl Snapshot for TableView {
+    fn count(&self, from: &[u8], to: &[u8]) -> Result<u64> {
+        Ok(Read::count(self, from..to)?)
+    }
+}

@@ -177,9 +177,8 @@ impl Table {
         }
         let width_of = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..lines[0].len()).map(width_of).collect();
-        let left = |column: usize| {
-            column >= self.columns.len() || self.rows.iter().any(|row| matches!(row[column], Cell::Text(_)))
-        };
+        let left =
+            |column: usize| column >= self.columns.len() || self.rows.iter().any(|row| matches!(row[column], Cell::Text(_)));
 
         let mut text = format!("## {}\n\n", self.title);
         for (number, line) in lines.iter().enumerate() {
@@ -230,8 +229,9 @@ impl Table {
             object.insert("table".to_owned(), json!(self.title));
             for (number, cell) in row.iter().enumerate() {
                 let name = self.columns[number].to_lowercase().replace([' ', '/', '-'], "_");
-                let unit = self.rows.iter().map(|row| row[number].unit()).find(|unit| !unit.is_empty());
-                object.insert(name + unit.unwrap_or_default(), cell.json());
+                // A missing figure has the unit of its column's others.
+                let mut like = std::iter::once(row).chain(&self.rows).map(|row| row[number].unit());
+                object.insert(name + like.find(|unit| !unit.is_empty()).unwrap_or_default(), cell.json());
             }
             let _ = writeln!(lines, "{}", Value::Object(object));
         }

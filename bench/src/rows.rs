@@ -150,7 +150,7 @@ impl RowCursor {
     }
 }
 
-/// Eight bytes that stand for some bytes: what a reader sums up, so that answers can be compared and reads are not optimised away.
+/// Eight bytes that stand for some bytes: what a reader sums up, so that answers can be compared and no read is optimised away.
 #[inline]
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {

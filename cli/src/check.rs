@@ -1,19 +1,20 @@
 //! `quipu check`: whether the files of a database are whole and its counts right.
 
+use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::Options;
+use quipu::{Options, Tally};
 use serde_json::json;
 
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::grid::thousands;
+use crate::grid::{Grid, thousands};
 use crate::progress::Follower;
 
 const EXAMPLES: &str = "\
 Examples:
   quipu check air
-  quipu check air --json | jq .problems
+  quipu check air --json | jq .faults
 
 It reads every file, recomputes every checksum and adds up every tally. The exit code is 1 if anything is wrong; nothing is changed.";
 
@@ -33,19 +34,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut follower = Follower::default();
     let report = quipu::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
     drop(follower);
+    let mut out = std::io::stdout();
     if args.json {
-        let tables: Vec<_> = report.tables.iter().map(|(name, tally)| json!({"table": name, "rows": tally.rows})).collect();
-        println!("{}", json!({"tables": tables, "problems": report.problems}));
+        let tally = |(name, tally): &(String, Tally)| {
+            let hash = format!("{:016x}", tally.hash);
+            json!({"table": name, "rows": tally.rows, "bytes": tally.bytes, "hash": hash, "sum": tally.sum})
+        };
+        let report = json!({
+            "faults": report.faults, "tables": report.tables.iter().map(tally).collect::<Vec<_>>(), "runs": report.runs,
+            "pages": report.pages, "commits": report.commits, "sequence": report.sequence,
+        });
+        writeln!(out, "{report}")?;
     } else {
+        let mut grid = Grid::new([("table", false), ("rows", true)]);
         for (name, tally) in &report.tables {
-            println!("{name}: {} rows", thousands(tally.rows));
+            grid.push(vec![name.clone(), thousands(tally.rows)]);
         }
-        for problem in &report.problems {
-            println!("{problem}");
+        grid.print(&mut out)?;
+        let (runs, pages, commits) = (report.runs, thousands(report.pages), thousands(report.commits));
+        writeln!(out, "read {runs} runs with {pages} pages, and {commits} commits in the log behind them")?;
+        for fault in &report.faults {
+            writeln!(out, "fault: {fault}")?;
         }
     }
-    match report.problems.len() {
-        0 => Ok(()),
-        count => Err(Failure::new(format!("{count} problems in {}", args.dir.display()))),
+    match report.faults.len() {
+        0 if args.json => Ok(()),
+        0 => Ok(writeln!(out, "all is well: every checksum and every tally is right")?),
+        1 => Err(Failure::new(format!("{} has 1 fault; keep its files", args.dir.display()))),
+        count => Err(Failure::new(format!("{} has {count} faults; keep its files", args.dir.display()))),
     }
 }

@@ -222,6 +222,9 @@ fn is_json_number(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
 
     fn type_of(fields: &[&str]) -> ColumnType {
@@ -250,7 +253,9 @@ mod tests {
 
     #[test]
     fn a_number_that_would_be_written_otherwise_is_text() {
-        for field in ["007", "+1", "1.", ".5", "-0", "12345678901234567890", "1e999", "inf", "NaN", "0x10", "1_000", " 1"] {
+        for field in
+            ["007", "+1", "1.", ".5", "-0", "12345678901234567890", "1e999", "inf", "NaN", "0x10", "1_000", " 1"]
+        {
             assert_eq!(type_of(&[field]), ColumnType::Text, "{field}");
         }
     }
@@ -281,6 +286,31 @@ mod tests {
             assert_eq!(column_type.parse_text(&element_text(&value)), Ok(value.clone()));
             assert_eq!(column_type.parse_json(&column_type.to_json(&value)), Ok(value));
         }
+    }
+
+    #[test]
+    fn random_fields_lose_nothing() {
+        let seed = std::env::var("QUIPU_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        println!("QUIPU_SEED={seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut numbers = 0;
+        for _ in 0..200_000 {
+            let field: String = (0..rng.random_range(1..8))
+                .map(|_| char::from(b"0123456789-+.eE x"[rng.random_range(0..17)]))
+                .collect();
+            let column_type = type_of(&[&field]);
+            let value = column_type.parse_text(&field).unwrap();
+            let written = element_text(&value);
+            match column_type {
+                ColumnType::Float => {
+                    numbers += 1;
+                    assert_eq!(type_of(&[&written]), ColumnType::Float, "{field} is written {written}");
+                    assert_eq!(column_type.parse_text(&written).unwrap(), value, "{field} is written {written}");
+                }
+                _ => assert_eq!(written, field),
+            }
+        }
+        assert!(numbers > 1_000, "only {numbers} floats");
     }
 
     #[test]

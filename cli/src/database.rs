@@ -10,10 +10,14 @@ use crate::progress::Follower;
 /// Opens the database in `dir`; there must be one.
 pub(crate) fn open(dir: &Path, read_only: bool) -> Result<Db> {
     must_exist(dir)?;
-    open_with(dir, Options { read_only, ..Options::default() })
+    let db = open_with(dir, Options { read_only, create: false, ..Options::default() })?;
+    if let Some(damage) = db.damage() {
+        eprintln!("quipu: warning: what follows is the state before the damage: {damage}");
+    }
+    Ok(db)
 }
 
-/// Refuses a directory that is not there, which opening would create.
+/// Refuses a directory that is not there: for that the advice is another than for one without a database.
 pub(crate) fn must_exist(dir: &Path) -> Result<()> {
     if dir.is_dir() {
         return Ok(());

@@ -4,6 +4,7 @@ mod crash;
 mod flights;
 mod questions;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use quipu::Read;
@@ -58,20 +59,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn show(args: &Args, dir: &Path) -> Result<()> {
-    let say = |text: &str| {
+    let say = |text: &str| -> Result<()> {
         if !args.json {
-            println!("{text}");
+            writeln!(std::io::stdout(), "{text}")?;
         }
+        Ok(())
     };
     let watch = Stopwatch::start();
     let db = database::open_or_create(dir)?;
     let tables = flights::load(&db, args.rows)?;
     let rows = tables.flights.table.len()?;
     let load_time = watch.elapsed();
-    say(&format!("{} flights and four indexes in {}.\n", thousands(rows), clock::show(load_time)));
+    say(&format!("{} flights and four indexes in {}.\n", thousands(rows), clock::show(load_time)))?;
 
     let answers = questions::ask(&db, &tables)?;
-    let mut grid = Grid::new([("question", false), ("answer", false), ("counted", true), ("scanned", true), ("factor", true)]);
+    let mut grid =
+        Grid::new([("question", false), ("answer", false), ("counted", true), ("scanned", true), ("factor", true)]);
     for answer in &answers {
         grid.push(vec![
             answer.question.clone(),
@@ -84,7 +87,9 @@ fn show(args: &Args, dir: &Path) -> Result<()> {
     if !args.json {
         grid.print(&mut std::io::stdout())?;
     }
-    say("\nBoth ways gave the same answers. Scanning reads the same range of the same index, as a store without counts would.\n");
+    say(
+        "\nBoth ways gave the same answers. Scanning reads the same range of the same index, as a store without counts would.\n",
+    )?;
 
     drop(tables);
     db.close()?;
@@ -102,7 +107,7 @@ fn show(args: &Args, dir: &Path) -> Result<()> {
             "rows": rows, "load_seconds": load_time.as_secs_f64(), "answers": answers,
             "acknowledged": crash.acknowledged, "found": crash.found, "tables_recounted": crash.tables,
         });
-        println!("{report}");
+        writeln!(std::io::stdout(), "{report}")?;
     }
     Ok(())
 }

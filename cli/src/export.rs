@@ -61,7 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let range = range(args, schema.as_ref())?;
     let named = args.output.as_ref().and_then(|path| Format::of_name(&path.to_string_lossy()));
     let format = args.format.or(named).unwrap_or(Format::Csv);
-    let view = db.read().table(&table)?;
+    let snapshot = db.read();
+    let view = snapshot.table(&table)?;
     let mut out = files::create_output(args.output.as_deref())?;
     let mut rows: u64 = 0;
     match format {
@@ -72,14 +73,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 None => csv.write_record(["key", "value"]),
             }
             .map_err(csv_failure)?;
-            for entry in view.range(range) {
+            for entry in view.range(key::bounds(&range)) {
                 csv.write_record(texts(&entry?, schema.as_ref())?).map_err(csv_failure)?;
                 rows += 1;
             }
             csv.flush()?;
         }
         Format::Jsonl => {
-            for entry in view.range(range) {
+            for entry in view.range(key::bounds(&range)) {
                 serde_json::to_writer(&mut out, &row_json(&entry?, schema.as_ref())).map_err(std::io::Error::from)?;
                 out.write_all(b"\n")?;
                 rows += 1;

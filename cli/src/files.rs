@@ -1,5 +1,8 @@
 //! Files that people name: the inputs of an import, compressed or not, and the output of an export.
-#![expect(clippy::disallowed_methods, reason = "files of the user, not of the database; those go through the engine's Disk")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files of the user, not of the database; those go through the engine's Disk"
+)]
 
 use std::cell::Cell;
 use std::fs::File;

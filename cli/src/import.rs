@@ -1,5 +1,6 @@
 //! `quipu import`: a CSV file or JSON lines become a table and its secondary indexes.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Db, Field, Measures, Read, TableOptions};
@@ -152,24 +153,25 @@ fn report(args: &Args, table: &RowTable, schema: &Schema, loaded: Loaded, watch:
             "table_rows": table_rows, "columns": columns, "key": schema.key_columns().map(|c| &c.name).collect::<Vec<_>>(),
             "indexes": table.index_names().collect::<Vec<_>>(), "seconds": elapsed.as_secs_f64(),
         });
-        println!("{report}");
+        writeln!(std::io::stdout(), "{report}")?;
         return Ok(());
     }
     let columns: Vec<String> =
         schema.columns.iter().map(|column| format!("{} {}", column.name, column.column_type)).collect();
-    println!("{}: {}; key {}", args.table, columns.join(", "), schema.key_names());
+    writeln!(std::io::stdout(), "{}: {}; key {}", args.table, columns.join(", "), schema.key_names())?;
     let others = match (loaded.replaced, loaded.skipped) {
         (0, 0) => String::new(),
         (0, skipped) => format!(" ({} skipped)", thousands(skipped)),
         (replaced, _) => format!(" ({} of them replaced a row)", thousands(replaced)),
     };
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{} rows in {} ({} rows/s){others}; the table has {}",
         thousands(loaded.rows),
         crate::clock::show(elapsed),
         thousands((loaded.rows as f64 / elapsed.as_secs_f64()) as u64),
         thousands(table_rows)
-    );
+    )?;
     Ok(())
 }
 
@@ -194,7 +196,9 @@ pub(crate) fn sum_field(schema: &Schema, name: &str) -> Result<Field> {
         Failure::new(format!("--sum: there is no column {name:?}; the columns are {}", schema.all_names()))
     })?;
     match schema.value.iter().position(|&value_place| value_place == place) {
-        None => Err(Failure::new(format!("--sum: column {name:?} is of the key; only a column of the value is added up"))),
+        None => {
+            Err(Failure::new(format!("--sum: column {name:?} is of the key; only a column of the value is added up")))
+        }
         Some(_) if schema.columns[place].column_type != ColumnType::Int => {
             let column_type = schema.columns[place].column_type;
             Err(Failure::new(format!("--sum: column {name:?} is of type {column_type}; only ints are added up")))
@@ -215,7 +219,9 @@ fn check_request<'a>(table: &'a RowTable, args: &Args, is_new: bool) -> Result<&
     if is_new {
         return Ok(schema);
     }
-    let refuse = |what: String| Err(Failure::new(format!("table {name} exists {what}; leave the option out, or import into a new table")));
+    let refuse = |what: String| {
+        Err(Failure::new(format!("table {name} exists {what}; leave the option out, or import into a new table")))
+    };
     if !args.key.is_empty() && args.key.join(",") != schema.key_names() {
         return refuse(format!("with the key {}", schema.key_names()));
     }

@@ -14,6 +14,7 @@
 
 use std::ops::Bound;
 
+use quipu::Bounds;
 use quipu::tuple::{self, Element};
 
 use crate::column::{ColumnType, element_text};
@@ -23,6 +24,11 @@ use crate::words::{self, Item, Word};
 
 /// A range of encoded keys.
 pub(crate) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The range as the engine takes it.
+pub(crate) fn bounds((start, end): &KeyRange) -> Bounds<'_> {
+    Bounds::new(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))
+}
 
 /// The encoded key that `word` says in full.
 pub(crate) fn parse(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
@@ -150,7 +156,10 @@ fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
 fn elements(word: &Word, schema: &Schema) -> Result<Vec<Element<'static>>> {
     if word.items.len() > schema.key.len() {
         let (found, most) = (word.items.len(), schema.key.len());
-        return Err(Failure::new(format!("a key of this table has {most} columns, {}; here are {found}", schema.key_names())));
+        return Err(Failure::new(format!(
+            "a key of this table has {most} columns, {}; here are {found}",
+            schema.key_names()
+        )));
     }
     (word.items.iter().zip(schema.key_columns()))
         .map(|(item, column)| element(item, column.column_type, &column.name))

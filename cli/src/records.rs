@@ -56,12 +56,15 @@ enum Body {
 }
 
 struct CsvBody {
-    reader: csv::Reader<LastBytes<Chain<Box<dyn Read>, &'static [u8]>>>,
+    reader: csv::Reader<LastBytes<WithEnd>>,
     record: StringRecord,
     missing: String,
     /// For each column asked for, its place in the file.
     places: Vec<usize>,
 }
+
+/// The file and then [`END`].
+type WithEnd = Chain<Box<dyn Read>, &'static [u8]>;
 
 struct JsonBody {
     reader: BufReader<Box<dyn Read>>,
@@ -166,7 +169,10 @@ impl Records {
                 }
                 if body.record.len() != self.columns.len() {
                     let (found, named) = (body.record.len(), self.columns.len());
-                    return Err(at_line(self.line, format!("{found} fields, but the first line names {named} columns")));
+                    return Err(at_line(
+                        self.line,
+                        format!("{found} fields, but the first line names {named} columns"),
+                    ));
                 }
                 Ok(true)
             }

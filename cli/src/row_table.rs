@@ -178,7 +178,10 @@ impl RowWriter<'_> {
     ) -> quipu::Result<()> {
         let Some(schema) = self.table.schema.as_ref().filter(|_| !self.indexes.is_empty()) else { return Ok(()) };
         let row = schema.decode_row(key, value).ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, format!("a row does not fit the schema of table {}", self.table.table.name()))
+            Error::new(
+                ErrorKind::Invalid,
+                format!("a row does not fit the schema of table {}", self.table.table.name()),
+            )
         })?;
         for (transaction, index) in self.indexes.iter_mut().zip(&self.table.indexes) {
             self.entry.clear();

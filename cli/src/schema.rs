@@ -131,7 +131,8 @@ impl Schema {
 
     /// The annotation that [`Schema::of`] reads.
     pub(crate) fn to_annotation(&self) -> Vec<u8> {
-        let names = |places: &[usize]| places.iter().map(|&place| self.columns[place].name.as_str()).collect::<Vec<_>>();
+        let names =
+            |places: &[usize]| places.iter().map(|&place| self.columns[place].name.as_str()).collect::<Vec<_>>();
         let columns: Vec<Json> = (self.columns.iter())
             .map(|column| json!({"name": column.name, "type": column.column_type.to_string()}))
             .collect();

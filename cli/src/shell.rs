@@ -62,7 +62,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let db = if args.create { database::open_or_create(&args.data)? } else { database::open(&args.data, args.read_only)? };
+    let db =
+        if args.create { database::open_or_create(&args.data)? } else { database::open(&args.data, args.read_only)? };
     let interactive = args.commands.is_empty() && io::stdin().is_terminal();
     let mut session = Session::new(db, args.data.clone(), interactive);
     session.json = args.json;
@@ -117,7 +118,9 @@ fn run_script(session: &mut Session, lines: impl Iterator<Item = Result<String>>
         }
     }
     if session.in_transaction() {
-        return Err(Failure::new(format!("line {number}: the script ends within a transaction, which was rolled back")));
+        return Err(Failure::new(format!(
+            "line {number}: the script ends within a transaction, which was rolled back"
+        )));
     }
     match failures {
         0 => Ok(()),
@@ -136,7 +139,7 @@ fn converse(session: &mut Session, history: Option<PathBuf>) -> Result<()> {
         // The first time there is none.
         let _ = editor.load_history(history);
     }
-    println!("{}", session.greeting());
+    writeln!(std::io::stdout(), "{}", session.greeting())?;
     loop {
         match editor.readline(&session.prompt()) {
             Ok(line) => {
@@ -154,7 +157,7 @@ fn converse(session: &mut Session, history: Option<PathBuf>) -> Result<()> {
         }
     }
     if session.in_transaction() {
-        println!("the open transaction was rolled back");
+        writeln!(std::io::stdout(), "the open transaction was rolled back")?;
     }
     if let Some(history) = &history
         && let Err(error) = editor.save_history(history)

@@ -194,8 +194,20 @@ mod tests {
 
     #[test]
     fn every_item_reads_back() {
-        let samples: [&[u8]; 12] =
-            [b"", b"a", b"null", b"New York", b"a,b", b"\"", b"\\", b"\0\xff\n", "é\u{85}".as_bytes(), b"..", b"x*", b"#"];
+        let samples: [&[u8]; 12] = [
+            b"",
+            b"a",
+            b"null",
+            b"New York",
+            b"a,b",
+            b"\"",
+            b"\\",
+            b"\0\xff\n",
+            "é\u{85}".as_bytes(),
+            b"..",
+            b"x*",
+            b"#",
+        ];
         for bytes in samples {
             let text = item(bytes);
             let word = single(&text).unwrap();

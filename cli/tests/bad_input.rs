@@ -17,7 +17,11 @@ const WRONG: &[(&str, &[u8], &str)] = &[
     ("x.csv --key id,id", b"id,n\n1,2\n", "x.csv: column \"id\" is named twice"),
     ("x.csv --key id --index by=m", b"id,n\n1,2\n", "x.csv: index by: there is no column \"m\"; the columns are id, n"),
     ("x.csv --key id --sum m", b"id,n\n1,2\n", "x.csv: --sum: there is no column \"m\"; the columns are id, n"),
-    ("x.csv --key id --sum id", b"id,n\n1,2\n", "x.csv: --sum: column \"id\" is of the key; only a column of the value is added up"),
+    (
+        "x.csv --key id --sum id",
+        b"id,n\n1,2\n",
+        "x.csv: --sum: column \"id\" is of the key; only a column of the value is added up",
+    ),
     ("x.csv --key id --sum n", b"id,n\n1,x\n", "x.csv: --sum: column \"n\" is of type text; only ints are added up"),
     ("x.csv --key id --types m=int", b"id,n\n1,2\n", "x.csv: there is no column \"m\"; the columns are id, n"),
     (
@@ -31,7 +35,11 @@ const WRONG: &[(&str, &[u8], &str)] = &[
         "x.csv: line 4: a row of key 1 (id) is there already; nothing was imported and there is no table t",
     ),
     ("x.jsonl --key id", b"", "x.jsonl: there are no records, so the columns are not known"),
-    ("x.jsonl --key id", b"{\"id\": 1}\n{\"id\": 2\n", "x.jsonl: line 2: it is not JSON: EOF while parsing an object at column 8"),
+    (
+        "x.jsonl --key id",
+        b"{\"id\": 1}\n{\"id\": 2\n",
+        "x.jsonl: line 2: it is not JSON: EOF while parsing an object at column 8",
+    ),
     ("x.jsonl --key id", b"{\"id\": 1}\n7\n", "x.jsonl: line 2: it is JSON, but not an object"),
     ("x.jsonl --key id", b"{\"id\": \"\xff\"}\n", "x.jsonl: line 1: it is not UTF-8"),
     (
@@ -70,7 +78,10 @@ fn requests_against_the_table_there_is_are_refused() {
         ("--table plain", "table plain exists and has no schema: rows of a file do not go into it".to_owned()),
     ];
     for (arguments, complaint) in refused {
-        assert_eq!(place.run(&format!("import x.csv --data db {arguments}")).failure(), format!("quipu: {complaint}\n"));
+        assert_eq!(
+            place.run(&format!("import x.csv --data db {arguments}")).failure(),
+            format!("quipu: {complaint}\n")
+        );
     }
     let unchanged = "nothing was imported, table t is as it was";
     place.write("y.csv", "id,n\n1,2\n");
@@ -91,8 +102,14 @@ fn wrong_usage_ends_with_2() {
         ("fly", "unrecognized subcommand 'fly'"),
         ("import x.csv --table t --key id", "--data <DIR>"),
         ("import x.csv --data db --table t", "table t is new: name the columns of its key with --key"),
-        ("import x.txt --data db --table t --key id", "x.txt has no name that tells its format: add --format csv or jsonl"),
-        ("import x.csv --data db --table t --key id --types id=blob", "\"blob\" is no type; there are bool, int, float, text, json"),
+        (
+            "import x.txt --data db --table t --key id",
+            "x.txt has no name that tells its format: add --format csv or jsonl",
+        ),
+        (
+            "import x.csv --data db --table t --key id --types id=blob",
+            "\"blob\" is no type; there are bool, int, float, text, json",
+        ),
         ("import x.csv --data db --table t --key id --index id", "write it as name=column,column"),
         ("import x.csv --data db --table t --key id --batch 0", "0 is not in 1.."),
         ("import x.csv --data db --table t --key id --batch 5 --atomic", "cannot be used with"),

@@ -49,7 +49,8 @@ fn importing_an_export_gives_the_same_tally() {
         let exported = place.run(&format!("export --data db --table towns -o out.{format}"));
         let hint = "to import them again: --key country,city --types city=text,country=text,people=int,altitude=float,note=text\n";
         assert_eq!(exported.err, format!("5 rows of table towns in out.{format}\n{hint}"));
-        let import = IMPORT.replace("towns.csv", &format!("out.{format}")).replace("--data db", &format!("--data {format}"));
+        let import =
+            IMPORT.replace("towns.csv", &format!("out.{format}")).replace("--data db", &format!("--data {format}"));
         place.run(&import).success();
         assert_eq!(place.ask(format, "towns", "tally"), before, "{format}");
         assert_eq!(place.ask(format, "towns.size", "tally"), place.ask("db", "towns.size", "tally"));
@@ -162,7 +163,8 @@ fn an_error_keeps_the_batches_before_it_or_nothing() {
     place.write("x.csv", "id,n\n1,1\n2,2\n3,3\n4,4\n5,five\n6,6\n");
     let import = "import x.csv --data db --table x --key id --types id=int,n=int";
     let reason = r#"quipu: x.csv: line 6: column n: "five" is not of type int"#;
-    let kept = "the 4 rows of the batches before stay in table x; import again with --on-conflict skip to go on after them";
+    let kept =
+        "the 4 rows of the batches before stay in table x; import again with --on-conflict skip to go on after them";
     assert_eq!(place.run(&format!("{import} --batch 2")).failure(), format!("{reason}; {kept}\n"));
     assert_eq!(place.ask("db", "x", "len")["count"], 4);
 
@@ -188,7 +190,8 @@ fn ranges_are_exported() {
     let place = towns();
     let cities = |options: &str| {
         let out = place.out(&format!("export --data db --table towns --format jsonl {options}"));
-        let city = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["city"].as_str().unwrap().to_owned();
+        let city =
+            |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["city"].as_str().unwrap().to_owned();
         out.lines().map(city).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(cities("--prefix GL"), "Nuuk");
@@ -198,4 +201,15 @@ fn ranges_are_exported() {
     assert_eq!(cities("--prefix '\"CR\",\"San José, CR\"'"), "San José, CR");
     let index = place.out("export --data db --table towns.size --from 20000 --to 900000");
     assert_eq!(index, "people,country,city\n428450,PE,Cusco\n816044,BO,La Paz\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::new();
+    let rows: String = (0..50_000).map(|id| format!("{id},some text that fills the pipe\n")).collect();
+    place.write("x.csv", format!("id,text\n{rows}"));
+    place.run("import x.csv --data db --table x --key id").success();
+    let (out, outcome) = place.run_and_leave("export --data db --table x", 10);
+    assert_eq!(out, "id,text\n0,");
+    assert_eq!((outcome.code, outcome.err.as_str()), (Some(0), ""));
 }

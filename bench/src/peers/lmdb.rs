@@ -47,7 +47,9 @@ fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
     let env = unsafe { options.open(dir)? };
     let txn = env.write_txn()?;
     let table = env
-        .create_databases_and_commit(txn, |opener, txn| opener.create_database(txn, Some("t")).map(CommitOrAbort::<_, ()>::Commit))?
+        .create_databases_and_commit(txn, |opener, txn| {
+            opener.create_database(txn, Some("t")).map(CommitOrAbort::<_, ()>::Commit)
+        })?
         .unwrap_commit();
     Ok(Box::new(LmdbStore { env, table }))
 }

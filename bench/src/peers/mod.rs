@@ -10,11 +10,13 @@ mod redb;
 #[cfg(feature = "peers")]
 mod sqlite;
 
+use crate::quipu_store;
 use crate::store::StoreKind;
 
 /// The stores of this build, Quipu first.
 pub fn stores() -> Vec<StoreKind> {
     vec![
+        quipu_store::QUIPU,
         btree_map::INTEGERS,
         btree_map::BYTES,
         #[cfg(feature = "peers")]

@@ -38,7 +38,13 @@ struct SqliteStore {
 fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
     let path = dir.join("sqlite");
     let writer = connect(&path, durability)?;
-    Ok(Box::new(SqliteStore { path, durability, writer: Mutex::new(writer), idle: Mutex::default(), key_bytes: AtomicUsize::new(0) }))
+    Ok(Box::new(SqliteStore {
+        path,
+        durability,
+        writer: Mutex::new(writer),
+        idle: Mutex::default(),
+        key_bytes: AtomicUsize::new(0),
+    }))
 }
 
 fn connect(path: &Path, durability: Durability) -> Result<Connection> {

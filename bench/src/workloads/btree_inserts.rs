@@ -1,8 +1,8 @@
 //! Random inserts of unique 4-byte keys with 8-byte values, with no transaction, in one bulk transaction, in a transaction per
 //! insert, and undone; growing row counts; the bare disk as yardstick in the same run.
 //!
-//! Timed is from the first insert to the commit's return, with the store open and empty (or loaded) before. A figure that hits the time limit counts the
-//! rows it inserted and is marked; one that waits for a disk has a limit always.
+//! Timed is from the first insert to the commit's return, with the store open and empty (or loaded) before. A figure that hits
+//! the time limit counts the rows it inserted and is marked; one that waits for a disk has a limit always.
 
 use std::collections::BTreeMap;
 
@@ -31,13 +31,14 @@ enum Method {
     BulkIntoLoaded,
     EachOs,
     EachSync { threads: usize },
+    Uncommitted,
     RollBack,
 }
 
 impl Method {
-    fn all(threads: usize) -> [Method; 7] {
-        use Method::{Bulk, BulkIntoLoaded, EachOs, EachSync, NoTransaction, RollBack};
-        [NoTransaction, Bulk, BulkIntoLoaded, EachOs, EachSync { threads: 1 }, EachSync { threads }, RollBack]
+    fn all(threads: usize) -> [Method; 8] {
+        use Method::{Bulk, BulkIntoLoaded, EachOs, EachSync, NoTransaction, RollBack, Uncommitted};
+        [NoTransaction, Bulk, BulkIntoLoaded, EachOs, EachSync { threads: 1 }, EachSync { threads }, Uncommitted, RollBack]
     }
 
     fn name(self) -> String {
@@ -48,7 +49,8 @@ impl Method {
             Method::EachOs => "transaction each, not synced".to_owned(),
             Method::EachSync { threads: 1 } => "transaction each, synced".to_owned(),
             Method::EachSync { threads } => format!("the same from {threads} threads"),
-            Method::RollBack => "rollback of one transaction".to_owned(),
+            Method::Uncommitted => "one transaction, not committed".to_owned(),
+            Method::RollBack => "its rollback".to_owned(),
         }
     }
 
@@ -56,7 +58,8 @@ impl Method {
         match self {
             Method::NoTransaction => Durability::None,
             Method::EachOs => Durability::Os,
-            Method::Bulk | Method::BulkIntoLoaded | Method::EachSync { .. } | Method::RollBack => Durability::Sync,
+            Method::Bulk | Method::BulkIntoLoaded | Method::EachSync { .. } => Durability::Sync,
+            Method::Uncommitted | Method::RollBack => Durability::Os,
         }
     }
 
@@ -79,14 +82,14 @@ type Figure = (u64, Spent);
 
 fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
     let mut tables = Vec::new();
-    for count in bench.options.row_counts(&[100_000, 200_000, 500_000, 1_000_000], 300) {
+    for count in bench.options.row_counts(&[100_000, 200_000, 500_000, 1_000_000], 100) {
         tables.push(one_size(bench, count)?);
     }
     if let Some(last) = tables.last_mut() {
         last.note("`*`: stopped at the time limit. CPU: all threads of the process, background work included.");
         last.note(
-            "Quipu's and SQLite's insert checks that the key is new; the others' put does not. The last line of each method is the \
-             bare machine: a record of 40 bytes handed over in the same way, with no store around it.",
+            "Quipu's and SQLite's insert checks that the key is new; the others' put does not. Names in parentheses are the bare \
+             machine: a record of 40 bytes handed over in the same way, with no store around it.",
         );
     }
     Ok(tables)
@@ -97,7 +100,7 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
     let title = format!("{} random inserts, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values", Cell::Count(count));
     let mut table = Table::new(title, &columns).with_bars("inserts/s", 1);
     let rows = Rows::new(bench.options.seed, count, KEY_BYTES, VALUE_BYTES);
-    for method in Method::all(bench.options.threads) {
+    for method in Method::all(bench.options.threads).into_iter().filter(|method| bench.options.wants(&method.name())) {
         let mut figures: BTreeMap<usize, Vec<Figure>> = BTreeMap::new();
         for turn in 0..bench.options.repeat.max(1) {
             for (number, kind) in bench.stores.iter().enumerate() {
@@ -118,32 +121,33 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
                 Some(kind) => kind.name,
                 None => method.yardsticks()[number - bench.stores.len()].name(),
             };
-            table.push(line(&method.name(), name, count, &figures));
+            table.push(line(method, name, count, &figures));
         }
     }
     Ok(table)
 }
 
-fn line(method: &str, name: &str, count: u64, figures: &[Figure]) -> Vec<Cell> {
+fn line(method: Method, name: &str, count: u64, figures: &[Figure]) -> Vec<Cell> {
     let done = median(figures.iter().map(|(rows, _)| *rows as f64).collect()) as u64;
     let wall_s = median(figures.iter().map(|(_, spent)| spent.wall_s).collect());
     let cpu_s = median(figures.iter().map(|(_, spent)| spent.cpu_s).collect());
     let per_insert_s = median(figures.iter().map(|(rows, spent)| spent.wall_s / (*rows).max(1) as f64).collect());
     let star = if done < count { "*" } else { "" };
     vec![
-        Cell::text(method),
+        Cell::text(method.name()),
         Cell::text(format!("{name}{star}")),
         Cell::Count(done),
         Cell::seconds(wall_s),
         Cell::seconds(cpu_s),
         Cell::seconds(per_insert_s),
-        Cell::PerSecond(1.0 / per_insert_s.max(1e-12)),
+        // Dropping what was written has no rate worth the name.
+        if method == Method::RollBack { Cell::Missing } else { Cell::PerSecond(1.0 / per_insert_s.max(1e-12)) },
     ]
 }
 
 /// One cell, once, in a fresh store. `None` if the store has no such method.
 fn measure(bench: &Bench<'_>, kind: &StoreKind, method: Method, rows: Rows) -> Result<Option<Figure>> {
-    let on_disk = matches!(method, Method::EachOs | Method::EachSync { .. } | Method::RollBack);
+    let on_disk = matches!(method, Method::EachOs | Method::EachSync { .. });
     if !kind.fits(&rows) || (on_disk && !kind.durable) {
         return Ok(None);
     }
@@ -163,18 +167,17 @@ fn measure(bench: &Bench<'_>, kind: &StoreKind, method: Method, rows: Rows) -> R
         Method::EachSync { threads } => {
             (rows, timed(|| insert_from_threads(&*store, rows, threads, &limit(bench.options.sync_seconds())))?)
         }
-        Method::RollBack => {
-            let spent = store.roll_back(rows)?;
-            store.insert_bulk(rows.part(0, 1), &Deadline::never())?;
-            expect_rows(&*store, kind, &rows.part(1, rows.count()), 0)?;
-            return Ok(spent.map(|spent| (rows.count(), spent.roll_back)));
+        Method::Uncommitted | Method::RollBack => {
+            let Some(spent) = store.roll_back(rows)? else { return Ok(None) };
+            (rows, (0, if method == Method::RollBack { spent.roll_back } else { spent.insert }))
         }
     };
     // Threads leave gaps between their shares, so only the single-threaded figures' rows are known.
     if method.threads() == 1 {
         expect_rows(&*store, kind, &part, figure.0)?;
     }
-    Ok(Some(figure))
+    let undone = matches!(method, Method::Uncommitted | Method::RollBack);
+    Ok(Some(if undone { (rows.count(), figure.1) } else { figure }))
 }
 
 fn timed(insert: impl FnOnce() -> Result<u64>) -> Result<Figure> {
@@ -193,9 +196,9 @@ fn insert_from_threads(store: &dyn Store, rows: Rows, threads: usize, deadline: 
             scope.spawn(move || store.insert_each(part, deadline))
         };
         let writers: Vec<_> = (0..threads as u64).map(insert).collect();
-        writers.into_iter().try_fold(0, |done, writer| {
-            Ok(done + writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
-        })
+        writers
+            .into_iter()
+            .try_fold(0, |done, writer| Ok(done + writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?))
     })
 }
 

@@ -12,12 +12,8 @@ use crate::rows::Rows;
 use crate::store::{Durability, Result, StoreKind};
 use crate::{Bench, Workload};
 
-pub(crate) const WORKLOAD: Workload = Workload {
-    name: "memory",
-    about: "resident bytes per byte of key and value after random inserts",
-    run,
-    child: Some(child),
-};
+pub(crate) const WORKLOAD: Workload =
+    Workload { name: "memory", about: "resident bytes per byte of key and value after random inserts", run, child: Some(child) };
 
 /// Lengths of keys and values.
 const SHAPES: [(usize, usize); 3] = [(8, 8), (16, 16), (16, 100)];
@@ -38,7 +34,10 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
             table.push(line(bench, kind, &rows)?);
         }
     }
-    table.note("Resident: own memory and pages of mapped files (which the system may drop). The operating system's page cache of files that are read and written is not in it.");
+    table.note(
+        "Resident: own memory and pages of mapped files, which the system may drop. Files that are read and written are in \
+         its page cache, which is not counted.",
+    );
     Ok(table)
 }
 

@@ -1,5 +1,412 @@
-//! placeholder
+//! What counting costs a writer: the same tree with and without tallies, and with each further measure.
+//!
+//! Two ways, because a difference of one percent drowns in a shared machine's noise:
+//! - **Instructions**: a child process does the calls under callgrind, once `n` and once `2n` of them; the difference leaves out
+//!   start and loading, and is the same on every run.
+//! - **Time**: all trees in one process take turns, in both orders; a turn compares with the uncounted tree of the same turn.
+//!
+//! Percentiles are over batches of 1000 calls, divided by 1000, as in the table this one is modelled on (that of Tarantool's
+//! logarithmic offset tree).
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quipu::bench::BareTree;
+use quipu::{Db, Durability, Field, Measures, Options, TableOptions, Write};
+
+use crate::clock::{median, nanos_of};
+use crate::report::{Cell, Table};
+use crate::rows::{Draw, Rows};
+use crate::store::Result;
 use crate::{Bench, Workload};
-use crate::report::Table; use crate::store::Result;
-pub(crate) const WORKLOAD: Workload = Workload { name: "offset-cost", about: "x", run, child: None };
-fn run(_: &Bench<'_>) -> Result<Vec<Table>> { Ok(vec![]) }
+
+pub(crate) const WORKLOAD: Workload = Workload {
+    name: "offset-cost",
+    about: "what counting costs insert, get, replace and remove, in instructions and in time",
+    run,
+    child: Some(child),
+};
+
+/// What a tree measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Tallies {
+    Uncounted,
+    Rows,
+    RowsBytes,
+    RowsHash,
+    RowsSum,
+    All,
+}
+
+impl Tallies {
+    const ALL: [Tallies; 6] =
+        [Tallies::Uncounted, Tallies::Rows, Tallies::RowsBytes, Tallies::RowsHash, Tallies::RowsSum, Tallies::All];
+
+    fn name(self) -> &'static str {
+        match self {
+            Tallies::Uncounted => "uncounted",
+            Tallies::Rows => "rows",
+            Tallies::RowsBytes => "rows, bytes",
+            Tallies::RowsHash => "rows, hash",
+            Tallies::RowsSum => "rows, sum",
+            Tallies::All => "rows, bytes, hash, sum",
+        }
+    }
+
+    fn named(name: &str) -> Result<Self> {
+        Tallies::ALL.into_iter().find(|tallies| tallies.name() == name).ok_or_else(|| format!("no tallies `{name}`").into())
+    }
+
+    /// `None`: the tree does not even count rows.
+    fn measures(self) -> Option<Measures> {
+        let sum = Field::LittleEndian { at: 0 };
+        let measures = Measures::default();
+        match self {
+            Tallies::Uncounted => None,
+            Tallies::Rows => Some(measures),
+            Tallies::RowsBytes => Some(Measures { bytes: true, ..measures }),
+            Tallies::RowsHash => Some(Measures { hash: true, ..measures }),
+            Tallies::RowsSum => Some(Measures { sum: Some(sum), ..measures }),
+            Tallies::All => Some(Measures { bytes: true, hash: true, sum: Some(sum) }),
+        }
+    }
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Call {
+    Insert,
+    Get,
+    Replace,
+    Remove,
+    /// An insert through the whole engine, committed to the operating system.
+    Committed,
+}
+
+impl Call {
+    /// Those of the bare tree, in the order in which they can follow one another.
+    const BARE: [Call; 4] = [Call::Insert, Call::Get, Call::Replace, Call::Remove];
+
+    fn name(self) -> &'static str {
+        match self {
+            Call::Insert => "insert",
+            Call::Get => "get",
+            Call::Replace => "replace",
+            Call::Remove => "remove",
+            Call::Committed => "committed insert",
+        }
+    }
+
+    fn named(name: &str) -> Result<Self> {
+        let all = Call::BARE.into_iter().chain([Call::Committed]);
+        all.into_iter().find(|call| call.name() == name).ok_or_else(|| format!("no call `{name}`").into())
+    }
+
+    /// Calls the bare tree for rows `first` to `first + count` of `rows`, in their random order.
+    fn run(self, tree: &mut BareTree, rows: &Rows, first: u64, count: u64) -> Result<u64> {
+        let mut cursor = rows.part(first, count).cursor();
+        // A value like the row's own, but another.
+        let mut other = vec![0x5a; rows.value_bytes()];
+        let mut sum = 0;
+        while let Some((key, value)) = cursor.advance() {
+            match self {
+                Call::Insert | Call::Committed => tree.insert(key, value)?,
+                Call::Get => sum += tree.get(key).map_or(0, |value| value.len() as u64),
+                Call::Replace => {
+                    other[0] = value[0];
+                    tree.replace(key, &other)?;
+                }
+                Call::Remove => sum += u64::from(tree.remove(key)?),
+            }
+        }
+        Ok(std::hint::black_box(sum))
+    }
+}
+
+/// Calls in one timed batch.
+const BATCH: u64 = 1000;
+
+fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
+    let mut tables = Vec::new();
+    let instructions = count_instructions(bench)?;
+    for count in bench.options.row_counts(&[1_000_000], 2_000) {
+        let times = measure_times(bench, count)?;
+        tables.push(old_and_new(count, &times, instructions.as_ref()));
+        tables.push(further_measures(count, &times, instructions.as_ref()));
+    }
+    if let Some(instructions) = &instructions {
+        tables.push(whole_insert(instructions));
+    } else if let Some(table) = tables.last_mut() {
+        table.note("INSTRUCTIONS WERE NOT COUNTED: `valgrind` is not installed.");
+    }
+    Ok(tables)
+}
+
+// Instructions.
+
+type Instructions = BTreeMap<(Tallies, Call), f64>;
+
+/// Instructions of each call on each tree. `None` if there is no valgrind.
+fn count_instructions(bench: &Bench<'_>) -> Result<Option<Instructions>> {
+    if !Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return Ok(None);
+    }
+    let (loaded, calls) = if bench.options.smoke { (100, 50) } else { (100_000, 50_000) };
+    let calls_of = |tallies| Call::BARE.into_iter().chain([Call::Committed]).map(move |call| (tallies, call));
+    // The engine has no uncounted tables.
+    let cases = Tallies::ALL.into_iter().flat_map(calls_of).filter(|case| *case != (Tallies::Uncounted, Call::Committed));
+    let cases: Vec<(Tallies, Call)> = cases.collect();
+
+    // Counts do not depend on the load, so every core may count.
+    let next = AtomicUsize::new(0);
+    let count = || -> Result<Vec<((Tallies, Call), f64)>> {
+        let mut counted = Vec::new();
+        while let Some((tallies, call)) = cases.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            bench.progress(format_args!("instructions of {}, {}", call.name(), tallies.name()));
+            let once = collected(bench, tallies, call, loaded, calls)?;
+            let twice = collected(bench, tallies, call, loaded, 2 * calls)?;
+            counted.push(((tallies, call), (twice - once) / calls as f64));
+        }
+        Ok(counted)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut instructions = Instructions::new();
+    std::thread::scope(|scope| {
+        let counters: Vec<_> = (0..threads).map(|_| scope.spawn(count)).collect();
+        for counter in counters {
+            instructions.extend(counter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(Some(instructions))
+    })
+}
+
+/// Instructions of a whole child process.
+fn collected(bench: &Bench<'_>, tallies: Tallies, call: Call, loaded: u64, calls: u64) -> Result<f64> {
+    let tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let arguments: Vec<String> = [WORKLOAD.name, tallies.name(), call.name()]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([bench.options.seed, loaded, calls].map(|number| number.to_string()))
+        .collect();
+    let text = bench.program.child(&tool, &arguments)?;
+    let count = text.lines().find_map(|line| line.split_once("Collected :")).and_then(|(_, count)| count.trim().parse().ok());
+    count.ok_or_else(|| format!("callgrind told no count:\n{text}").into())
+}
+
+/// Does exactly the calls asked for, after loading.
+fn child(bench: &Bench<'_>, arguments: &[String]) -> Result<()> {
+    let [tallies, call, numbers @ ..] = arguments else { return Err("which tallies and call?".into()) };
+    let (tallies, call) = (Tallies::named(tallies)?, Call::named(call)?);
+    let numbers: Vec<u64> = numbers.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let [seed, loaded, calls] = numbers[..] else { return Err("how many?".into()) };
+    let rows = Rows::new(seed, loaded, 8, 8);
+    if call == Call::Committed {
+        let dir = bench.place.fresh()?;
+        let db = Db::open(dir.path(), Options { durability: Durability::Os, ..Options::default() })?;
+        let measures = tallies.measures().ok_or("the engine has no uncounted tables")?;
+        let mut table = db.create_table("t", TableOptions { measures, ..TableOptions::default() })?;
+        let mut cursor = rows.part(0, loaded + calls).cursor();
+        while let Some((key, value)) = cursor.advance() {
+            table.insert(key, value)?;
+        }
+        return Ok(());
+    }
+    let mut tree = BareTree::new(tallies.measures());
+    Call::Insert.run(&mut tree, &rows, 0, loaded)?;
+    let first = if call == Call::Insert { loaded } else { 0 };
+    call.run(&mut tree, &rows, first, calls)?;
+    Ok(())
+}
+
+// Time.
+
+/// Nanoseconds per call of each batch, by turn.
+type Times = BTreeMap<(Tallies, Call), Vec<Vec<f64>>>;
+
+fn measure_times(bench: &Bench<'_>, count: u64) -> Result<Times> {
+    let rows = Rows::new(bench.options.seed, count, 8, 8);
+    let mut times = Times::new();
+    let turns = if bench.options.smoke { 2 } else { 4 * bench.options.repeat.max(1) };
+    for turn in 0..turns {
+        let mut order = Tallies::ALL;
+        if turn % 2 == 1 {
+            order.reverse();
+        }
+        for tallies in order {
+            bench.progress(format_args!("{count} rows, {}, turn {} of {turns}", tallies.name(), turn + 1));
+            let mut tree = BareTree::new(tallies.measures());
+            for call in Call::BARE {
+                // Each call in an order of its own, as an insert's neighbour in time is not its neighbour in the tree.
+                let start = Draw::new(turn as u64).below(count);
+                let mut batches = Vec::new();
+                for first in (0..count).step_by(BATCH as usize) {
+                    let size = BATCH.min(count - first);
+                    let first = if call == Call::Get { (first + start) % count.saturating_sub(size).max(1) } else { first };
+                    let (done, nanos) = nanos_of(|| call.run(&mut tree, &rows, first, size));
+                    done?;
+                    batches.push(nanos as f64 / size as f64);
+                }
+                times.entry((tallies, call)).or_default().push(batches);
+            }
+        }
+    }
+    Ok(times)
+}
+
+/// A figure of one turn's batches.
+type Statistic = fn(&[f64]) -> f64;
+
+const STATISTICS: [(&str, Statistic); 6] = [
+    ("avg", |sorted| sorted.iter().sum::<f64>() / sorted.len() as f64),
+    ("med", |sorted| quantile(sorted, 0.5)),
+    ("min", |sorted| sorted[0]),
+    ("90 %", |sorted| quantile(sorted, 0.9)),
+    ("99 %", |sorted| quantile(sorted, 0.99)),
+    ("99.9 %", |sorted| quantile(sorted, 0.999)),
+];
+
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * q) as usize]
+}
+
+/// A statistic of an uncounted and a counted tree: medians over the turns, the median change of a turn, and its spread.
+struct Change {
+    old: f64,
+    new: f64,
+    percent: f64,
+    spread_percent: f64,
+}
+
+fn change(times: &Times, tallies: Tallies, call: Call, statistic: Statistic) -> Change {
+    let by_turn = |tallies: Tallies| -> Vec<f64> {
+        let sorted = |batches: &Vec<f64>| {
+            let mut sorted = batches.clone();
+            sorted.sort_by(f64::total_cmp);
+            statistic(&sorted)
+        };
+        times[&(tallies, call)].iter().map(sorted).collect()
+    };
+    let (old, new) = (by_turn(Tallies::Uncounted), by_turn(tallies));
+    let percents: Vec<f64> = old.iter().zip(&new).map(|(old, new)| percent(*old, *new)).collect();
+    let mean = percents.iter().sum::<f64>() / percents.len() as f64;
+    let variance = percents.iter().map(|percent| (percent - mean).powi(2)).sum::<f64>() / percents.len() as f64;
+    Change { old: median(old), new: median(new), percent: median(percents), spread_percent: variance.sqrt() }
+}
+
+fn percent(old: f64, new: f64) -> f64 {
+    (new / old - 1.0) * 100.0
+}
+
+// Tables.
+
+fn old_and_new(count: u64, times: &Times, instructions: Option<&Instructions>) -> Table {
+    let title = format!("The uncounted tree (old) and the tree that counts rows (new), {} rows", Cell::Count(count));
+    let mut table = Table::new(title, &["request", "stat", "old", "new", "diff", "stdev"]);
+    for call in Call::BARE {
+        if let Some(instructions) = instructions {
+            let (old, new) = (instructions[&(Tallies::Uncounted, call)], instructions[&(Tallies::Rows, call)]);
+            table.push(vec![
+                Cell::text(call.name()),
+                Cell::text("instructions"),
+                Cell::Count(old.round() as u64),
+                Cell::Count(new.round() as u64),
+                Cell::Percent(percent(old, new)),
+                Cell::Missing,
+            ]);
+        }
+        let average = change(times, Tallies::Rows, call, STATISTICS[0].1);
+        table.push(vec![
+            Cell::text(call.name()),
+            Cell::text("requests/s"),
+            Cell::PerSecond(1e9 / average.old),
+            Cell::PerSecond(1e9 / average.new),
+            Cell::Percent(percent(100.0 + average.percent, 100.0)),
+            Cell::Percent(average.spread_percent),
+        ]);
+        for (name, statistic) in STATISTICS {
+            let change = change(times, Tallies::Rows, call, statistic);
+            table.push(vec![
+                Cell::text(call.name()),
+                Cell::text(name),
+                Cell::Nanos(change.old),
+                Cell::Nanos(change.new),
+                Cell::Percent(change.percent),
+                Cell::Percent(change.spread_percent),
+            ]);
+        }
+    }
+    table.note("Instructions do not depend on the machine's load; times do: stdev is the spread of diff over the turns.");
+    table
+}
+
+fn further_measures(count: u64, times: &Times, instructions: Option<&Instructions>) -> Table {
+    let title = format!("The price of each measure, {} rows", Cell::Count(count));
+    let columns = ["request", "tree measures", "instructions", "more than uncounted", "median time", "diff", "stdev"];
+    let mut table = Table::new(title, &columns).with_bars("instructions", 1);
+    for call in Call::BARE {
+        for tallies in Tallies::ALL {
+            let change = change(times, tallies, call, STATISTICS[1].1);
+            let counted = instructions.map(|instructions| instructions[&(tallies, call)]);
+            let uncounted = instructions.map(|instructions| instructions[&(Tallies::Uncounted, call)]);
+            let more = counted.zip(uncounted).map(|(new, old)| Cell::Percent(percent(old, new)));
+            table.push(vec![
+                Cell::text(call.name()),
+                Cell::text(tallies.name()),
+                counted.map_or(Cell::Missing, |count| Cell::Count(count.round() as u64)),
+                more.unwrap_or(Cell::Missing),
+                Cell::Nanos(change.new),
+                Cell::Percent(change.percent),
+                Cell::Percent(change.spread_percent),
+            ]);
+        }
+    }
+    table
+}
+
+fn whole_insert(instructions: &Instructions) -> Table {
+    let columns = ["table measures", "instructions", "of them in the tree", "of them for counting", "share"];
+    let mut table = Table::new("A whole insert, committed to the operating system", &columns).with_bars("instructions", 0);
+    for tallies in &Tallies::ALL[1..] {
+        let whole = instructions[&(*tallies, Call::Committed)];
+        let tree = instructions[&(*tallies, Call::Insert)];
+        let counting = tree - instructions[&(Tallies::Uncounted, Call::Insert)];
+        table.push(vec![
+            Cell::text(tallies.name()),
+            Cell::Count(whole.round() as u64),
+            Cell::Count(tree.round() as u64),
+            Cell::Count(counting.max(0.0).round() as u64),
+            Cell::Percent(100.0 * counting / whole),
+        ]);
+    }
+    table.note(
+        "In the tree and for counting: of the bare tree's insert, above. The rest is the log, the commit and the interface.",
+    );
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_find_their_values() {
+        for tallies in Tallies::ALL {
+            assert_eq!(Tallies::named(tallies.name()).unwrap(), tallies);
+        }
+        for call in Call::BARE.into_iter().chain([Call::Committed]) {
+            assert_eq!(Call::named(call.name()).unwrap(), call);
+        }
+    }
+
+    #[test]
+    fn a_change_compares_trees_of_the_same_turn() {
+        let mut times = Times::new();
+        times.insert((Tallies::Uncounted, Call::Get), vec![vec![100.0], vec![200.0], vec![300.0]]);
+        times.insert((Tallies::Rows, Call::Get), vec![vec![110.0], vec![220.0], vec![330.0]]);
+        let change = change(&times, Tallies::Rows, Call::Get, STATISTICS[1].1);
+        assert!((change.percent - 10.0).abs() < 1e-9);
+        assert!(change.spread_percent < 1e-9);
+        assert_eq!((change.old, change.new), (200.0, 220.0));
+    }
+}

@@ -102,10 +102,9 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
     let columns = ["question", "store", "asked", "median", "99 %", "in batches of 1000"];
     let title = format!("Positions among {} rows of 8-byte keys and values", Cell::Count(count));
     let mut table = Table::new(title, &columns).with_bars("median", 1);
-    for question in Question::ALL {
+    for question in Question::ALL.into_iter().filter(|question| bench.options.wants(question.name())) {
         compare(&loaded, question, &rows, bench.options.seed)?;
-        let mut asked: Vec<Asked> =
-            loaded.iter().map(|_| Asked { single: Latencies::new(), batch_nanos: Vec::new() }).collect();
+        let mut asked: Vec<Asked> = loaded.iter().map(|_| Asked { single: Latencies::new(), batch_nanos: Vec::new() }).collect();
         for turn in 0..bench.options.repeat.max(1) {
             for (one, asked) in loaded.iter().zip(&mut asked) {
                 bench.progress(format_args!("{count} rows, {}, {}, turn {}", question.name(), one.kind.name, turn + 1));
@@ -125,7 +124,9 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
             ]);
         }
     }
-    table.note("Stores without counts answer by scanning. Batches: time of one question in a batch; a dash where 1000 take too long.");
+    table.note(
+        "Stores without counts answer by scanning. Batches: time of one question in a batch; a dash where 1000 take too long.",
+    );
     Ok(table)
 }
 

@@ -116,13 +116,7 @@ fn measure(bench: &Bench<'_>, kind: &StoreKind, rows: &Rows, figures: &mut Figur
 }
 
 /// Inserts for a while. Returns the rows, the seconds, and the snapshots taken meanwhile.
-fn insert_beside(
-    bench: &Bench<'_>,
-    store: &dyn Store,
-    more: Rows,
-    loaded: &Rows,
-    living: Living,
-) -> Result<(u64, f64, u64)> {
+fn insert_beside(bench: &Bench<'_>, store: &dyn Store, more: Rows, loaded: &Rows, living: Living) -> Result<(u64, f64, u64)> {
     let range = loaded.range_of(&mut Draw::new(bench.options.seed), loaded.count() / 2, loaded.count());
     let snapshot = if living == Living::One { store.snapshot()? } else { None };
     let before = snapshot.as_ref().map(|snapshot| snapshot.count(&range.0, &range.1)).transpose()?;

@@ -57,7 +57,8 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
         ]);
     }
     table.note(
-        "Timed: begin, count, commit; in the dirty one the count alone. Stores with one writer count beside it in a transaction that reads.",
+        "Timed: begin, count, commit; in the dirty one the count alone. Stores with one writer count beside it in a transaction \
+         that reads.",
     );
     Ok(table)
 }
@@ -69,7 +70,8 @@ fn measure(bench: &Bench<'_>, kind: &StoreKind, rows: &Rows, dirty: &Rows, count
     let most = if bench.options.smoke { 5 } else { 20_000 };
     let limit = || Deadline::after(bench.options.seconds / 6.0);
     let (from, to) = rows.range_of(&mut Draw::new(bench.options.seed), rows.count() / 2, rows.count());
-    let inside_range = |part: &Rows| (0..part.count()).filter(|n| (&from[..]..&to[..]).contains(&&part.key(*n)[..])).count() as u64;
+    let inside_range =
+        |part: &Rows| (0..part.count()).filter(|n| (&from[..]..&to[..]).contains(&&part.key(*n)[..])).count() as u64;
     let (committed, uncommitted) = (inside_range(rows), inside_range(dirty));
     let check = |seen: u64, expected: u64| match seen == expected {
         true => Ok(seen),

@@ -63,7 +63,7 @@ pub(crate) fn write(args: &WriterArgs) -> Result<()> {
 }
 
 /// Starts the writer, kills it after a random number of transactions, opens the database again, and counts everything.
-pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str)) -> Result<Crash> {
+pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str) -> Result<()>) -> Result<Crash> {
     let before = {
         let db = database::open(dir, false)?;
         let before = database::table(&db, NAME)?.tally(..)?;
@@ -76,15 +76,16 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str)) -> Resu
         "A writer moved flights to another table, {MOVES} a transaction, each on stable storage before it was acknowledged. \
          It was killed\n(SIGKILL) after {} acknowledgements.",
         thousands(acknowledged)
-    ));
+    ))?;
 
     let (db, time) = timed(|| database::open(dir, false));
     let db = db?;
     let lost = |what: String| Err(Failure::new(format!("after the crash {what}")));
-    let (flights, moved, journal) = (database::table(&db, NAME)?, database::table(&db, MOVED)?, database::table(&db, JOURNAL)?);
+    let (flights, moved, journal) =
+        (database::table(&db, NAME)?, database::table(&db, MOVED)?, database::table(&db, JOURNAL)?);
     let found = journal.len()?;
     let last = journal.last()?.and_then(|entry| tuple::element_at(&entry.key, 0).map(Element::into_owned));
-    if last != (found > 0).then(|| Element::Int(found as i64)) {
+    if last != (found > 0).then_some(Element::Int(found as i64)) {
         return lost(format!("the journal has {found} rows and ends with {last:?}"));
     }
     if found < acknowledged {
@@ -94,7 +95,11 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str)) -> Resu
         return lost(format!("there are {found} transactions, and the writer was never past {acknowledged}"));
     }
     if flights.len()? + moved.len()? != rows || moved.len()? != found * MOVES {
-        return lost(format!("{} and {} flights do not make {rows}: a transaction is torn", flights.len()?, moved.len()?));
+        return lost(format!(
+            "{} and {} flights do not make {rows}: a transaction is torn",
+            flights.len()?,
+            moved.len()?
+        ));
     }
     let after = flights.tally(..)? + moved.tally(..)?;
     if after != before {
@@ -110,7 +115,7 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str)) -> Resu
         clock::show(time),
         thousands(acknowledged),
         thousands(rows)
-    ));
+    ))?;
 
     let tables = db.tables();
     let (scanned, time) = timed(|| -> Result<u64> {
@@ -131,7 +136,7 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str)) -> Resu
         thousands(scanned),
         tables.len(),
         clock::show(time)
-    ));
+    ))?;
     let crash = Crash { acknowledged, found, tables: tables.len() };
     db.close()?;
     Ok(crash)
@@ -178,20 +183,23 @@ impl Drop for Killed {
 
 /// Adds up the rows of a table one by one; an error if that is not its tally. How many there were.
 fn recount(db: &Db, table: &Table) -> Result<u64> {
-    let view = db.read().table(table)?;
+    let snapshot = db.read();
+    let view = snapshot.table(table)?;
     let measures = table.options().measures;
     let counted = view.tally(..)?;
     // The hash is compared over both tables of flights; `quipu check` adds it up row by row.
     let mut scanned = Tally { hash: counted.hash, ..Tally::ZERO };
-    for entry in view.range(..) {
-        let entry = entry?;
+    view.for_each(.., |key, value| {
         scanned.rows += 1;
-        scanned.bytes += if measures.bytes { (entry.key.len() + entry.value.len()) as i64 } else { 0 };
-        scanned.sum += measures.sum.map_or(0, |field| field.extract(&entry.value));
-    }
+        scanned.bytes += if measures.bytes { (key.len() + value.len()) as i64 } else { 0 };
+        scanned.sum += measures.sum.map_or(0, |field| field.extract(value));
+        true
+    })?;
     if counted != scanned {
         let name = table.name();
-        return Err(Failure::new(format!("table {name} counts {counted:?}, and a scan finds {scanned:?}: a count is wrong")));
+        return Err(Failure::new(format!(
+            "table {name} counts {counted:?}, and a scan finds {scanned:?}: a count is wrong"
+        )));
     }
     Ok(scanned.rows.unsigned_abs())
 }

@@ -52,6 +52,9 @@ pub(super) struct Tables {
     pub(super) delay: RowTable,
 }
 
+/// Where the distance stands in the value of a flight: the column that the table adds up.
+pub(super) const DISTANCE: usize = 9;
+
 /// The name of the table of flights.
 pub(super) const NAME: &str = "flights";
 /// The name of the table to which the writer moves flights.
@@ -64,8 +67,7 @@ pub(super) fn load(db: &Db, rows: u64) -> Result<Tables> {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let columns = COLUMNS.map(|(name, column_type)| Column { name: name.to_owned(), column_type });
     let schema = Schema::new(columns.to_vec(), &names(&KEY))?;
-    let distance = schema.value_columns().position(|column| column.name == "distance").unwrap_or_default();
-    let measures = Measures { bytes: true, hash: true, sum: Some(Field::Element { at: distance as u32 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(Field::Element { at: DISTANCE as u32 }) };
     let options = TableOptions { measures, ..TableOptions::default() };
     let indexes = [
         ("origin".to_owned(), names(&["origin", "month"])),
@@ -75,7 +77,8 @@ pub(super) fn load(db: &Db, rows: u64) -> Result<Tables> {
     ];
     let flights = RowTable::create(db, NAME, &schema, &indexes, options.clone())?;
     RowTable::create(db, MOVED, &schema, &[], options)?;
-    let journal = Schema::new(vec![Column { name: "transaction".to_owned(), column_type: Int }], &names(&["transaction"]))?;
+    let journal =
+        Schema::new(vec![Column { name: "transaction".to_owned(), column_type: Int }], &names(&["transaction"]))?;
     RowTable::create(db, JOURNAL, &journal, &[], TableOptions::default())?;
     let options = load::Options {
         format: Format::Csv,

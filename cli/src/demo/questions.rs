@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use quipu::tuple::{self, Element};
-use quipu::{Db, Entry, Read, TableView};
+use quipu::{Bounds, Db, Read, TableView};
 
-use super::flights::{self, Tables};
+use super::flights::{self, DISTANCE, Tables};
 use crate::clock::timed;
 use crate::failure::{Failure, Result};
 use crate::grid::thousands;
@@ -57,7 +57,9 @@ fn both(
     let (text, counted) = median(COUNTED_RUNS, counted)?;
     let (scanned_text, scanned) = median(SCANNED_RUNS, scanned)?;
     if text != scanned_text {
-        return Err(Failure::new(format!("{question} Counting says {text}, scanning says {scanned_text}: a count is wrong")));
+        return Err(Failure::new(format!(
+            "{question} Counting says {text}, scanning says {scanned_text}: a count is wrong"
+        )));
     }
     Ok(Answer { question, text, counted, scanned })
 }
@@ -75,138 +77,153 @@ fn median(runs: usize, work: impl Fn() -> quipu::Result<String>) -> Result<(Stri
     Ok((text, times[runs / 2]))
 }
 
-fn jfk_in_july(origin: &TableView) -> Result<Answer> {
-    let july = || tuple::range(&[Element::from("JFK"), Element::from(7)]);
+fn jfk_in_july(origin: &TableView<'_>) -> Result<Answer> {
+    let july = tuple::range(&[Element::from("JFK"), Element::from(7)]);
     both(
         "How many flights left JFK in July?".to_owned(),
-        || Ok(thousands(origin.count(july())?)),
-        || Ok(thousands(scan_count(origin, july())?)),
+        || Ok(thousands(origin.count(bounds(&july))?)),
+        || Ok(thousands(scan_count(origin, bounds(&july))?)),
     )
 }
 
-fn nth_of_the_year(flights: &TableView, number: u64) -> Result<Answer> {
+fn nth_of_the_year(flights: &TableView<'_>, number: u64) -> Result<Answer> {
     both(
         format!("Which was the {}th flight of the year?", thousands(number)),
-        || Ok(show_flight(flights.nth(.., number - 1)?.as_ref())),
-        || {
-            let mut rows = flights.range(..);
-            for _ in 1..number {
-                rows.next().transpose()?;
-            }
-            Ok(show_flight(rows.next().transpose()?.as_ref()))
-        },
+        || Ok(flights.nth(.., number - 1)?.map_or_else(none, |entry| show_flight(&entry.key))),
+        || Ok(scan_to(flights, Bounds::from(..), number - 1)?.map_or_else(none, |key| show_flight(&key))),
     )
 }
 
-fn rank_of_a_flight(flights: &TableView, offset: u64) -> Result<Answer> {
-    let entry = flights.nth(.., offset)?.ok_or_else(|| Failure::new("there are no flights"))?;
+fn rank_of_a_flight(flights: &TableView<'_>, offset: u64) -> Result<Answer> {
+    let key = flights.nth(.., offset)?.ok_or_else(|| Failure::new("there are no flights"))?.key;
     let number = |before: u64| format!("number {}", thousands(before + 1));
     both(
-        format!("What number in the year is {}?", show_flight(Some(&entry))),
-        || Ok(number(flights.rank(&*entry.key)?)),
-        || Ok(number(scan_count(flights, Vec::new()..entry.key.to_vec())?)),
+        format!("What number in the year is {}?", show_flight(&key)),
+        || Ok(number(flights.rank(&key)?)),
+        || Ok(number(scan_count(flights, Bounds::from(..&key))?)),
     )
 }
 
-fn median_delay(delay: &TableView) -> Result<Answer> {
+fn median_delay(delay: &TableView<'_>) -> Result<Answer> {
+    let jetblue = tuple::range(&[Element::from("B6")]);
     // Missing delays sort first and are left out.
-    let known =
-        || tuple::range(&[Element::from("B6"), Element::Null]).end..tuple::range(&[Element::from("B6")]).end;
-    let minutes = |entry: Option<Entry>| match entry.as_ref().and_then(|entry| tuple::element_at(&entry.key, 1)) {
+    let known = tuple::range(&[Element::from("B6"), Element::Null]).end..jetblue.end;
+    let minutes = |key: &[u8]| match tuple::element_at(key, 1) {
         Some(Element::Int(minutes)) => format!("{minutes} minutes"),
-        _ => "none".to_owned(),
+        _ => none(),
     };
     both(
         "What was the median delay of JetBlue at departure?".to_owned(),
-        || Ok(minutes(delay.quantile(known(), 0.5)?)),
+        || Ok(delay.quantile(bounds(&known), 0.5)?.map_or_else(none, |entry| minutes(&entry.key))),
         || {
-            let count = scan_count(delay, known())?;
+            let count = scan_count(delay, bounds(&known))?;
             let middle = (0.5 * count.saturating_sub(1) as f64 + 0.5).floor() as u64;
-            let mut rows = delay.range(known());
-            for _ in 0..middle {
-                rows.next().transpose()?;
-            }
-            Ok(minutes(rows.next().transpose()?))
+            Ok(scan_to(delay, bounds(&known), middle)?.map_or_else(none, |key| minutes(&key)))
         },
     )
 }
 
-fn page_to_los_angeles(dest: &TableView) -> Result<Answer> {
+fn page_to_los_angeles(dest: &TableView<'_>) -> Result<Answer> {
     const PAGE_ROWS: usize = 3;
-    let los_angeles = || tuple::range(&[Element::from("LAX")]);
-    let pages = dest.count(los_angeles())?.div_ceil(PAGE_ROWS as u64);
+    let los_angeles = tuple::range(&[Element::from("LAX")]);
+    let pages = dest.count(bounds(&los_angeles))?.div_ceil(PAGE_ROWS as u64);
     let number = pages.clamp(1, 4_711);
     let offset = (number - 1) * PAGE_ROWS as u64;
-    let show = |entries: &[Entry], total: u64| {
-        let flights: Vec<String> = entries
-            .iter()
-            .map(|entry| match (tuple::element_at(&entry.key, 5), tuple::element_at(&entry.key, 6)) {
-                (Some(Element::Text(carrier)), Some(Element::Int(flight))) => format!("{carrier} {flight}"),
-                _ => "?".to_owned(),
-            })
-            .collect();
+    let show = |keys: &[&[u8]], total: u64| {
+        let flight = |key: &&[u8]| match (tuple::element_at(key, 5), tuple::element_at(key, 6)) {
+            (Some(Element::Text(carrier)), Some(Element::Int(flight))) => format!("{carrier} {flight}"),
+            _ => none(),
+        };
+        let flights: Vec<String> = keys.iter().map(flight).collect();
         format!("{} (of {} pages)", flights.join(", "), thousands(total.div_ceil(PAGE_ROWS as u64)))
     };
     both(
         format!("What is on page {} of the flights to Los Angeles?", thousands(number)),
         || {
-            let page = dest.page(los_angeles(), offset, PAGE_ROWS)?;
-            Ok(show(&page.entries, page.total))
+            let page = dest.page(bounds(&los_angeles), offset, PAGE_ROWS)?;
+            Ok(show(&page.entries.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), page.total))
         },
         || {
-            let (mut entries, mut total) = (Vec::new(), 0);
-            for entry in dest.range(los_angeles()) {
-                let entry = entry?;
-                if total >= offset && entries.len() < PAGE_ROWS {
-                    entries.push(entry);
+            let (mut keys, mut total) = (Vec::new(), 0);
+            dest.for_each(bounds(&los_angeles), |key, _| {
+                if total >= offset && keys.len() < PAGE_ROWS {
+                    keys.push(key.to_vec());
                 }
                 total += 1;
-            }
-            Ok(show(&entries, total))
+                true
+            })?;
+            Ok(show(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>(), total))
         },
     )
 }
 
-fn miles_of_the_summer(flights: &TableView) -> Result<Answer> {
-    let summer = || tuple::encode(&[2013.into(), 6.into()])..tuple::encode(&[2013.into(), 9.into()]);
-    // Where the distance stands in the value: it is the column that the table adds up.
-    let distance = 9;
+fn miles_of_the_summer(flights: &TableView<'_>) -> Result<Answer> {
+    let summer = tuple::encode(&[2013.into(), 6.into()])..tuple::encode(&[2013.into(), 9.into()]);
     both(
         "How many miles were flown from June to August?".to_owned(),
-        || Ok(thousands(flights.tally(summer())?.sum)),
+        || Ok(thousands(flights.tally(bounds(&summer))?.sum)),
         || {
             let mut sum = 0;
-            for entry in flights.range(summer()) {
-                if let Some(Element::Int(miles)) = tuple::element_at(&entry?.value, distance) {
+            flights.for_each(bounds(&summer), |_, value| {
+                if let Some(Element::Int(miles)) = tuple::element_at(value, DISTANCE) {
                     sum += miles;
                 }
-            }
+                true
+            })?;
             Ok(thousands(sum))
         },
     )
 }
 
+fn bounds(range: &Range<Vec<u8>>) -> Bounds<'_> {
+    Bounds::from(&range.start..&range.end)
+}
+
 /// The rows of a range, counted one by one.
-fn scan_count(view: &TableView, range: Range<Vec<u8>>) -> quipu::Result<u64> {
+fn scan_count(view: &TableView<'_>, bounds: Bounds<'_>) -> quipu::Result<u64> {
     let mut count = 0;
-    for entry in view.range(range) {
-        entry?;
+    view.for_each(bounds, |_, _| {
         count += 1;
-    }
+        true
+    })?;
     Ok(count)
 }
 
-/// `UA 1545 of 4 July, 12:05`.
-fn show_flight(entry: Option<&Entry>) -> String {
+/// The key at an offset, found by passing over those before it.
+fn scan_to(view: &TableView<'_>, bounds: Bounds<'_>, offset: u64) -> quipu::Result<Option<Vec<u8>>> {
+    let mut passed = 0;
+    let mut found = None;
+    view.for_each(bounds, |key, _| {
+        if passed == offset {
+            found = Some(key.to_vec());
+        }
+        passed += 1;
+        found.is_none()
+    })?;
+    Ok(found)
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+/// `UA 1545 of 4 July, 12:05`, from the key of a flight.
+fn show_flight(key: &[u8]) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "June", "July", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let elements = entry.and_then(|entry| tuple::decode(&entry.key).ok());
-    match elements.as_deref() {
-        Some(
-            [_, Element::Int(month), Element::Int(day), Element::Int(time), Element::Text(carrier), Element::Int(flight)],
+    match tuple::decode(key).as_deref() {
+        Ok(
+            [
+                _,
+                Element::Int(month),
+                Element::Int(day),
+                Element::Int(time),
+                Element::Text(carrier),
+                Element::Int(flight),
+            ],
         ) => {
             let month = usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"?");
             format!("{carrier} {flight} of {day} {month}, {}:{:02}", time / 100, time % 100)
         }
-        _ => "none".to_owned(),
+        _ => none(),
     }
 }

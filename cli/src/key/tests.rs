@@ -22,7 +22,8 @@ fn range(text: &str, schema: Option<&Schema>) -> Result<KeyRange> {
 /// The rows of a small table that lie in a range.
 fn within(text: &str) -> String {
     let schema = schema();
-    let keys = ["EWR,1,0.5", "JFK,null,null", "JFK,7,null", "JFK,7,-3.0", "JFK,7,2.5", "JFK,8,1.0", "JFKX,1,1.0", "LGA,1,1.0"];
+    let keys =
+        ["EWR,1,0.5", "JFK,null,null", "JFK,7,null", "JFK,7,-3.0", "JFK,7,2.5", "JFK,8,1.0", "JFKX,1,1.0", "LGA,1,1.0"];
     let range = range(text, Some(&schema)).unwrap();
     let mut encoded: Vec<Vec<u8>> =
         keys.iter().map(|key| parse(&words::single(key).unwrap(), Some(&schema)).unwrap()).collect();
@@ -52,7 +53,10 @@ fn ranges_of_partial_keys_hold_what_they_say() {
 fn ranges_of_strings_hold_what_they_say() {
     let within = |text: &str| {
         let range = range(text, None).unwrap();
-        ["a", "a,b", "ab", "ac", "b"].into_iter().filter(|key| range.contains(&key.as_bytes().to_vec())).collect::<Vec<_>>()
+        ["a", "a,b", "ab", "ac", "b"]
+            .into_iter()
+            .filter(|key| range.contains(&key.as_bytes().to_vec()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(within("a"), ["a", "a,b", "ab", "ac"]);
     assert_eq!(within("a*"), ["a", "a,b", "ab", "ac"]);

@@ -1,3 +1,6 @@
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 
 fn open(text: &'static [u8], format: Format) -> Result<Records> {
@@ -39,8 +42,13 @@ fn csv(text: &'static [u8]) -> Vec<String> {
 #[test]
 fn lines_are_counted_whatever_ends_them() {
     let expected = ["2: 1|2", "3: 3|4"];
-    for text in [&b"a,b\n1,2\n3,4\n"[..], b"a,b\n1,2\n3,4", b"a,b\r\n1,2\r\n3,4\r\n", b"a,b\r\n1,2\n3,4\r\n", b"\xef\xbb\xbfa,b\n1,2\n3,4"]
-    {
+    for text in [
+        &b"a,b\n1,2\n3,4\n"[..],
+        b"a,b\n1,2\n3,4",
+        b"a,b\r\n1,2\r\n3,4\r\n",
+        b"a,b\r\n1,2\n3,4\r\n",
+        b"\xef\xbb\xbfa,b\n1,2\n3,4",
+    ] {
         assert_eq!(csv(text), expected, "{}", text.escape_ascii());
     }
     assert_eq!(csv(b"a,b\n\n\n1,2\n\n3,4"), ["4: 1|2", "6: 3|4"]);
@@ -97,7 +105,10 @@ fn json_lines_gather_their_columns() {
 
 #[test]
 fn malformed_json_says_where() {
-    assert_eq!(read(b"{\"a\": 1}\n{\"a\": }\n", Format::Jsonl), ["1: 1", "line 2: it is not JSON: expected value at column 7"]);
+    assert_eq!(
+        read(b"{\"a\": 1}\n{\"a\": }\n", Format::Jsonl),
+        ["1: 1", "line 2: it is not JSON: expected value at column 7"]
+    );
     assert_eq!(read(b"[1]\n", Format::Jsonl), ["line 1: it is JSON, but not an object"]);
     assert_eq!(read(b"{\"a\": 1}\n{\"a\": \"\xff\"}\n", Format::Jsonl), ["1: 1", "line 2: it is not UTF-8"]);
 }
@@ -120,4 +131,46 @@ fn expected_columns_may_stand_in_another_order() {
     records.expect_columns(&names).unwrap();
     assert!(records.advance().unwrap());
     assert_eq!(records.advance().unwrap_err().to_string(), r#"line 2: member "c" is not a column of the table"#);
+}
+
+#[test]
+fn random_files_are_read_or_refused() {
+    let seed = std::env::var("QUIPU_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("QUIPU_SEED={seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    for round in 0..20_000 {
+        let alphabet: &[&[u8]] = match round % 2 {
+            0 => &[b"a", b",", b"\n", b"\r\n", b"\"", b"NA", b"\xff", b"\xc3\xa9", b"\0"],
+            _ => &[b"{", b"}", b"\"a\"", b":", b"1", b",", b"\n", b"null", b"[", b"]", b"\xff", b"{\"b\":2.5}\n"],
+        };
+        let mut text = if round % 2 == 0 { b"a,b\n".to_vec() } else { Vec::new() };
+        (0..rng.random_range(0..12))
+            .for_each(|_| text.extend_from_slice(alphabet[rng.random_range(0..alphabet.len())]));
+        let breaks = newlines(&text);
+        let lines = read(text.leak(), if round % 2 == 0 { Format::Csv } else { Format::Jsonl });
+        for line in &lines {
+            let number =
+                line.trim_start_matches("line ").split(':').next().and_then(|number| number.parse::<u64>().ok());
+            assert!(number.is_none_or(|number| number <= breaks + 1), "{line:?} of {breaks} line breaks");
+        }
+    }
+}
+
+#[test]
+fn random_records_know_their_lines() {
+    let seed = std::env::var("QUIPU_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("QUIPU_SEED={seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    for _ in 0..500 {
+        let (mut text, mut expected) = ("a,b\n".to_owned(), Vec::new());
+        for number in 0..rng.random_range(0..20) {
+            for _ in 0..rng.random_range(0..3) {
+                text.push_str(["\n", "\r\n"][rng.random_range(0..2)]);
+            }
+            let field = ["x", "x\ny", "x\r\n\r\ny", "\r", "\n"][rng.random_range(0..5)];
+            expected.push(format!("{}: {number}|{field}", 1 + newlines(text.as_bytes())));
+            text.push_str(&format!("{number},\"{field}\"{}", ["\n", "\r\n"][rng.random_range(0..2)]));
+        }
+        assert_eq!(csv(text.leak().as_bytes()), expected);
+    }
 }

@@ -17,6 +17,8 @@ pub(super) struct Answer {
     /// Text shown as it is, with its line breaks.
     pub(super) text: String,
     pub(super) grid: Option<Grid>,
+    /// Text shown behind the grid.
+    pub(super) below: String,
     /// One line, to which the time is added; may be empty.
     pub(super) summary: String,
     pub(super) json: Map<String, Json>,
@@ -60,6 +62,7 @@ impl Answer {
         if let Some(grid) = self.grid.as_ref().filter(|grid| !grid.is_empty()) {
             grid.print(out)?;
         }
+        out.write_all(self.below.as_bytes())?;
         match (self.summary.as_str(), time) {
             ("", None) => Ok(()),
             ("", Some(time)) => writeln!(out, "({time})"),

@@ -35,7 +35,11 @@ const TOPICS: [Topic; 31] = [
     topic("rank KEY", "How many rows sort before a key, which need not be there.", "rank M"),
     topic("nth OFFSET [RANGE]", "The row at an offset, the first being 0.", "nth 199,999"),
     topic("page OFFSET LIMIT [RANGE]", "The rows from an offset on, and of how many.", "page 14130 3 LAX"),
-    topic("quantile Q [RANGE]", "The row at a fraction of the range: 0.5 is the median.", "quantile 0.5 B6,-999 ..= B6"),
+    topic(
+        "quantile Q [RANGE]",
+        "The row at a fraction of the range: 0.5 is the median.",
+        "quantile 0.5 B6,-999 ..= B6",
+    ),
     topic("sample ROWS [RANGE]", "Rows by chance, all equally likely.", "sample 5 JFK"),
     topic("split PARTS [RANGE]", "The keys that cut a range into parts of equal count.", "split 4"),
     topic("tally [RANGE]", "Rows, bytes, hash and sum, as far as the table keeps them.", "tally 2013,7"),

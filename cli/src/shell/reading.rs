@@ -6,8 +6,8 @@ use rand::Rng;
 use super::answer::Answer;
 use super::command::Command;
 use crate::failure::Result;
-use crate::grid::{bytes, thousands};
-use crate::key::{self, parse_range};
+use crate::grid::{self, thousands};
+use crate::key::{self, bounds, parse_range};
 use crate::schema::Schema;
 
 /// The answer to `command` if it reads a table.
@@ -21,18 +21,18 @@ pub(super) fn answer(
     random: &mut impl Rng,
 ) -> Result<Option<Answer>> {
     Ok(Some(match command {
-        Command::Get { key } => Answer::row(get(reader, key::parse(key, schema)?)?.as_ref(), schema, ""),
+        Command::Get { key } => Answer::row(get(reader, &key::parse(key, schema)?)?.as_ref(), schema, ""),
         Command::First { range } => {
-            Answer::row(reader.nth(parse_range(range, schema)?, 0)?.as_ref(), schema, "")
+            Answer::row(reader.nth(bounds(&parse_range(range, schema)?), 0)?.as_ref(), schema, "")
         }
         Command::Last { range } => {
-            let entry = reader.range(parse_range(range, schema)?).next_back().transpose()?;
+            let entry = reader.range(bounds(&parse_range(range, schema)?)).next_back().transpose()?;
             Answer::row(entry.as_ref(), schema, "")
         }
         Command::Scan { range, limit, reverse } => {
             let range = parse_range(range, schema)?;
-            let total = reader.count(range.clone())?;
-            let rows = reader.range(range);
+            let total = reader.count(bounds(&range))?;
+            let rows = reader.range(bounds(&range));
             let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
             let entries: Vec<Entry> = if *reverse {
                 rows.rev().take(limit).collect::<quipu::Result<_>>()?
@@ -46,7 +46,7 @@ pub(super) fn answer(
             Answer::rows(&entries, schema, summary).with("total", total)
         }
         Command::Count { range } => {
-            let count = reader.count(parse_range(range, schema)?)?;
+            let count = reader.count(bounds(&parse_range(range, schema)?))?;
             Answer::line(rows_text(count)).with("count", count)
         }
         Command::Len => {
@@ -63,11 +63,12 @@ pub(super) fn answer(
             Answer::line(format!("{} before it, {note}", rows_text(rank))).with("rank", rank).with("present", there)
         }
         Command::Nth { offset, range } => {
-            Answer::row(reader.nth(parse_range(range, schema)?, *offset)?.as_ref(), schema, "").with("offset", *offset)
+            Answer::row(reader.nth(bounds(&parse_range(range, schema)?), *offset)?.as_ref(), schema, "")
+                .with("offset", *offset)
         }
         Command::Page { offset, limit, range } => {
             let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
-            let page = reader.page(parse_range(range, schema)?, *offset, limit)?;
+            let page = reader.page(bounds(&parse_range(range, schema)?), *offset, limit)?;
             let summary = match page.entries.len() as u64 {
                 0 => format!("no row at offset {} of {}", thousands(*offset), rows_text(page.total)),
                 shown => format!(
@@ -80,16 +81,16 @@ pub(super) fn answer(
             Answer::rows(&page.entries, schema, summary).with("offset", page.offset).with("total", page.total)
         }
         Command::Quantile { q, range } => {
-            Answer::row(reader.quantile(parse_range(range, schema)?, *q)?.as_ref(), schema, "").with("q", *q)
+            Answer::row(reader.quantile(bounds(&parse_range(range, schema)?), *q)?.as_ref(), schema, "").with("q", *q)
         }
         Command::Sample { rows, range } => {
             let rows = usize::try_from(*rows).unwrap_or(usize::MAX);
-            let entries = reader.sample(parse_range(range, schema)?, rows, random)?;
+            let entries = reader.sample(bounds(&parse_range(range, schema)?), rows, random)?;
             Answer::rows(&entries, schema, rows_text(entries.len() as u64))
         }
         Command::Split { parts, range } => {
             let parts = usize::try_from(*parts).unwrap_or(usize::MAX);
-            let keys = reader.split(parse_range(range, schema)?, parts)?;
+            let keys = reader.split(bounds(&parse_range(range, schema)?), parts)?;
             let keys: Vec<String> = keys.iter().map(|key| key::show(key, schema)).collect();
             let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
             let summary = format!("{} parts", keys.len() + 1);
@@ -100,18 +101,18 @@ pub(super) fn answer(
     }))
 }
 
-fn get(reader: &impl Read, key: Vec<u8>) -> Result<Option<Entry>> {
+fn get(reader: &impl Read, key: &[u8]) -> Result<Option<Entry>> {
     // One row as an entry: the first of the range of this key alone.
-    Ok(reader.nth(key.clone()..=key, 0)?)
+    Ok(reader.nth(key..=key, 0)?)
 }
 
 fn tally(table: &Table, schema: Option<&Schema>, reader: &impl Read, range: key::KeyRange) -> Result<Answer> {
-    let tally = reader.tally(range)?;
+    let tally = reader.tally(bounds(&range))?;
     let measures = table.options().measures;
     let mut parts = vec![rows_text(tally.rows.unsigned_abs())];
     let mut answer = Answer::default().with("rows", tally.rows);
     if measures.bytes {
-        parts.push(bytes(tally.bytes.unsigned_abs()));
+        parts.push(grid::bytes(tally.bytes.unsigned_abs()));
         answer = answer.with("bytes", tally.bytes);
     }
     if measures.hash {
@@ -120,7 +121,9 @@ fn tally(table: &Table, schema: Option<&Schema>, reader: &impl Read, range: key:
     }
     if let Some(field) = measures.sum {
         let name = match (field, schema) {
-            (quipu::Field::Element { at }, Some(schema)) => schema.value_columns().nth(at as usize).map(|c| c.name.as_str()),
+            (quipu::Field::Element { at }, Some(schema)) => {
+                schema.value_columns().nth(at as usize).map(|c| c.name.as_str())
+            }
             _ => None,
         };
         parts.push(format!("{} {}", name.unwrap_or("sum"), thousands(tally.sum)));

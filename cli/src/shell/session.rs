@@ -95,7 +95,8 @@ impl Session {
             Command::Drop { table } => self.drop(table),
             Command::Stats => {
                 let stats = self.db.stats();
-                Ok(Answer { text: stats::text(&stats), ..Answer::default() }.with("stats", stats::json(&stats)))
+                Ok(Answer { grid: Some(stats::grid(&stats)), below: stats::text(&stats), ..Answer::default() }
+                    .with("stats", stats::json(&stats)))
             }
             Command::Put { key, value } => {
                 self.write(key, value, |writer, key, value| writer.put(key, value))?;
@@ -215,7 +216,8 @@ impl Session {
             0 => "no table; `create` makes one",
             _ => "",
         };
-        Ok(Answer { grid: Some(grid), summary: summary.to_owned(), ..Answer::default() }.with("tables", Json::from(list)))
+        Ok(Answer { grid: Some(grid), summary: summary.to_owned(), ..Answer::default() }
+            .with("tables", Json::from(list)))
     }
 
     fn create(&mut self, creation: &Creation) -> Result<Answer> {
@@ -234,7 +236,9 @@ impl Session {
                 Ok(Column { name: name.clone(), column_type })
             };
             let columns: Vec<Column> = creation.key.iter().chain(&creation.value).map(column).collect::<Result<_>>()?;
-            if let Some(twice) = (1..columns.len()).find(|&place| columns[..place].iter().any(|c| c.name == columns[place].name)) {
+            if let Some(twice) =
+                (1..columns.len()).find(|&place| columns[..place].iter().any(|c| c.name == columns[place].name))
+            {
                 return Err(Failure::new(format!("two columns have the name {:?}", columns[twice].name)));
             }
             let key: Vec<String> = creation.key.iter().map(|(name, _)| name.clone()).collect();
@@ -319,7 +323,7 @@ impl Session {
         self.open_transaction()?;
         if let Some(name) = savepoint {
             let place = self.savepoint_place(name)?;
-            let (_, savepoint) = &self.savepoints[place];
+            let (_, savepoint) = self.savepoints[place];
             self.open_transaction()?.rollback_to(savepoint)?;
             self.savepoints.truncate(place + 1);
         } else {

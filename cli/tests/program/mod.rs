@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -61,6 +61,24 @@ impl Place {
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+
+    /// Runs the program, reads so many bytes of what it prints, and closes the pipe.
+    pub(crate) fn run_and_leave(&self, line: &str, bytes: usize) -> (String, Outcome) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(line.split_whitespace())
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = vec![0; bytes];
+        child.stdout.take().unwrap().read_exact(&mut out).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        let outcome = Outcome { code: output.status.code(), out: String::new(), err };
+        (String::from_utf8(out).unwrap(), outcome)
     }
 
     /// What a run that must succeed prints.

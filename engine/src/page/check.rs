@@ -1,7 +1,8 @@
 //! Checking a page byte by byte: what has passed may be read by code that trusts.
 
 use super::{
-    HEADER_BYTES, KIND_INNER, KIND_LEAF, PAGE_BYTES_MAX, PREFIX_MAX, PageRef, array_bytes, flag, padded, record,
+    HEADER_BYTES, KIND_INNER, KIND_LEAF, MEASURES_MAX, PAGE_BYTES_MAX, POINTER_ARRAYS, PREFIX_MAX, PageRef, array_bytes,
+    flag, padded, record,
 };
 
 /// Names the first broken invariant of the page that `unit` starts with. A unit on disk may go on behind the page with long keys; then `page_bytes` is the
@@ -28,7 +29,8 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
         return Err(format!("unknown flags {:#x}", page.flags()));
     }
     let measures = page.measures();
-    if measures > 4 || kind == KIND_LEAF && measures != 0 {
+    let pointer_arrays = if page.flags() & flag::ON_DISK != 0 { POINTER_ARRAYS } else { 0 };
+    if measures > MEASURES_MAX + pointer_arrays || kind == KIND_LEAF && measures != 0 {
         return Err(format!("{measures} measures"));
     }
     let weight_bytes = page.weight_bytes();

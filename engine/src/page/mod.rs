@@ -13,15 +13,18 @@
 //! 4. In an inner page entry 0 stands for every key below entry 1; if `OPEN_LOW` is set its key is minus infinity.
 //!
 //! Costs: a search touches the header, three or four lines of heads, one slot and one record.
-//! Not here: who owns the memory, what a child id means, balance. On disk, pages must pass [`check`] before anything else reads them.
+//! Not here: who owns the memory, what a child id means, balance. On disk a page is as `disk` says, and must pass
+//! [`checked_page`] before anything else reads it.
 
 mod build;
 mod check;
+mod disk;
 mod read;
 mod write;
 
 pub(crate) use build::{Builder, Source, page_bytes_of, plan_prefix};
 pub(crate) use check::{check, check_unit};
+pub(crate) use disk::{MEASURES_MAX, POINTER_ARRAYS, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, new_page};
 pub(crate) use read::{KeyBuffer, PageRef, Record};
 pub(crate) use write::{NewRecord, PageFull, PageMut};
 
@@ -57,7 +60,7 @@ pub(crate) mod field {
     pub(crate) const RUN: usize = 12;
     /// u8: levels above the leaves.
     pub(crate) const LEVEL: usize = 13;
-    /// u8: arrays of tallies in an inner page.
+    /// u8: arrays of eight bytes an item in an inner page: of tallies, and in a file also of pointers.
     pub(crate) const MEASURES: usize = 14;
     /// u8: bytes of explicit weight in each record of a leaf.
     pub(crate) const WEIGHT_BYTES: usize = 15;

@@ -130,6 +130,14 @@ impl Arena {
         Err(self.full())
     }
 
+    /// As `check_room`, for `pages` more.
+    pub(crate) fn check_room_for(&self, pages: u64) -> Result<()> {
+        let used = self.used_pages.load(Ordering::Relaxed) as u64 + (self.blob_bytes_used() >> self.page_shift);
+        // The slack covers what small commits may take at most, so that at the limit removals still work.
+        let free = self.limit_pages.load(Ordering::Relaxed) as u64 + SLACK_PAGES as u64 / 4;
+        if used + pages < free { Ok(()) } else { Err(self.full()) }
+    }
+
     #[cold]
     fn full(&self) -> Error {
         Error::new(

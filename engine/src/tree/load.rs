@@ -55,7 +55,7 @@ impl Loader {
             return Err(Error::new(ErrorKind::Corrupt, "rows are not in ascending order of their keys"));
         }
         let mut row = Row { key_end: 0, value_end: 0, flags: record::FRESH, key_handle: 0 };
-        let mut handle = [0; record::HANDLE_BYTES];
+        let handle: [u8; record::HANDLE_BYTES];
         if key.len() > self.tree.inline_key_max() {
             row.key_handle = Blob::new(&self.tree.arena, key, self.tree.epoch)?.handle();
             row.flags |= record::KEY_OUT;
@@ -65,7 +65,7 @@ impl Loader {
             handle = Blob::new(&self.tree.arena, value, self.tree.epoch)?.handle().to_le_bytes();
             row.flags |= record::VALUE_OUT;
             self.tree.blobs += 1;
-            &handle
+            &handle[..]
         } else {
             value
         };

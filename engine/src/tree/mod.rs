@@ -31,7 +31,7 @@ pub(crate) use blob::Blob;
 pub(crate) use load::Loader;
 pub(crate) use view::{Found, Side, View, Walk, value_of};
 use view::{HEIGHT_MAX, Step};
-pub(crate) use write::{Basis, When, Written};
+pub(crate) use write::{Existing, When, Written};
 
 use crate::error::Result;
 use crate::page::record;
@@ -54,6 +54,8 @@ pub(crate) struct Tree {
     epoch: u64,
     /// The newest snapshot that knows this tree; 0 if none.
     protected: u64,
+    /// Whether room for the writes that follow was reserved, so that they need not ask.
+    room_reserved: bool,
     retired: Vec<Retired>,
     scratch: balance::Scratch,
 }
@@ -92,6 +94,7 @@ impl Tree {
             blobs: 0,
             epoch: 1,
             protected: 0,
+            room_reserved: false,
             retired: Vec::new(),
             scratch: balance::Scratch::default(),
         }
@@ -278,10 +281,12 @@ impl Tree {
         }
     }
 
-    /// Takes over all of `other`, a bottom tree of the same arena and measures, in place of this empty one: how a transaction on an empty table commits.
+    /// Takes over all of `other`, of the same arena, in place of this empty tree: how a transaction on an empty table commits. `other` counts only rows,
+    /// and its entries are all fresh values, so its pages are those of a bottom tree.
     pub(crate) fn adopt(&mut self, mut other: Tree) {
         debug_assert!(self.entries == 0 && self.bottom && Arc::ptr_eq(&self.arena, &other.arena));
         debug_assert!(other.protected == 0 && other.retired.is_empty());
+        debug_assert!(other.weight_bytes() == 0 && other.total.rows == other.entries as i64);
         self.clear();
         self.root = std::mem::replace(&mut other.root, NO_PAGE);
         self.height = other.height;
@@ -299,7 +304,38 @@ impl Tree {
     /// Fails if there is no memory for a write.
     #[inline]
     fn check_room(&self) -> Result<()> {
-        self.arena.check_room()
+        if self.room_reserved { Ok(()) } else { self.arena.check_room() }
+    }
+
+    /// Says that room for the writes that follow has been reserved in the arena: they must not fail half way.
+    pub(crate) fn set_room_reserved(&mut self, reserved: bool) {
+        self.room_reserved = reserved;
+    }
+
+    /// About the bytes of keys and values, from above: what the entries would take in full pages.
+    pub(crate) fn page_bytes_estimate(&self) -> u64 {
+        self.pages_estimate() * self.arena.page_bytes() as u64
+    }
+
+    /// Leaves of the tree, estimated from the fan-out of the levels above without reading leaves.
+    fn pages_estimate(&self) -> u64 {
+        if self.root == NO_PAGE {
+            return 0;
+        }
+        let mut pages = 1u64;
+        let mut page = self.page(self.root);
+        for _ in 1..self.height {
+            pages = pages.saturating_mul(page.count() as u64);
+            page = self.page(page.child(page.count() / 2));
+        }
+        pages.min(self.entries.max(1))
+    }
+
+    /// Pages that `entries` writes of `bytes` in all may take, copies for snapshots included.
+    pub(crate) fn room_for(&self, entries: u64, bytes: u64) -> u64 {
+        let page_bytes = self.arena.page_bytes() as u64;
+        let copies = if self.protected == 0 && entries <= 64 { 0 } else { entries.saturating_mul(2).min(self.entries / 2 + 8) };
+        (bytes + entries * 24) * 3 / page_bytes + copies + 4 * HEIGHT_MAX as u64
     }
 }
 

@@ -17,13 +17,13 @@ pub(crate) enum When {
     Present,
 }
 
-/// How the weight of an entry of a layer that is not the bottom is known.
+/// What a layer over others already has at a key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Basis {
-    /// The layers below contribute this (zero if the key is dead there): the weight is what the entry's row weighs, less that.
-    Below(Tally),
-    /// The write itself weighs this: added to what the layer already weighs at the key.
-    Weight(Tally),
+pub(crate) struct Existing {
+    /// Whether the entry is a value and no tombstone.
+    pub(crate) live: bool,
+    /// What the layers below contribute at the key, as the entry's weight tells.
+    pub(crate) below: Tally,
 }
 
 /// What a write did to a bottom tree.
@@ -88,21 +88,30 @@ impl Tree {
         Ok((Written::Removed, change))
     }
 
-    /// Writes an entry of a layer that lies over others: `None` is a tombstone. Returns how the tally of the layer changed.
-    pub(crate) fn write_over(&mut self, key: &[u8], value: Option<&[u8]>, basis: Basis) -> Result<Tally> {
+    /// Writes an entry of a layer that lies over others: `None` is a tombstone. `below` is told what the layer has at the key, and says what the layers below
+    /// contribute there (zero if the key is dead there), or `None` to leave all as it is. The weight of the entry is what its row weighs, less that.
+    /// Returns how the tally of the layer changed, `None` if it was left.
+    #[inline]
+    pub(crate) fn write_over(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        below: impl FnOnce(Option<Existing>) -> Option<Tally>,
+    ) -> Result<Option<Tally>> {
         debug_assert!(!self.bottom);
         self.ensure_root()?;
         let mut path = Path::new();
         let (position, found) = self.descend(key, &mut path);
-        let old = if found {
-            self.leaf(&path).leaf_record(position).explicit_weight(&self.measures)
-        } else {
-            Tally::ZERO
-        };
-        let weight = match basis {
-            Basis::Below(below) => value.map_or(Tally::ZERO, |value| self.measures.of_row(key, value)) - below,
-            Basis::Weight(weight) => old + weight,
-        };
+        let (mut old, mut existing) = (Tally::ZERO, None);
+        if found {
+            let record = self.leaf(&path).leaf_record(position);
+            old = record.explicit_weight(&self.measures);
+            let live = !record.is_tombstone();
+            let row = if live { self.measures.of_row(key, view::value_of(&record)) } else { Tally::ZERO };
+            existing = Some(Existing { live, below: row - old });
+        }
+        let Some(below) = below(existing) else { return Ok(None) };
+        let weight = value.map_or(Tally::ZERO, |value| self.measures.of_row(key, value)) - below;
         let change = weight - old;
         debug_assert!((-1..=1).contains(&weight.rows), "a weight is -1, 0 or 1 rows");
         let state = match (value, weight.rows) {
@@ -114,7 +123,7 @@ impl Tree {
                 if found {
                     self.erase_at(&mut path, position, key, change)?;
                 }
-                return Ok(change);
+                return Ok(Some(change));
             }
         };
         let weights = self.weight_bytes_of(&weight);
@@ -123,7 +132,7 @@ impl Tree {
         } else {
             self.insert_at(&mut path, position, key, state, &weights, value.unwrap_or(&[]), change)?;
         }
-        Ok(change)
+        Ok(Some(change))
     }
 
     fn weight_bytes_of(&self, weight: &Tally) -> WeightBytes {

@@ -1,0 +1,59 @@
+//! Parts of the engine for its benchmarks: the tree alone, with and without tallies. No promise of stability.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::tally::Measures;
+use crate::tree::{Arena, Tree, When, Written};
+
+/// A tree in memory, without log, transactions or locks.
+pub struct BareTree {
+    tree: Tree,
+}
+
+impl BareTree {
+    /// A tree that measures as told; `None`: without any tallies, the baseline of the cost of counting.
+    pub fn new(measures: Option<Measures>) -> Result<Self> {
+        let arena = Arc::new(Arena::new(4096, 8 << 30)?);
+        let tree = match measures {
+            None => Tree::uncounted(arena),
+            Some(measures) => Tree::new(arena, measures, true),
+        };
+        Ok(BareTree { tree })
+    }
+
+    /// Inserts; false if the key is there.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.tree.put(key, value, When::Absent)?.0 == Written::Inserted)
+    }
+
+    /// Replaces; false if the key is not there.
+    pub fn replace(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.tree.put(key, value, When::Present)?.0 == Written::Replaced)
+    }
+
+    /// Removes; false if the key is not there.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool> {
+        Ok(self.tree.remove(key)?.0 == Written::Removed)
+    }
+
+    /// The value.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.tree.view().get(key).and_then(|found| found.value())
+    }
+
+    /// Rows.
+    pub fn len(&self) -> u64 {
+        self.tree.entries()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of pages.
+    pub fn page_bytes(&self) -> u64 {
+        self.tree.arena().page_bytes_used()
+    }
+}

@@ -1,0 +1,97 @@
+//! `check`: reads all files of a database and names everything that is wrong, as far as it can be told.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::db::Progress;
+use crate::error::{ErrorKind, Result};
+use crate::manifest::Manifest;
+use crate::open::recover;
+use crate::options::Options;
+use crate::run::Run;
+use crate::tally::Tally;
+use crate::tree::Arena;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Everything that is wrong, in words; none if all is well.
+    pub faults: Vec<String>,
+    /// Tables with their tallies, as far as they could be read.
+    pub tables: Vec<(String, Tally)>,
+    /// Runs read.
+    pub runs: usize,
+    /// Pages read.
+    pub pages: u64,
+    /// Commits in the log behind the checkpoint.
+    pub commits: u64,
+    /// The last commit.
+    pub sequence: u64,
+}
+
+/// Checks the database in a directory, which nobody has open: every page of every run against its parent, every commit in the log, and the tree that they make
+/// against the tallies that it keeps. Writes nothing.
+///
+/// # Errors
+/// Only what keeps it from checking at all: no database, no permission, in use, or a newer version. Damage is in the report.
+pub fn check(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<CheckReport> {
+    let dir = path.as_ref();
+    let disk = options.disk.clone();
+    let mut report = CheckReport::default();
+    let _lock = match disk.lock(&dir.join("LOCK")) {
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            return Err(crate::Error::new(
+                ErrorKind::Busy,
+                format!("{} is open in another process; stop it first", dir.display()),
+            ));
+        }
+        lock => lock.ok(),
+    };
+    let manifest = match Manifest::read(&*disk, dir) {
+        Ok(Some(manifest)) => manifest,
+        Ok(None) => {
+            return Err(crate::Error::new(ErrorKind::Missing, format!("there is no database in {}", dir.display())));
+        }
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            report.faults.push(error.to_string());
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    };
+    for entry in &manifest.tables {
+        let Some(name) = &entry.run else { continue };
+        report.runs += 1;
+        let path = dir.join(name);
+        let checked = Run::open(&*disk, &path).map(|run| {
+            let total = run.info().bytes;
+            run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }))
+        });
+        match checked {
+            Ok(run) => {
+                report.pages += run.pages;
+                report.faults.extend(run.faults.iter().map(|fault| format!("{name}: {fault}")));
+            }
+            Err(error) => report.faults.push(error.to_string()),
+        }
+    }
+    let arena = Arc::new(Arena::new(options.page_bytes, options.memory_bytes)?);
+    match recover(&disk, dir, &arena, manifest, true, progress) {
+        Err(error) if error.kind() == ErrorKind::Version => return Err(error),
+        Err(error) => report.faults.push(error.to_string()),
+        Ok(recovery) => {
+            report.faults.extend(recovery.recovered.damage.as_ref().map(ToString::to_string));
+            report.commits = recovery.recovered.record_count;
+            report.sequence = recovery.recovered.next_sequence - 1;
+            for trees in recovery.tables.iter().flatten() {
+                for tree in &trees.layers {
+                    let name = &trees.declaration.name;
+                    report.faults.extend(tree.check().into_iter().map(|fault| format!("table {name:?}: {fault}")));
+                }
+                report.tables.push((trees.declaration.name.clone(), trees.stack().total()));
+            }
+            report.tables.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+    }
+    report.faults.dedup();
+    Ok(report)
+}

@@ -1,0 +1,431 @@
+//! Commits: validate, log, apply, publish, and wait for the durability that was asked for.
+//!
+//! Invariants:
+//! 1. Everything that can fail (limits, conflicts, memory, the log) comes before the first change to a tree.
+//! 2. A record is in the log before its changes are in a tree, and in both in the order of sequence numbers.
+//! 3. Readers see all of a commit or nothing of it.
+//!
+//! A commit of few entries is applied in place under the latch. A larger one first protects the published version as a snapshot would,
+//! applies with copy-on-write while readers go on, and takes the latch only to publish.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::bounds::Bounds;
+use crate::db::{Shared, TableTrees, Turn, Writer, next_epoch};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::Lsn;
+use crate::observation::Observations;
+use crate::options::Durability;
+use crate::page::KeyBuffer;
+use crate::record::{self, State};
+use crate::snapshot::{TableId, Versions};
+use crate::stack::{Cut, Stack, resident};
+use crate::table::{Table, Write};
+use crate::tally::Tally;
+use crate::transaction::{Transaction, merge_layer};
+use crate::tree::{Tree, Walk, When, Written};
+
+/// Entries up to which a commit is applied under the latch: some 20 us.
+const IN_PLACE_MAX: u64 = 64;
+
+impl Shared {
+    /// One write as a commit of its own.
+    pub(crate) fn write_one(
+        self: &Arc<Self>,
+        id: TableId,
+        key: &[u8],
+        value: Option<&[u8]>,
+        when: When,
+        durability: Durability,
+    ) -> Result<Written> {
+        self.check_row(key, value)?;
+        let mut turn = self.writer()?;
+        let writer = &mut *turn;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        let measures = trees.declaration.options.measures;
+        let only_rows = measures.only_rows();
+        // The row before this write: what decides whether it may happen, and its weight.
+        let (was_live, before) = {
+            let stack = trees.stack();
+            let old = resident(stack.get(key));
+            let before = if only_rows { Tally::ZERO } else { old.map_or(Tally::ZERO, |old| measures.of_row(key, old)) };
+            (old.is_some(), before)
+        };
+        let refused = match when {
+            When::Always => false,
+            When::Absent => was_live,
+            When::Present => !was_live,
+        };
+        let Some(state) = State::of(was_live, value).filter(|_| !refused) else { return Ok(Written::Nothing) };
+        let weight = if only_rows {
+            Tally { rows: i64::from(value.is_some()) - i64::from(was_live), ..Tally::ZERO }
+        } else {
+            value.map_or(Tally::ZERO, |value| measures.of_row(key, value)) - before
+        };
+        if value.is_some() {
+            self.arena.check_room_for(trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64))?;
+        }
+        let sequence = writer.sequence + 1;
+        writer.record.clear();
+        record::put_entries_header(&mut writer.record, id, 1);
+        record::put_entry(&mut writer.record, state, key, value, &weight, &measures);
+        let lsn = self.append(sequence, &writer.record)?;
+        writer.sequence = sequence;
+
+        let mut versions = self.versions.write();
+        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+        let top = &mut trees.layers[0];
+        top.set_epochs(epoch, protected);
+        top.set_room_reserved(true);
+        let applied = if top.is_bottom() {
+            match value {
+                Some(value) => top.put(key, value, When::Always),
+                None => top.remove(key),
+            }
+            .map(|_| ())
+        } else {
+            let row = value.map_or(Tally::ZERO, |value| measures.of_row(key, value));
+            let lower = weight;
+            top.write_over(key, value, |existing| Some(existing.map_or(row - lower, |existing| existing.below))).map(|_| ())
+        };
+        let applied = applied.map_err(|error| self.broken(error));
+        let published = Arc::make_mut(&mut versions);
+        publish(published, trees, epoch, sequence);
+        drop(versions);
+        writer.reclaim(self, id);
+        drop(turn);
+        applied?;
+        self.wait(lsn, durability)?;
+        Ok(match state {
+            State::Fresh => Written::Inserted,
+            State::Over => Written::Replaced,
+            State::Tombstone => Written::Removed,
+        })
+    }
+
+    /// Removes a range as a commit of its own.
+    pub(crate) fn remove_range(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
+        let single = self.versions.read().table(table.id())?.layers.len() == 1;
+        if !single {
+            return self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
+        }
+        let mut turn = self.writer()?;
+        let writer = &mut *turn;
+        let id = table.id();
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        let rows = resident(trees.stack().count(bounds.start(), bounds.end()));
+        if rows == 0 {
+            return Ok(0);
+        }
+        let (low, high) = (key_at(bounds.start()), key_at(bounds.end()));
+        let sequence = writer.sequence + 1;
+        writer.record.clear();
+        record::put_remove_range(&mut writer.record, id, low.as_deref(), high.as_deref(), rows);
+        let lsn = self.append(sequence, &writer.record)?;
+        writer.sequence = sequence;
+        let guard = self.protect();
+        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+        let trees = writer.tables[id as usize].as_mut().ok_or_else(dropped)?;
+        let top = &mut trees.layers[0];
+        top.set_epochs(epoch, protected);
+        top.set_room_reserved(true);
+        let applied = top.remove_range(low.as_deref(), high.as_deref()).map_err(|error| self.broken(error));
+        {
+            let mut versions = self.versions.write();
+            publish(Arc::make_mut(&mut versions), trees, epoch, sequence);
+        }
+        self.unprotect(guard);
+        writer.reclaim(self, id);
+        drop(turn);
+        applied?;
+        self.wait(lsn, durability)?;
+        Ok(rows)
+    }
+
+    /// Runs a closure as the single writer and commits what it did.
+    pub(crate) fn write<T>(
+        self: &Arc<Self>,
+        durability: Durability,
+        work: impl FnOnce(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut turn = self.writer()?;
+        let transaction = Transaction::single_writer(self);
+        let result = work(&transaction)?;
+        let (parts, _) = transaction.into_parts()?;
+        let layers = parts.into_iter().filter_map(|(table, layer)| Some((table.id, layer?))).collect();
+        let lsn = self.commit_layers(&mut turn, layers)?;
+        drop(turn);
+        if let Some(lsn) = lsn {
+            self.wait(lsn, durability)?;
+        }
+        Ok(result)
+    }
+
+    /// Validates and commits an optimistic transaction.
+    pub(crate) fn commit_transaction(self: &Arc<Self>, transaction: Transaction, durability: Durability) -> Result<()> {
+        let (parts, snapshot) = transaction.into_parts()?;
+        let Some(snapshot) = snapshot else {
+            return Err(Error::new(ErrorKind::Invalid, "the transaction of a `Db::write` closure commits when it returns"));
+        };
+        if parts.iter().all(|(_, layer)| layer.is_none()) {
+            // It read one snapshot and changed nothing: it ran when that was taken.
+            return Ok(());
+        }
+        let mut turn = self.writer()?;
+        let mut layers = Vec::new();
+        for (table, layer) in parts {
+            let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+            let then = snapshot.versions.table(table.id)?;
+            let unchanged = now.sequence == then.sequence;
+            let then = then.stack(&self.arena);
+            let now = now.stack();
+            if !unchanged && !table.observations.hold(&then, &now) {
+                return Err(conflict());
+            }
+            if let Some(layer) = layer {
+                let layer = if unchanged { layer } else { rebase(layer, &now, &table.observations)? };
+                layers.push((table.id, layer));
+            }
+        }
+        drop(snapshot);
+        let lsn = self.commit_layers(&mut turn, layers)?;
+        drop(turn);
+        lsn.map_or(Ok(()), |lsn| self.wait(lsn, durability))
+    }
+
+    /// Logs, applies and publishes layers over the current version, which they are relative to.
+    fn commit_layers(
+        self: &Arc<Self>,
+        turn: &mut Turn<'_>,
+        layers: Vec<(TableId, Tree)>,
+    ) -> Result<Option<Lsn>> {
+        let writer = &mut **turn;
+        let entries: u64 = layers.iter().map(|(_, layer)| layer.entries()).sum();
+        if entries == 0 {
+            return Ok(None);
+        }
+        let mut pages = 0;
+        let mut grows = false;
+        for (id, layer) in &layers {
+            let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+            grows |= layer.view().total().rows >= 0;
+            if !adoptable(trees, layer) {
+                pages += trees.layers[0].room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate());
+            }
+        }
+        if grows {
+            self.arena.check_room_for(pages)?;
+        }
+        writer.record.clear();
+        for (id, layer) in &layers {
+            encode_layer(&mut writer.record, *id, layer);
+        }
+        let sequence = writer.sequence + 1;
+        let lsn = self.append(sequence, &writer.record)?;
+        writer.sequence = sequence;
+        if writer.record.capacity() > 1 << 20 {
+            writer.record = Vec::new();
+        }
+
+        let in_place = entries <= IN_PLACE_MAX
+            || layers.iter().all(|(id, layer)| {
+                writer.tables[*id as usize].as_ref().is_some_and(|trees| adoptable(trees, layer))
+            });
+        let ids: Vec<TableId> = layers.iter().map(|(id, _)| *id).collect();
+        let applied = if in_place {
+            let mut versions = self.versions.write();
+            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+            let published = Arc::make_mut(&mut versions);
+            let mut applied = Ok(());
+            for (id, layer) in layers {
+                let Some(trees) = writer.tables[id as usize].as_mut() else { continue };
+                applied = applied.and(trees.apply(layer, epoch, protected));
+                publish(published, trees, epoch, sequence);
+            }
+            applied
+        } else {
+            let guard = self.protect();
+            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+            let mut applied = Ok(());
+            for (id, layer) in layers {
+                let Some(trees) = writer.tables[id as usize].as_mut() else { continue };
+                applied = applied.and(trees.apply(layer, epoch, protected));
+            }
+            let mut versions = self.versions.write();
+            let published = Arc::make_mut(&mut versions);
+            for id in &ids {
+                if let Some(trees) = writer.tables[*id as usize].as_mut() {
+                    publish(published, trees, epoch, sequence);
+                }
+            }
+            drop(versions);
+            self.unprotect(guard);
+            applied
+        };
+        for id in ids {
+            writer.reclaim(self, id);
+        }
+        applied.map_err(|error| self.broken(error))?;
+        Ok(Some(lsn))
+    }
+
+    /// Protects the published version from changes in place, as a snapshot would. Returns its epoch.
+    pub(crate) fn protect(&self) -> u64 {
+        let versions = self.versions.read();
+        self.registry.enter(versions.epoch);
+        versions.epoch
+    }
+
+    pub(crate) fn unprotect(&self, epoch: u64) {
+        self.registry.leave(epoch);
+    }
+
+    /// Hands a record to the log.
+    #[inline]
+    fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Poisoned, "an earlier commit failed half way; reopen the database"));
+        }
+        self.log()?.append(sequence, &[record])
+    }
+
+    /// Logs one change to the catalog. The caller holds the writer's turn and applies it afterwards.
+    pub(crate) fn append_record(&self, writer: &mut Writer) -> Result<Lsn> {
+        let sequence = writer.sequence + 1;
+        let lsn = self.append(sequence, &writer.record)?;
+        writer.sequence = sequence;
+        Ok(lsn)
+    }
+
+    /// Waits until a commit is as durable as asked.
+    #[inline]
+    pub(crate) fn wait(&self, lsn: Lsn, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Sync => self.log()?.sync(lsn),
+            // The log stores a record where a killed process cannot lose it before `append` returns.
+            Durability::Os | Durability::None => Ok(()),
+        }
+    }
+
+    /// A change that had been logged could not be applied: what is in memory is no longer what the log says.
+    #[cold]
+    fn broken(&self, error: Error) -> Error {
+        self.failed.store(true, Ordering::SeqCst);
+        error.context("a logged commit could not be applied; reopen the database to recover it from the log")
+    }
+}
+
+#[cold]
+fn dropped() -> Error {
+    Error::new(ErrorKind::Missing, "the table has been dropped")
+}
+
+#[cold]
+fn conflict() -> Error {
+    Error::new(ErrorKind::Conflict, "another commit changed what the transaction read; run it again")
+}
+
+/// The first key that is not before the cut: `None` at the ends.
+fn key_at(cut: Cut<'_>) -> Option<KeyBuffer> {
+    match cut {
+        Cut::Start | Cut::End => None,
+        Cut::Before(key) => Some(KeyBuffer::from_slice(key)),
+        Cut::After(key) => {
+            let mut key = KeyBuffer::from_slice(key);
+            key.push(0);
+            Some(key)
+        }
+    }
+}
+
+/// Whether a layer can take the place of an empty table as it is.
+fn adoptable(trees: &TableTrees, layer: &Tree) -> bool {
+    matches!(&trees.layers[..], [bottom] if bottom.entries() == 0)
+        && layer.measures().only_rows()
+        && layer.view().total().rows == layer.entries() as i64
+}
+
+/// Writes the entries of a layer into a record.
+fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) {
+    let view = layer.view();
+    let measures = *layer.measures();
+    out.reserve(layer.page_bytes_estimate() as usize);
+    record::put_entries_header(out, id, layer.entries());
+    let mut walk = Walk::first(view);
+    let mut key = KeyBuffer::new();
+    while walk.valid() {
+        let found = walk.record();
+        key.clear();
+        walk.key_into(&mut key);
+        let value = walk.value();
+        let weight = if measures.only_rows() { Tally::ZERO } else { view.weight_of(&key, &found) };
+        let state = match (value, found.rows()) {
+            (Some(_), 1) => State::Fresh,
+            (Some(_), _) => State::Over,
+            (None, _) => State::Tombstone,
+        };
+        record::put_entry(out, state, &key, value, &weight, &measures);
+        walk.next();
+    }
+}
+
+/// Makes a layer relative to the version of now, instead of that of the transaction's snapshot.
+fn rebase(layer: Tree, now: &Stack<'_>, observations: &Observations) -> Result<Tree> {
+    let (relies_on_rows, relies_on_all) = observations.relies_on_weights();
+    let measures = *layer.measures();
+    let mut rebased = Tree::new(layer.arena().clone(), measures, false);
+    let view = layer.view();
+    let mut walk = Walk::first(view);
+    let mut key = KeyBuffer::new();
+    while walk.valid() {
+        key.clear();
+        walk.key_into(&mut key);
+        let value = walk.value();
+        let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
+        let then = row - view.weight_of(&key, &walk.record());
+        let below = resident(now.contribution(&key));
+        if relies_on_rows && then.rows != below.rows || relies_on_all && then != below {
+            return Err(conflict());
+        }
+        rebased.write_over(&key, value, |_| Some(below))?;
+        walk.next();
+    }
+    Ok(rebased)
+}
+
+/// Puts the current version of a table where readers find it. Under the latch.
+pub(crate) fn publish(versions: &mut Versions, trees: &mut TableTrees, epoch: u64, sequence: u64) {
+    trees.sequence = sequence;
+    versions.epoch = epoch;
+    versions.sequence = sequence;
+    if let Some(Some(table)) = versions.tables.get_mut(trees.declaration.id as usize) {
+        table.sequence = sequence;
+        if let ([version], [tree]) = (&mut table.layers[..], &trees.layers[..]) {
+            *version = tree.version();
+        } else {
+            table.layers = trees.layers.iter().map(Tree::version).collect();
+        }
+    }
+}
+
+impl TableTrees {
+    /// Merges a layer of writes into the newest layer.
+    fn apply(&mut self, layer: Tree, epoch: u64, protected: u64) -> Result<()> {
+        let adopt = adoptable(self, &layer);
+        let top = &mut self.layers[0];
+        top.set_epochs(epoch, protected);
+        top.set_room_reserved(true);
+        if adopt {
+            top.adopt(layer);
+            return Ok(());
+        }
+        merge_layer(top, &layer)
+    }
+
+    /// The current version, to the writer.
+    #[inline]
+    pub(crate) fn stack(&self) -> Stack<'_> {
+        Stack::new(self.layers.iter().map(Tree::view).collect(), self.declaration.options.measures)
+    }
+}

@@ -1,0 +1,111 @@
+//! A place in a table that is kept by key: it survives the removal of its row, and it knows its offset.
+
+use crate::bounds::Bounds;
+use crate::entry::{Entry, Key, Value};
+use crate::error::Result;
+use crate::read::Read;
+
+/// A place before, at or after rows. Each move and each question is asked of the version as it is then, so a cursor over a transaction or
+/// a table sees what has been written since. Moves cost one descent.
+///
+/// ```
+/// # fn main() -> quipu::Result<()> {
+/// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+/// use quipu::{Read, Write};
+/// let table = db.table("t")?;
+/// for key in ["a", "b", "c"] {
+///     table.put(key, "")?;
+/// }
+/// let mut cursor = table.cursor();
+/// assert!(cursor.seek("b")?);
+/// assert_eq!(cursor.offset()?, 1);
+/// table.remove("b")?;
+/// assert!(cursor.next()?); // from where "b" was
+/// assert_eq!(cursor.key().map(|key| &**key), Some(&b"c"[..]));
+/// assert_eq!(cursor.offset()?, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Cursor<'r, R: Read> {
+    reader: &'r R,
+    place: Place,
+}
+
+enum Place {
+    Start,
+    At(Entry),
+    End,
+}
+
+impl<'r, R: Read> Cursor<'r, R> {
+    pub(crate) fn new(reader: &'r R) -> Self {
+        Cursor { reader, place: Place::Start }
+    }
+
+    /// Moves to the first row whose key is `key` or above. Returns whether there is one.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let entry = self.reader.range(key.as_ref()..).next().transpose()?;
+        self.settle(entry, Place::End)
+    }
+
+    /// Moves to the row with `offset` rows before it. Returns whether there is one.
+    pub fn seek_offset(&mut self, offset: u64) -> Result<bool> {
+        let entry = self.reader.nth(.., offset)?;
+        self.settle(entry, Place::End)
+    }
+
+    /// Moves to the next row: the first above the current key, whether that is still there or not. Returns whether there is one.
+    #[expect(clippy::should_implement_trait, reason = "a move, not an iterator: it can go back, and it can fail")]
+    pub fn next(&mut self) -> Result<bool> {
+        let entry = match &self.place {
+            Place::Start => self.reader.first()?,
+            Place::At(entry) => {
+                let mut bounds = Bounds::from(..).into_owned();
+                bounds.set_start_after(&entry.key);
+                self.reader.range(bounds).next().transpose()?
+            }
+            Place::End => None,
+        };
+        self.settle(entry, Place::End)
+    }
+
+    /// Moves to the previous row: the last below the current key. Returns whether there is one.
+    pub fn prev(&mut self) -> Result<bool> {
+        let entry = match &self.place {
+            Place::Start => None,
+            Place::At(entry) => self.reader.range(..&*entry.key).next_back().transpose()?,
+            Place::End => self.reader.last()?,
+        };
+        self.settle(entry, Place::Start)
+    }
+
+    fn settle(&mut self, entry: Option<Entry>, otherwise: Place) -> Result<bool> {
+        self.place = entry.map_or(otherwise, Place::At);
+        Ok(matches!(self.place, Place::At(_)))
+    }
+
+    /// The key at the place, as it was when the cursor came there; `None` before the first and after the last row.
+    pub fn key(&self) -> Option<&Key> {
+        match &self.place {
+            Place::At(entry) => Some(&entry.key),
+            Place::Start | Place::End => None,
+        }
+    }
+
+    /// The value at the place, as it was when the cursor came there.
+    pub fn value(&self) -> Option<&Value> {
+        match &self.place {
+            Place::At(entry) => Some(&entry.value),
+            Place::Start | Place::End => None,
+        }
+    }
+
+    /// How many rows are before the place now.
+    pub fn offset(&self) -> Result<u64> {
+        match &self.place {
+            Place::Start => Ok(0),
+            Place::At(entry) => self.reader.rank(&*entry.key),
+            Place::End => self.reader.len(),
+        }
+    }
+}

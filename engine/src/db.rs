@@ -1,0 +1,587 @@
+//! The database: its shared state, its handle, its catalog.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
+
+use crate::checkpoint::{CheckpointInfo, Checkpoints};
+use crate::commit::publish;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Lock;
+use crate::keeper::Keeper;
+use crate::log::Log;
+use crate::options::{Durability, Options, TableOptions};
+use crate::record;
+use crate::snapshot::{Declaration, Registry, Snapshot, TableId, TableVersion, Versions};
+use crate::sync::{Mutex, RwLock};
+use crate::table::{Table, WriteBatch};
+use crate::transaction::{Transaction, merge_layer};
+use crate::tree::{Arena, Tree};
+
+/// Bytes of the longest table name and of the longest annotation.
+const NAME_BYTES_MAX: usize = 256;
+const ANNOTATION_BYTES_MAX: usize = 1 << 20;
+const TABLES_MAX: usize = 1 << 20;
+
+/// How far opening, checking or a checkpoint has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done, in a word or two.
+    pub stage: &'static str,
+    /// Bytes done.
+    pub done: u64,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+/// What all handles of one open database share.
+pub struct Shared {
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) arena: Arc<Arena>,
+    /// The published version, under the latch.
+    pub(crate) versions: RwLock<Arc<Versions>>,
+    pub(crate) registry: Registry,
+    writer: Mutex<Writer>,
+    /// The thread whose turn it is to write, as a number; 0 if none.
+    writer_thread: AtomicU64,
+    /// `None` if open read-only.
+    pub(crate) log: Option<Log>,
+    pub(crate) database_id: u64,
+    /// A logged commit could not be applied.
+    pub(crate) failed: AtomicBool,
+    pub(crate) checkpoints: Mutex<Checkpoints>,
+    pub(crate) keeper: Mutex<Option<Keeper>>,
+    /// What a read-only open met in the log.
+    pub(crate) damage: Option<String>,
+    pub(crate) lock: Option<Box<dyn Lock>>,
+}
+
+/// What only the writer touches.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// By table id.
+    pub(crate) tables: Vec<Option<TableTrees>>,
+    pub(crate) sequence: u64,
+    pub(crate) epoch: u64,
+    /// Working space for log records.
+    pub(crate) record: Vec<u8>,
+    /// Trees of dropped tables that snapshots may still read, each with the epoch of its end.
+    dropped: Vec<(u64, TableTrees)>,
+}
+
+/// The layers of a table.
+pub(crate) struct TableTrees {
+    pub(crate) declaration: Arc<Declaration>,
+    /// Newest first; the last is a bottom tree.
+    pub(crate) layers: Vec<Tree>,
+    pub(crate) sequence: u64,
+    /// Retired pages after the last pass over them, so that passes stay rare while a long snapshot lives.
+    retired_kept: usize,
+    /// Merged layers that snapshots may still read.
+    merged: Vec<(u64, Tree)>,
+}
+
+impl TableTrees {
+    pub(crate) fn new(declaration: Arc<Declaration>, bottom: Tree, sequence: u64) -> Self {
+        TableTrees { declaration, layers: vec![bottom], sequence, retired_kept: 0, merged: Vec::new() }
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(tables: Vec<Option<TableTrees>>, sequence: u64) -> Self {
+        Writer { tables, sequence, epoch: 1, ..Writer::default() }
+    }
+
+    /// Frees retired pages of a table that nobody can see any more.
+    #[inline]
+    pub(crate) fn reclaim(&mut self, shared: &Shared, id: TableId) {
+        let Some(Some(trees)) = self.tables.get_mut(id as usize) else { return };
+        let retired: usize = trees.layers.iter().map(Tree::retired).sum::<usize>() + trees.merged.len();
+        if retired == 0 || (retired < 2 * trees.retired_kept && shared.registry.newest() != 0) {
+            return;
+        }
+        trees.reclaim(&shared.registry.live());
+    }
+
+    /// Frees everything that nobody can see any more.
+    pub(crate) fn reclaim_all(&mut self, registry: &Registry) {
+        let live = registry.live();
+        for trees in self.tables.iter_mut().flatten() {
+            trees.reclaim(&live);
+        }
+        self.dropped.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
+    }
+}
+
+/// The epoch of the next group of writes, above that of every snapshot, and the newest of those.
+#[inline]
+pub(crate) fn next_epoch(epoch: &mut u64, registry: &Registry) -> (u64, u64) {
+    let newest = registry.newest();
+    if newest >= *epoch {
+        *epoch = newest + 1;
+    }
+    (*epoch, newest)
+}
+
+impl TableTrees {
+    fn reclaim(&mut self, live: &[u64]) {
+        for tree in &mut self.layers {
+            tree.reclaim(live);
+        }
+        self.merged.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
+        self.retired_kept = self.layers.iter().map(Tree::retired).sum::<usize>() + self.merged.len();
+        self.retired_kept = self.retired_kept.max(32);
+    }
+}
+
+/// The writer's turn. Ends when dropped.
+pub(crate) struct Turn<'s> {
+    guard: MutexGuard<'s, Writer>,
+    thread: &'s AtomicU64,
+}
+
+impl std::ops::Deref for Turn<'_> {
+    type Target = Writer;
+    #[inline]
+    fn deref(&self) -> &Writer {
+        &self.guard
+    }
+}
+
+impl std::ops::DerefMut for Turn<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Writer {
+        &mut self.guard
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.thread.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number that names this thread while it lives.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}
+
+impl Shared {
+    #[expect(clippy::too_many_arguments, reason = "the parts that opening has put together, once")]
+    pub(crate) fn new(
+        dir: &Path,
+        options: Options,
+        arena: Arc<Arena>,
+        tables: Vec<Option<TableTrees>>,
+        sequence: u64,
+        log: Option<Log>,
+        database_id: u64,
+        checkpoints: Checkpoints,
+        damage: Option<String>,
+        lock: Option<Box<dyn Lock>>,
+    ) -> Shared {
+        let versions = Versions {
+            tables: tables
+                .iter()
+                .map(|trees| {
+                    trees.as_ref().map(|trees| TableVersion {
+                        declaration: trees.declaration.clone(),
+                        layers: trees.layers.iter().map(Tree::version).collect(),
+                        sequence: trees.sequence,
+                    })
+                })
+                .collect(),
+            epoch: 1,
+            sequence,
+        };
+        Shared {
+            dir: dir.to_path_buf(),
+            options,
+            arena,
+            versions: RwLock::new(Arc::new(versions)),
+            registry: Registry::default(),
+            writer: Mutex::new(Writer::new(tables, sequence)),
+            writer_thread: AtomicU64::new(0),
+            log,
+            database_id,
+            failed: AtomicBool::new(false),
+            checkpoints: Mutex::new(checkpoints),
+            keeper: Mutex::new(None),
+            damage,
+            lock,
+        }
+    }
+
+    /// Waits for the writer's turn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if this thread has it already, which would wait for ever; [`ErrorKind::ReadOnly`].
+    #[inline]
+    pub(crate) fn writer(&self) -> Result<Turn<'_>> {
+        if self.log.is_none() {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
+        }
+        let number = thread_number();
+        if self.writer_thread.load(Ordering::Relaxed) == number {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "a write inside the closure of `Db::write` must go through its transaction: this one would wait for itself",
+            ));
+        }
+        let guard = self.writer.lock();
+        self.writer_thread.store(number, Ordering::Relaxed);
+        Ok(Turn { guard, thread: &self.writer_thread })
+    }
+
+    #[inline]
+    pub(crate) fn log(&self) -> Result<&Log> {
+        self.log.as_ref().ok_or_else(|| Error::new(ErrorKind::ReadOnly, "the database is open read-only"))
+    }
+
+    /// Fails if a key or a value is too long.
+    #[inline]
+    pub(crate) fn check_row(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        if key.len() > self.options.key_bytes_max || value.is_some_and(|value| value.len() > self.options.value_bytes_max) {
+            return Err(self.too_long(key, value));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_long(&self, key: &[u8], value: Option<&[u8]>) -> Error {
+        let (what, len, max) = if key.len() > self.options.key_bytes_max {
+            ("key", key.len(), self.options.key_bytes_max)
+        } else {
+            ("value", value.map_or(0, <[u8]>::len), self.options.value_bytes_max)
+        };
+        Error::new(
+            ErrorKind::Invalid,
+            format!("a {what} of {len} bytes is over the limit of {max}; shorten it, or raise `{what}_bytes_max` up to its maximum"),
+        )
+    }
+
+    /// Fails if the table is of another database.
+    #[inline]
+    pub(crate) fn check_owner(&self, table: &Table) -> Result<()> {
+        if std::ptr::eq(self, &*table.shared) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Invalid, format!("table {:?} belongs to another open database", table.name())))
+    }
+
+    pub(crate) fn wake_keeper(&self) {
+        // Only snapshots that held something back are worth a wake-up; the keeper looks by itself now and then as commits come.
+        if self.registry.newest() == 0
+            && let Some(keeper) = &*self.keeper.lock()
+        {
+            keeper.wake();
+        }
+    }
+
+    /// Frees what ended snapshots held back, if the writer is idle.
+    pub(crate) fn reclaim_if_idle(&self) {
+        if let Ok(mut turn) = self.writer() {
+            turn.reclaim_all(&self.registry);
+        }
+    }
+
+    /// Puts a new, empty layer over those of the table.
+    pub(crate) fn freeze(&self, id: TableId) -> Result<()> {
+        let mut turn = self.writer()?;
+        let writer = &mut *turn;
+        let (epoch, _) = next_epoch(&mut writer.epoch, &self.registry);
+        let sequence = writer.sequence;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))?;
+        trees.layers.insert(0, Tree::new(self.arena.clone(), trees.declaration.options.measures, false));
+        let mut versions = self.versions.write();
+        let kept = trees.sequence;
+        publish(Arc::make_mut(&mut versions), trees, epoch, sequence);
+        trees.sequence = kept;
+        if let Some(Some(table)) = Arc::make_mut(&mut versions).tables.get_mut(id as usize) {
+            table.sequence = kept;
+        }
+        Ok(())
+    }
+
+    /// Merges all layers of the table into its bottom.
+    pub(crate) fn thaw(&self, id: TableId) -> Result<()> {
+        let mut turn = self.writer()?;
+        let writer = &mut *turn;
+        let guard = self.protect();
+        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+        let sequence = writer.sequence;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))?;
+        let mut merged = Ok(());
+        while trees.layers.len() > 1 && merged.is_ok() {
+            let under = trees.layers.len() - 1;
+            let (upper, lower) = trees.layers.split_at_mut(under);
+            lower[0].set_epochs(epoch, protected);
+            lower[0].set_room_reserved(false);
+            merged = merge_layer(&mut lower[0], &upper[under - 1]);
+            if merged.is_ok() {
+                // Snapshots and readers may still look at the layer: it ends with them.
+                let layer = trees.layers.remove(under - 1);
+                trees.merged.push((epoch, layer));
+            }
+        }
+        {
+            let mut versions = self.versions.write();
+            let kept = trees.sequence;
+            let published = Arc::make_mut(&mut versions);
+            publish(published, trees, epoch, sequence);
+            trees.sequence = kept;
+            if let Some(Some(table)) = published.tables.get_mut(id as usize) {
+                table.sequence = kept;
+            }
+        }
+        self.unprotect(guard);
+        trees.reclaim(&self.registry.live());
+        merged
+    }
+}
+
+/// An open database. A cheap handle: clones are the same database, which closes with the last of its handles, tables and snapshots.
+///
+/// ```
+/// # fn main() -> quipu::Result<()> {
+/// use quipu::{Db, Options, Read, Write};
+/// # let options = Options::in_memory();
+/// let db = Db::open("/data/shop", options)?;
+/// let orders = db.table("orders")?;
+/// db.write(|tx| {
+///     let orders = tx.table(&orders)?;
+///     for number in 0..1000u32 {
+///         orders.insert(number.to_be_bytes(), "open")?;
+///     }
+///     assert_eq!(orders.count(&250u32.to_be_bytes()..&750u32.to_be_bytes())?, 500);
+///     Ok(())
+/// })?;
+/// assert_eq!(orders.rank(500u32.to_be_bytes())?, 500);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: Arc<Handle>,
+}
+
+/// Stops the keeper when the last `Db` goes.
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let keeper = self.shared.keeper.lock().take();
+        if let Some(keeper) = keeper {
+            keeper.stop();
+        }
+    }
+}
+
+impl Db {
+    /// The table called `name`; created, counting only rows, if there is none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the name is empty or longer than 256 bytes, and the errors of a commit.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        match self.open_table(name)? {
+            Some(table) => Ok(table),
+            None => match self.create_table(name, TableOptions::default()) {
+                Err(error) if error.kind() == ErrorKind::Exists => {
+                    self.open_table(name)?.ok_or_else(|| missing_table(name))
+                }
+                result => result,
+            },
+        }
+    }
+
+    /// The table called `name`, if there is one.
+    pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
+        check_name(name)?;
+        let versions = self.shared.versions.read();
+        Ok(versions.by_name(name).map(|table| self.table_of(table.declaration.clone())))
+    }
+
+    fn table_of(&self, declaration: Arc<Declaration>) -> Table {
+        Table { shared: self.shared.clone(), declaration }
+    }
+
+    /// Creates a table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one of that name.
+    pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
+        check_name(name)?;
+        if options.annotation.len() > ANNOTATION_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("an annotation of {} bytes is over the limit of {ANNOTATION_BYTES_MAX}", options.annotation.len()),
+            ));
+        }
+        let shared = &self.shared;
+        let mut turn = shared.writer()?;
+        let writer = &mut *turn;
+        if writer.tables.iter().flatten().any(|trees| trees.declaration.name == name) {
+            return Err(Error::new(ErrorKind::Exists, format!("a table {name:?} exists; open it or choose another name")));
+        }
+        if writer.tables.len() >= TABLES_MAX {
+            return Err(Error::new(ErrorKind::Invalid, format!("a database can have {TABLES_MAX} tables in its life")));
+        }
+        let id = writer.tables.len() as TableId;
+        writer.record.clear();
+        record::put_create_table(&mut writer.record, id, name, &options.measures, &options.annotation);
+        let lsn = shared.append_record(writer)?;
+        let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
+        let tree = Tree::new(shared.arena.clone(), declaration.options.measures, true);
+        let trees = TableTrees::new(declaration.clone(), tree, writer.sequence);
+        {
+            let mut versions = shared.versions.write();
+            let published = Arc::make_mut(&mut versions);
+            published.sequence = writer.sequence;
+            published.tables.push(Some(TableVersion {
+                declaration: declaration.clone(),
+                layers: trees.layers.iter().map(Tree::version).collect(),
+                sequence: writer.sequence,
+            }));
+        }
+        writer.tables.push(Some(trees));
+        drop(turn);
+        shared.wait(lsn, shared.options.durability)?;
+        Ok(self.table_of(declaration))
+    }
+
+    /// Drops the table called `name` with all its rows. Returns whether there was one. Snapshots taken before still see it.
+    pub fn drop_table(&self, name: &str) -> Result<bool> {
+        let shared = &self.shared;
+        let mut turn = shared.writer()?;
+        let writer = &mut *turn;
+        let Some(id) = writer.tables.iter().flatten().find(|trees| trees.declaration.name == name).map(|trees| trees.declaration.id)
+        else {
+            return Ok(false);
+        };
+        writer.record.clear();
+        record::put_drop_table(&mut writer.record, id);
+        let lsn = shared.append_record(writer)?;
+        let (epoch, _) = next_epoch(&mut writer.epoch, &shared.registry);
+        {
+            let mut versions = shared.versions.write();
+            let published = Arc::make_mut(&mut versions);
+            published.tables[id as usize] = None;
+            published.epoch = epoch;
+            published.sequence = writer.sequence;
+        }
+        if let Some(trees) = writer.tables[id as usize].take() {
+            writer.dropped.push((epoch, trees));
+        }
+        writer.reclaim_all(&shared.registry);
+        drop(turn);
+        shared.wait(lsn, shared.options.durability)?;
+        Ok(true)
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Vec<Table> {
+        let versions = self.shared.versions.read();
+        let by_name: BTreeMap<&str, _> =
+            versions.tables.iter().flatten().map(|table| (&*table.declaration.name, &table.declaration)).collect();
+        by_name.into_values().map(|declaration| self.table_of(declaration.clone())).collect()
+    }
+
+    /// All tables at this moment. O(1), whatever their size.
+    pub fn read(&self) -> Snapshot {
+        Snapshot::take(&self.shared)
+    }
+
+    /// Runs `work` as the single writer and commits what it did; its reads and writes conflict with nothing. If it fails, everything it did is rolled back and its
+    /// error returned. Other writers wait meanwhile, readers do not.
+    pub fn write<T>(&self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
+        self.shared.write(self.shared.options.durability, work)
+    }
+
+    /// As [`Db::write`], with this durability.
+    pub fn write_with<T>(&self, durability: Durability, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
+        self.shared.write(durability, work)
+    }
+
+    /// Begins an optimistic transaction: for work that waits on someone. Others go on meanwhile; if a commit of theirs changes what this one has read, its own
+    /// commit fails with [`ErrorKind::Conflict`].
+    pub fn begin(&self) -> Transaction {
+        Transaction::optimistic(&self.shared)
+    }
+
+    /// Applies a batch as one commit.
+    pub fn apply(&self, batch: WriteBatch) -> Result<()> {
+        self.apply_with(self.shared.options.durability, batch)
+    }
+
+    /// As [`Db::apply`], with this durability.
+    pub fn apply_with(&self, durability: Durability, batch: WriteBatch) -> Result<()> {
+        use crate::table::Write;
+        self.shared.write(durability, |transaction| {
+            let mut at: Option<(TableId, crate::transaction::TableTransaction<'_>)> = None;
+            for (table, key, value) in &batch.writes {
+                let current = match &at {
+                    Some((id, current)) if *id == table.id() => current,
+                    _ => &at.insert((table.id(), transaction.table(table)?)).1,
+                };
+                match value {
+                    Some(value) => current.put(key, value)?,
+                    None => {
+                        current.remove(key)?;
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes an image of all tables, after which a restart reads that and the log from here on only. Writes go on meanwhile.
+    pub fn checkpoint(&self) -> Result<CheckpointInfo> {
+        self.shared.checkpoint(&mut |_| ())
+    }
+
+    /// Returns when every commit so far is on stable storage.
+    pub fn sync(&self) -> Result<()> {
+        let log = self.shared.log()?;
+        log.sync(log.end_lsn())
+    }
+
+    /// Syncs the log and lets go of the database, which closes when the last handle, table and snapshot is gone. Dropping does the same and keeps quiet about errors.
+    pub fn close(self) -> Result<()> {
+        if self.shared.log.is_some() { self.sync() } else { Ok(()) }
+    }
+
+    /// What a lenient open met in the log, if it was damaged: see [`Options::read_only`].
+    pub fn damage(&self) -> Option<&str> {
+        self.shared.damage.as_deref()
+    }
+}
+
+#[cold]
+fn missing_table(name: &str) -> Error {
+    Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("a table name has 1 to {NAME_BYTES_MAX} bytes, not {}", name.len()),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The background thread: memory and log files ready ahead of need, checkpoints when the log has grown, memory of ended snapshots freed.
+//!
+//! It is a convenience: everything works without it, only later or in the caller's time. It holds no lock while it waits.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::{JoinHandle, Thread};
+
+use crate::db::Shared;
+use crate::tree::Arena;
+
+/// The running thread.
+pub(crate) struct Keeper {
+    thread: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+    arena: Arc<Arena>,
+}
+
+impl Keeper {
+    /// Starts the thread. `None` if the system has no thread to give: then there is no keeper.
+    pub(crate) fn start(shared: &Arc<Shared>) -> Option<Keeper> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (weak, stopped, arena) = (Arc::downgrade(shared), stop.clone(), shared.arena.clone());
+        let thread = std::thread::Builder::new()
+            .name("quipu-keeper".into())
+            .spawn(move || run(&weak, &stopped, &arena))
+            .ok()?;
+        shared.arena.set_prefaulter(Some(thread.thread().clone()));
+        Some(Keeper { thread, stop, arena: shared.arena.clone() })
+    }
+
+    pub(crate) fn wake(&self) {
+        self.waker().unpark();
+    }
+
+    fn waker(&self) -> &Thread {
+        self.thread.thread()
+    }
+
+    /// Ends the thread, and waits for what it is doing.
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.arena.set_prefaulter(None);
+        self.wake();
+        if std::thread::current().id() != self.thread.thread().id() {
+            let _ = self.thread.join();
+        }
+    }
+}
+
+fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
+    loop {
+        while !stop.load(Ordering::SeqCst) && arena.prefault() {
+            prepare_log(shared);
+        }
+        prepare_log(shared);
+        if let Some(shared) = shared.upgrade() {
+            shared.reclaim_if_idle();
+            if shared.checkpoint_is_due() {
+                // The error stays in the statistics, and the log that could not be recycled grows: nothing is lost.
+                let _ = shared.checkpoint(&mut |_| ());
+            }
+        } else {
+            return;
+        }
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        std::thread::park();
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+    }
+}
+
+fn prepare_log(shared: &Weak<Shared>) {
+    if let Some(shared) = shared.upgrade()
+        && let Some(log) = &shared.log
+    {
+        // A failure shows again, with its reason, to the commit that needs the file.
+        let _ = log.prepare_spare();
+    }
+}

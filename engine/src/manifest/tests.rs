@@ -1,0 +1,182 @@
+//! Goal: a manifest comes back as it was, or as the one before, or as an error; never otherwise.
+//! Method: every bit of a small one inverted, every truncation, a crash at every step of replacing one.
+
+use std::fmt::Write as _;
+
+use super::*;
+use crate::io::sim::{CrashMode, SimDisk};
+use crate::tally::Field;
+
+const DIR: &str = "/db";
+
+fn small() -> Manifest {
+    Manifest {
+        database_id: 0x5175_6970_7521,
+        checkpoint: 3,
+        sequence: 1002,
+        log_position: 65_536,
+        next_table_id: 4,
+        tables: vec![
+            ManifestTable {
+                id: 1,
+                name: "flights".into(),
+                measures: Measures { bytes: true, hash: false, sum: Some(Field::Element { at: 2 }) },
+                annotation: b"v1".to_vec(),
+                run: Some("run-3-1.quipu".into()),
+                total: Tally { rows: 1000, bytes: 64_000, hash: 0, sum: -7 },
+            },
+            ManifestTable {
+                id: 3,
+                name: "empty".into(),
+                measures: Measures::ROWS,
+                annotation: Vec::new(),
+                run: None,
+                total: Tally::ZERO,
+            },
+        ],
+    }
+}
+
+fn new_disk() -> SimDisk {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    disk
+}
+
+#[test]
+fn comes_back() {
+    let disk = new_disk();
+    let dir = Path::new(DIR);
+    assert_eq!(Manifest::read(&disk, dir).unwrap(), None);
+    let mut manifest = small();
+    for checkpoint in 3..6 {
+        manifest.checkpoint = checkpoint;
+        manifest.write(&disk, dir).unwrap();
+        assert_eq!(Manifest::read(&disk, dir).unwrap().as_ref(), Some(&manifest));
+    }
+    assert_eq!(disk.list(dir).unwrap(), [FILE_NAME]);
+    let none = Manifest { tables: Vec::new(), next_table_id: 0, ..manifest };
+    assert_eq!(Manifest::decode(&none.encode()).unwrap(), none);
+}
+
+#[test]
+fn every_inverted_bit_and_every_truncation_is_seen() {
+    let bytes = small().encode();
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let error = Manifest::decode(&damaged).expect_err("a bit is wrong");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}");
+    }
+    for len in 0..bytes.len() {
+        let error = Manifest::decode(&bytes[..len]).expect_err("bytes are missing");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "length {len}");
+    }
+    let mut longer = bytes.clone();
+    longer.push(0);
+    assert_eq!(Manifest::decode(&longer).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_forged_checksum_does_not_make_nonsense_sound() {
+    let bytes = small().encode();
+    for at in DATABASE_ID_AT..bytes.len() {
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut forged = bytes.clone();
+            forged[at] = value;
+            let checksum = checksum_of(&forged);
+            forged[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
+            if let Ok(manifest) = Manifest::decode(&forged) {
+                assert_eq!(manifest.encode(), forged);
+            }
+        }
+    }
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let change: [fn(&mut Manifest); 6] = [
+        |manifest| manifest.next_table_id = 3,
+        |manifest| manifest.tables.swap(0, 1),
+        |manifest| manifest.tables[1].name = "flights".into(),
+        |manifest| manifest.tables[0].run = None,
+        |manifest| manifest.tables[0].run = Some("../elsewhere".into()),
+        |manifest| manifest.tables[1].run = Some("run".into()),
+    ];
+    for (number, change) in change.into_iter().enumerate() {
+        let mut manifest = small();
+        change(&mut manifest);
+        let error = Manifest::decode(&manifest.encode()).expect_err("a contradiction");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "change {number}");
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_by_name() {
+    let mut bytes = small().encode();
+    bytes[VERSION_AT] = 2;
+    let checksum = checksum_of(&bytes);
+    bytes[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(Manifest::decode(&bytes).unwrap_err().kind(), ErrorKind::Version);
+}
+
+#[test]
+fn a_damaged_one_names_the_directory_and_what_to_do() {
+    let disk = new_disk();
+    disk.write_file(Path::new(DIR).join(FILE_NAME), b"nonsense".to_vec());
+    let error = Manifest::read(&disk, Path::new(DIR)).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(DIR) && text.contains(FILE_NAME) && text.contains("quipu check"), "{text}");
+}
+
+#[test]
+fn a_crash_leaves_the_old_or_the_new_one() {
+    let (old, dir) = (small(), Path::new(DIR));
+    let new = Manifest { checkpoint: 4, next_table_id: 9, ..small() };
+    for step in 0.. {
+        let disk = new_disk();
+        old.write(&disk, dir).unwrap();
+        let start = disk.steps();
+        disk.cut_at(start + step);
+        let written = new.write(&disk, dir);
+        for seed in 0..20 {
+            let mode = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
+            let after = disk.crash_with(mode, seed);
+            let found = Manifest::read(&after, dir).unwrap().expect("one of the two");
+            assert!(found == new || found == old && written.is_err(), "step {step}, seed {seed}");
+            // What the crash left of the next manifest is no hindrance to writing it again.
+            new.write(&after, dir).unwrap();
+            assert_eq!(Manifest::read(&after, dir).unwrap().as_ref(), Some(&new));
+        }
+        if written.is_ok() {
+            assert!(step > 3, "a manifest is written in several steps");
+            return;
+        }
+    }
+}
+
+/// The example of `docs/format-manifest.md` is what this code writes; UPDATE_GOLDEN=1 prints what to put there.
+#[test]
+fn the_example_of_the_format_page_is_true() {
+    let page = include_str!("../../../docs/format-manifest.md");
+    let (_, example) = page.split_once("```hex\n").expect("a hex block");
+    let (example, _) = example.split_once("```").expect("its end");
+    let written: Vec<u8> = example
+        .lines()
+        .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
+        .map(|byte| u8::from_str_radix(byte, 16).expect("two hex digits"))
+        .collect();
+    let bytes = small().encode();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let mut lines = String::new();
+        for line in bytes.chunks(8) {
+            for byte in line {
+                write!(lines, "{byte:02x} ").expect("a string takes it");
+            }
+            lines.push('\n');
+        }
+        println!("{lines}");
+    }
+    assert_eq!(written, bytes);
+    assert_eq!(Manifest::decode(&written).unwrap(), small());
+}

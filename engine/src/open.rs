@@ -1,0 +1,255 @@
+//! Opening: lock, manifest, runs, log.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::checkpoint::{Checkpoints, remove_orphans};
+use crate::db::{Db, Handle, Progress, Shared, TableTrees};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Disk, Lock};
+use crate::keeper::Keeper;
+use crate::log::{self, Log, LogOptions, Lsn, Recovered};
+use crate::manifest::Manifest;
+use crate::options::{Options, TableOptions};
+use crate::record::{self, Change, State};
+use crate::run::Run;
+use crate::snapshot::{Declaration, TableId};
+use crate::tree::{Arena, Loader, Tree, When, Written};
+
+/// The file that stands for the lock on a directory.
+const LOCK_NAME: &str = "LOCK";
+
+/// What the files of a database say, in memory.
+pub(crate) struct Recovery {
+    pub(crate) manifest: Manifest,
+    pub(crate) tables: Vec<Option<TableTrees>>,
+    pub(crate) recovered: Recovered,
+}
+
+impl Db {
+    /// Opens the database in a directory, or makes one there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] if another process has it open, [`ErrorKind::Missing`] if there is none and `create` is off, [`ErrorKind::Corrupt`] if files are damaged,
+    /// [`ErrorKind::Version`] if they are of a newer version, [`ErrorKind::Invalid`] if an option is out of its limits.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::open_with(path, options, &mut |_| ())
+    }
+
+    /// As [`Db::open`], telling `progress` how far it is.
+    pub fn open_with(path: impl AsRef<Path>, options: Options, progress: &mut dyn FnMut(Progress)) -> Result<Db> {
+        options.check()?;
+        let dir = path.as_ref();
+        let disk = options.disk.clone();
+        let lock = prepare_dir(&*disk, dir, &options)?;
+        let arena = Arc::new(Arena::new(options.page_bytes, options.memory_bytes)?);
+        let manifest = match Manifest::read(&*disk, dir)? {
+            Some(manifest) => manifest,
+            None => create(&disk, dir, &options)?,
+        };
+        let Recovery { manifest, tables, recovered } =
+            recover(&disk, dir, &arena, manifest, options.read_only, progress)?;
+        let damage = recovered.damage.as_ref().map(ToString::to_string);
+        let sequence = recovered.next_sequence - 1;
+        let log = if options.read_only {
+            None
+        } else {
+            remove_orphans(&*disk, dir, &manifest)?;
+            let log_options =
+                LogOptions { segment_bytes: options.log_segment_bytes, database_id: manifest.database_id };
+            Some(Log::resume(disk.clone(), dir, log_options, &recovered)?)
+        };
+        let background = options.background && log.is_some();
+        let database_id = manifest.database_id;
+        let checkpoints = Checkpoints { manifest, failure: None };
+        let shared = Arc::new(Shared::new(
+            dir,
+            options,
+            arena,
+            tables,
+            sequence,
+            log,
+            database_id,
+            checkpoints,
+            damage,
+            lock,
+        ));
+        if background {
+            let keeper = Keeper::start(&shared);
+            *shared.keeper.lock() = keeper;
+        }
+        Ok(Db { handle: Arc::new(Handle { shared: shared.clone() }), shared })
+    }
+}
+
+/// Makes the directory and takes the lock on it.
+fn prepare_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Option<Box<dyn Lock>>> {
+    if options.create && !options.read_only {
+        disk.create_dir_all(dir).map_err(|error| Error::io("cannot create directory", dir, error))?;
+    } else if let Err(error) = disk.list(dir) {
+        return Err(Error::io("cannot open the database in", dir, error));
+    }
+    match disk.lock(&dir.join(LOCK_NAME)) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Error::new(
+            ErrorKind::Busy,
+            format!("{} is open in another process; stop that one, or connect to it instead", dir.display()),
+        )),
+        // A read-only medium cannot be written by others either.
+        Err(_) if options.read_only => Ok(None),
+        Err(error) => Err(Error::io("cannot lock", &dir.join(LOCK_NAME), error)),
+    }
+}
+
+/// Makes an empty database.
+fn create(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Manifest> {
+    if !options.create || options.read_only {
+        return Err(Error::new(
+            ErrorKind::Missing,
+            format!("there is no database in {}; check the path, or open it with `create`", dir.display()),
+        ));
+    }
+    let database_id = random_id();
+    let log_options = LogOptions { segment_bytes: options.log_segment_bytes, database_id };
+    match Log::create(disk.clone(), dir, log_options, 1) {
+        Ok(log) => drop(log),
+        Err(error) if error.kind() == ErrorKind::Exists => {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("{} has a log but no MANIFEST; restore the file from a backup of the directory", dir.display()),
+            ));
+        }
+        Err(error) => return Err(error),
+    }
+    let manifest = Manifest {
+        database_id,
+        checkpoint: 0,
+        sequence: 0,
+        log_position: 0,
+        next_table_id: 0,
+        tables: Vec::new(),
+    };
+    manifest.write(&**disk, dir)?;
+    Ok(manifest)
+}
+
+/// An id that tells databases apart: the seed of a hash map, which the system's random source has made.
+fn random_id() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// Reads runs and log into memory. Writes nothing.
+pub(crate) fn recover(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    arena: &Arc<Arena>,
+    manifest: Manifest,
+    lenient: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Recovery> {
+    let mut tables: Vec<Option<TableTrees>> = (0..manifest.next_table_id).map(|_| None).collect();
+    let runs: u64 = manifest.tables.iter().map(|table| table.total.rows as u64).sum();
+    let mut rows_done = 0;
+    for entry in &manifest.tables {
+        let declaration = Arc::new(Declaration {
+            id: entry.id,
+            name: entry.name.clone(),
+            options: TableOptions { measures: entry.measures, annotation: entry.annotation.clone() },
+        });
+        let tree = Tree::new(arena.clone(), entry.measures, true);
+        let tree = match &entry.run {
+            None => tree,
+            Some(name) => {
+                let path = dir.join(name);
+                let run = Run::open(&**disk, &path)?;
+                let info = run.info();
+                if info.table_id != entry.id || info.total != entry.total || info.measures != entry.measures {
+                    return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
+                }
+                let mut loader = Loader::new(tree);
+                run.scan(&mut |_| (), &mut |key, value| {
+                    rows_done += 1;
+                    if rows_done % 8192 == 0 {
+                        progress(Progress { stage: "loading the checkpoint", done: rows_done, total: runs });
+                    }
+                    loader.push(key, value)
+                })?;
+                let tree = loader.finish()?;
+                if tree.view().total() != entry.total {
+                    return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
+                }
+                tree
+            }
+        };
+        let slot = tables
+            .get_mut(entry.id as usize)
+            .ok_or_else(|| Error::corrupt(&dir.join("MANIFEST"), 0, "a table id is out of range"))?;
+        *slot = Some(TableTrees::new(declaration, tree, manifest.sequence));
+    }
+    let mut visit = |sequence: u64, payload: &[u8]| {
+        record::decode(payload, &mut |change| replay(&mut tables, arena, sequence, change))
+            .map_err(|error| error.context(format!("{} commit {sequence}", dir.display())))
+    };
+    let mut log_progress = |done, total| progress(Progress { stage: "replaying the log", done, total });
+    let from = (Lsn(manifest.log_position), manifest.sequence + 1);
+    let recover = if lenient { log::recover_lenient } else { log::recover };
+    let recovered = recover(disk, dir, manifest.database_id, from.0, from.1, &mut log_progress, &mut visit)?;
+    Ok(Recovery { manifest, tables, recovered })
+}
+
+/// Applies one change of the log to the tables.
+fn replay(
+    tables: &mut Vec<Option<TableTrees>>,
+    arena: &Arc<Arena>,
+    sequence: u64,
+    change: Change<'_>,
+) -> Result<()> {
+    let differs = |what: &str| {
+        Error::new(ErrorKind::Corrupt, format!("{what}: the log does not belong to this checkpoint; run `quipu check`"))
+    };
+    match change {
+        Change::Entry { table, state, key, value, .. } => {
+            let trees = find(tables, table).ok_or_else(|| differs("a write to a table that does not exist"))?;
+            trees.sequence = sequence;
+            let tree = &mut trees.layers[0];
+            let (written, _) = match state {
+                State::Tombstone => tree.remove(key)?,
+                State::Fresh | State::Over => tree.put(key, value, When::Always)?,
+            };
+            let expected = match state {
+                State::Fresh => Written::Inserted,
+                State::Over => Written::Replaced,
+                State::Tombstone => Written::Removed,
+            };
+            if written != expected {
+                return Err(differs("an entry whose weight is not what its key weighs"));
+            }
+        }
+        Change::RemoveRange { table, low, high, rows } => {
+            let trees = find(tables, table).ok_or_else(|| differs("a write to a table that does not exist"))?;
+            trees.sequence = sequence;
+            if trees.layers[0].remove_range(low, high)?.1 != rows {
+                return Err(differs("the removal of a range that has other rows"));
+            }
+        }
+        Change::CreateTable { table, name, measures, annotation } => {
+            if table as usize != tables.len() {
+                return Err(differs("a table id out of order"));
+            }
+            let options = TableOptions { measures, annotation: annotation.to_vec() };
+            let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
+            let tree = Tree::new(arena.clone(), measures, true);
+            tables.push(Some(TableTrees::new(declaration, tree, sequence)));
+        }
+        Change::DropTable { table } => {
+            let slot = tables.get_mut(table as usize).filter(|slot| slot.is_some());
+            *slot.ok_or_else(|| differs("the end of a table that does not exist"))? = None;
+        }
+    }
+    Ok(())
+}
+
+fn find(tables: &mut [Option<TableTrees>], table: TableId) -> Option<&mut TableTrees> {
+    tables.get_mut(table as usize)?.as_mut()
+}

@@ -1,0 +1,126 @@
+//! How a database is opened, and how a table is declared.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Disk, RealDisk, sim::SimDisk};
+use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::tally::Measures;
+
+/// When a commit is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Once it is on stable storage: survives power loss. Concurrent commits share one fsync.
+    #[default]
+    Sync,
+    /// Once the operating system has it: survives a killed process, not a power loss.
+    Os,
+    /// At once: what survives is a prefix of the commits.
+    None,
+}
+
+/// How to open a database.
+#[derive(Clone)]
+pub struct Options {
+    /// Create the directory and the database if there is none. Default: true.
+    pub create: bool,
+    /// Open without writing anything; a damaged log is read up to the damage. Default: false.
+    pub read_only: bool,
+    /// Durability of commits that do not say. Default: [`Durability::Sync`].
+    pub durability: Durability,
+    /// Bytes of a page in memory: a power of two, 256 to 32768. Default: 4096.
+    pub page_bytes: usize,
+    /// Bytes that pages and long values may take in memory. Default: 64 GiB of address space, used as data comes.
+    pub memory_bytes: u64,
+    /// The longest key. Default and maximum: 64 KiB.
+    pub key_bytes_max: usize,
+    /// The longest value. Default and maximum: 1 GiB.
+    pub value_bytes_max: usize,
+    /// Keys and values of one transaction, in bytes. Default: 4 GiB.
+    pub transaction_bytes_max: u64,
+    /// Bytes of a log file: a multiple of 4096. Default: 16 MiB.
+    pub log_segment_bytes: usize,
+    /// Log since the last checkpoint after which the next one starts, in bytes; it bounds the time of a restart. 0: only on request.
+    /// Default: 256 MiB.
+    pub checkpoint_log_bytes: u64,
+    /// Bytes of a page in a checkpoint. Default: 8192.
+    pub run_page_bytes: usize,
+    /// Whether a thread prepares memory and log files ahead of need and starts checkpoints. Default: true.
+    pub background: bool,
+    /// Where the files are. Default: the file system.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            create: true,
+            read_only: false,
+            durability: Durability::default(),
+            page_bytes: 4096,
+            memory_bytes: 64 << 30,
+            key_bytes_max: 64 << 10,
+            value_bytes_max: 1 << 30,
+            transaction_bytes_max: 4 << 30,
+            log_segment_bytes: 16 << 20,
+            checkpoint_log_bytes: 256 << 20,
+            run_page_bytes: 8192,
+            background: true,
+            disk: Arc::new(RealDisk),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("read_only", &self.read_only)
+            .field("durability", &self.durability)
+            .field("memory_bytes", &self.memory_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// A database without files, for examples and tests: it is gone with its last handle.
+    pub fn in_memory() -> Self {
+        Options {
+            disk: Arc::new(SimDisk::new()),
+            log_segment_bytes: 1 << 20,
+            background: false,
+            memory_bytes: 1 << 30,
+            ..Options::default()
+        }
+    }
+
+    /// Fails if a field is out of its limits.
+    pub(crate) fn check(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Invalid, message));
+        let pages = |bytes: usize| bytes.is_power_of_two() && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&bytes);
+        if !pages(self.page_bytes) || !pages(self.run_page_bytes) {
+            return invalid(format!(
+                "`page_bytes` and `run_page_bytes` must be powers of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}"
+            ));
+        }
+        if self.key_bytes_max > 64 << 10 || self.value_bytes_max > 1 << 30 {
+            return invalid("keys can have 64 KiB and values 1 GiB at most".into());
+        }
+        if self.log_segment_bytes % 4096 != 0 || self.log_segment_bytes < 8192 || self.log_segment_bytes > 1 << 30 {
+            return invalid("`log_segment_bytes` must be a multiple of 4096, from 8 KiB to 1 GiB".into());
+        }
+        if self.memory_bytes < 1 << 20 {
+            return invalid("`memory_bytes` must be 1 MiB or more".into());
+        }
+        Ok(())
+    }
+}
+
+/// How a table is declared. It does not change later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// What is measured beside rows.
+    pub measures: Measures,
+    /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
+    pub annotation: Vec<u8>,
+}

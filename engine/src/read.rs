@@ -1,0 +1,508 @@
+//! What can be asked of a table, a view of it in a snapshot, and a transaction alike.
+
+use std::collections::VecDeque;
+
+use rand_core::Rng;
+
+use crate::bounds::Bounds;
+use crate::cursor::Cursor;
+use crate::entry::{Entry, Key, Page, Value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observation::Question;
+use crate::stack::{Cut, Stack, resident};
+use crate::tally::Tally;
+use crate::tree;
+
+/// Reading rows, in key order and by position. Every answer is exact for the version asked: now, the snapshot's, or the transaction's own.
+///
+/// Costs in the docs count descents: one reads one page a level, about 0.3 us at a million rows in memory.
+pub trait Read {
+    /// Puts a question to the layers of the version.
+    #[doc(hidden)]
+    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R>
+    where
+        Self: Sized;
+
+    /// Notes what was read, for a transaction that must be able to tell whether it would read the same again.
+    #[doc(hidden)]
+    fn observe(&self, question: impl FnOnce() -> Question) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let _ = question;
+        Ok(())
+    }
+
+    /// One version for an answer in several steps.
+    #[doc(hidden)]
+    fn hold(&self) -> Box<dyn Fill + '_>;
+
+    /// The value of `key`, or `None`. One descent.
+    fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>>
+    where
+        Self: Sized,
+    {
+        let key = key.as_ref();
+        self.observe(|| Question::Value(key.into()))?;
+        self.ask(|stack| resident(stack.get(key)).map(Value::from))
+    }
+
+    /// Whether `key` is live. One descent.
+    fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool>
+    where
+        Self: Sized,
+    {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        self.ask(|stack| resident(stack.get(key)).is_some())
+    }
+
+    /// The values of many keys from one version, in their order. Descents are interleaved, so that they wait for memory together:
+    /// several times as fast as one by one when the table is larger than the processor's cache.
+    fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>>
+    where
+        Self: Sized,
+    {
+        for key in keys {
+            self.observe(|| Question::Value(key.as_ref().into()))?;
+        }
+        self.ask(|stack| {
+            let mut values = vec![None; keys.len()];
+            match stack.single() {
+                Some(view) => tree::get_many(view, keys, |number, found| {
+                    values[number] = found.and_then(|found| found.value()).map(Value::from);
+                }),
+                None => {
+                    for (value, key) in values.iter_mut().zip(keys) {
+                        *value = resident(stack.get(key.as_ref())).map(Value::from);
+                    }
+                }
+            }
+            values
+        })
+    }
+
+    /// Rows in all. No descent.
+    fn len(&self) -> Result<u64>
+    where
+        Self: Sized,
+    {
+        self.count(..)
+    }
+
+    /// Whether there are no rows.
+    fn is_empty(&self) -> Result<bool>
+    where
+        Self: Sized,
+    {
+        Ok(self.len()? == 0)
+    }
+
+    /// The row with the smallest key.
+    fn first(&self) -> Result<Option<Entry>>
+    where
+        Self: Sized,
+    {
+        self.range(..).next().transpose()
+    }
+
+    /// The row with the largest key.
+    fn last(&self) -> Result<Option<Entry>>
+    where
+        Self: Sized,
+    {
+        self.range(..).next_back().transpose()
+    }
+
+    /// The rows of a range in key order, from either end. Over a [`Table`](crate::Table) they are those of one moment.
+    fn range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Range<'_>
+    where
+        Self: Sized,
+    {
+        Range {
+            source: self.hold(),
+            bounds: bounds.into().into_owned(),
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+            chunk: CHUNK_FIRST,
+            done: false,
+        }
+    }
+
+    /// The rows whose keys start with `prefix`, in key order.
+    fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range<'_>
+    where
+        Self: Sized,
+    {
+        self.range(Bounds::prefix(prefix.as_ref()))
+    }
+
+    /// Calls `visit` with key and value of each row of a range until it returns false. The fastest way to read many rows: nothing is copied.
+    /// Over a [`Table`](crate::Table), writers wait meanwhile; ask a snapshot where that matters.
+    fn for_each<'b>(&self, bounds: impl Into<Bounds<'b>>, visit: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        self.observe(|| Question::Scan(bounds.clone().into_owned()))?;
+        self.ask(|stack| resident(stack.scan(bounds.start(), bounds.end(), false, visit)))
+    }
+
+    /// Live rows in a range. Two descents a layer, none for all.
+    fn count<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        self.ask(|stack| resident(stack.count(bounds.start(), bounds.end())))
+    }
+
+    /// Live rows below `key`, which may be present or not. One descent a layer.
+    fn rank(&self, key: impl AsRef<[u8]>) -> Result<u64>
+    where
+        Self: Sized,
+    {
+        let key = key.as_ref();
+        self.observe(|| Question::Rows(Bounds::from(..key).into_owned()))?;
+        self.ask(|stack| resident(stack.rows_before(Cut::Before(key))))
+    }
+
+    /// The ranks of many keys from one version, with interleaved descents.
+    fn rank_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<u64>>
+    where
+        Self: Sized,
+    {
+        for key in keys {
+            self.observe(|| Question::Rows(Bounds::from(..key.as_ref()).into_owned()))?;
+        }
+        self.ask(|stack| {
+            let mut ranks = vec![0u64; keys.len()];
+            for layer in stack.layers() {
+                tree::rows_before_many(layer, keys, tree::Side::Below, |number, rows| {
+                    ranks[number] = ranks[number].wrapping_add(rows as u64);
+                });
+            }
+            ranks
+        })
+    }
+
+    /// The row at `offset` of a range, or `None` past its end. Two descents; some twenty more when several layers have entries there.
+    fn nth<'b>(&self, bounds: impl Into<Bounds<'b>>, offset: u64) -> Result<Option<Entry>>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        let entry = self.ask(|stack| nth_in(stack, &bounds, offset))?;
+        self.observe_position(&bounds, entry.as_ref().map(|entry| &entry.key))?;
+        Ok(entry)
+    }
+
+    /// The rows at many offsets of the whole table, from one version, with interleaved descents.
+    fn nth_many(&self, offsets: &[u64]) -> Result<Vec<Option<Entry>>>
+    where
+        Self: Sized,
+    {
+        let entries = self.ask(|stack| {
+            let Some(view) = stack.single() else {
+                return offsets.iter().map(|&offset| nth_in(stack, &Bounds::from(..), offset)).collect();
+            };
+            let mut entries = vec![None; offsets.len()];
+            let rows = view.entries();
+            let (numbers, inside): (Vec<usize>, Vec<u64>) =
+                offsets.iter().copied().enumerate().filter(|&(_, offset)| offset < rows).unzip();
+            if rows > 0 {
+                let mut key = crate::page::KeyBuffer::new();
+                tree::nth_many(view, &inside, |number, leaf, position| {
+                    let record = leaf.leaf_record(position);
+                    key.clear();
+                    leaf.record_key_into(&record, position, &mut key);
+                    entries[numbers[number]] = Some(Entry::new(&key, tree::value_of(&record)));
+                });
+            }
+            entries
+        })?;
+        for entry in &entries {
+            self.observe_position(&Bounds::from(..), entry.as_ref().map(|entry| &entry.key))?;
+        }
+        Ok(entries)
+    }
+
+    /// Notes that the row at some offset of the range has this key, or that the range ends before.
+    #[doc(hidden)]
+    fn observe_position(&self, bounds: &Bounds<'_>, key: Option<&Key>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let Some(key) = key else {
+            return self.observe(|| Question::Rows(bounds.clone().into_owned()));
+        };
+        self.observe(|| {
+            let mut before = bounds.clone().into_owned();
+            before.set_end_before(key);
+            Question::Rows(before)
+        })?;
+        self.observe(|| Question::Value(key.clone()))
+    }
+
+    /// Up to `limit` rows from `offset` on, with the exact total of the range, all of one version. Like `nth`, and one step a row.
+    fn page<'b>(&self, bounds: impl Into<Bounds<'b>>, offset: u64, limit: usize) -> Result<Page>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        let page = self.ask(|stack| {
+            let before = resident(stack.rows_before(bounds.start()));
+            let total = if bounds.start().is_at_or_past(&bounds.end()) {
+                0
+            } else {
+                resident(stack.rows_before(bounds.end())) - before
+            };
+            let mut entries = Vec::new();
+            let wanted = (limit as u64).min(total.saturating_sub(offset)) as usize;
+            if wanted > 0 {
+                entries.reserve(wanted.min(1 << 16));
+                if let Some(view) = stack.single() {
+                    // One descent finds the place, and the walk goes on from there.
+                    let mut walk = view.nth(before + offset);
+                    let mut key = crate::page::KeyBuffer::new();
+                    while entries.len() < wanted {
+                        key.clear();
+                        walk.key_into(&mut key);
+                        entries.push(Entry::new(&key, walk.value().unwrap_or_default()));
+                        walk.next();
+                    }
+                } else if let Some(first) = resident(stack.nth(before + offset)) {
+                    let visit = |key: &[u8], value: &[u8]| {
+                        entries.push(Entry::new(key, value));
+                        entries.len() < wanted
+                    };
+                    resident(stack.scan(Cut::Before(&first.key), Cut::End, false, visit));
+                }
+            }
+            Page { entries, offset, total }
+        })?;
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        if let (Some(first), Some(last)) = (page.entries.first(), page.entries.last()) {
+            self.observe_position(&bounds, Some(&first.key))?;
+            self.observe(|| Question::Scan(Bounds::from(&*first.key..=&*last.key).into_owned()))?;
+        }
+        Ok(page)
+    }
+
+    /// The row at quantile `q` (0 to 1) of a range by the nearest-rank method: offset `floor(q * (count - 1) + 0.5)`. `None` of an empty range.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if `q` is not within 0 and 1.
+    fn quantile<'b>(&self, bounds: impl Into<Bounds<'b>>, q: f64) -> Result<Option<Entry>>
+    where
+        Self: Sized,
+    {
+        if !(0.0..=1.0).contains(&q) {
+            return Err(Error::new(ErrorKind::Invalid, format!("{q} is no quantile: give a number from 0 to 1")));
+        }
+        let bounds = bounds.into();
+        let entry = self.ask(|stack| {
+            let count = resident(stack.count(bounds.start(), bounds.end()));
+            if count == 0 { None } else { nth_in(stack, &bounds, offset_of_quantile(q, count)) }
+        })?;
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        self.observe_position(&bounds, entry.as_ref().map(|entry| &entry.key))?;
+        Ok(entry)
+    }
+
+    /// `rows` different rows of a range, each subset as likely as any other, in key order; all rows if there are not more.
+    fn sample<'b>(&self, bounds: impl Into<Bounds<'b>>, rows: usize, rng: &mut impl Rng) -> Result<Vec<Entry>>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        let entries = self.ask(|stack| {
+            let count = resident(stack.count(bounds.start(), bounds.end()));
+            let offsets = sample_offsets(count, rows as u64, rng);
+            offsets.into_iter().filter_map(|offset| nth_in(stack, &bounds, offset)).collect::<Vec<_>>()
+        })?;
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        for entry in &entries {
+            self.observe_position(&bounds, Some(&entry.key))?;
+        }
+        Ok(entries)
+    }
+
+    /// Keys that cut a range into `parts` of equal counts (to within one row): at most `parts - 1`, fewer if there are fewer rows.
+    /// Each is the first key of its part.
+    fn split<'b>(&self, bounds: impl Into<Bounds<'b>>, parts: usize) -> Result<Vec<Key>>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        let keys = self.ask(|stack| {
+            let count = resident(stack.count(bounds.start(), bounds.end()));
+            let parts = (parts as u64).min(count);
+            let cut = |part: u64| (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
+            (1..parts).filter_map(|part| nth_in(stack, &bounds, cut(part))).map(|entry| entry.key).collect::<Vec<_>>()
+        })?;
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        for key in &keys {
+            self.observe_position(&bounds, Some(key))?;
+        }
+        Ok(keys)
+    }
+
+    /// All measures of a range that the table declared. Two descents a layer, and the entries of the two leaves where the range ends.
+    fn tally<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<Tally>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        self.observe(|| Question::Tally(bounds.clone().into_owned()))?;
+        self.ask(|stack| resident(stack.tally(bounds.start(), bounds.end())))
+    }
+
+    /// A cursor before the first row. It keeps its place by key, so it survives the removal of its row.
+    fn cursor(&self) -> Cursor<'_, Self>
+    where
+        Self: Sized,
+    {
+        Cursor::new(self)
+    }
+}
+
+/// The offset of quantile `q` in `count` rows, `count > 0`.
+fn offset_of_quantile(q: f64, count: u64) -> u64 {
+    ((q * (count - 1) as f64 + 0.5).floor() as u64).min(count - 1)
+}
+
+fn nth_in(stack: &Stack<'_>, bounds: &Bounds<'_>, offset: u64) -> Option<Entry> {
+    if bounds.start().is_at_or_past(&bounds.end()) {
+        return None;
+    }
+    let before = resident(stack.rows_before(bounds.start()));
+    let end = resident(stack.rows_before(bounds.end()));
+    if offset >= end - before {
+        return None;
+    }
+    resident(stack.nth(before + offset)).map(|row| Entry::new(&row.key, row.value))
+}
+
+/// `wanted` different numbers below `count`, ascending, by Floyd's algorithm (Bentley and Floyd, 1987).
+fn sample_offsets(count: u64, wanted: u64, rng: &mut impl Rng) -> Vec<u64> {
+    if wanted >= count {
+        return (0..count).collect();
+    }
+    let mut chosen = std::collections::BTreeSet::new();
+    for limit in count - wanted..count {
+        let candidate = below(limit + 1, rng);
+        if !chosen.insert(candidate) {
+            chosen.insert(limit);
+        }
+    }
+    chosen.into_iter().collect()
+}
+
+/// A uniform number below `limit`, by rejection (Lemire, 2019).
+fn below(limit: u64, rng: &mut impl Rng) -> u64 {
+    loop {
+        let product = u128::from(rng.next_u64()) * u128::from(limit);
+        if product as u64 >= limit.wrapping_neg() % limit {
+            return (product >> 64) as u64;
+        }
+    }
+}
+
+/// Rows of the first chunk of a range, and of the largest.
+const CHUNK_FIRST: usize = 8;
+const CHUNK_MAX: usize = 256;
+
+/// A version that a range is read from, chunk by chunk.
+#[doc(hidden)]
+pub trait Fill {
+    /// Appends up to `max` rows from one end of the bounds.
+    fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut VecDeque<Entry>) -> Result<()>;
+}
+
+/// Fills from anything that can be asked: the rows read are noted with exactly the range they came from.
+pub(crate) fn fill_from(
+    reader: &impl Read,
+    bounds: &Bounds<'_>,
+    reverse: bool,
+    max: usize,
+    rows: &mut VecDeque<Entry>,
+) -> Result<()> {
+    let had = rows.len();
+    reader.ask(|stack| {
+        resident(stack.scan(bounds.start(), bounds.end(), reverse, |key, value| {
+            rows.push_back(Entry::new(key, value));
+            rows.len() - had < max
+        }));
+    })?;
+    reader.observe(|| {
+        let mut read = bounds.clone().into_owned();
+        if rows.len() - had == max {
+            let last = rows.back().map(|entry| Bounds::from(&*entry.key..=&*entry.key).into_owned());
+            if let Some(last) = last {
+                read = read.cut_at(&last, reverse);
+            }
+        }
+        Question::Scan(read)
+    })
+}
+
+/// The rows of a range, from either end. Made by [`Read::range`].
+pub struct Range<'r> {
+    source: Box<dyn Fill + 'r>,
+    bounds: Bounds<'static>,
+    front: VecDeque<Entry>,
+    back: VecDeque<Entry>,
+    chunk: usize,
+    done: bool,
+}
+
+impl Range<'_> {
+    /// Reads the next chunk at one end, and takes it off the bounds.
+    fn refill(&mut self, reverse: bool) -> Result<()> {
+        if self.done {
+            return Ok(());
+        }
+        let rows = if reverse { &mut self.back } else { &mut self.front };
+        self.source.fill(&self.bounds, reverse, self.chunk, rows)?;
+        self.done = rows.len() < self.chunk;
+        if let Some(last) = rows.back() {
+            if reverse {
+                self.bounds.set_end_before(&last.key);
+            } else {
+                self.bounds.set_start_after(&last.key);
+            }
+        }
+        self.chunk = (self.chunk * 2).min(CHUNK_MAX);
+        Ok(())
+    }
+}
+
+impl Iterator for Range<'_> {
+    type Item = Result<Entry>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Entry>> {
+        if self.front.is_empty()
+            && let Err(error) = self.refill(false)
+        {
+            self.done = true;
+            return Some(Err(error));
+        }
+        // Between the ends nothing is left: the rest was read from the other end.
+        self.front.pop_front().or_else(|| self.back.pop_back()).map(Ok)
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Result<Entry>> {
+        if self.back.is_empty()
+            && let Err(error) = self.refill(true)
+        {
+            self.done = true;
+            return Some(Err(error));
+        }
+        self.back.pop_front().or_else(|| self.front.pop_back()).map(Ok)
+    }
+}

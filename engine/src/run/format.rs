@@ -1,0 +1,292 @@
+//! The bytes of a run beside its pages: header, footer, pointers, references to values. The page for it is `docs/format-run.md`.
+//!
+//! Invariants:
+//! 1. All integers are little-endian; units and values begin at multiples of eight.
+//! 2. Magic, version and checksum of the header stay where they are in all versions.
+//!
+//! Costs: decoding allocates nothing and never panics, whatever the bytes.
+//!
+//! Not here: files, pages (`page`).
+
+use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::tally::{Measures, Tally};
+
+/// The first bytes of a run.
+pub(super) const MAGIC: [u8; 8] = *b"QuipuRun";
+/// The first bytes of its footer: the top cord, which holds the sum of the cords below it.
+pub(super) const FOOTER_MAGIC: [u8; 8] = *b"QuipuTop";
+/// The version written, and the newest that is read.
+pub(super) const VERSION: u32 = 1;
+/// Length of the header; the tree begins here.
+pub(super) const HEADER_BYTES: usize = 32;
+/// Length of the footer, which ends the file.
+pub(super) const FOOTER_BYTES: usize = 128;
+/// Length of a reference to a value out of line.
+pub(super) const VALUE_REFERENCE_BYTES: usize = 24;
+/// No tree of rows that fit a file is higher.
+pub(super) const LEVELS_MAX: usize = 64;
+
+const VERSION_AT: usize = 8;
+const TABLE_ID_AT: usize = 12;
+const RUN_ID_AT: usize = 16;
+const HEADER_RESERVED_AT: usize = 24;
+const HEADER_CHECKSUM_AT: usize = 28;
+
+const PAGE_BYTES_AT: usize = 12;
+const FILE_BYTES_AT: usize = 16;
+const ROOT_AT: usize = 24;
+const LEVELS_AT: usize = 44;
+const MEASURES_AT: usize = 48;
+const TOTAL_AT: usize = 56;
+const FOOTER_RESERVED_AT: usize = 88;
+const FOOTER_CHECKSUM_AT: usize = 124;
+
+const POINTER_BYTES: usize = 20;
+const TALLY_BYTES: usize = 32;
+
+const _: () = {
+    assert!(VERSION_AT == MAGIC.len() && VERSION_AT == FOOTER_MAGIC.len());
+    assert!(TABLE_ID_AT == VERSION_AT + 4);
+    assert!(RUN_ID_AT == TABLE_ID_AT + 4);
+    assert!(HEADER_RESERVED_AT == RUN_ID_AT + 8);
+    assert!(HEADER_CHECKSUM_AT == HEADER_RESERVED_AT + 4);
+    assert!(HEADER_BYTES == HEADER_CHECKSUM_AT + 4);
+    assert!(PAGE_BYTES_AT == VERSION_AT + 4);
+    assert!(FILE_BYTES_AT == PAGE_BYTES_AT + 4);
+    assert!(ROOT_AT == FILE_BYTES_AT + 8);
+    assert!(LEVELS_AT == ROOT_AT + POINTER_BYTES);
+    assert!(MEASURES_AT == LEVELS_AT + 4);
+    assert!(TOTAL_AT == MEASURES_AT + Measures::ENCODED_BYTES);
+    assert!(FOOTER_RESERVED_AT == TOTAL_AT + TALLY_BYTES);
+    assert!(FOOTER_CHECKSUM_AT + 4 == FOOTER_BYTES);
+};
+
+/// Where a unit is, and how to know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pointer {
+    pub(super) offset: u64,
+    /// Bytes of the whole unit.
+    pub(super) length: u32,
+    /// The checksum (CRC-32C) of the whole unit.
+    pub(super) checksum: u32,
+    /// Bytes of the page that the unit starts with.
+    pub(super) page_bytes: u32,
+}
+
+impl Pointer {
+    /// Where the unit ends, if offsets go so far.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.offset.checked_add(u64::from(self.length))
+    }
+}
+
+/// Where a value out of line is, and how to know it: what stands in its row instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ValueReference {
+    pub(super) offset: u64,
+    /// Bytes of the value; zeros follow up to a multiple of eight.
+    pub(super) length: u64,
+    /// The checksum of the value and the zeros behind it.
+    pub(super) checksum: u32,
+}
+
+impl ValueReference {
+    pub(super) fn encode(&self) -> [u8; VALUE_REFERENCE_BYTES] {
+        let mut bytes = [0; VALUE_REFERENCE_BYTES];
+        bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<ValueReference> {
+        let bytes: &[u8; VALUE_REFERENCE_BYTES] = bytes.try_into().ok()?;
+        let reference = ValueReference {
+            offset: u64_at(bytes, 0),
+            length: u64_at(bytes, 8),
+            checksum: u32_at(bytes, 16),
+        };
+        (u32_at(bytes, 20) == 0).then_some(reference)
+    }
+
+    /// Bytes that the value takes in the file, if so many can be.
+    pub(super) fn extent_bytes(&self) -> Option<u64> {
+        self.length.checked_next_multiple_of(8)
+    }
+
+    /// Where the extent ends, if offsets go so far.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.offset.checked_add(self.extent_bytes()?)
+    }
+}
+
+/// Why a header or footer is not usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Not one, or a damaged one.
+    Invalid(&'static str),
+    /// A sound one of this newer version.
+    Newer(u32),
+}
+
+/// What stands at the start of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) table_id: u32,
+    pub(super) run_id: u64,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..VERSION_AT].copy_from_slice(&MAGIC);
+        put_u32(&mut bytes, VERSION_AT, VERSION);
+        put_u32(&mut bytes, TABLE_ID_AT, self.table_id);
+        put_u64(&mut bytes, RUN_ID_AT, self.run_id);
+        let checksum = crc32c::crc32c(&bytes[..HEADER_CHECKSUM_AT]);
+        put_u32(&mut bytes, HEADER_CHECKSUM_AT, checksum);
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Fault> {
+        verify(bytes, MAGIC, HEADER_CHECKSUM_AT, &HEADER_COMPLAINTS)?;
+        if u32_at(bytes, HEADER_RESERVED_AT) != 0 {
+            return Err(Fault::Invalid("the header has fields that version 1 has not"));
+        }
+        Ok(Header { table_id: u32_at(bytes, TABLE_ID_AT), run_id: u64_at(bytes, RUN_ID_AT) })
+    }
+}
+
+/// What stands at the end of a run: where its tree is, and what it holds in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) page_bytes: usize,
+    pub(super) file_bytes: u64,
+    /// All zeros if there are no rows.
+    pub(super) root: Pointer,
+    /// Pages from the root to a leaf; zero if there are no rows.
+    pub(super) levels: usize,
+    pub(super) measures: Measures,
+    pub(super) total: Tally,
+}
+
+impl Footer {
+    pub(super) fn encode(&self) -> [u8; FOOTER_BYTES] {
+        let mut bytes = [0; FOOTER_BYTES];
+        bytes[..VERSION_AT].copy_from_slice(&FOOTER_MAGIC);
+        put_u32(&mut bytes, VERSION_AT, VERSION);
+        put_u32(&mut bytes, PAGE_BYTES_AT, self.page_bytes as u32);
+        put_u64(&mut bytes, FILE_BYTES_AT, self.file_bytes);
+        put_u64(&mut bytes, ROOT_AT, self.root.offset);
+        put_u32(&mut bytes, ROOT_AT + 8, self.root.length);
+        put_u32(&mut bytes, ROOT_AT + 12, self.root.checksum);
+        put_u32(&mut bytes, ROOT_AT + 16, self.root.page_bytes);
+        put_u32(&mut bytes, LEVELS_AT, self.levels as u32);
+        bytes[MEASURES_AT..TOTAL_AT].copy_from_slice(&self.measures.encode());
+        put_u64(&mut bytes, TOTAL_AT, self.total.rows as u64);
+        put_u64(&mut bytes, TOTAL_AT + 8, self.total.bytes as u64);
+        put_u64(&mut bytes, TOTAL_AT + 16, self.total.hash);
+        put_u64(&mut bytes, TOTAL_AT + 24, self.total.sum as u64);
+        let checksum = crc32c::crc32c(&bytes[..FOOTER_CHECKSUM_AT]);
+        put_u32(&mut bytes, FOOTER_CHECKSUM_AT, checksum);
+        bytes
+    }
+
+    /// Reads the footer of a file of `file_bytes`.
+    pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], file_bytes: u64) -> Result<Footer, Fault> {
+        verify(bytes, FOOTER_MAGIC, FOOTER_CHECKSUM_AT, &FOOTER_COMPLAINTS)?;
+        let measures = bytes[MEASURES_AT..TOTAL_AT].try_into().expect("eight bytes");
+        let footer = Footer {
+            page_bytes: u32_at(bytes, PAGE_BYTES_AT) as usize,
+            file_bytes: u64_at(bytes, FILE_BYTES_AT),
+            root: Pointer {
+                offset: u64_at(bytes, ROOT_AT),
+                length: u32_at(bytes, ROOT_AT + 8),
+                checksum: u32_at(bytes, ROOT_AT + 12),
+                page_bytes: u32_at(bytes, ROOT_AT + 16),
+            },
+            levels: u32_at(bytes, LEVELS_AT) as usize,
+            measures: Measures::decode(measures)
+                .ok_or(Fault::Invalid("the footer declares unknown measures"))?,
+            total: Tally {
+                rows: u64_at(bytes, TOTAL_AT) as i64,
+                bytes: u64_at(bytes, TOTAL_AT + 8) as i64,
+                hash: u64_at(bytes, TOTAL_AT + 16),
+                sum: u64_at(bytes, TOTAL_AT + 24) as i64,
+            },
+        };
+        if footer.file_bytes != file_bytes {
+            return Err(Fault::Invalid("the file has not the length that its footer says"));
+        }
+        let start = HEADER_BYTES as u64;
+        let end = file_bytes.checked_sub(FOOTER_BYTES as u64);
+        let sound = if footer.levels == 0 {
+            footer.root == Pointer::default() && footer.total == Tally::ZERO && end == Some(start)
+        } else {
+            footer.levels <= LEVELS_MAX
+                && footer.total.rows > 0
+                && footer.root.offset >= start
+                && footer.root.offset.is_multiple_of(8)
+                && footer.root.length.is_multiple_of(8)
+                && footer.root.end() == end
+        };
+        let reserved = &bytes[FOOTER_RESERVED_AT..FOOTER_CHECKSUM_AT];
+        if !sound
+            || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&footer.page_bytes)
+            || reserved.iter().any(|&byte| byte != 0)
+        {
+            return Err(Fault::Invalid("the footer's fields contradict each other"));
+        }
+        Ok(footer)
+    }
+}
+
+/// What [`verify`] says of a header or of a footer.
+struct Complaints {
+    magic: &'static str,
+    checksum: &'static str,
+}
+
+const HEADER_COMPLAINTS: Complaints =
+    Complaints { magic: "this is no run", checksum: "the header's checksum is wrong" };
+const FOOTER_COMPLAINTS: Complaints = Complaints {
+    magic: "there is no footer; the file was cut or never finished",
+    checksum: "the footer's checksum is wrong",
+};
+
+/// Checks magic, checksum and version.
+fn verify(
+    bytes: &[u8],
+    magic: [u8; 8],
+    checksum_at: usize,
+    complaints: &Complaints,
+) -> Result<(), Fault> {
+    if !bytes.starts_with(&magic) {
+        return Err(Fault::Invalid(complaints.magic));
+    }
+    if u32_at(bytes, checksum_at) != crc32c::crc32c(&bytes[..checksum_at]) {
+        return Err(Fault::Invalid(complaints.checksum));
+    }
+    match u32_at(bytes, VERSION_AT) {
+        VERSION => Ok(()),
+        0 => Err(Fault::Invalid("there is no version 0")),
+        newer => Err(Fault::Newer(newer)),
+    }
+}
+
+/// The number at `at`, which the caller has seen to be there.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(*bytes[at..].first_chunk().expect("four bytes"))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
+}
+
+fn put_u32(bytes: &mut [u8], at: usize, number: u32) {
+    bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+}
+
+fn put_u64(bytes: &mut [u8], at: usize, number: u64) {
+    bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+}

@@ -1,0 +1,63 @@
+//! A run: an immutable file that is a static counted B+-tree. The page for its bytes is `docs/format-run.md`.
+//!
+//! A [`RunWriter`] makes one of rows in key order; a [`Run`] answers from it.
+//!
+//! Invariants:
+//! 1. Every byte of the file lies under a checksum, and no byte is believed before its checksum holds: that of a unit stands in
+//!    the pointer to it, that of a value in the reference to it, those of header and footer in themselves.
+//! 2. The file is header, tree in post-order, footer, without holes: an inner page stands right behind the last of its
+//!    subtrees, a leaf right behind the long values of its rows. So whatever a damaged or forged file says, a walk ends.
+//! 3. The tally in a pointer is that of all rows before its subtree, from the file's start: one number gives a prefix, and the
+//!    difference of neighbours gives a subtree.
+//! 4. A leaf has weights in its records exactly where measures could not be told from its bytes: where a value lies out of line
+//!    and more than rows is measured. So no question for a tally reads a long value.
+//! 5. An open run never changes; it is safe to share between threads.
+//!
+//! Costs: writing keeps one page a level in memory and a buffer of 1 MiB. Opening reads header and footer. A question reads
+//! one unit a level, of about [`RunOptions::page_bytes`], and a long value one extent more. A scan reads the file once, 1 MiB at
+//! a time, without an allocation a row.
+//!
+//! Not here: a cache of pages, a filter for absent keys, tombstones and erased rows (they come with layers on disk, as a new
+//! version of the format), which runs make up a database (`manifest`).
+
+mod check;
+mod file;
+mod format;
+mod measures;
+mod output;
+mod pending;
+mod scan;
+mod window;
+mod writer;
+
+#[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod tests;
+
+pub use check::{RunReport, check_bytes};
+pub(crate) use file::Run;
+pub(crate) use writer::{RunOptions, RunWriter};
+
+use crate::tally::{Measures, Tally};
+
+/// What a run is, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunInfo {
+    /// The table that the rows belong to, as the writer said.
+    pub(crate) table_id: u32,
+    /// Tells this run from others of the table, as the writer said.
+    pub(crate) run_id: u64,
+    /// Length of the file.
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
+    /// The tally of all rows.
+    pub(crate) total: Tally,
+    pub(crate) measures: Measures,
+    /// The size that pages were filled to.
+    pub(crate) page_bytes: usize,
+    /// Pages from the root to a leaf; zero if there are no rows.
+    pub(crate) levels: usize,
+}

@@ -1,0 +1,83 @@
+//! Writing a file from front to back in large aligned pieces, past the page cache.
+//!
+//! Costs: one buffer of 1 MiB, one write for each of its fillings, one sync at the end.
+//! Not here: what the bytes mean; removing the file after an error (the caller's).
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::io::{AlignedBuffer, Disk, File, OpenMode};
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A file under construction.
+pub(super) struct Output {
+    file: Box<dyn File>,
+    path: PathBuf,
+    buffer: AlignedBuffer,
+    /// Bytes of the file before the buffer.
+    written: u64,
+}
+
+impl Output {
+    pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<Output> {
+        let file = disk
+            .open(path, OpenMode::CreateDirect)
+            .map_err(|error| Error::io("cannot create", path, error))?;
+        Ok(Output {
+            file,
+            path: path.to_owned(),
+            buffer: AlignedBuffer::new(BUFFER_BYTES),
+            written: 0,
+        })
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Appends `bytes` and returns the checksum that goes on from `checksum` over them.
+    pub(super) fn write(&mut self, mut bytes: &[u8], checksum: u32) -> Result<u32> {
+        let checksum = crc32c::crc32c_append(checksum, bytes);
+        loop {
+            let taken = self.buffer.extend_from_slice(bytes);
+            bytes = &bytes[taken..];
+            if bytes.is_empty() {
+                return Ok(checksum);
+            }
+            self.flush()?;
+        }
+    }
+
+    /// Appends zeros up to a multiple of eight, under the checksum as well.
+    pub(super) fn align(&mut self, checksum: u32) -> Result<u32> {
+        let position = self.position();
+        let missing = position.next_multiple_of(8) - position;
+        self.write(&[0; 8][..missing as usize], checksum)
+    }
+
+    /// Writes out what the buffer holds, padded to whole sectors.
+    fn flush(&mut self) -> Result<()> {
+        let len = self.buffer.len() as u64;
+        self.buffer.pad_to_sector();
+        self.file
+            .write_all_at(&self.buffer, self.written)
+            .map_err(|error| Error::io("cannot write", &self.path, error))?;
+        self.buffer.clear();
+        self.written += len;
+        Ok(())
+    }
+
+    /// Writes out the rest, cuts the padding off and makes the file durable; its name is the caller's to sync.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        self.flush()?;
+        self.file
+            .set_len(self.written)
+            .map_err(|error| Error::io("cannot cut", &self.path, error))?;
+        self.file
+            .sync()
+            .map_err(|error| Error::io("cannot sync", &self.path, error))?;
+        Ok(self.written)
+    }
+}

@@ -1,0 +1,233 @@
+//! Reading a whole run in key order, which is the order of the file: one walk, for a scan and for the checker.
+//!
+//! An inner page is read before the pages below it, which stand before it in the file: one jump for every few hundred leaves.
+//! Leaves and long values then come from a [`Window`] that moves forward only.
+//!
+//! Costs: for rows in leaves of 8 KiB one read of 1 MiB for every 128 of them. Checksum, check of the page and visit together take
+//! 10 to 20 ns for a row of 30 bytes. A unit or a value longer than 1 MiB is read at once. One key buffer, two windows,
+//! one inner page a level.
+//! Not here: what rows mean; what to do about damage ([`Visitor`]).
+
+use super::file::{Place, Run};
+use super::window::{WINDOW_BYTES, Window};
+use crate::error::Result;
+use crate::page::{KeyBuffer, PageRef, Record, Unit};
+
+/// What a walk tells. An error ends it.
+pub(super) trait Visitor {
+    /// A page that is sound and what the way to it promised, with its whole unit.
+    fn page(&mut self, place: &Place, page: &PageRef<'_>, unit: &[u8]) -> Result<()>;
+    /// A row of the last leaf told of; `value` is read and checked.
+    fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()>;
+    /// All rows of that leaf have been told.
+    fn leaf_end(&mut self, place: &Place) -> Result<()>;
+    /// Something that cannot be read: a subtree, or one value. Without an error the walk goes on behind it.
+    fn fault(&mut self, error: crate::error::Error) -> Result<()>;
+}
+
+/// An inner page on the way down.
+struct Frame {
+    place: Place,
+    unit: Unit,
+    /// Keys under it are not below this one, if there is one, and are below the other.
+    low: Option<KeyBuffer>,
+    high: Option<KeyBuffer>,
+    next: usize,
+}
+
+impl Run {
+    /// Visits all rows in key order with keys and values, and after each leaf reports how many bytes of the file are done.
+    ///
+    /// # Errors
+    /// What `visit` returns; [`Corrupt`](crate::ErrorKind::Corrupt) at the first damage, with all rows visited so far sound; what the
+    /// disk says.
+    pub(crate) fn scan(
+        &self,
+        progress: &mut dyn FnMut(u64),
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.walk(&mut Scan { progress, visit })
+    }
+
+    /// Walks the tree in post-order, which is the order of the file.
+    pub(super) fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<()> {
+        let mut leaves = LeafReader {
+            run: self,
+            window: Window::new(self),
+            values: Window::new(self),
+            key: Vec::new(),
+        };
+        let Some(root) = self.root() else { return Ok(()) };
+        let mut frames = Vec::new();
+        self.enter(&root, None, None, &mut leaves, &mut frames, visitor)?;
+        while let Some(frame) = frames.last_mut() {
+            let position = frame.next;
+            let page = frame.unit.page();
+            if position == page.count() {
+                frames.pop();
+                continue;
+            }
+            frame.next += 1;
+            let place = self.child(&frame.place, &page, position);
+            let low = if position == 0 { frame.low.take() } else { Some(page.key(position)) };
+            let is_last = position + 1 == page.count();
+            let high = if is_last { frame.high.take() } else { Some(page.key(position + 1)) };
+            self.enter(&place, low, high, &mut leaves, &mut frames, visitor)?;
+        }
+        Ok(())
+    }
+
+    /// Tells of a leaf and its rows, or of an inner page and puts it on the way.
+    fn enter<V: Visitor>(
+        &self,
+        place: &Place,
+        low: Option<KeyBuffer>,
+        high: Option<KeyBuffer>,
+        leaves: &mut LeafReader<'_>,
+        frames: &mut Vec<Frame>,
+        visitor: &mut V,
+    ) -> Result<()> {
+        if place.level == 0 {
+            return match leaves.visit(place, low.as_ref(), high.as_ref(), visitor) {
+                Ok(()) => Ok(()),
+                Err(error) => visitor.fault(error),
+            };
+        }
+        let unit = match self.load(place) {
+            Ok(unit) => unit,
+            Err(error) => return visitor.fault(error),
+        };
+        self.check_bounds(place, &unit.page(), low.as_ref(), high.as_ref(), visitor)?;
+        visitor.page(place, &unit.page(), unit.as_slice())?;
+        frames.push(Frame { place: *place, unit, low, high, next: 0 });
+        Ok(())
+    }
+
+    /// Checks that the keys of a page lie between the separators on the way to it.
+    fn check_bounds<V: Visitor>(
+        &self,
+        place: &Place,
+        page: &PageRef<'_>,
+        low: Option<&KeyBuffer>,
+        high: Option<&KeyBuffer>,
+        visitor: &mut V,
+    ) -> Result<()> {
+        if low.is_some_and(|low| page.key(0) < *low) {
+            visitor.fault(self.damaged(place, "a key is below the separator that leads to it"))?;
+        }
+        if high.is_some_and(|high| page.key(page.count() - 1) >= *high) {
+            visitor.fault(self.damaged(place, "a key is not below the next separator"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads leaves and their long values in the order of the file.
+struct LeafReader<'r> {
+    run: &'r Run,
+    window: Window<'r>,
+    /// For long values that the window does not hold.
+    values: Window<'r>,
+    key: Vec<u8>,
+}
+
+impl LeafReader<'_> {
+    fn visit<V: Visitor>(
+        &mut self,
+        place: &Place,
+        low: Option<&KeyBuffer>,
+        high: Option<&KeyBuffer>,
+        visitor: &mut V,
+    ) -> Result<()> {
+        let Self { run, window, values, key } = self;
+        let (offset, len) = (place.pointer.offset, place.pointer.length as usize);
+        if window.get(offset, len).is_none() {
+            // The leaf's values stand before it: if both are not too much, they come together, and much of what follows with them.
+            let with_values = (offset - place.floor) + len as u64;
+            if with_values <= WINDOW_BYTES as u64 {
+                window.fill(place.floor, with_values as usize)?;
+            } else {
+                window.fill_exactly(offset, len)?;
+            }
+        }
+        let window = &*window;
+        let unit = window.get(offset, len).expect("the window was filled with it");
+        let page = run.page_in(place, unit)?;
+        run.check_bounds(place, &page, low, high, visitor)?;
+        visitor.page(place, &page, unit)?;
+        key.clear();
+        key.extend_from_slice(page.prefix());
+        let mut extents_end = place.floor;
+        for position in 0..page.count() {
+            let row = page.leaf_record(position);
+            let whole_key: &[u8] = if row.key_is_out() {
+                page.out_key(row.tail)
+            } else {
+                key.truncate(page.prefix_len());
+                let head = page.head(position).to_be_bytes();
+                key.extend_from_slice(&head[..row.rest_len.min(4)]);
+                key.extend_from_slice(row.tail);
+                key
+            };
+            if !row.value_is_out() {
+                visitor.row(&row, whole_key, row.value)?;
+                continue;
+            }
+            let reference = run.reference(place, row.value)?;
+            let extent_end = reference.end().expect("a reference within the file");
+            if reference.offset != extents_end {
+                return Err(run.damaged(place, "a value does not stand where the one before ends"));
+            }
+            extents_end = extent_end;
+            let extent_bytes = (extent_end - reference.offset) as usize;
+            let extent = match window.get(reference.offset, extent_bytes) {
+                Some(extent) => Ok(extent),
+                None => {
+                    let filled = match values.get(reference.offset, extent_bytes) {
+                        Some(_) => Ok(()),
+                        None => values.fill(reference.offset, extent_bytes),
+                    };
+                    filled.map(|()| {
+                        values.get(reference.offset, extent_bytes).expect("the window was filled")
+                    })
+                }
+            };
+            let checked =
+                extent.and_then(|extent| run.check_value(&reference, extent).map(|()| extent));
+            match checked {
+                Ok(extent) => visitor.row(&row, whole_key, &extent[..reference.length as usize])?,
+                Err(error) => visitor.fault(error)?,
+            }
+        }
+        if extents_end != offset {
+            return Err(run.damaged(place, "the values before a leaf are not all its own"));
+        }
+        visitor.leaf_end(place)
+    }
+}
+
+/// Stops at the first fault.
+struct Scan<'v> {
+    progress: &'v mut dyn FnMut(u64),
+    visit: &'v mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+}
+
+impl Visitor for Scan<'_> {
+    fn page(&mut self, _: &Place, _: &PageRef<'_>, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn row(&mut self, _: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        (self.visit)(key, value)
+    }
+
+    fn leaf_end(&mut self, place: &Place) -> Result<()> {
+        (self.progress)(place.pointer.offset + u64::from(place.pointer.length));
+        Ok(())
+    }
+
+    fn fault(&mut self, error: crate::error::Error) -> Result<()> {
+        Err(error)
+    }
+}

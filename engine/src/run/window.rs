@@ -1,0 +1,51 @@
+//! A piece of a file in memory, moved over it from front to back.
+//!
+//! Costs: one read for each move, of 1 MiB or what is asked for; no allocation unless more than ever before is asked for.
+//! Not here: checksums; what to read.
+
+use super::file::Run;
+use crate::error::Result;
+use crate::io::AlignedBuffer;
+
+/// Bytes that a move reads if the file has them.
+pub(super) const WINDOW_BYTES: usize = 1 << 20;
+
+/// The piece from `start` on.
+pub(super) struct Window<'r> {
+    run: &'r Run,
+    buffer: AlignedBuffer,
+    start: u64,
+    len: usize,
+}
+
+impl<'r> Window<'r> {
+    pub(super) fn new(run: &'r Run) -> Window<'r> {
+        Window { run, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
+    }
+
+    /// The `len` bytes at `offset`, if they are here.
+    pub(super) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.buffer[..self.len].get(at..at.checked_add(len)?)
+    }
+
+    /// Moves to `offset` and reads `len` bytes there, which the file has, and more up to [`WINDOW_BYTES`].
+    pub(super) fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
+        let rest = self.run.info().bytes - offset;
+        self.fill_exactly(offset, len.max(rest.min(WINDOW_BYTES as u64) as usize))
+    }
+
+    /// As [`Window::fill`], and no more.
+    pub(super) fn fill_exactly(&mut self, offset: u64, len: usize) -> Result<()> {
+        self.len = 0;
+        if self.buffer.capacity() < len {
+            self.buffer = AlignedBuffer::new(len);
+        }
+        if self.buffer.len() < len {
+            self.buffer.resize(len);
+        }
+        self.run.read(&mut self.buffer[..len], offset)?;
+        (self.start, self.len) = (offset, len);
+        Ok(())
+    }
+}

@@ -1,0 +1,231 @@
+//! Versions of all tables, who looks at them, and snapshots.
+//!
+//! A snapshot is an epoch and an `Arc` of versions. Taking one costs two short locks. Pages that it can see are copied before they change,
+//! and kept until it ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::db::Shared;
+use crate::entry::Entry;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::TableOptions;
+use crate::read::{Fill, Read, fill_from};
+use crate::bounds::Bounds;
+use crate::stack::Stack;
+use crate::sync::Mutex;
+use crate::table::Table;
+use crate::tree::{Arena, Version};
+
+/// Names a table for as long as the database lives; never given twice.
+pub(crate) type TableId = u32;
+
+/// What does not change about a table.
+#[derive(Debug)]
+pub(crate) struct Declaration {
+    pub(crate) id: TableId,
+    pub(crate) name: String,
+    pub(crate) options: TableOptions,
+}
+
+/// One version of one table.
+#[derive(Clone)]
+pub(crate) struct TableVersion {
+    pub(crate) declaration: Arc<Declaration>,
+    /// Newest first.
+    pub(crate) layers: SmallVec<[Version; 2]>,
+    /// The last commit that changed the table.
+    pub(crate) sequence: u64,
+}
+
+impl TableVersion {
+    #[inline]
+    pub(crate) fn stack<'a>(&self, arena: &'a Arena) -> Stack<'a> {
+        Stack::new(self.layers.iter().map(|layer| layer.view(arena)).collect(), self.declaration.options.measures)
+    }
+}
+
+/// One version of all tables.
+#[derive(Clone, Default)]
+pub(crate) struct Versions {
+    /// By table id; `None` where the table was dropped.
+    pub(crate) tables: Vec<Option<TableVersion>>,
+    /// Snapshots of this version register with this epoch.
+    pub(crate) epoch: u64,
+    /// The last commit.
+    pub(crate) sequence: u64,
+}
+
+impl Versions {
+    #[inline]
+    pub(crate) fn table(&self, id: TableId) -> Result<&TableVersion> {
+        match self.tables.get(id as usize) {
+            Some(Some(table)) => Ok(table),
+            _ => Err(dropped()),
+        }
+    }
+
+    pub(crate) fn by_name(&self, name: &str) -> Option<&TableVersion> {
+        self.tables.iter().flatten().find(|table| table.declaration.name == name)
+    }
+}
+
+#[cold]
+fn dropped() -> Error {
+    Error::new(ErrorKind::Missing, "the table does not exist in this version: it was dropped, or created later")
+}
+
+/// Which epochs are looked at.
+#[derive(Default)]
+pub(crate) struct Registry {
+    live: Mutex<BTreeMap<u64, usize>>,
+    /// The newest of them; 0 if none. Changed under the lock.
+    newest: AtomicU64,
+    /// How many have ended.
+    ended: AtomicU64,
+}
+
+impl Registry {
+    pub(crate) fn enter(&self, epoch: u64) {
+        let mut live = self.live.lock();
+        *live.entry(epoch).or_default() += 1;
+        self.newest.fetch_max(epoch, Ordering::SeqCst);
+    }
+
+    pub(crate) fn leave(&self, epoch: u64) {
+        let mut live = self.live.lock();
+        if let Some(count) = live.get_mut(&epoch) {
+            *count -= 1;
+            if *count == 0 {
+                live.remove(&epoch);
+            }
+        }
+        self.newest.store(live.last_key_value().map_or(0, |(&epoch, _)| epoch), Ordering::SeqCst);
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The newest epoch that is looked at; 0 if none.
+    #[inline]
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// All epochs that are looked at, ascending.
+    pub(crate) fn live(&self) -> Vec<u64> {
+        self.live.lock().keys().copied().collect()
+    }
+}
+
+/// All tables at one moment. Cheap to take, and it holds up nobody; while it lives, pages that change are kept twice.
+pub struct Snapshot {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) versions: Arc<Versions>,
+}
+
+impl Snapshot {
+    pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
+        let versions = shared.versions.read();
+        // Under the latch: no commit can change a page between the copy of the roots and the registration.
+        shared.registry.enter(versions.epoch);
+        Snapshot { shared: shared.clone(), versions: Arc::clone(&versions) }
+    }
+
+    /// The table as it was.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if it did not exist then, [`ErrorKind::Invalid`] if it belongs to another database.
+    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+        self.shared.check_owner(table)?;
+        let version = self.versions.table(table.id())?;
+        Ok(TableView { stack: version.stack(&self.shared.arena), declaration: &version.declaration })
+    }
+
+    /// Names of the tables there were.
+    pub fn tables(&self) -> Vec<String> {
+        self.versions.tables.iter().flatten().map(|table| table.declaration.name.clone()).collect()
+    }
+
+    /// Number of the last commit in it.
+    pub fn sequence(&self) -> u64 {
+        self.versions.sequence
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        self.shared.registry.enter(self.versions.epoch);
+        Snapshot { shared: self.shared.clone(), versions: self.versions.clone() }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.shared.registry.leave(self.versions.epoch);
+        self.shared.wake_keeper();
+    }
+}
+
+/// One table in a snapshot.
+pub struct TableView<'s> {
+    stack: Stack<'s>,
+    declaration: &'s Declaration,
+}
+
+impl<'s> TableView<'s> {
+    /// The name of the table.
+    pub fn name(&self) -> &str {
+        &self.declaration.name
+    }
+
+    /// The value of `key` where it lies, with no copy.
+    pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Option<&'s [u8]> {
+        crate::stack::resident(self.stack.get(key.as_ref()))
+    }
+}
+
+impl Read for TableView<'_> {
+    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R> {
+        Ok(question(&self.stack))
+    }
+
+    fn hold(&self) -> Box<dyn Fill + '_> {
+        Box::new(self)
+    }
+}
+
+impl Fill for &TableView<'_> {
+    fn fill(
+        &self,
+        bounds: &Bounds<'_>,
+        reverse: bool,
+        max: usize,
+        rows: &mut std::collections::VecDeque<Entry>,
+    ) -> Result<()> {
+        fill_from(*self, bounds, reverse, max, rows)
+    }
+}
+
+/// A table of a snapshot that the value owns: what a range over a live table reads from.
+pub(crate) struct HeldTable {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) table: Table,
+}
+
+impl Fill for HeldTable {
+    fn fill(
+        &self,
+        bounds: &Bounds<'_>,
+        reverse: bool,
+        max: usize,
+        rows: &mut std::collections::VecDeque<Entry>,
+    ) -> Result<()> {
+        fill_from(&self.snapshot.table(&self.table)?, bounds, reverse, max, rows)
+    }
+}

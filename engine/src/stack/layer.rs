@@ -1,0 +1,139 @@
+//! What a stack asks of a layer. Trees in memory answer at once; a layer on disk may have to load a page first.
+
+use crate::page::KeyBuffer;
+use crate::tally::Tally;
+use crate::tree::{Side, View, Walk};
+
+/// A page that is not in memory. Layers in memory have none: the type has no value until layers on disk join.
+#[derive(Debug)]
+pub enum Fault {}
+
+/// The answer of a stack all of whose layers are in memory.
+#[inline(always)]
+pub(crate) fn resident<T>(answer: Result<T, Fault>) -> T {
+    match answer {
+        Ok(answer) => answer,
+        Err(fault) => match fault {},
+    }
+}
+
+/// An ordered set of entries that knows the tally of everything before a key.
+pub(crate) trait Layer<'a>: Copy {
+    /// A place in the layer.
+    type Walk: LayerWalk<'a>;
+
+    /// Whether nothing lies below, so that every entry is a live row.
+    fn is_bottom(&self) -> bool;
+    /// The tally of all entries.
+    fn total(&self) -> Tally;
+    /// The entry of `key`: `None` if there is none, `Some(None)` if it is a tombstone.
+    fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Fault>;
+    /// The tally of the entries before `key`.
+    fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Fault>;
+    /// The rows of the entries before `key`.
+    fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Fault>;
+    /// The entry at `offset` of a bottom layer.
+    fn nth(&self, offset: u64) -> Result<Self::Walk, Fault>;
+    /// A key between two others that has about as many entries on either side, and about how many: `None` if no entry lies between.
+    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Fault>;
+    /// The first entry that is not before `key`; the first of all if `None`.
+    fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Self::Walk, Fault>;
+    /// The place after all entries.
+    fn end(&self) -> Result<Self::Walk, Fault>;
+}
+
+/// A place in a layer, at an entry or past an end.
+pub(crate) trait LayerWalk<'a> {
+    /// Whether there is an entry here.
+    fn valid(&self) -> bool;
+    /// Moves to the next entry.
+    fn next(&mut self) -> Result<(), Fault>;
+    /// Moves to the previous entry; from past the end to the last.
+    fn prev(&mut self) -> Result<(), Fault>;
+    /// Appends the key here.
+    fn key_into(&self, key: &mut KeyBuffer);
+    /// The key here.
+    fn key(&self) -> KeyBuffer;
+    /// The value here, `None` of a tombstone.
+    fn value(&self) -> Option<&'a [u8]>;
+}
+
+impl<'a> Layer<'a> for View<'a> {
+    type Walk = Walk<'a>;
+
+    fn is_bottom(&self) -> bool {
+        View::is_bottom(self)
+    }
+
+    fn total(&self) -> Tally {
+        View::total(self)
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Fault> {
+        Ok(View::get(self, key).map(|found| found.value()))
+    }
+
+    #[inline]
+    fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Fault> {
+        Ok(View::tally_before(self, key, side))
+    }
+
+    #[inline]
+    fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Fault> {
+        Ok(View::rows_before(self, key, side))
+    }
+
+    #[inline]
+    fn nth(&self, offset: u64) -> Result<Walk<'a>, Fault> {
+        Ok(View::nth(self, offset))
+    }
+
+    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Fault> {
+        Ok(View::pivot(self, low, high))
+    }
+
+    fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Walk<'a>, Fault> {
+        Ok(match key {
+            None => Walk::first(*self),
+            Some((key, side)) => Walk::seek(*self, key, side),
+        })
+    }
+
+    fn end(&self) -> Result<Walk<'a>, Fault> {
+        Ok(Walk::end(*self))
+    }
+}
+
+impl<'a> LayerWalk<'a> for Walk<'a> {
+    #[inline]
+    fn valid(&self) -> bool {
+        Walk::valid(self)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<(), Fault> {
+        Walk::next(self);
+        Ok(())
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<(), Fault> {
+        Walk::prev(self);
+        Ok(())
+    }
+
+    #[inline]
+    fn key_into(&self, key: &mut KeyBuffer) {
+        Walk::key_into(self, key);
+    }
+
+    fn key(&self) -> KeyBuffer {
+        Walk::key(self)
+    }
+
+    #[inline]
+    fn value(&self) -> Option<&'a [u8]> {
+        Walk::value(self)
+    }
+}

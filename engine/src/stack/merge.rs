@@ -1,0 +1,114 @@
+//! Walking a stack: the live rows of all layers in key order, in one direction.
+
+use smallvec::SmallVec;
+
+use super::{Cut, Fault, Layer, LayerWalk, Stack};
+use crate::page::KeyBuffer;
+
+/// A walk over the live rows of a stack.
+pub(crate) struct Merge<'a, L: Layer<'a>> {
+    arms: SmallVec<[Arm<'a, L>; 4]>,
+    reverse: bool,
+    lifetime: std::marker::PhantomData<&'a ()>,
+}
+
+/// The walk of one layer with the key it is at.
+struct Arm<'a, L: Layer<'a>> {
+    walk: L::Walk,
+    key: KeyBuffer,
+}
+
+impl<'a, L: Layer<'a>> Merge<'a, L> {
+    /// The rows after `cut`, ascending.
+    pub(crate) fn from(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, Fault> {
+        let mut arms = SmallVec::new();
+        for layer in stack.layers() {
+            let walk = if cut == Cut::End { layer.end()? } else { layer.seek(cut.key())? };
+            arms.push(Arm::new(walk));
+        }
+        Ok(Merge { arms, reverse: false, lifetime: std::marker::PhantomData })
+    }
+
+    /// The rows before `cut`, descending.
+    pub(crate) fn before(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, Fault> {
+        let mut arms = SmallVec::new();
+        for layer in stack.layers() {
+            let mut walk = match cut.key() {
+                Some(key) => layer.seek(Some(key))?,
+                None if cut == Cut::Start => layer.seek(None)?,
+                None => layer.end()?,
+            };
+            walk.prev()?;
+            arms.push(Arm::new(walk));
+        }
+        Ok(Merge { arms, reverse: true, lifetime: std::marker::PhantomData })
+    }
+
+    /// The next live row: its key replaces `key`, its value is returned; `None` at the end.
+    #[inline]
+    pub(crate) fn next(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, Fault> {
+        if let [arm] = &mut self.arms[..] {
+            // One layer: no comparison.
+            while arm.walk.valid() {
+                let value = arm.walk.value();
+                if value.is_some() {
+                    key.clear();
+                    arm.walk.key_into(key);
+                }
+                if self.reverse { arm.walk.prev()? } else { arm.walk.next()? }
+                if value.is_some() {
+                    return Ok(value);
+                }
+            }
+            return Ok(None);
+        }
+        self.next_of_many(key)
+    }
+
+    fn next_of_many(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, Fault> {
+        loop {
+            // Layers are newest first, so among equal keys the first arm decides.
+            let mut nearest: Option<usize> = None;
+            for (number, arm) in self.arms.iter().enumerate() {
+                if !arm.walk.valid() {
+                    continue;
+                }
+                let nearer = nearest.is_none_or(|nearest| {
+                    let other = &self.arms[nearest].key;
+                    if self.reverse { arm.key > *other } else { arm.key < *other }
+                });
+                if nearer {
+                    nearest = Some(number);
+                }
+            }
+            let Some(nearest) = nearest else { return Ok(None) };
+            key.clear();
+            key.extend_from_slice(&self.arms[nearest].key);
+            let value = self.arms[nearest].walk.value();
+            for arm in &mut self.arms {
+                if arm.walk.valid() && arm.key == *key {
+                    if self.reverse { arm.walk.prev()? } else { arm.walk.next()? }
+                    arm.load();
+                }
+            }
+            if value.is_some() {
+                return Ok(value);
+            }
+        }
+    }
+}
+
+impl<'a, L: Layer<'a>> Arm<'a, L> {
+    fn new(walk: L::Walk) -> Self {
+        let mut arm = Arm { walk, key: KeyBuffer::new() };
+        arm.load();
+        arm
+    }
+
+    fn load(&mut self) {
+        self.key.clear();
+        if self.walk.valid() {
+            self.walk.key_into(&mut self.key);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Layers, newest first, read as one: **reads merge, positions add**.
+//!
+//! Invariants:
+//! 1. The newest entry of a key decides its value.
+//! 2. Over all layers, the weights of a key sum to what its row weighs if it is live, and to zero if not.
+//! 3. Hence `tally(range)` is the sum over layers of `tally_before(end) - tally_before(start)`: exact, one descent a layer and bound.
+//!
+//! A layer may lack a page ([`Fault`]): every answer passes that on, and asking again after the page came gives it.
+//! Not here: who made the layers, where they lie.
+
+mod layer;
+mod merge;
+
+#[cfg(test)]
+mod tests;
+
+use smallvec::SmallVec;
+
+pub(crate) use layer::{Fault, Layer, LayerWalk, resident};
+pub(crate) use merge::Merge;
+
+use crate::page::KeyBuffer;
+use crate::tally::{Measures, Tally};
+use crate::tree::{Side, View};
+
+/// A cut between keys: every key is on one side. A start bound cuts before the first key that is in, an end bound before the first key that is out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut<'k> {
+    /// Before all keys.
+    Start,
+    /// Before this key.
+    Before(&'k [u8]),
+    /// After this key.
+    After(&'k [u8]),
+    /// After all keys.
+    End,
+}
+
+impl<'k> Cut<'k> {
+    /// The key and which side of it, unless the cut is at an end.
+    fn key(&self) -> Option<(&'k [u8], Side)> {
+        match *self {
+            Cut::Before(key) => Some((key, Side::Below)),
+            Cut::After(key) => Some((key, Side::Through)),
+            Cut::Start | Cut::End => None,
+        }
+    }
+
+    /// Whether keys of `self` to `end` are none, whatever the content.
+    pub(crate) fn is_at_or_past(&self, end: &Cut<'_>) -> bool {
+        match (self, end) {
+            (Cut::End, _) | (_, Cut::Start) => true,
+            (Cut::Start, _) | (_, Cut::End) => false,
+            (Cut::Before(a), Cut::Before(b)) | (Cut::After(a), Cut::After(b)) => a >= b,
+            (Cut::Before(a), Cut::After(b)) => a > b,
+            (Cut::After(a), Cut::Before(b)) => a >= b,
+        }
+    }
+}
+
+/// A version of a table: its layers, newest first.
+pub struct Stack<'a, L = View<'a>> {
+    layers: SmallVec<[L; 4]>,
+    measures: Measures,
+    lifetime: std::marker::PhantomData<&'a ()>,
+}
+
+/// A live row that was found by position.
+pub(crate) struct Row<'a> {
+    pub(crate) key: KeyBuffer,
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a, L: Layer<'a>> Stack<'a, L> {
+    /// A stack of `layers`, newest first.
+    pub(crate) fn new(layers: SmallVec<[L; 4]>, measures: Measures) -> Self {
+        Stack { layers, measures, lifetime: std::marker::PhantomData }
+    }
+
+    pub(crate) fn layers(&self) -> &[L] {
+        &self.layers
+    }
+
+    pub(crate) fn measures(&self) -> &Measures {
+        &self.measures
+    }
+
+    /// The only layer, if there is just one and it is a bottom one: then the short ways apply.
+    #[inline]
+    pub(crate) fn single(&self) -> Option<&L> {
+        match &self.layers[..] {
+            [layer] if layer.is_bottom() => Some(layer),
+            _ => None,
+        }
+    }
+
+    /// The value of `key`, if live.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>, Fault> {
+        for layer in &self.layers {
+            if let Some(value) = layer.get(key)? {
+                return Ok(value);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What `key` adds to the tally: zero if it is dead.
+    pub(crate) fn contribution(&self, key: &[u8]) -> Result<Tally, Fault> {
+        Ok(self.get(key)?.map_or(Tally::ZERO, |value| self.measures.of_row(key, value)))
+    }
+
+    /// The tally of everything.
+    pub(crate) fn total(&self) -> Tally {
+        self.layers.iter().fold(Tally::ZERO, |sum, layer| sum + layer.total())
+    }
+
+    /// The tally of everything before the cut.
+    pub(crate) fn tally_before(&self, cut: Cut<'_>) -> Result<Tally, Fault> {
+        let Some((key, side)) = cut.key() else {
+            return Ok(if cut == Cut::Start { Tally::ZERO } else { self.total() });
+        };
+        self.layers.iter().try_fold(Tally::ZERO, |sum, layer| Ok(sum + layer.tally_before(key, side)?))
+    }
+
+    /// Live rows before the cut.
+    #[inline]
+    pub(crate) fn rows_before(&self, cut: Cut<'_>) -> Result<u64, Fault> {
+        let Some((key, side)) = cut.key() else {
+            return Ok(if cut == Cut::Start { 0 } else { self.total().rows as u64 });
+        };
+        let mut rows = 0;
+        for layer in &self.layers {
+            rows += layer.rows_before(key, side)?;
+        }
+        Ok(rows as u64)
+    }
+
+    /// The tally between two cuts.
+    pub(crate) fn tally(&self, start: Cut<'_>, end: Cut<'_>) -> Result<Tally, Fault> {
+        if start.is_at_or_past(&end) {
+            return Ok(Tally::ZERO);
+        }
+        Ok(self.tally_before(end)? - self.tally_before(start)?)
+    }
+
+    /// Live rows between two cuts.
+    pub(crate) fn count(&self, start: Cut<'_>, end: Cut<'_>) -> Result<u64, Fault> {
+        if start.is_at_or_past(&end) {
+            return Ok(0);
+        }
+        Ok(self.rows_before(end)? - self.rows_before(start)?)
+    }
+
+    /// The live row with `offset` live rows before it, or `None` past the end.
+    pub(crate) fn nth(&self, offset: u64) -> Result<Option<Row<'a>>, Fault> {
+        if offset >= self.total().rows as u64 {
+            return Ok(None);
+        }
+        if let Some(layer) = self.single() {
+            let walk = layer.nth(offset)?;
+            return Ok(walk.value().map(|value| Row { key: walk.key(), value }));
+        }
+        self.nth_of_many(offset)
+    }
+
+    /// `nth` of several layers: the total rank is monotone even though that of one layer is not. Pivots come from the layer over the
+    /// bottom that has most entries left between the bounds, and the rank of each pivot in the whole stack halves them; once only the bottom has
+    /// entries there, it answers alone.
+    fn nth_of_many(&self, offset: u64) -> Result<Option<Row<'a>>, Fault> {
+        let (upper, bottom) = match self.layers.split_last() {
+            Some((last, upper)) if last.is_bottom() => (upper, Some(last)),
+            _ => (&self.layers[..], None),
+        };
+        // Rows before `low` are at most `offset`, rows before `high` are more.
+        let mut low: Option<KeyBuffer> = None;
+        let mut high: Option<KeyBuffer> = None;
+        loop {
+            let mut best: Option<(KeyBuffer, u64)> = None;
+            for layer in upper {
+                if let Some(pivot) = layer.pivot(low.as_deref(), high.as_deref())?
+                    && best.as_ref().is_none_or(|best| pivot.1 > best.1)
+                {
+                    best = Some(pivot);
+                }
+            }
+            let Some((pivot, _)) = best else { break };
+            if self.rows_before(Cut::Before(&pivot))? <= offset {
+                low = Some(pivot);
+            } else {
+                high = Some(pivot);
+            }
+        }
+        // Between `low` and `high` only the bottom has entries; `low` itself may be one of any layer.
+        let mut passed = 0;
+        let mut start = Cut::Start;
+        if let Some(low) = &low {
+            passed = self.rows_before(Cut::Before(low))?;
+            start = Cut::After(low);
+            if let Some(value) = self.get(low)? {
+                if passed == offset {
+                    return Ok(Some(Row { key: low.clone(), value }));
+                }
+                passed += 1;
+            }
+        }
+        let bottom = bottom.expect("rows that no upper layer has are the bottom's");
+        let before = match start.key() {
+            None => 0,
+            Some((key, side)) => bottom.rows_before(key, side)? as u64,
+        };
+        let walk = bottom.nth(before + (offset - passed))?;
+        Ok(walk.value().map(|value| Row { key: walk.key(), value }))
+    }
+
+    /// Calls `visit` with the live rows between two cuts, ascending or descending, until it says no.
+    pub(crate) fn scan(
+        &self,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        reverse: bool,
+        mut visit: impl FnMut(&[u8], &'a [u8]) -> bool,
+    ) -> Result<(), Fault> {
+        if start.is_at_or_past(&end) {
+            return Ok(());
+        }
+        let mut merge = if reverse { Merge::before(self, end)? } else { Merge::from(self, start)? };
+        let mut key = KeyBuffer::new();
+        while let Some(value) = merge.next(&mut key)? {
+            let inside = if reverse {
+                match start {
+                    Cut::Before(start) => *key >= *start,
+                    Cut::After(start) => *key > *start,
+                    Cut::Start | Cut::End => true,
+                }
+            } else {
+                match end {
+                    Cut::Before(end) => *key < *end,
+                    Cut::After(end) => *key <= *end,
+                    Cut::Start | Cut::End => true,
+                }
+            };
+            if !inside || !visit(&key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

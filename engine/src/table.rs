@@ -1,0 +1,180 @@
+//! A table: its handle, and reading and writing it outside of transactions.
+
+use std::sync::Arc;
+
+use crate::bounds::Bounds;
+use crate::db::Shared;
+use crate::entry::Key;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{Durability, TableOptions};
+use crate::read::{Fill, Read};
+use crate::snapshot::{Declaration, HeldTable, Snapshot, TableId};
+use crate::stack::Stack;
+use crate::tree::{When, Written};
+
+/// Writing rows. Over a [`Table`] each call is a commit of its own; in a transaction it is private until that commits.
+pub trait Write: Read {
+    /// Puts a row with a new key.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if the key is live; nothing is changed then.
+    fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
+
+    /// Puts a row, whether there is one with the key or not.
+    fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
+
+    /// Puts a new value at a live key.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the key is dead; nothing is changed then.
+    fn replace(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
+
+    /// Removes a row. Returns whether there was one.
+    fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool>;
+
+    /// Removes all rows of a range. Returns how many there were.
+    fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64>;
+}
+
+/// A table of a database. A cheap handle: clones are the same table.
+///
+/// Reads see the last commit; each write is a commit with the database's durability. Group writes into [`Db::write`](crate::Db::write) where they belong together.
+#[derive(Clone)]
+pub struct Table {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) declaration: Arc<Declaration>,
+}
+
+impl Table {
+    pub(crate) fn id(&self) -> TableId {
+        self.declaration.id
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.declaration.name
+    }
+
+    /// How it was declared.
+    pub fn options(&self) -> &TableOptions {
+        &self.declaration.options
+    }
+
+    /// The application's note that was given when the table was created.
+    pub fn annotation(&self) -> &[u8] {
+        &self.declaration.options.annotation
+    }
+
+    /// Turns the rows written so far into a frozen layer, under a new one that takes the writes from now on. No answer changes. Layers are merged by
+    /// [`Table::thaw`], and by a restart.
+    #[doc(hidden)]
+    pub fn freeze(&self) -> Result<()> {
+        self.shared.freeze(self.id())
+    }
+
+    /// Merges all frozen layers into one. No answer changes.
+    #[doc(hidden)]
+    pub fn thaw(&self) -> Result<()> {
+        self.shared.thaw(self.id())
+    }
+
+    fn write_one(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
+        self.shared.write_one(self.id(), key, value, when, self.durability())
+    }
+
+    fn durability(&self) -> Durability {
+        self.shared.options.durability
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+impl Read for Table {
+    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R> {
+        // Under the latch: commits in place wait for the answer, which takes one descent or one batch of them.
+        let versions = self.shared.versions.read();
+        let stack = versions.table(self.id())?.stack(&self.shared.arena);
+        Ok(question(&stack))
+    }
+
+    fn hold(&self) -> Box<dyn Fill + '_> {
+        Box::new(HeldTable { snapshot: Snapshot::take(&self.shared), table: self.clone() })
+    }
+}
+
+/// The error of an insert that met a live key.
+#[cold]
+pub(crate) fn exists() -> Error {
+    Error::new(ErrorKind::Exists, "the key exists; use `put` to overwrite it or `replace` to insist that it exists")
+}
+
+/// The error of a replace that met no live key.
+#[cold]
+pub(crate) fn missing() -> Error {
+    Error::new(ErrorKind::Missing, "there is no row with this key; use `insert` or `put`")
+}
+
+impl Write for Table {
+    fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        match self.write_one(key.as_ref(), Some(value.as_ref()), When::Absent)? {
+            Written::Nothing => Err(exists()),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(key.as_ref(), Some(value.as_ref()), When::Always).map(|_| ())
+    }
+
+    fn replace(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        match self.write_one(key.as_ref(), Some(value.as_ref()), When::Present)? {
+            Written::Nothing => Err(missing()),
+            _ => Ok(()),
+        }
+    }
+
+    fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.write_one(key.as_ref(), None, When::Present)? == Written::Removed)
+    }
+
+    fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
+        self.shared.remove_range(self, &bounds.into(), self.durability())
+    }
+}
+
+/// Writes to be applied as one commit, without reading.
+#[derive(Default, Debug)]
+pub struct WriteBatch {
+    pub(crate) writes: Vec<(Table, Key, Option<Vec<u8>>)>,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        WriteBatch::default()
+    }
+
+    /// Will put a row, whether there is one with the key or not.
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.writes.push((table.clone(), key.as_ref().into(), Some(value.as_ref().to_vec())));
+    }
+
+    /// Will remove a row, if there is one with the key.
+    pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) {
+        self.writes.push((table.clone(), key.as_ref().into(), None));
+    }
+
+    /// How many writes there are.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}

@@ -1,0 +1,360 @@
+//! Transactions: private layers over a version, savepoints, and what was read.
+//!
+//! Invariants:
+//! 1. A private layer's weights are relative to everything below it, so counts inside the transaction are exact.
+//! 2. Savepoint `d` is the rule that writes after it go to layers of depth `d`; rolling back to it drops those.
+//! 3. An optimistic transaction notes what it reads of the version below its own writes.
+//!
+//! Not here: validation and commit ([`crate::commit`]).
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use crate::bounds::Bounds;
+use crate::db::Shared;
+use crate::entry::Entry;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observation::{Observations, Question};
+use crate::options::Durability;
+use crate::read::{Fill, Read, fill_from};
+use crate::snapshot::{Declaration, Snapshot, TableId, Versions};
+use crate::stack::{Stack, resident};
+use crate::table::{Table, Write, exists, missing};
+use crate::tally::Tally;
+use crate::tree::Tree;
+
+/// Where the reads of a transaction start from.
+enum Base {
+    /// A snapshot: an optimistic transaction, validated at commit.
+    Snapshot(Snapshot),
+    /// The current version, which nobody else can change: the single writer.
+    Current(Arc<Versions>),
+}
+
+/// A set of reads and writes that happen at one moment, or not at all.
+///
+/// Made by [`Db::begin`](crate::Db::begin) (optimistic: others go on meanwhile, and the commit may fail with [`ErrorKind::Conflict`]) or lent to the closure of
+/// [`Db::write`](crate::Db::write) (the single writer: never conflicts). Both are serializable. Dropping it rolls back.
+pub struct Transaction {
+    pub(crate) shared: Arc<Shared>,
+    base: Base,
+    tables: RefCell<Vec<PrivateTable>>,
+    depth: Cell<u32>,
+    bytes: Cell<u64>,
+}
+
+/// What a transaction did to one table.
+pub(crate) struct PrivateTable {
+    pub(crate) id: TableId,
+    pub(crate) declaration: Arc<Declaration>,
+    /// Oldest first, each with the depth of savepoints it belongs to.
+    layers: Vec<(u32, Tree)>,
+    pub(crate) observations: Observations,
+}
+
+/// A place in a transaction to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    depth: u32,
+}
+
+impl Transaction {
+    pub(crate) fn optimistic(shared: &Arc<Shared>) -> Self {
+        Self::over(shared, Base::Snapshot(Snapshot::take(shared)))
+    }
+
+    pub(crate) fn single_writer(shared: &Arc<Shared>) -> Self {
+        let versions = Arc::clone(&shared.versions.read());
+        Self::over(shared, Base::Current(versions))
+    }
+
+    fn over(shared: &Arc<Shared>, base: Base) -> Self {
+        Transaction {
+            shared: shared.clone(),
+            base,
+            tables: RefCell::new(Vec::new()),
+            depth: Cell::new(0),
+            bytes: Cell::new(0),
+        }
+    }
+
+    fn versions(&self) -> &Versions {
+        match &self.base {
+            Base::Snapshot(snapshot) => &snapshot.versions,
+            Base::Current(versions) => versions,
+        }
+    }
+
+    fn is_optimistic(&self) -> bool {
+        matches!(self.base, Base::Snapshot(_))
+    }
+
+    /// The table in this transaction, to read and write.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table was created after the transaction began, or dropped; [`ErrorKind::Invalid`] if it belongs to another database.
+    pub fn table(&self, table: &Table) -> Result<TableTransaction<'_>> {
+        self.shared.check_owner(table)?;
+        self.versions().table(table.id())?;
+        let mut tables = self.tables.borrow_mut();
+        let place = match tables.iter().position(|private| private.id == table.id()) {
+            Some(place) => place,
+            None => {
+                tables.push(PrivateTable {
+                    id: table.id(),
+                    declaration: table.declaration.clone(),
+                    layers: Vec::new(),
+                    observations: Observations::default(),
+                });
+                tables.len() - 1
+            }
+        };
+        Ok(TableTransaction { transaction: self, id: table.id(), place })
+    }
+
+    /// Marks a place to roll back to. Costs nothing before the next write.
+    pub fn savepoint(&self) -> Savepoint {
+        self.depth.set(self.depth.get() + 1);
+        Savepoint { depth: self.depth.get() }
+    }
+
+    /// Undoes every write since the savepoint, which stays. Costs what dropping the layers costs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the savepoint has been released, or undone by rolling back to an earlier one.
+    pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
+        self.check_savepoint(savepoint)?;
+        for table in self.tables.borrow_mut().iter_mut() {
+            table.layers.retain(|(depth, _)| *depth < savepoint.depth);
+        }
+        self.depth.set(savepoint.depth);
+        Ok(())
+    }
+
+    /// Forgets the savepoint and those after it; their writes stay.
+    ///
+    /// # Errors
+    /// As [`Transaction::rollback_to`].
+    pub fn release(&self, savepoint: Savepoint) -> Result<()> {
+        self.check_savepoint(savepoint)?;
+        for table in self.tables.borrow_mut().iter_mut() {
+            table.merge_down_to(savepoint.depth - 1)?;
+        }
+        self.depth.set(savepoint.depth - 1);
+        Ok(())
+    }
+
+    fn check_savepoint(&self, savepoint: Savepoint) -> Result<()> {
+        if savepoint.depth == 0 || savepoint.depth > self.depth.get() {
+            return Err(Error::new(ErrorKind::Invalid, "the savepoint has been released or undone"));
+        }
+        Ok(())
+    }
+
+    /// Commits with the durability of the database.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if another commit changed what this transaction read: run it again. Nothing is changed then.
+    pub fn commit(self) -> Result<()> {
+        let durability = self.shared.options.durability;
+        self.commit_with(durability)
+    }
+
+    /// Commits with this durability.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        let shared = self.shared.clone();
+        shared.commit_transaction(self, durability)
+    }
+
+    /// Drops all writes.
+    pub fn rollback(self) {}
+
+    /// Takes the transaction apart for its commit: what it did to tables, each in one layer, and for an optimistic one the version it read.
+    pub(crate) fn into_parts(self) -> Result<(Vec<(PrivateTable, Option<Tree>)>, Option<Snapshot>)> {
+        let mut parts = Vec::new();
+        for mut table in self.tables.into_inner() {
+            table.merge_down_to(0)?;
+            let layer = table.layers.pop().map(|(_, tree)| tree).filter(|tree| tree.entries() > 0);
+            parts.push((table, layer));
+        }
+        let snapshot = match self.base {
+            Base::Snapshot(snapshot) => Some(snapshot),
+            Base::Current(_) => None,
+        };
+        Ok((parts, snapshot))
+    }
+}
+
+impl PrivateTable {
+    /// Merges the layers deeper than `depth` into one of that depth.
+    fn merge_down_to(&mut self, depth: u32) -> Result<()> {
+        while let [.., (lower_depth, _), (upper_depth, _)] = self.layers[..] {
+            if upper_depth <= depth {
+                break;
+            }
+            if lower_depth < depth {
+                break;
+            }
+            let Some((_, upper)) = self.layers.pop() else { break };
+            let Some((_, lower)) = self.layers.last_mut() else { break };
+            merge_layer(lower, &upper)?;
+        }
+        if let Some((last_depth, _)) = self.layers.last_mut()
+            && *last_depth > depth
+        {
+            *last_depth = depth;
+        }
+        Ok(())
+    }
+}
+
+/// Merges the entries of `upper`, the layer over `lower`, into it: weights add.
+pub(crate) fn merge_layer(lower: &mut Tree, upper: &Tree) -> Result<()> {
+    let view = upper.view();
+    let measures = *upper.measures();
+    let mut walk = crate::tree::Walk::first(view);
+    let mut key = crate::page::KeyBuffer::new();
+    while walk.valid() {
+        key.clear();
+        walk.key_into(&mut key);
+        let value = walk.value();
+        if lower.is_bottom() {
+            match value {
+                Some(value) => lower.put(&key, value, crate::tree::When::Always)?,
+                None => lower.remove(&key)?,
+            };
+        } else {
+            let weight = view.weight_of(&key, &walk.record());
+            let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
+            lower.write_over(&key, value, |existing| Some(existing.map_or(row - weight, |existing| existing.below)))?;
+        }
+        walk.next();
+    }
+    Ok(())
+}
+
+/// One table in a transaction. Reads see the transaction's own writes; counts and offsets are exact.
+pub struct TableTransaction<'t> {
+    transaction: &'t Transaction,
+    id: TableId,
+    place: usize,
+}
+
+impl TableTransaction<'_> {
+    /// The layers of the version below the transaction's writes.
+    fn base(&self) -> Result<Stack<'_>> {
+        Ok(self.transaction.versions().table(self.id)?.stack(&self.transaction.shared.arena))
+    }
+
+    /// Writes to the layer of the current savepoint. `allow` is told whether the key is live and says whether to go on; so does the result.
+    #[inline]
+    fn write(&self, key: &[u8], value: Option<&[u8]>, allow: impl Fn(bool) -> bool) -> Result<bool> {
+        let transaction = self.transaction;
+        let shared = &transaction.shared;
+        shared.check_row(key, value)?;
+        let bytes = transaction.bytes.get() + (key.len() + value.map_or(0, <[u8]>::len)) as u64;
+        if bytes > shared.options.transaction_bytes_max {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "the transaction has more than {} bytes of keys and values; commit it in parts or raise `transaction_bytes_max`",
+                    shared.options.transaction_bytes_max
+                ),
+            ));
+        }
+        transaction.bytes.set(bytes);
+        let version = transaction.versions().table(self.id)?;
+        let mut tables = transaction.tables.borrow_mut();
+        let PrivateTable { declaration, layers, .. } = &mut tables[self.place];
+        let depth = transaction.depth.get();
+        if layers.last().is_none_or(|(layer_depth, _)| *layer_depth < depth) {
+            layers.push((depth, Tree::new(shared.arena.clone(), declaration.options.measures, false)));
+        }
+        let Some(((_, top), lower_layers)) = layers.split_last_mut() else {
+            unreachable!("a layer was pushed above");
+        };
+        let written = top.write_over(key, value, |existing| {
+            if let Some(existing) = existing {
+                return allow(existing.live).then_some(existing.below);
+            }
+            let mut views: smallvec::SmallVec<[_; 4]> =
+                lower_layers.iter().rev().map(|(_, tree)| tree.view()).collect();
+            views.extend(version.layers.iter().map(|layer| layer.view(&shared.arena)));
+            let below = resident(Stack::new(views, declaration.options.measures).contribution(key));
+            allow(below.rows > 0).then_some(below)
+        })?;
+        Ok(written.is_some())
+    }
+}
+
+impl Read for TableTransaction<'_> {
+    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R> {
+        let version = self.transaction.versions().table(self.id)?;
+        let tables = self.transaction.tables.borrow();
+        let private = &tables[self.place];
+        let mut views: smallvec::SmallVec<[_; 4]> =
+            private.layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view()).collect();
+        views.extend(version.layers.iter().map(|layer| layer.view(&self.transaction.shared.arena)));
+        Ok(question(&Stack::new(views, private.declaration.options.measures)))
+    }
+
+    fn observe(&self, question: impl FnOnce() -> Question) -> Result<()> {
+        if !self.transaction.is_optimistic() {
+            return Ok(());
+        }
+        let base = self.base()?;
+        self.transaction.tables.borrow_mut()[self.place].observations.note(&base, question())
+    }
+
+    fn hold(&self) -> Box<dyn Fill + '_> {
+        Box::new(self)
+    }
+}
+
+impl Fill for &TableTransaction<'_> {
+    fn fill(
+        &self,
+        bounds: &Bounds<'_>,
+        reverse: bool,
+        max: usize,
+        rows: &mut std::collections::VecDeque<Entry>,
+    ) -> Result<()> {
+        fill_from(*self, bounds, reverse, max, rows)
+    }
+}
+
+impl Write for TableTransaction<'_> {
+    fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        if self.write(key, Some(value.as_ref()), |live| !live)? { Ok(()) } else { Err(exists()) }
+    }
+
+    fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(key.as_ref(), Some(value.as_ref()), |_| true).map(|_| ())
+    }
+
+    fn replace(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        if self.write(key, Some(value.as_ref()), |live| live)? { Ok(()) } else { Err(missing()) }
+    }
+
+    fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        self.write(key, None, |live| live)
+    }
+
+    fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
+        let bounds = bounds.into();
+        let mut removed = 0;
+        for entry in self.range(&bounds) {
+            removed += u64::from(self.write(&entry?.key, None, |live| live)?);
+        }
+        Ok(removed)
+    }
+}
