@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use quipu::{Db, Options, Read, Table, TableView, Write};
+use quipu::{Db, Options, Read, Table, Write};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
@@ -17,7 +17,7 @@ pub(crate) const QUIPU: StoreKind = StoreKind {
     name: "quipu",
     settings: "Quipu: one table that counts rows; insert checks that the key is new",
     durable: true,
-    bytes_max: (1024, usize::MAX),
+    bytes_max: (64 << 10, 1 << 30),
     open,
 };
 
@@ -38,7 +38,7 @@ fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
 }
 
 /// Inserts rows until the deadline.
-fn fill(table: &mut impl Write, rows: Rows, deadline: &Deadline) -> quipu::Result<u64> {
+fn fill(table: &impl Write, rows: Rows, deadline: &Deadline) -> quipu::Result<u64> {
     let mut cursor = rows.cursor();
     while !deadline.passed_at(cursor.done())
         && let Some((key, value)) = cursor.advance()
@@ -50,29 +50,28 @@ fn fill(table: &mut impl Write, rows: Rows, deadline: &Deadline) -> quipu::Resul
 
 impl Store for QuipuStore {
     fn insert_plain(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
-        Ok(fill(&mut self.table.clone(), rows, deadline)?)
+        Ok(fill(&self.table, rows, deadline)?)
     }
 
     fn insert_each(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
-        let mut table = self.table.clone();
         let mut cursor = rows.cursor();
         while !deadline.passed()
             && let Some((key, value)) = cursor.advance()
         {
-            table.insert(key, value)?;
+            self.table.insert(key, value)?;
         }
         Ok(cursor.done())
     }
 
     fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
-        Ok(self.db.write(|tx| fill(&mut tx.table(&self.table)?, rows, deadline))?)
+        Ok(self.db.write(|tx| fill(&tx.table(&self.table)?, rows, deadline))?)
     }
 
     fn roll_back(&self, rows: Rows) -> Result<Option<RollBack>> {
         let insert_watch = Stopwatch::start();
         let mut undoing = None;
         let undone = self.db.write(|tx| {
-            fill(&mut tx.table(&self.table)?, rows, &Deadline::never())?;
+            fill(&tx.table(&self.table)?, rows, &Deadline::never())?;
             undoing = Some((insert_watch.stop(), Stopwatch::start()));
             Err::<(), _>(quipu::Error::new(quipu::ErrorKind::Invalid, "undo this"))
         });
@@ -88,38 +87,33 @@ impl Store for QuipuStore {
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
-        Ok(Some(Box::new(self.db.read().table(&self.table)?)))
+        Ok(Some(Box::new(QuipuSnapshot { snapshot: self.db.read(), table: &self.table })))
     }
 
     fn with_uncommitted(&self, rows: Rows, run: WithUncommitted<'_>) -> Result<bool> {
-        let mut tx = self.db.begin();
-        let mut table = tx.table(&self.table)?;
-        fill(&mut table, rows, &Deadline::never())?;
-        run(&mut |from, to| Ok(table.count(from..to)?))?;
+        let tx = self.db.begin();
+        let table = tx.table(&self.table)?;
+        fill(&table, rows, &Deadline::never())?;
+        run(&mut |from, to| Ok(Read::count(&table, from..to)?))?;
         tx.rollback();
         Ok(true)
     }
 
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
-        let mut tx = self.db.begin();
-        let count = tx.table(&self.table)?.count(from..to)?;
+        let tx = self.db.begin();
+        let count = Read::count(&tx.table(&self.table)?, from..to)?;
         tx.commit()?;
         Ok(count)
     }
 
     fn memory_bytes(&self) -> Option<u64> {
-        Some(self.db.stats().memory)
+        Some(self.db.stats().memory_bytes())
     }
 }
 
 impl Reader for Table {
     fn scan(&self, from: &[u8], visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<()> {
-        for entry in self.range(from..) {
-            if !visit(&entry?.key) {
-                break;
-            }
-        }
-        Ok(())
+        Ok(self.for_each(from.., |key, _| visit(key))?)
     }
 
     fn get(&self, key: &[u8]) -> Result<u64> {
@@ -158,8 +152,13 @@ impl Reader for Table {
     }
 }
 
-impl Snapshot for TableView {
+struct QuipuSnapshot<'a> {
+    snapshot: quipu::Snapshot,
+    table: &'a Table,
+}
+
+impl Snapshot for QuipuSnapshot<'_> {
     fn count(&self, from: &[u8], to: &[u8]) -> Result<u64> {
-        Ok(Read::count(self, from..to)?)
+        Ok(Read::count(&self.snapshot.table(self.table)?, from..to)?)
     }
 }

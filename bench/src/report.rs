@@ -228,7 +228,7 @@ impl Table {
             object.insert("workload".to_owned(), json!(workload));
             object.insert("table".to_owned(), json!(self.title));
             for (number, cell) in row.iter().enumerate() {
-                let name = self.columns[number].to_lowercase().replace([' ', '/', '-'], "_");
+                let name = json_name(self.columns[number]);
                 // A missing figure has the unit of its column's others.
                 let mut like = std::iter::once(row).chain(&self.rows).map(|row| row[number].unit());
                 object.insert(name + like.find(|unit| !unit.is_empty()).unwrap_or_default(), cell.json());
@@ -237,6 +237,13 @@ impl Table {
         }
         lines
     }
+}
+
+/// A column's heading as a name: `99 %, beside` as `99_percent_beside`.
+fn json_name(heading: &str) -> String {
+    let spelled = heading.to_lowercase().replace('%', "percent");
+    let words: Vec<&str> = spelled.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words.join("_")
 }
 
 #[cfg(test)]
@@ -270,6 +277,12 @@ mod tests {
         assert_eq!(first["store"], json!("a"));
         let second: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
         assert_eq!(second["time_ns"], Value::Null, "a missing figure has the name of its column's others");
+    }
+
+    #[test]
+    fn headings_become_names() {
+        assert_eq!(json_name("99 %, beside"), "99_percent_beside");
+        assert_eq!(json_name("key + value"), "key_value");
     }
 
     #[test]

@@ -148,7 +148,9 @@ const FLOAT_EXACT: u64 = 1 << 53;
 impl Evidence {
     /// Takes in a field of a CSV file that is not missing.
     pub(crate) fn see_text(&mut self, text: &str) {
-        if text == "true" || text == "false" {
+        if self.text {
+            // A column of a CSV file stays text, whatever comes.
+        } else if text == "true" || text == "false" {
             self.bool = true;
         } else if !is_json_number(text) {
             self.text = true;

@@ -19,8 +19,8 @@ pub(crate) use crash::WriterArgs;
 pub(crate) use crash::write as run_writer;
 
 const EXPLANATION: &str = "\
-It loads the 336,776 flights that left New York in 2013 (they are in the program) into a fresh directory, with four indexes; answers
-questions by the counts in the trees and again by scanning the same range of the same index, and compares the answers; then
+It loads the 336,776 flights that left New York in 2013 (they are in the program) into a fresh directory, with four indexes; answers \
+questions by the counts in the trees and again by scanning the same range of the same index, and compares the answers; then \
 starts a writer in another process, kills it without warning, opens the directory again and counts everything.";
 
 /// Shows what counted trees do with a year of flights.

@@ -23,8 +23,8 @@ Examples:
   quipu export --data air --table flights --prefix 2013,7,4 --format jsonl | jq .carrier
   quipu export --data air --table flights --from 2013,7 --to 2013,8 | head
 
-Keys are the values of the key's columns between commas, and a beginning of a key stands for all that begin with it.
-The rows are those of one moment, whatever is written meanwhile. What was imported comes back as it was: import of an export gives
+Keys are the values of the key's columns between commas, and a beginning of a key stands for all that begin with it. \
+The rows are those of one moment, whatever is written meanwhile. What was imported comes back as it was: import of an export gives \
 an equal table, if the columns get the same types (--types; the summary of `export -o` prints the options).";
 
 /// Writes the rows of a table as CSV or JSON lines.

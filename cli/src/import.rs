@@ -25,7 +25,8 @@ Examples:
       --key year,month,day,sched_dep_time,carrier,flight --index airport=origin,month
 
   Add up the column `distance`, so that `tally` in the shell tells the miles of any range:
-    quipu import flights.csv --data air --table flights --key year,month,day,carrier,flight,origin --sum distance
+    quipu import flights.csv --data air --table flights \\
+      --key year,month,day,carrier,flight,origin --sum distance
 
   From another program, all or nothing:
     generate | quipu import - --format jsonl --data air --table events --key id --atomic
@@ -33,10 +34,9 @@ Examples:
   Again, with newer rows:
     quipu import more.csv --data air --table flights --on-conflict replace
 
-Types:
-  The file is read twice: first to find a type for each column (bool, int, float, text, and json for nested or mixed members of
-  JSON lines), then to load it. Numbers that would be written otherwise, as 007, are text. A column of ints and floats is float.
-  Empty fields and NA are missing, which sorts first. A table that exists keeps its types; a field that does not fit is an error.";
+The file is read twice: first to find a type for each column (bool, int, float, text, and json for nested or mixed members of \
+JSON lines), then to load it. Numbers that would be written otherwise, as 007, are text. A column of ints and floats is float. \
+Empty fields and NA are missing, which sorts first. A table that exists keeps its types; a field that does not fit is an error.";
 
 /// Loads a CSV file or JSON lines into a table.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 //! The second pass of an import: records become rows, and rows are written in batches.
 
-use quipu::{Db, ErrorKind};
+use quipu::{Db, Durability, ErrorKind};
 
 use crate::failure::{Failure, Result};
 use crate::files::Input;
@@ -58,7 +58,22 @@ struct Batch {
 }
 
 /// Loads the records of `input` into `table`, which has the schema `schema`. What was committed is in `loaded`, also after an error.
+///
+/// Each batch is handed to the operating system, which a killed program survives; all are on stable storage when this returns, with an error or without.
 pub(crate) fn load(
+    db: &Db,
+    table: &RowTable,
+    schema: &Schema,
+    input: Input,
+    options: Options<'_>,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    let result = load_batches(db, table, schema, input, options, loaded);
+    db.sync()?;
+    result
+}
+
+fn load_batches(
     db: &Db,
     table: &RowTable,
     schema: &Schema,
@@ -123,7 +138,7 @@ impl Batch {
         let mut after = *loaded;
         // Which row the transaction was at, for the message if it fails.
         let mut at = 0;
-        let written = db.write(|transaction| {
+        let written = db.write_with(Durability::Os, |transaction| {
             let mut writer = table.within(transaction)?;
             for (place, pending) in self.rows.iter().enumerate() {
                 at = place;

@@ -1,5 +1,6 @@
 //! The program `quipu`: one command a file.
 
+mod bench;
 mod check;
 mod clock;
 mod column;
@@ -51,6 +52,8 @@ enum Command {
     Shell(shell::Args),
     Check(check::Args),
     Stats(stats::Args),
+    /// Measures Quipu, and its peers if they are built in; without a workload, lists them
+    Bench(bench::Args),
     #[command(hide = true)]
     DemoWriter(demo::WriterArgs),
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Shell(args) => shell::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Stats(args) => stats::run(args),
         Command::DemoWriter(args) => demo::run_writer(args),

@@ -70,14 +70,14 @@ pub(crate) fn text(stats: &Stats) -> String {
             0 => "checkpoint  none yet".to_owned(),
             number => format!("checkpoint  number {number}, commits to {}", thousands(stats.checkpoint_sequence)),
         },
-        format!(
-            "log         {} in {} files; a restart reads {} of it",
-            bytes(stats.log_bytes),
-            stats.log_segments,
-            bytes(stats.log_tail_bytes)
-        ),
         format!("snapshots   {}", stats.snapshots),
     ];
+    // A database open for reading has no log of its own to tell of.
+    if stats.log_segments > 0 {
+        let (size, files) = (bytes(stats.log_bytes), stats.log_segments);
+        let tail = bytes(stats.log_tail_bytes);
+        lines.push(format!("log         {size} in {files} files; a restart reads {tail} of it"));
+    }
     if let Some(failure) = &stats.checkpoint_failure {
         lines.push(format!("the last checkpoint failed: {failure}"));
     }

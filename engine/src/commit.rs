@@ -47,8 +47,10 @@ impl Shared {
         let only_rows = measures.only_rows();
         // The row before this write: what decides whether it may happen, and its weight.
         let (was_live, before) = {
-            let stack = trees.stack();
-            let old = resident(stack.get(key));
+            let old = match &trees.layers[..] {
+                [bottom] => bottom.view().get(key).and_then(|found| found.value()),
+                _ => resident(trees.stack().get(key)),
+            };
             let before = if only_rows { Tally::ZERO } else { old.map_or(Tally::ZERO, |old| measures.of_row(key, old)) };
             (old.is_some(), before)
         };
@@ -180,11 +182,11 @@ impl Shared {
             let unchanged = now.sequence == then.sequence;
             let then = then.stack(&self.arena);
             let now = now.stack();
-            if !unchanged && !table.observations.hold(&then, &now) {
+            if !unchanged && table.observations.as_ref().is_some_and(|read| !read.hold(&then, &now)) {
                 return Err(conflict());
             }
             if let Some(layer) = layer {
-                let layer = if unchanged { layer } else { rebase(layer, &now, &table.observations)? };
+                let layer = if unchanged { layer } else { rebase(layer, &now, table.observations.as_deref())? };
                 layers.push((table.id, layer));
             }
         }
@@ -371,8 +373,8 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) {
 }
 
 /// Makes a layer relative to the version of now, instead of that of the transaction's snapshot.
-fn rebase(layer: Tree, now: &Stack<'_>, observations: &Observations) -> Result<Tree> {
-    let (relies_on_rows, relies_on_all) = observations.relies_on_weights();
+fn rebase(layer: Tree, now: &Stack<'_>, observations: Option<&Observations>) -> Result<Tree> {
+    let (relies_on_rows, relies_on_all) = observations.map_or((false, false), Observations::relies_on_weights);
     let measures = *layer.measures();
     let mut rebased = Tree::new(layer.arena().clone(), measures, false);
     let view = layer.view();

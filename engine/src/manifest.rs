@@ -65,46 +65,51 @@ const _: () = {
 
 /// What a checkpoint consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     /// Chosen when the database was created; log segments have it too.
-    pub database_id: u64,
+    pub(crate) database_id: u64,
     /// Counts the checkpoints.
-    pub checkpoint: u64,
+    pub(crate) checkpoint: u64,
     /// The last commit that the runs hold.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
     /// The position in the log (its LSN) at which replay begins.
-    pub log_position: u64,
+    pub(crate) log_position: u64,
     /// The id of the table that is created next; ids are never used twice.
-    pub next_table_id: u32,
+    pub(crate) next_table_id: u32,
     /// All tables, by ascending id.
-    pub tables: Vec<ManifestTable>,
+    pub(crate) tables: Vec<ManifestTable>,
 }
 
 /// A table of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestTable {
+pub(crate) struct ManifestTable {
     /// What log records and runs call it.
-    pub id: u32,
+    pub(crate) id: u32,
     /// What the application calls it.
-    pub name: String,
+    pub(crate) name: String,
     /// What it measures beside rows.
-    pub measures: Measures,
+    pub(crate) measures: Measures,
     /// The application's own note.
-    pub annotation: Vec<u8>,
+    pub(crate) annotation: Vec<u8>,
     /// The name of the run's file in the same directory; none if the table has no rows.
-    pub run: Option<String>,
+    pub(crate) run: Option<String>,
     /// The tally of its rows.
-    pub total: Tally,
+    pub(crate) total: Tally,
 }
 
 impl Manifest {
     /// The bytes of the file.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        for number in [self.database_id, self.checkpoint, self.sequence, self.log_position] {
+        for number in [
+            self.database_id,
+            self.checkpoint,
+            self.sequence,
+            self.log_position,
+        ] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.next_table_id.to_le_bytes());
@@ -133,7 +138,7 @@ impl Manifest {
     ///
     /// # Errors
     /// [`ErrorKind::Version`] if a newer version wrote it, [`ErrorKind::Corrupt`] of anything else.
-    pub fn decode(bytes: &[u8]) -> Result<Manifest> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest> {
         let damaged = |at: usize, what: &str| {
             Error::new(
                 ErrorKind::Corrupt,
@@ -177,7 +182,10 @@ impl Manifest {
             manifest.tables.push(table);
         }
         if !rest.is_empty() {
-            return Err(damaged(bytes.len() - rest.len(), "bytes follow the last table"));
+            return Err(damaged(
+                bytes.len() - rest.len(),
+                "bytes follow the last table",
+            ));
         }
         match manifest.fault() {
             Some(fault) => Err(damaged(HEADER_BYTES, fault)),
@@ -188,10 +196,19 @@ impl Manifest {
     /// What contradicts invariant 3.
     fn fault(&self) -> Option<&'static str> {
         let ids_ascend = self.tables.windows(2).all(|pair| pair[0].id < pair[1].id);
-        if !ids_ascend || self.tables.last().is_some_and(|last| last.id >= self.next_table_id) {
+        if !ids_ascend
+            || self
+                .tables
+                .last()
+                .is_some_and(|last| last.id >= self.next_table_id)
+        {
             return Some("the ids of tables do not ascend to the next one");
         }
-        let names: HashSet<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
+        let names: HashSet<&str> = self
+            .tables
+            .iter()
+            .map(|table| table.name.as_str())
+            .collect();
         if names.len() != self.tables.len() {
             return Some("two tables have the same name");
         }
@@ -219,7 +236,9 @@ impl Manifest {
         };
         let mut bytes = vec![0; file.len().map_err(refused)? as usize];
         file.read_exact_at(&mut bytes, 0).map_err(refused)?;
-        Manifest::decode(&bytes).map(Some).map_err(|error| error.context(dir.display()))
+        Manifest::decode(&bytes)
+            .map(Some)
+            .map_err(|error| error.context(dir.display()))
     }
 
     /// Makes this the manifest of the database in `dir`, durably. What it names must be durable already.
@@ -230,19 +249,27 @@ impl Manifest {
     /// # Panics
     /// If the manifest contradicts itself (invariant 3), before anything is written.
     pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
-        assert_eq!(self.fault(), None, "a manifest is sound before it is written");
+        assert_eq!(
+            self.fault(),
+            None,
+            "a manifest is sound before it is written"
+        );
         let (path, unfinished) = (dir.join(FILE_NAME), dir.join(UNFINISHED_NAME));
         let refused = |error| Error::io("cannot write", &unfinished, error);
         match disk.remove(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
             _ => {}
         }
-        let file = disk.open(&unfinished, OpenMode::CreateNew).map_err(refused)?;
+        let file = disk
+            .open(&unfinished, OpenMode::CreateNew)
+            .map_err(refused)?;
         file.write_all_at(&self.encode(), 0).map_err(refused)?;
-        file.sync().map_err(|error| Error::io("cannot sync", &unfinished, error))?;
+        file.sync()
+            .map_err(|error| Error::io("cannot sync", &unfinished, error))?;
         disk.rename(&unfinished, &path)
             .map_err(|error| Error::io("cannot rename", &unfinished, error))?;
-        disk.sync_dir(dir).map_err(|error| Error::io("cannot sync", dir, error))
+        disk.sync_dir(dir)
+            .map_err(|error| Error::io("cannot sync", dir, error))
     }
 }
 
@@ -272,7 +299,10 @@ impl ManifestTable {
 
 /// The checksum (CRC-32C) of everything but the checksum.
 fn checksum_of(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[DATABASE_ID_AT..])
+    crc32c::crc32c_append(
+        crc32c::crc32c(&bytes[..CHECKSUM_AT]),
+        &bytes[DATABASE_ID_AT..],
+    )
 }
 
 /// Whether this names a file of the directory itself, and none outside.

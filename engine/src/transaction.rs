@@ -49,7 +49,8 @@ pub(crate) struct PrivateTable {
     pub(crate) declaration: Arc<Declaration>,
     /// Oldest first, each with the depth of savepoints it belongs to.
     layers: Vec<(u32, Tree)>,
-    pub(crate) observations: Observations,
+    /// Made with the first thing that is read.
+    pub(crate) observations: Option<Box<Observations>>,
 }
 
 /// A place in a transaction to roll back to.
@@ -104,7 +105,7 @@ impl Transaction {
                     id: table.id(),
                     declaration: table.declaration.clone(),
                     layers: Vec::new(),
-                    observations: Observations::default(),
+                    observations: None,
                 });
                 tables.len() - 1
             }
@@ -280,6 +281,14 @@ impl TableTransaction<'_> {
             if let Some(existing) = existing {
                 return allow(existing.live).then_some(existing.below);
             }
+            if lower_layers.is_empty()
+                && let [base] = &version.layers[..]
+            {
+                // The common case, without a stack: one base, no savepoints.
+                let old = base.view(&shared.arena).get(key).and_then(|found| found.value());
+                let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
+                return allow(old.is_some()).then_some(below);
+            }
             let mut views: smallvec::SmallVec<[_; 4]> =
                 lower_layers.iter().rev().map(|(_, tree)| tree.view()).collect();
             views.extend(version.layers.iter().map(|layer| layer.view(&shared.arena)));
@@ -306,7 +315,8 @@ impl Read for TableTransaction<'_> {
             return Ok(());
         }
         let base = self.base()?;
-        self.transaction.tables.borrow_mut()[self.place].observations.note(&base, question())
+        let mut tables = self.transaction.tables.borrow_mut();
+        tables[self.place].observations.get_or_insert_default().note(&base, question())
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {

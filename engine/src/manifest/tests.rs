@@ -1,11 +1,13 @@
 //! Goal: a manifest comes back as it was, or as the one before, or as an error; never otherwise.
 //! Method: every bit of a small one inverted, every truncation, a crash at every step of replacing one.
 
-use std::fmt::Write as _;
-
 use super::*;
 use crate::io::sim::{CrashMode, SimDisk};
 use crate::tally::Field;
+
+#[expect(clippy::duplicate_mod, reason = "a helper of tests, so that `manifest` needs nothing of `run`")]
+#[path = "../run/testdata/golden.rs"]
+mod golden;
 
 const DIR: &str = "/db";
 
@@ -20,10 +22,19 @@ fn small() -> Manifest {
             ManifestTable {
                 id: 1,
                 name: "flights".into(),
-                measures: Measures { bytes: true, hash: false, sum: Some(Field::Element { at: 2 }) },
+                measures: Measures {
+                    bytes: true,
+                    hash: false,
+                    sum: Some(Field::Element { at: 2 }),
+                },
                 annotation: b"v1".to_vec(),
                 run: Some("run-3-1.quipu".into()),
-                total: Tally { rows: 1000, bytes: 64_000, hash: 0, sum: -7 },
+                total: Tally {
+                    rows: 1000,
+                    bytes: 64_000,
+                    hash: 0,
+                    sum: -7,
+                },
             },
             ManifestTable {
                 id: 3,
@@ -52,10 +63,17 @@ fn comes_back() {
     for checkpoint in 3..6 {
         manifest.checkpoint = checkpoint;
         manifest.write(&disk, dir).unwrap();
-        assert_eq!(Manifest::read(&disk, dir).unwrap().as_ref(), Some(&manifest));
+        assert_eq!(
+            Manifest::read(&disk, dir).unwrap().as_ref(),
+            Some(&manifest)
+        );
     }
     assert_eq!(disk.list(dir).unwrap(), [FILE_NAME]);
-    let none = Manifest { tables: Vec::new(), next_table_id: 0, ..manifest };
+    let none = Manifest {
+        tables: Vec::new(),
+        next_table_id: 0,
+        ..manifest
+    };
     assert_eq!(Manifest::decode(&none.encode()).unwrap(), none);
 }
 
@@ -74,7 +92,10 @@ fn every_inverted_bit_and_every_truncation_is_seen() {
     }
     let mut longer = bytes.clone();
     longer.push(0);
-    assert_eq!(Manifest::decode(&longer).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(
+        Manifest::decode(&longer).unwrap_err().kind(),
+        ErrorKind::Corrupt
+    );
 }
 
 #[test]
@@ -117,7 +138,10 @@ fn a_newer_version_is_refused_by_name() {
     bytes[VERSION_AT] = 2;
     let checksum = checksum_of(&bytes);
     bytes[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(Manifest::decode(&bytes).unwrap_err().kind(), ErrorKind::Version);
+    assert_eq!(
+        Manifest::decode(&bytes).unwrap_err().kind(),
+        ErrorKind::Version
+    );
 }
 
 #[test]
@@ -126,13 +150,20 @@ fn a_damaged_one_names_the_directory_and_what_to_do() {
     disk.write_file(Path::new(DIR).join(FILE_NAME), b"nonsense".to_vec());
     let error = Manifest::read(&disk, Path::new(DIR)).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains(DIR) && text.contains(FILE_NAME) && text.contains("quipu check"), "{text}");
+    assert!(
+        text.contains(DIR) && text.contains(FILE_NAME) && text.contains("quipu check"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_crash_leaves_the_old_or_the_new_one() {
     let (old, dir) = (small(), Path::new(DIR));
-    let new = Manifest { checkpoint: 4, next_table_id: 9, ..small() };
+    let new = Manifest {
+        checkpoint: 4,
+        next_table_id: 9,
+        ..small()
+    };
     for step in 0.. {
         let disk = new_disk();
         old.write(&disk, dir).unwrap();
@@ -140,10 +171,16 @@ fn a_crash_leaves_the_old_or_the_new_one() {
         disk.cut_at(start + step);
         let written = new.write(&disk, dir);
         for seed in 0..20 {
-            let mode = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
+            let mode =
+                [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
             let after = disk.crash_with(mode, seed);
-            let found = Manifest::read(&after, dir).unwrap().expect("one of the two");
-            assert!(found == new || found == old && written.is_err(), "step {step}, seed {seed}");
+            let found = Manifest::read(&after, dir)
+                .unwrap()
+                .expect("one of the two");
+            assert!(
+                found == new || found == old && written.is_err(),
+                "step {step}, seed {seed}"
+            );
             // What the crash left of the next manifest is no hindrance to writing it again.
             new.write(&after, dir).unwrap();
             assert_eq!(Manifest::read(&after, dir).unwrap().as_ref(), Some(&new));
@@ -155,28 +192,51 @@ fn a_crash_leaves_the_old_or_the_new_one() {
     }
 }
 
-/// The example of `docs/format-manifest.md` is what this code writes; UPDATE_GOLDEN=1 prints what to put there.
 #[test]
-fn the_example_of_the_format_page_is_true() {
-    let page = include_str!("../../../docs/format-manifest.md");
-    let (_, example) = page.split_once("```hex\n").expect("a hex block");
-    let (example, _) = example.split_once("```").expect("its end");
-    let written: Vec<u8> = example
-        .lines()
-        .flat_map(|line| line.split('#').next().unwrap_or("").split_whitespace())
-        .map(|byte| u8::from_str_radix(byte, 16).expect("two hex digits"))
-        .collect();
+fn a_small_manifest_has_the_golden_bytes() {
     let bytes = small().encode();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let mut lines = String::new();
-        for line in bytes.chunks(8) {
-            for byte in line {
-                write!(lines, "{byte:02x} ").expect("a string takes it");
-            }
-            lines.push('\n');
-        }
-        println!("{lines}");
+    let text = describe(&bytes);
+    let golden = golden::compare_with_file(&text, "src/manifest/testdata/small-1.hex");
+    golden::compare_with_page(&text, "../docs/format-manifest.md", 0);
+    assert_eq!(Manifest::decode(&golden::parse(&golden)).unwrap(), small());
+}
+
+fn describe(bytes: &[u8]) -> String {
+    let mut text = golden::Annotated::new(bytes);
+    let header = [
+        (8, "magic"),
+        (4, "version 1"),
+        (4, "crc32c"),
+        (8, "database_id"),
+        (8, "checkpoint"),
+        (8, "sequence"),
+        (8, "log_position"),
+        (4, "next_table_id"),
+        (4, "table_count"),
+    ];
+    header
+        .into_iter()
+        .for_each(|(len, note)| text.field(len, note));
+    for table in small().tables {
+        text.heading("table");
+        let fixed = [
+            (4, "id"),
+            (4, "length of the name"),
+            (4, "length of the run's name"),
+            (4, "length of the annotation"),
+            (8, "measures"),
+            (8, "total: rows"),
+            (8, "total: bytes"),
+            (8, "total: hash"),
+            (8, "total: sum"),
+        ];
+        fixed
+            .into_iter()
+            .for_each(|(len, note)| text.field(len, note));
+        let run = table.run.unwrap_or_default();
+        text.field(table.name.len(), &table.name);
+        text.field(run.len(), &run);
+        text.field(table.annotation.len(), "annotation");
     }
-    assert_eq!(written, bytes);
-    assert_eq!(Manifest::decode(&written).unwrap(), small());
+    text.finish()
 }

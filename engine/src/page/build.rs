@@ -86,7 +86,7 @@ impl<'a> Builder<'a> {
             let none = NewRecord { flags: 0, key: &[], key_handle: 0, weights: &[], value: &[] };
             self.page.place(at, &none, true);
         } else if from.prefix_len() == self.page.prefix_len() {
-            self.page.place_copy(at, &from, position);
+            self.page.place_copies(at, &from, position, &[from.record(position).len as u16]);
         } else {
             let found = from.record(position);
             let mut key = KeyBuffer::new();
@@ -108,6 +108,16 @@ impl<'a> Builder<'a> {
             for measure in 0..from.measures() {
                 self.page.set_tally(measure, at, from.tallies(measure)[position]);
             }
+        }
+    }
+
+    /// Appends neighbouring entries of one leaf, whose records have these lengths.
+    pub(crate) fn push_leaf_run(&mut self, from: PageRef<'_>, position: usize, lens: &[u16]) {
+        if from.prefix_len() == self.page.prefix_len() {
+            self.page.place_copies(self.next, &from, position, lens);
+            self.next += lens.len();
+        } else {
+            (position..position + lens.len()).for_each(|position| self.push(Source { page: from, position }));
         }
     }
 

@@ -464,10 +464,23 @@ impl<'a> PageRef<'a> {
         if position == 0 && !self.is_leaf() && self.open_low() {
             return;
         }
-        key.extend_from_slice(self.prefix());
+        let prefix_len = self.prefix_len();
         let head = self.head(position).to_be_bytes();
-        key.extend_from_slice(&head[..found.rest_len.min(4)]);
-        key.extend_from_slice(found.tail);
+        let len = prefix_len + found.rest_len;
+        key.reserve(len);
+        // SAFETY: the buffer has room for `len` more bytes, and exactly those are written: the prefix, up to four bytes of the head, the tail.
+        unsafe {
+            let to = key.as_mut_ptr().add(key.len());
+            std::ptr::copy_nonoverlapping(self.start.add(HEADER_BYTES), to, prefix_len);
+            let to = to.add(prefix_len);
+            if found.rest_len >= 4 {
+                to.cast::<[u8; 4]>().write(head);
+                std::ptr::copy_nonoverlapping(found.tail.as_ptr(), to.add(4), found.tail.len());
+            } else {
+                std::ptr::copy_nonoverlapping(head.as_ptr(), to, found.rest_len);
+            }
+            key.set_len(key.len() + len);
+        }
     }
 
     /// The key at `position` in a buffer of its own.

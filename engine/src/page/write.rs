@@ -378,6 +378,17 @@ impl<'a> PageMut<'a> {
         }
     }
 
+    /// Adds to the rows of the child at `position`: what an insert costs a counted tree on each level.
+    #[inline(always)]
+    pub(crate) fn add_rows(&mut self, position: usize, rows: i64) {
+        debug_assert!(position < self.count() && self.measures() > 0);
+        // SAFETY: the array of rows is the first, and `position` is below the count.
+        unsafe {
+            let at = self.start.add(self.arrays()).cast::<i64>().add(position);
+            at.write(at.read().wrapping_add(rows));
+        }
+    }
+
     /// Closes the holes in the heap.
     #[inline(never)]
     pub(crate) fn compact(&mut self) {
@@ -460,18 +471,32 @@ impl<'a> PageMut<'a> {
         self.set_slot(position, at);
     }
 
-    /// As `place`, copying the bytes of a record of another page with the same prefix.
-    pub(crate) fn place_copy(&mut self, position: usize, from: &PageRef<'_>, from_position: usize) {
-        let len = from.record(from_position).len;
-        assert!(self.gap() >= len, "a page under construction was planned too small");
-        let at = self.heap_start() - len;
-        // SAFETY: the record lies in the other page, and `len` bytes are free here.
+    /// As `place`, for the entries of `other` from `from` on that `lens` has the record lengths of; its prefix is the same.
+    pub(crate) fn place_copies(&mut self, position: usize, other: &PageRef<'_>, from: usize, lens: &[u16]) {
+        let total: usize = lens.iter().map(|&len| usize::from(len)).sum();
+        assert!(self.gap() >= total, "a page under construction was planned too small");
+        let (heads, slots) = (self.heads_at(), self.slots_at());
+        let (other_slots, mut at) = (other.slots_at(), self.heap_start());
+        // SAFETY: positions from `position` on are below the final count, which has been set; the records of the other page have the lengths given, and
+        // together fit the gap.
         unsafe {
-            std::ptr::copy_nonoverlapping(from.start().add(from.slot(from_position)), self.start.add(at), len);
+            let heads = self.start.add(heads).cast::<u32>().add(position);
+            let slots = self.start.add(slots).cast::<u16>().add(position);
+            std::ptr::copy_nonoverlapping(
+                other.start().add(other.heads_at()).cast::<u32>().add(from),
+                heads,
+                lens.len(),
+            );
+            let other_slots = other.start().add(other_slots).cast::<u16>().add(from);
+            for (number, &len) in lens.iter().enumerate() {
+                let len = usize::from(len);
+                at -= len;
+                let record = other.start().add(usize::from(*other_slots.add(number)));
+                std::ptr::copy_nonoverlapping(record, self.start.add(at), len);
+                *slots.add(number) = at as u16;
+            }
         }
         self.set_short(field::HEAP_START, at);
-        self.set_head(position, from.head(from_position));
-        self.set_slot(position, at);
     }
 
     pub(crate) fn set_open_low(&mut self) {

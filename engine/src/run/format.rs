@@ -151,9 +151,14 @@ impl Header {
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Fault> {
         verify(bytes, MAGIC, HEADER_CHECKSUM_AT, &HEADER_COMPLAINTS)?;
         if u32_at(bytes, HEADER_RESERVED_AT) != 0 {
-            return Err(Fault::Invalid("the header has fields that version 1 has not"));
+            return Err(Fault::Invalid(
+                "the header has fields that version 1 has not",
+            ));
         }
-        Ok(Header { table_id: u32_at(bytes, TABLE_ID_AT), run_id: u64_at(bytes, RUN_ID_AT) })
+        Ok(Header {
+            table_id: u32_at(bytes, TABLE_ID_AT),
+            run_id: u64_at(bytes, RUN_ID_AT),
+        })
     }
 }
 
@@ -195,7 +200,9 @@ impl Footer {
     /// Reads the footer of a file of `file_bytes`.
     pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], file_bytes: u64) -> Result<Footer, Fault> {
         verify(bytes, FOOTER_MAGIC, FOOTER_CHECKSUM_AT, &FOOTER_COMPLAINTS)?;
-        let measures = bytes[MEASURES_AT..TOTAL_AT].try_into().expect("eight bytes");
+        let measures = bytes[MEASURES_AT..TOTAL_AT]
+            .try_into()
+            .expect("eight bytes");
         let footer = Footer {
             page_bytes: u32_at(bytes, PAGE_BYTES_AT) as usize,
             file_bytes: u64_at(bytes, FILE_BYTES_AT),
@@ -216,7 +223,9 @@ impl Footer {
             },
         };
         if footer.file_bytes != file_bytes {
-            return Err(Fault::Invalid("the file has not the length that its footer says"));
+            return Err(Fault::Invalid(
+                "the file has not the length that its footer says",
+            ));
         }
         let start = HEADER_BYTES as u64;
         let end = file_bytes.checked_sub(FOOTER_BYTES as u64);
@@ -247,8 +256,10 @@ struct Complaints {
     checksum: &'static str,
 }
 
-const HEADER_COMPLAINTS: Complaints =
-    Complaints { magic: "this is no run", checksum: "the header's checksum is wrong" };
+const HEADER_COMPLAINTS: Complaints = Complaints {
+    magic: "this is no run",
+    checksum: "the header's checksum is wrong",
+};
 const FOOTER_COMPLAINTS: Complaints = Complaints {
     magic: "there is no footer; the file was cut or never finished",
     checksum: "the footer's checksum is wrong",

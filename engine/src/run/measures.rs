@@ -11,7 +11,7 @@ impl Measures {
 
     /// `flags u8, kind of the summed field u8, zero u16, where that field is u32`.
     pub(crate) fn encode(&self) -> [u8; Self::ENCODED_BYTES] {
-        let flags = HAS_BYTES * u8::from(self.bytes) | HAS_HASH * u8::from(self.hash);
+        let flags = (HAS_BYTES * u8::from(self.bytes)) | (HAS_HASH * u8::from(self.hash));
         let (kind, at) = match self.sum {
             None => (0, 0),
             Some(Field::BigEndian { at }) => (1, at),

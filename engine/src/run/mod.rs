@@ -37,7 +37,7 @@ mod golden_tests;
 #[cfg(test)]
 mod tests;
 
-pub use check::{RunReport, check_bytes};
+pub(crate) use check::check_bytes;
 pub(crate) use file::Run;
 pub(crate) use writer::{RunOptions, RunWriter};
 

@@ -21,7 +21,11 @@ const LONG_KEY_PAGES: usize = 3;
 /// What an entry adds beside its key.
 pub(super) enum Entry<'a> {
     /// A row: its value or the reference to it, and its tally.
-    Row { value: &'a [u8], value_is_out: bool, tally: Tally },
+    Row {
+        value: &'a [u8],
+        value_is_out: bool,
+        tally: Tally,
+    },
     /// A child and the tally of all rows before it.
     Child { pointer: Pointer, before: Tally },
 }
@@ -76,7 +80,11 @@ impl Plan {
 
     fn prefix_len(&self, page_bytes: usize) -> usize {
         // A page of one entry would have its whole key as prefix.
-        if self.keys < 2 { 0 } else { self.shared_len.min(prefix_max(page_bytes)) }
+        if self.keys < 2 {
+            0
+        } else {
+            self.shared_len.min(prefix_max(page_bytes))
+        }
     }
 }
 
@@ -102,11 +110,19 @@ impl PendingPage {
     }
 
     fn kind(&self) -> u8 {
-        if self.level == 0 { KIND_LEAF } else { KIND_INNER }
+        if self.level == 0 {
+            KIND_LEAF
+        } else {
+            KIND_INNER
+        }
     }
 
     fn arrays(&self) -> usize {
-        if self.level == 0 { 0 } else { self.measures.len() + POINTER_ARRAYS }
+        if self.level == 0 {
+            0
+        } else {
+            self.measures.len() + POINTER_ARRAYS
+        }
     }
 
     /// The first key, minus infinity not counted.
@@ -141,7 +157,13 @@ impl PendingPage {
             return plan;
         };
         let flags = self.flags_of(Some(key), value_is_out);
-        let new = NewRecord { flags, key, key_handle: 0, weights: &[], value: &[] };
+        let new = NewRecord {
+            flags,
+            key,
+            key_handle: 0,
+            weights: &[],
+            value: &[],
+        };
         plan.entry_bytes += new.len(self.kind(), 0) + value_len + usize::from(value_len > 255);
         if flags & record::KEY_OUT != 0 {
             plan.long_key_bytes += key.len();
@@ -160,7 +182,11 @@ impl PendingPage {
 
     fn weight_bytes(&self, plan: &Plan) -> usize {
         let is_weighted = self.level == 0 && plan.has_value_out;
-        if is_weighted { 8 * (self.measures.len() - 1) } else { 0 }
+        if is_weighted {
+            8 * (self.measures.len() - 1)
+        } else {
+            0
+        }
     }
 
     /// Whether one more entry fits beside those that are there.
@@ -170,17 +196,18 @@ impl PendingPage {
         // What a prefix takes from every key within the page, whose first four bytes in any case stand outside of the record.
         let cut_bytes = prefix_len.min(plan.short_key_len_min.saturating_sub(4)) * plan.short_keys;
         let weights_bytes = self.weight_bytes(&plan) * plan.entries;
-        let used =
-            HEADER_BYTES + padded(prefix_len) + plan.entry_bytes + weights_bytes - cut_bytes;
+        let used = HEADER_BYTES + padded(prefix_len) + plan.entry_bytes + weights_bytes - cut_bytes;
         used <= self.page_bytes && plan.long_key_bytes <= LONG_KEY_PAGES * self.page_bytes
     }
 
     /// Appends an entry; `None` for minus infinity, which only the first child can be.
     pub(super) fn push(&mut self, key: Option<&[u8]>, entry: &Entry<'_>) {
         let (value, value_is_out, tally, pointer) = match *entry {
-            Entry::Row { value, value_is_out, tally } => {
-                (value, value_is_out, tally, Pointer::default())
-            }
+            Entry::Row {
+                value,
+                value_is_out,
+                tally,
+            } => (value, value_is_out, tally, Pointer::default()),
             Entry::Child { pointer, before } => (&[][..], false, before, pointer),
         };
         self.plan = self.plan_with(key, value.len(), value_is_out);
@@ -189,24 +216,36 @@ impl PendingPage {
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
         let value_end = self.bytes.len();
-        self.entries.push(Collected { key_end, value_end, flags, tally, pointer });
+        self.entries.push(Collected {
+            key_end,
+            value_end,
+            flags,
+            tally,
+            pointer,
+        });
     }
 
     /// The key of the last entry.
     pub(super) fn last_key(&self) -> &[u8] {
-        let Some((last, before)) = self.entries.split_last() else { return &[] };
+        let Some((last, before)) = self.entries.split_last() else {
+            return &[];
+        };
         let start = before.last().map_or(0, |entry| entry.value_end);
         &self.bytes[start..last.key_end]
     }
 
     /// The tally of all rows before the first child.
     pub(super) fn tally_before(&self) -> Tally {
-        self.entries.first().map_or(Tally::ZERO, |entry| entry.tally)
+        self.entries
+            .first()
+            .map_or(Tally::ZERO, |entry| entry.tally)
     }
 
     /// The pointer to the first child.
     pub(super) fn first_child(&self) -> Pointer {
-        self.entries.first().map_or(Pointer::default(), |entry| entry.pointer)
+        self.entries
+            .first()
+            .map_or(Pointer::default(), |entry| entry.pointer)
     }
 
     /// Writes the unit and begins another page. `scratch` holds a page of any size.
@@ -222,14 +261,18 @@ impl PendingPage {
         let page_bytes = self.exact_bytes(prefix_len, weight_bytes);
         scratch.resize(page_bytes);
         let page = new_page(scratch, kind, self.level, self.arrays(), weight_bytes);
-        let mut builder =
-            Builder::new(page, &self.first_key()[..prefix_len], self.entries.len());
+        let mut builder = Builder::new(page, &self.first_key()[..prefix_len], self.entries.len());
         let mut long_keys_end = page_bytes as u64;
         let mut weights = Vec::with_capacity(weight_bytes);
         let mut arrays = Vec::with_capacity(self.arrays());
         for (position, (key, value, entry)) in self.iter().enumerate() {
-            let mut new =
-                NewRecord { flags: entry.flags, key, key_handle: 0, weights: &[], value };
+            let mut new = NewRecord {
+                flags: entry.flags,
+                key,
+                key_handle: 0,
+                weights: &[],
+                value,
+            };
             if entry.flags & record::KEY_OUT != 0 {
                 new.key_handle = long_keys_end | (key.len() as u64) << 32;
                 long_keys_end += key.len() as u64;
@@ -246,7 +289,8 @@ impl PendingPage {
                 let pointer = &entry.pointer;
                 arrays.clear();
                 arrays.extend(
-                    (0..self.measures.len()).map(|index| entry.tally.measure(&self.measures, index)),
+                    (0..self.measures.len())
+                        .map(|index| entry.tally.measure(&self.measures, index)),
                 );
                 arrays.push(pointer.offset as i64);
                 arrays.push((u64::from(pointer.length) | u64::from(pointer.checksum) << 32) as i64);
@@ -266,7 +310,12 @@ impl PendingPage {
         self.bytes.clear();
         self.entries.clear();
         self.plan = Plan::EMPTY;
-        Ok(Pointer { offset, length, checksum, page_bytes: page_bytes as u32 })
+        Ok(Pointer {
+            offset,
+            length,
+            checksum,
+            page_bytes: page_bytes as u32,
+        })
     }
 
     /// Keys, values and the rest of all entries.
@@ -282,13 +331,22 @@ impl PendingPage {
     fn exact_bytes(&self, prefix_len: usize, weight_bytes: usize) -> usize {
         let kind = self.kind();
         let open_low = self.has_open_low();
-        let entries = self.iter().enumerate().map(|(position, (key, value, entry))| {
-            if open_low && position == 0 {
-                return 2;
-            }
-            let new = NewRecord { flags: entry.flags, key, key_handle: 0, weights: &[], value };
-            new.len(kind, prefix_len) + weight_bytes
-        });
+        let entries = self
+            .iter()
+            .enumerate()
+            .map(|(position, (key, value, entry))| {
+                if open_low && position == 0 {
+                    return 2;
+                }
+                let new = NewRecord {
+                    flags: entry.flags,
+                    key,
+                    key_handle: 0,
+                    weights: &[],
+                    value,
+                };
+                new.len(kind, prefix_len) + weight_bytes
+            });
         let arrays = self.entries.len() * array_bytes(kind, self.arrays());
         HEADER_BYTES + padded(prefix_len) + arrays + entries.sum::<usize>()
     }

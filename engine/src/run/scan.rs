@@ -10,8 +10,11 @@
 
 use super::file::{Place, Run};
 use super::window::{WINDOW_BYTES, Window};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::page::{KeyBuffer, PageRef, Record, Unit};
+
+/// Takes a key and its value.
+pub(super) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
 
 /// What a walk tells. An error ends it.
 pub(super) trait Visitor {
@@ -22,7 +25,7 @@ pub(super) trait Visitor {
     /// All rows of that leaf have been told.
     fn leaf_end(&mut self, place: &Place) -> Result<()>;
     /// Something that cannot be read: a subtree, or one value. Without an error the walk goes on behind it.
-    fn fault(&mut self, error: crate::error::Error) -> Result<()>;
+    fn fault(&mut self, error: Error) -> Result<()>;
 }
 
 /// An inner page on the way down.
@@ -44,7 +47,7 @@ impl Run {
     pub(crate) fn scan(
         &self,
         progress: &mut dyn FnMut(u64),
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
         self.walk(&mut Scan { progress, visit })
     }
@@ -57,7 +60,9 @@ impl Run {
             values: Window::new(self),
             key: Vec::new(),
         };
-        let Some(root) = self.root() else { return Ok(()) };
+        let Some(root) = self.root() else {
+            return Ok(());
+        };
         let mut frames = Vec::new();
         self.enter(&root, None, None, &mut leaves, &mut frames, visitor)?;
         while let Some(frame) = frames.last_mut() {
@@ -69,9 +74,17 @@ impl Run {
             }
             frame.next += 1;
             let place = self.child(&frame.place, &page, position);
-            let low = if position == 0 { frame.low.take() } else { Some(page.key(position)) };
+            let low = if position == 0 {
+                frame.low.take()
+            } else {
+                Some(page.key(position))
+            };
             let is_last = position + 1 == page.count();
-            let high = if is_last { frame.high.take() } else { Some(page.key(position + 1)) };
+            let high = if is_last {
+                frame.high.take()
+            } else {
+                Some(page.key(position + 1))
+            };
             self.enter(&place, low, high, &mut leaves, &mut frames, visitor)?;
         }
         Ok(())
@@ -99,7 +112,13 @@ impl Run {
         };
         self.check_bounds(place, &unit.page(), low.as_ref(), high.as_ref(), visitor)?;
         visitor.page(place, &unit.page(), unit.as_slice())?;
-        frames.push(Frame { place: *place, unit, low, high, next: 0 });
+        frames.push(Frame {
+            place: *place,
+            unit,
+            low,
+            high,
+            next: 0,
+        });
         Ok(())
     }
 
@@ -139,7 +158,12 @@ impl LeafReader<'_> {
         high: Option<&KeyBuffer>,
         visitor: &mut V,
     ) -> Result<()> {
-        let Self { run, window, values, key } = self;
+        let Self {
+            run,
+            window,
+            values,
+            key,
+        } = self;
         let (offset, len) = (place.pointer.offset, place.pointer.length as usize);
         if window.get(offset, len).is_none() {
             // The leaf's values stand before it: if both are not too much, they come together, and much of what follows with them.
@@ -151,7 +175,9 @@ impl LeafReader<'_> {
             }
         }
         let window = &*window;
-        let unit = window.get(offset, len).expect("the window was filled with it");
+        let unit = window
+            .get(offset, len)
+            .expect("the window was filled with it");
         let page = run.page_in(place, unit)?;
         run.check_bounds(place, &page, low, high, visitor)?;
         visitor.page(place, &page, unit)?;
@@ -188,7 +214,9 @@ impl LeafReader<'_> {
                         None => values.fill(reference.offset, extent_bytes),
                     };
                     filled.map(|()| {
-                        values.get(reference.offset, extent_bytes).expect("the window was filled")
+                        values
+                            .get(reference.offset, extent_bytes)
+                            .expect("the window was filled")
                     })
                 }
             };
@@ -209,7 +237,7 @@ impl LeafReader<'_> {
 /// Stops at the first fault.
 struct Scan<'v> {
     progress: &'v mut dyn FnMut(u64),
-    visit: &'v mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    visit: &'v mut Visit<'v>,
 }
 
 impl Visitor for Scan<'_> {
@@ -227,7 +255,7 @@ impl Visitor for Scan<'_> {
         Ok(())
     }
 
-    fn fault(&mut self, error: crate::error::Error) -> Result<()> {
+    fn fault(&mut self, error: Error) -> Result<()> {
         Err(error)
     }
 }

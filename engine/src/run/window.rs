@@ -20,7 +20,12 @@ pub(super) struct Window<'r> {
 
 impl<'r> Window<'r> {
     pub(super) fn new(run: &'r Run) -> Window<'r> {
-        Window { run, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
+        Window {
+            run,
+            buffer: AlignedBuffer::new(1),
+            start: 0,
+            len: 0,
+        }
     }
 
     /// The `len` bytes at `offset`, if they are here.

@@ -36,7 +36,12 @@ pub(crate) struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { page_bytes: 8192, measures: Measures::ROWS, table_id: 0, run_id: 0 }
+        RunOptions {
+            page_bytes: 8192,
+            measures: Measures::ROWS,
+            table_id: 0,
+            run_id: 0,
+        }
     }
 }
 
@@ -75,7 +80,10 @@ impl RunWriter {
             ));
         }
         let mut output = Output::create(disk, path)?;
-        let header = Header { table_id: options.table_id, run_id: options.run_id };
+        let header = Header {
+            table_id: options.table_id,
+            run_id: options.run_id,
+        };
         output.write(&header.encode(), 0)?;
         Ok(RunWriter {
             options,
@@ -102,11 +110,18 @@ impl RunWriter {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                format!("a key of {} bytes; the longest in a run has {KEY_BYTES_MAX}", key.len()),
+                format!(
+                    "a key of {} bytes; the longest in a run has {KEY_BYTES_MAX}",
+                    key.len()
+                ),
             ));
         }
         let value_is_out = value.len() > PendingPage::inline_max(self.options.page_bytes);
-        let stored_len = if value_is_out { VALUE_REFERENCE_BYTES } else { value.len() };
+        let stored_len = if value_is_out {
+            VALUE_REFERENCE_BYTES
+        } else {
+            value.len()
+        };
         if self.leaf.len() > 0 && !self.leaf.fits(key, stored_len, value_is_out) {
             self.finish_leaf(Some(key))?;
         }
@@ -114,9 +129,23 @@ impl RunWriter {
         self.total += tally;
         if value_is_out {
             let reference = self.write_value(value)?.encode();
-            self.leaf.push(Some(key), &Entry::Row { value: &reference, value_is_out, tally });
+            self.leaf.push(
+                Some(key),
+                &Entry::Row {
+                    value: &reference,
+                    value_is_out,
+                    tally,
+                },
+            );
         } else {
-            self.leaf.push(Some(key), &Entry::Row { value, value_is_out, tally });
+            self.leaf.push(
+                Some(key),
+                &Entry::Row {
+                    value,
+                    value_is_out,
+                    tally,
+                },
+            );
         }
         Ok(())
     }
@@ -125,7 +154,11 @@ impl RunWriter {
         let offset = self.output.position();
         let checksum = self.output.write(value, 0)?;
         let checksum = self.output.align(checksum)?;
-        Ok(ValueReference { offset, length: value.len() as u64, checksum })
+        Ok(ValueReference {
+            offset,
+            length: value.len() as u64,
+            checksum,
+        })
     }
 
     /// Writes the collected leaf; `next` is the first key of the one that follows.
@@ -147,13 +180,25 @@ impl RunWriter {
         next_separator: Option<&[u8]>,
     ) -> Result<()> {
         if self.levels.len() == level {
-            let RunOptions { page_bytes, measures, .. } = self.options;
+            let RunOptions {
+                page_bytes,
+                measures,
+                ..
+            } = self.options;
             let page = PendingPage::new(level + 1, page_bytes, measures);
-            self.levels.push(Level { page, separator: None });
+            self.levels.push(Level {
+                page,
+                separator: None,
+            });
         }
         let Level { page, separator } = &mut self.levels[level];
-        page.push(separator.take().as_deref(), &Entry::Child { pointer, before });
-        let Some(next_separator) = next_separator else { return Ok(()) };
+        page.push(
+            separator.take().as_deref(),
+            &Entry::Child { pointer, before },
+        );
+        let Some(next_separator) = next_separator else {
+            return Ok(());
+        };
         // Two children at least, or levels would not end.
         if page.len() > 1 && !page.fits(next_separator, 0, false) {
             self.finish_inner(level, Some(next_separator))?;
@@ -184,7 +229,12 @@ impl RunWriter {
             root = self.levels[level].page.first_child();
             height = level + 1;
         }
-        let RunOptions { page_bytes, measures, table_id, run_id } = self.options;
+        let RunOptions {
+            page_bytes,
+            measures,
+            table_id,
+            run_id,
+        } = self.options;
         let bytes = self.output.position() + FOOTER_BYTES as u64;
         let footer = Footer {
             page_bytes,

@@ -8,8 +8,8 @@
 use super::{HEIGHT_MAX, NO_PAGE, PageId, Path, Step, Tree};
 use crate::error::Result;
 use crate::page::{
-    Builder, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, PageRef, Source, array_bytes, common_prefix_len,
-    page_bytes_of, plan_prefix, record,
+    Builder, HEADER_BYTES, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, PageRef, Source, array_bytes,
+    common_prefix_len, padded, page_bytes_of, plan_prefix, record,
 };
 use crate::tally::Tally;
 use crate::tree::Blob;
@@ -21,6 +21,8 @@ const RUN_MIN: u8 = 4;
 #[derive(Default)]
 pub(super) struct Scratch {
     sources: Vec<Source<'static>>,
+    /// Bytes of the record of each source.
+    lens: Vec<u16>,
     cuts: Vec<usize>,
 }
 
@@ -74,9 +76,15 @@ impl Tree {
         let left = (at > 0).then(|| (used(at - 1), at - 1));
         let right = (at + 1 < parent.count()).then(|| (used(at + 1), at));
         if let Some((sibling_used, from)) = left.into_iter().chain(right).min() {
-            // Sharing costs a rebuild of both pages: worth it for a gain of many inserts, or if the pages have few entries to copy.
-            let spare_min = if count <= 64 { page_bytes / 6 } else { page_bytes * 2 / 5 };
-            let pages = if page_bytes - sibling_used >= spare_min { 2 } else { 3 };
+            // Pages of few, large entries are cheap to copy, and worth filling: two share what one of them has to spare, or become three. Of pages of many
+            // small entries a plain split costs least; they share only what leaves room for many inserts.
+            let few = count <= 64;
+            let spare = page_bytes - sibling_used;
+            let pages = if spare >= if few { page_bytes / 6 } else { page_bytes / 2 } { 2 } else { 3 };
+            if pages == 3 && !few {
+                self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
+                return Ok(());
+            }
             if self.rebuild(path, index, from, 2, Cut::Even(pages), attempt)? != Rebuilt::DoesNotFit {
                 return Ok(());
             }
@@ -111,6 +119,7 @@ impl Tree {
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = self.rebuild_with(path, index, from, taken, cut, attempt, &mut scratch);
         scratch.sources.clear();
+        scratch.lens.clear();
         scratch.cuts.clear();
         self.scratch = scratch;
         result
@@ -130,14 +139,16 @@ impl Tree {
         let parent_id = path.steps[index - 1].page;
         let parent: PageRef<'static> = self.page(parent_id);
         let page_bytes = self.arena.page_bytes();
-        let Scratch { sources, cuts } = scratch;
+        let Scratch { sources, lens, cuts } = scratch;
         for position in from..from + taken {
             let page = self.page(parent.child(position));
             sources.extend((0..page.count()).map(|position| Source { page, position }));
+            lens.extend((0..page.count()).map(|position| page.record(position).len as u16));
         }
+        let arrays = array_bytes(if index + 1 == self.height { KIND_LEAF } else { KIND_INNER }, self.arrays());
         match cut {
             Cut::At(at) => cuts.extend([0, at, sources.len()]),
-            Cut::Even(pages) => cut_evenly(sources, pages, cuts),
+            Cut::Even(pages) => cut_evenly(lens, arrays, pages, cuts),
         }
         let pages = cuts.len() - 1;
 
@@ -145,7 +156,12 @@ impl Tree {
         for (number, bounds) in cuts.windows(2).enumerate() {
             let part = &sources[bounds[0]..bounds[1]];
             prefixes[number] = plan_prefix(part, page_bytes);
-            if !Builder::fits(part, prefixes[number].len(), page_bytes) {
+            // Under a prefix no shorter than theirs, records are no longer than they are.
+            let prefix_len = prefixes[number].len();
+            let old_bytes: usize = lens[bounds[0]..bounds[1]].iter().map(|&len| usize::from(len) + arrays).sum();
+            let shrinks = [part.first(), part.last()].into_iter().flatten().all(|end| end.page.prefix_len() <= prefix_len);
+            let fits = shrinks && HEADER_BYTES + padded(prefix_len) + old_bytes <= page_bytes;
+            if !fits && !Builder::fits(part, prefix_len, page_bytes) {
                 return Ok(Rebuilt::DoesNotFit);
             }
         }
@@ -169,8 +185,16 @@ impl Tree {
             let part = &sources[bounds[0]..bounds[1]];
             let id = self.new_page(kind, level);
             let mut builder = Builder::new(self.page_mut(id), &prefixes[number], part.len());
-            for &source in part {
-                builder.push(source);
+            if kind == KIND_LEAF {
+                // Runs of neighbours of one page are copied together.
+                let mut done = 0;
+                for run in part.chunk_by(|a, b| a.page.start() == b.page.start()) {
+                    let run_lens = &lens[bounds[0] + done..bounds[0] + done + run.len()];
+                    builder.push_leaf_run(run[0].page, run[0].position, run_lens);
+                    done += run.len();
+                }
+            } else {
+                part.iter().for_each(|&source| builder.push(source));
             }
             builder.finish();
             new_ids[number] = id;
@@ -369,27 +393,25 @@ impl Tree {
     }
 }
 
-/// Cuts `sources` into `pages` parts of about equal bytes, none empty if there are enough entries.
-fn cut_evenly(sources: &[Source<'_>], pages: usize, cuts: &mut Vec<usize>) {
+/// Cuts records of these lengths into `pages` parts of about equal bytes, none empty if there are enough of them.
+fn cut_evenly(lens: &[u16], arrays: usize, pages: usize, cuts: &mut Vec<usize>) {
     cuts.push(0);
-    if pages > 1 {
-        let bytes_of = |source: &Source<'_>| source.bytes(source.page.prefix_len());
-        let total: usize = sources.iter().map(bytes_of).sum();
-        let mut passed = 0;
-        for (position, source) in sources.iter().enumerate() {
-            let part = cuts.len();
-            if part == pages {
+    let total: usize = lens.iter().map(|&len| usize::from(len) + arrays).sum();
+    let (mut passed, mut position) = (0, 0);
+    for part in 1..pages.min(lens.len()) {
+        let due = total * part / pages;
+        let start = position;
+        while position < lens.len() - (pages - part) {
+            let bytes = usize::from(lens[position]) + arrays;
+            if position > start && passed + bytes / 2 > due {
                 break;
             }
-            let left = sources.len() - position;
-            let due = passed + bytes_of(source) / 2 > total * part / pages;
-            if position > cuts[part - 1] && (due || left <= pages - part) {
-                cuts.push(position);
-            }
-            passed += bytes_of(source);
+            passed += bytes;
+            position += 1;
         }
+        cuts.push(position);
     }
-    cuts.push(sources.len());
+    cuts.push(lens.len());
 }
 
 /// The shortest key above `left` and not above `right` if these are leaf entries; of inner entries the key of `right` itself.

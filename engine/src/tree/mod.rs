@@ -45,6 +45,8 @@ pub(crate) struct Tree {
     measures: Measures,
     /// Whether inner pages carry tallies. Only a benchmark says no.
     counted: bool,
+    /// Whether it counts, and nothing but rows: the short way.
+    rows_only: bool,
     bottom: bool,
     total: Tally,
     entries: u64,
@@ -88,6 +90,7 @@ impl Tree {
             height: 0,
             measures,
             counted: true,
+            rows_only: measures.only_rows(),
             bottom,
             total: Tally::ZERO,
             entries: 0,
@@ -104,6 +107,7 @@ impl Tree {
     pub(crate) fn uncounted(arena: Arc<Arena>) -> Tree {
         let mut tree = Tree::new(arena, Measures::ROWS, true);
         tree.counted = false;
+        tree.rows_only = false;
         tree
     }
 

@@ -219,16 +219,19 @@ impl Tree {
     /// Adds `change` to every level of the path above the leaf, and to the total.
     #[inline(always)]
     pub(super) fn add_to_path(&mut self, path: &Path, change: Tally) {
-        self.total += change;
-        if !self.counted {
-            return;
-        }
-        if self.measures.only_rows() {
+        if self.rows_only {
+            self.total.rows += change.rows;
             if change.rows != 0 {
-                for step in &path.steps[..self.height - 1] {
-                    self.page_mut(step.page).add_tally(0, step.position as usize, change.rows);
+                for level in 0..self.height - 1 {
+                    // SAFETY: a path has HEIGHT_MAX steps, and the tree's height is no more.
+                    let step = unsafe { path.steps.get_unchecked(level) };
+                    self.page_mut(step.page).add_rows(step.position as usize, change.rows);
                 }
             }
+            return;
+        }
+        self.total += change;
+        if !self.counted {
             return;
         }
         for index in 0..self.measures.len() {

@@ -1,0 +1,14 @@
+//! `quipu bench`: the workloads of the crate `quipu-bench`, run by this program.
+
+use quipu_bench::Program;
+
+use crate::failure::{Failure, Result};
+
+pub(crate) use quipu_bench::Options as Args;
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    // A workload starts this program again for what needs a process of its own.
+    Program::current(&["bench"])
+        .and_then(|program| quipu_bench::run(args, &program))
+        .map_err(|error| Failure::new(error.to_string()))
+}

@@ -1,0 +1,76 @@
+//! `check` and `stats`, on whole and on damaged files.
+#![expect(clippy::disallowed_methods, reason = "the files are damaged on purpose")]
+
+mod program;
+
+use program::Place;
+use serde_json::Value as Json;
+
+/// A database with a checkpoint of 5,000 rows and a log behind it with 1,000 more.
+fn database() -> Place {
+    let place = Place::new();
+    let rows = |range: std::ops::Range<u32>| range.map(|id| format!("{id},{}\n", id % 7)).collect::<String>();
+    place.write("a.csv", format!("id,n\n{}", rows(0..5_000)));
+    place.write("b.csv", format!("id,n\n{}", rows(5_000..6_000)));
+    place.run("import a.csv --data db --table t --key id --index by=n --sum n").success();
+    let info: Json = serde_json::from_str(&place.out("shell --data db --json -c checkpoint")).unwrap();
+    assert_eq!(info["checkpoint"]["rows_written"], 10_000);
+    place.run("import b.csv --data db --table t").success();
+    place
+}
+
+/// The files of the database whose names contain `part`.
+fn files(place: &Place, part: &str) -> Vec<std::path::PathBuf> {
+    let mut files: Vec<_> = place.path("db").read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.file_name().unwrap().to_string_lossy().contains(part));
+    files.sort();
+    files
+}
+
+#[test]
+fn whole_files_are_well() {
+    let place = database();
+    let report: Json = serde_json::from_str(&place.out("check db --json")).unwrap();
+    assert_eq!(report["faults"], serde_json::json!([]));
+    assert_eq!(report["runs"], 2);
+    let rows: Vec<&Json> = report["tables"].as_array().unwrap().iter().map(|table| &table["rows"]).collect();
+    assert_eq!(rows, [6_000, 6_000]);
+    let text = place.out("check db");
+    assert!(text.ends_with("all is well: every checksum and every tally is right\n"), "{text}");
+
+    let stats: Json = serde_json::from_str(&place.out("stats db --json")).unwrap();
+    assert_eq!(stats["tables"][0]["sum"], report["tables"][0]["sum"]);
+    assert_eq!(stats["tables"][0]["hash"], report["tables"][0]["hash"]);
+    assert_eq!(stats["checkpoint"], 1);
+    assert!(place.out("stats db").contains("checkpoint  number 1"));
+}
+
+#[test]
+fn a_damaged_run_is_named() {
+    let place = database();
+    for file in files(&place, "run-") {
+        let whole = std::fs::read(&file).unwrap();
+        for at in [whole.len() / 3, whole.len() / 2] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            std::fs::write(&file, bytes).unwrap();
+            let outcome = place.run("check db --json");
+            let report: Json = serde_json::from_str(&outcome.out).unwrap();
+            assert!(!report["faults"].as_array().unwrap().is_empty(), "{} at {at}", file.display());
+            assert!(outcome.failure().contains("keep its files"));
+        }
+        std::fs::write(&file, whole).unwrap();
+    }
+    place.run("check db").success();
+}
+
+#[test]
+fn a_directory_without_a_database_is_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("db")).unwrap();
+    for command in ["check db", "stats db", "shell --data db -c tables", "export --data db --table t"] {
+        let error = place.run(command).failure();
+        assert!(error.contains("there is no database in db"), "{command}: {error}");
+    }
+    assert!(files(&place, "MANIFEST").is_empty());
+}

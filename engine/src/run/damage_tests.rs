@@ -1,0 +1,298 @@
+//! Goal: whatever happens to the bytes of a run, it is noticed, and no row is told that was not written. Forged bytes, whose checksums
+//! are right, may be refused or make another sound run, and never a panic.
+//! Method: every bit of a small run inverted; every truncation; every byte changed and the checksums made right again; a crash at
+//! every step of writing.
+
+use std::path::Path;
+
+use super::file::Place;
+use super::format::FOOTER_BYTES;
+use super::tests::{ALL_MEASURES, Model, PATH, bytes_of, new_disk, write};
+use super::*;
+use crate::error::ErrorKind;
+use crate::io::sim::{CrashMode, SimDisk};
+
+/// Several leaves under one root, with a long key, a long value and an empty one.
+fn small_model() -> Model {
+    let mut model: Model = (0..24u32)
+        .map(|n| {
+            (
+                format!("row {n:03}").into_bytes(),
+                vec![n as u8; n as usize],
+            )
+        })
+        .collect();
+    model.insert(
+        b"row 007 has a key that is too long for its page".to_vec(),
+        b"seven".to_vec(),
+    );
+    model.insert(b"row 009+".to_vec(), vec![9; 333]);
+    model
+}
+
+fn small_options() -> RunOptions {
+    RunOptions {
+        page_bytes: 256,
+        measures: ALL_MEASURES,
+        table_id: 1,
+        run_id: 2,
+    }
+}
+
+/// Whether the bytes are refused at opening, or else by the checker and by a scan, after rows that were written.
+fn is_noticed(bytes: Vec<u8>, model: &Model) -> bool {
+    let disk = SimDisk::new();
+    disk.write_file(PATH, bytes);
+    let run = match Run::open(&disk, Path::new(PATH)) {
+        Ok(run) => run,
+        Err(error) => return error.kind() == ErrorKind::Corrupt,
+    };
+    let mut rows = model.iter();
+    let scanned = run.scan(&mut |_| (), &mut |key, value| {
+        assert_eq!(rows.next(), Some((&key.to_vec(), &value.to_vec())));
+        Ok(())
+    });
+    let report = run.check(&mut |_| ());
+    assert_eq!(
+        scanned.is_err(),
+        !report.faults.is_empty(),
+        "{scanned:?} {report:?}"
+    );
+    scanned.is_err_and(|error| error.kind() == ErrorKind::Corrupt)
+}
+
+#[test]
+fn every_inverted_bit_is_noticed() {
+    let model = small_model();
+    let bytes = bytes_of(&model, small_options());
+    assert!((1500..6000).contains(&bytes.len()), "{} bytes", bytes.len());
+    assert!(!is_noticed(bytes.clone(), &model));
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(
+            is_noticed(damaged, &model),
+            "bit {} of byte {}",
+            bit % 8,
+            bit / 8
+        );
+    }
+}
+
+#[test]
+fn every_truncation_and_every_addition_is_noticed() {
+    let model = small_model();
+    let bytes = bytes_of(&model, small_options());
+    for len in 0..bytes.len() {
+        assert!(is_noticed(bytes[..len].to_vec(), &model), "cut to {len}");
+    }
+    let longer = [bytes.clone(), vec![0]].concat();
+    assert!(is_noticed(longer, &model));
+    let footer = &bytes[bytes.len() - FOOTER_BYTES..];
+    assert!(
+        is_noticed([&bytes, footer].concat(), &model),
+        "a second footer"
+    );
+}
+
+/// A leaf that stands where another one should be: bytes of another time, or read from elsewhere.
+#[test]
+fn a_swapped_page_is_noticed() {
+    let model: Model = (0..60u32)
+        .map(|n| (n.to_be_bytes().to_vec(), vec![1; 8]))
+        .collect();
+    let options = RunOptions {
+        page_bytes: 256,
+        ..RunOptions::default()
+    };
+    let bytes = bytes_of(&model, options);
+    let places = leaf_places(&bytes);
+    let (a, b) = (places[1].pointer, places[2].pointer);
+    assert_eq!(a.length, b.length);
+    let (a, b, length) = (a.offset as usize, b.offset as usize, a.length as usize);
+    let mut swapped = bytes.clone();
+    swapped[a..a + length].copy_from_slice(&bytes[b..b + length]);
+    swapped[b..b + length].copy_from_slice(&bytes[a..a + length]);
+    assert!(is_noticed(swapped, &model));
+}
+
+#[test]
+fn the_checker_goes_on_behind_damage() {
+    let model: Model = (0..200u32)
+        .map(|n| (n.to_be_bytes().to_vec(), vec![1; 8]))
+        .collect();
+    let options = RunOptions {
+        page_bytes: 256,
+        ..RunOptions::default()
+    };
+    let mut bytes = bytes_of(&model, options);
+    let places = leaf_places(&bytes);
+    let mut lost = 0;
+    for number in [1, 4] {
+        bytes[places[number].pointer.offset as usize + 40] ^= 4;
+        lost += (places[number].until.rows - places[number].before.rows) as u64;
+    }
+    let report = check_bytes(&bytes).unwrap();
+    assert_eq!(report.faults.len(), 2, "{:?}", report.faults);
+    assert_eq!(report.rows, 200 - lost);
+}
+
+/// The places of all leaves of a sound run.
+fn leaf_places(bytes: &[u8]) -> Vec<Place> {
+    let sealed = sealed(bytes);
+    sealed
+        .into_iter()
+        .filter_map(|sealed| sealed.place.filter(|place| place.level == 0))
+        .collect()
+}
+
+/// Bytes under a checksum.
+struct Sealed {
+    start: usize,
+    end: usize,
+    checksum_at: usize,
+    /// Of a unit.
+    place: Option<Place>,
+}
+
+/// All bytes of a sound run that lie under a checksum which stands elsewhere, in the order of the file, so that what holds the checksum
+/// comes later; then the footer.
+fn sealed(bytes: &[u8]) -> Vec<Sealed> {
+    let disk = SimDisk::new();
+    disk.write_file(PATH, bytes);
+    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let footer_at = bytes.len() - FOOTER_BYTES;
+    let mut found = Vec::new();
+    collect_sealed(&run, &run.root().unwrap(), footer_at + 36, &mut found);
+    found.push(Sealed {
+        start: footer_at,
+        end: footer_at + 124,
+        checksum_at: footer_at + 124,
+        place: None,
+    });
+    found
+}
+
+fn collect_sealed(run: &Run, place: &Place, checksum_at: usize, found: &mut Vec<Sealed>) {
+    let unit = run.load(place).unwrap();
+    let page = unit.page();
+    let start = place.pointer.offset as usize;
+    for position in 0..page.count() {
+        if place.level > 0 {
+            // The array of lengths and checksums is the last of eight bytes an item.
+            let array = &page.tallies(page.measures() - 1)[position..];
+            let at = array.as_ptr().addr() - unit.as_slice().as_ptr().addr() + 4;
+            collect_sealed(run, &run.child(place, &page, position), start + at, found);
+            continue;
+        }
+        let value = page.leaf_record(position).value;
+        if page.leaf_record(position).value_is_out() {
+            let reference = run.reference(place, value).unwrap();
+            let at = value.as_ptr().addr() - unit.as_slice().as_ptr().addr() + 16;
+            found.push(Sealed {
+                start: reference.offset as usize,
+                end: reference.end().unwrap() as usize,
+                checksum_at: start + at,
+                place: None,
+            });
+        }
+    }
+    let end = start + unit.as_slice().len();
+    found.push(Sealed {
+        start,
+        end,
+        checksum_at,
+        place: Some(*place),
+    });
+}
+
+/// Makes all checksums right.
+fn reseal(bytes: &mut [u8], sealed: &[Sealed]) {
+    for part in sealed {
+        let checksum = crc32c::crc32c(&bytes[part.start..part.end]);
+        bytes[part.checksum_at..][..4].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+#[test]
+fn forged_bytes_are_never_a_panic() {
+    let bytes = bytes_of(&small_model(), small_options());
+    let sealed = sealed(&bytes);
+    let mut refused = 0;
+    for at in 32..bytes.len() {
+        for change in [
+            0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff, 0x7f, 0x81,
+        ] {
+            let mut forged = bytes.clone();
+            forged[at] ^= change;
+            reseal(&mut forged, &sealed);
+            // Panics if an answer contradicts the checker.
+            let checked = check_bytes(&forged);
+            refused += usize::from(checked.map_or(true, |report| !report.faults.is_empty()));
+        }
+    }
+    // The rest are other rows, in order, with the tallies that are theirs.
+    println!("{refused} of {} refused", 11 * (bytes.len() - 32));
+    assert!(refused > 9 * (bytes.len() - 32));
+}
+
+#[test]
+fn a_newer_version_is_refused_by_name() {
+    let bytes = bytes_of(&small_model(), small_options());
+    let mut newer = bytes.clone();
+    newer[8] = 2;
+    let checksum = crc32c::crc32c(&newer[..28]);
+    newer[28..32].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(check_bytes(&newer).unwrap_err().kind(), ErrorKind::Version);
+    let mut newer = bytes;
+    let footer_at = newer.len() - FOOTER_BYTES;
+    let sealed = sealed(&newer);
+    newer[footer_at + 8] = 2;
+    reseal(&mut newer, &sealed);
+    assert_eq!(check_bytes(&newer).unwrap_err().kind(), ErrorKind::Version);
+}
+
+#[test]
+fn a_crash_while_writing_leaves_nothing_that_is_trusted() {
+    // Larger than the writer's buffer, so that there are several steps.
+    let model: Model = (0..30u32)
+        .map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 100_000]))
+        .collect();
+    let whole = bytes_of(&model, small_options());
+    let mut finished = false;
+    let mut step = 0;
+    while !finished {
+        let disk = new_disk();
+        disk.cut_at(step);
+        finished = write(&disk, &model, small_options()).is_ok();
+        for seed in 0..6 {
+            let mode =
+                [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
+            let after = disk.crash_with(mode, seed);
+            let Some(bytes) = after.read_file(PATH) else {
+                continue;
+            };
+            // All there or noticed; only what was finished is named by a manifest.
+            let all_there = bytes == whole;
+            assert!(
+                all_there || is_noticed(bytes, &model),
+                "step {step}, seed {seed}"
+            );
+        }
+        step += 1;
+    }
+    assert!(step > 5);
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let disk = new_disk();
+    disk.set_capacity(5000);
+    let model: Model = (0..500u32)
+        .map(|n| (n.to_be_bytes().to_vec(), vec![1; 20]))
+        .collect();
+    assert_eq!(
+        write(&disk, &model, small_options()).unwrap_err().kind(),
+        ErrorKind::Full
+    );
+}

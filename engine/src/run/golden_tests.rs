@@ -1,0 +1,289 @@
+//! Goal: the format does not change unnoticed, and the pages that describe it show what the code writes.
+//! Method: a small run and a few pages as annotated hex (`testdata/`, `docs/format-run.md`, `docs/format-page.md`); UPDATE_GOLDEN=1 rewrites.
+
+use std::path::Path;
+
+use super::file::Place;
+use super::format::{FOOTER_BYTES, HEADER_BYTES};
+use super::tests::{Model, PATH, bytes_of};
+use super::*;
+use crate::io::sim::SimDisk;
+use crate::page::{KIND_LEAF, NewRecord, PageRef, UnitBuffer, check_unit, new_page};
+use crate::tally::Field;
+
+#[path = "testdata/golden.rs"]
+mod golden;
+use golden::{Annotated, compare_with_file, compare_with_page, parse};
+
+fn small_model() -> Model {
+    let number = |number: i64| number.to_be_bytes().to_vec();
+    let rows: [(&str, Vec<u8>); 9] = [
+        ("cord/black", number(4)),
+        ("cord/blue", number(21)),
+        ("cord/brown", Vec::new()),
+        (
+            "cord/green",
+            [number(100), b"a note of 32 bytes on this cord.".to_vec()].concat(),
+        ),
+        ("cord/red", number(-1)),
+        ("cord/white, spun of the wool of two vicunas", number(7)),
+        ("knot/figure eight", number(1)),
+        ("knot/long", number(5)),
+        ("knot/single", number(40)),
+    ];
+    rows.into_iter()
+        .map(|(key, value)| (key.as_bytes().to_vec(), value))
+        .collect()
+}
+
+fn small_options() -> RunOptions {
+    let measures = Measures {
+        sum: Some(Field::BigEndian { at: 0 }),
+        ..Measures::ROWS
+    };
+    RunOptions {
+        page_bytes: 256,
+        measures,
+        table_id: 3,
+        run_id: 12,
+    }
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    if bytes.iter().any(|byte| byte.is_ascii_control()) || !bytes.is_ascii() {
+        return format!("{} bytes", bytes.len());
+    }
+    format!("\"{}\"", bytes.escape_ascii())
+}
+
+/// Describes a page that begins at the annotation's end.
+fn describe_page(text: &mut Annotated<'_>, page: &PageRef<'_>, page_bytes: usize) {
+    let leaf = page.is_leaf();
+    let (count, arrays) = (page.count(), page.measures());
+    let end = text.at() + page_bytes;
+    let kind = if leaf { "leaf" } else { "inner" };
+    text.field(2, &format!("kind: {kind}; flags {:#x}", page.flags()));
+    text.field(2, &format!("{count} entries"));
+    text.field(2, &format!("prefix of {} bytes", page.prefix_len()));
+    text.field(2, &format!("heap from {:#x}", page.heap_start()));
+    text.field(5, "garbage, hint, run of inserts");
+    text.field(1, &format!("level {}", page.level()));
+    text.field(1, &format!("{arrays} arrays of eight bytes an item"));
+    text.field(1, &format!("weights of {} bytes", page.weight_bytes()));
+    text.field(8, &format!("epoch {}", page.epoch()));
+    text.field(8, "reserved");
+    if page.prefix_len() > 0 {
+        let padded = page.prefix_len().next_multiple_of(8);
+        text.field(padded, &format!("prefix {}, padded", quoted(page.prefix())));
+    }
+    for index in 0..arrays {
+        let name = match index {
+            0 => "rows before each child",
+            _ if index + 2 < arrays => "a measure of the rows before each child",
+            _ if index + 2 == arrays => "offsets of the children",
+            _ => "length and crc32c of each child",
+        };
+        text.field(8 * count, name);
+    }
+    if !leaf {
+        text.field(4 * count, "page_bytes of each child");
+    }
+    text.field(4 * count, "heads, as native numbers");
+    text.field(2 * count, "slots");
+    if page.gap() > 0 {
+        text.field(page.gap(), "free");
+    }
+    let start = end - page_bytes;
+    let mut records: Vec<usize> = (0..count).collect();
+    records.sort_by_key(|&position| page.slot(position));
+    for position in records {
+        assert_eq!(text.at(), start + page.slot(position));
+        let record = page.record(position);
+        let parts = record.weights.len() + record.tail.len() + record.value.len();
+        let key = page.key(position);
+        let key = if key.is_empty() {
+            "minus infinity".to_owned()
+        } else {
+            quoted(&key)
+        };
+        text.field(
+            record.len - parts,
+            &format!("entry {position}, {key}: flags, lengths"),
+        );
+        text.field(record.weights.len(), "weight");
+        let tail = if record.key_is_out() {
+            "offset and length of the key"
+        } else {
+            "key's tail"
+        };
+        text.field(record.tail.len(), tail);
+        let value = if record.value_is_out() {
+            "offset, length, crc32c, 0"
+        } else {
+            "value"
+        };
+        text.field(record.value.len(), value);
+    }
+    assert_eq!(text.at(), end);
+}
+
+/// Describes a unit.
+fn describe_unit(text: &mut Annotated<'_>, place: &Place, page: &PageRef<'_>) {
+    let start = text.at();
+    let end = start + place.pointer.length as usize;
+    describe_page(text, page, place.pointer.page_bytes as usize);
+    for position in 0..page.count() {
+        if page.record(position).key_is_out() {
+            let key = page.key(position);
+            text.field(key.len(), &format!("long key of entry {position}"));
+        }
+    }
+    text.field(end - text.at(), "padding");
+}
+
+/// Describes the subtree at `place`, with the values before it.
+fn describe_subtree(text: &mut Annotated<'_>, run: &Run, place: &Place) {
+    let unit = run.load(place).unwrap();
+    let page = unit.page();
+    for position in 0..page.count() {
+        if place.level > 0 {
+            describe_subtree(text, run, &run.child(place, &page, position));
+        } else if page.leaf_record(position).value_is_out() {
+            let reference = run
+                .reference(place, page.leaf_record(position).value)
+                .unwrap();
+            text.heading("a value out of line");
+            text.field(reference.length as usize, &quoted(&page.key(position)));
+            text.field(
+                (reference.end().unwrap() - reference.offset - reference.length) as usize,
+                "padding",
+            );
+        }
+    }
+    text.heading(if place.level == 0 {
+        "a leaf"
+    } else {
+        "an inner page"
+    });
+    describe_unit(text, place, &page);
+}
+
+fn describe_run(bytes: &[u8]) -> String {
+    let run = open(bytes);
+    let mut text = Annotated::new(bytes);
+    text.heading("header");
+    for (len, note) in [
+        (8, "magic"),
+        (4, "version 1"),
+        (4, "table_id"),
+        (8, "run_id"),
+    ] {
+        text.field(len, note);
+    }
+    text.field(4, "reserved");
+    text.field(4, "crc32c");
+    assert_eq!(text.at(), HEADER_BYTES);
+    describe_subtree(&mut text, &run, &run.root().unwrap());
+    text.heading("footer");
+    let fields = [
+        (8, "magic"),
+        (4, "version 1"),
+        (4, "page_bytes"),
+        (8, "file_bytes"),
+        (8, "root: offset"),
+        (4, "root: length"),
+        (4, "root: crc32c"),
+        (4, "root: page_bytes"),
+        (4, "levels"),
+        (8, "measures: a sum of the big-endian number at byte 0"),
+        (8, "total: rows"),
+        (8, "total: bytes, not measured"),
+        (8, "total: hash, not measured"),
+        (8, "total: sum"),
+        (36, "reserved"),
+        (4, "crc32c"),
+    ];
+    assert_eq!(
+        fields.iter().map(|field| field.0).sum::<usize>(),
+        FOOTER_BYTES
+    );
+    for (len, note) in fields {
+        text.field(len, note);
+    }
+    text.finish()
+}
+
+fn open(bytes: &[u8]) -> Run {
+    let disk = SimDisk::new();
+    disk.write_file(PATH, bytes);
+    Run::open(&disk, Path::new(PATH)).unwrap()
+}
+
+#[test]
+fn a_small_run_has_the_golden_bytes() {
+    let bytes = bytes_of(&small_model(), small_options());
+    let text = describe_run(&bytes);
+    let golden = compare_with_file(&text, "src/run/testdata/small-1.hex");
+    compare_with_page(&text, "../docs/format-run.md", 0);
+    let golden = parse(&golden);
+    assert_eq!(check_bytes(&golden).unwrap().faults, [""; 0]);
+    let mut rows = Model::new();
+    open(&golden)
+        .scan(&mut |_| (), &mut |key, value| {
+            rows.insert(key.to_vec(), value.to_vec());
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(rows, small_model());
+}
+
+#[test]
+fn the_pages_of_the_format_page_are_true() {
+    let page_of_docs = "../docs/format-page.md";
+    compare_with_page(&describe_memory_page(), page_of_docs, 0);
+    let run = open(&bytes_of(&small_model(), small_options()));
+    let root = run.root().unwrap();
+    let root_unit = run.load(&root).unwrap();
+    let leaf = run.child(&root, &root_unit.page(), 1);
+    let leaf_unit = run.load(&leaf).unwrap();
+    for (number, (place, unit)) in [(leaf, leaf_unit), (root, root_unit)]
+        .into_iter()
+        .enumerate()
+    {
+        let mut text = Annotated::new(unit.as_slice());
+        describe_unit(&mut text, &place, &unit.page());
+        compare_with_page(&text.finish(), page_of_docs, 1 + number);
+    }
+}
+
+/// A leaf as it is in memory: rows inserted one by one, not in order.
+fn describe_memory_page() -> String {
+    let mut buffer = UnitBuffer::new(256);
+    let mut page = new_page(buffer.as_mut_slice(), KIND_LEAF, 0, 0, 0);
+    page.set_flags(0);
+    page.set_epoch(5);
+    page.set_prefix(b"knot/");
+    for (position, key, value) in [
+        (0, "knot/single", "1"),
+        (0, "knot/long", "22"),
+        (1, "knot/lost", "333"),
+        (0, "knot/figure eight", ""),
+    ] {
+        let (key, value) = (key.as_bytes(), value.as_bytes());
+        let new = NewRecord {
+            flags: 0,
+            key,
+            key_handle: 0,
+            weights: &[],
+            value,
+        };
+        page.insert_leaf(position, &new).expect("room");
+    }
+    let bytes = buffer.as_slice().to_vec();
+    check_unit(buffer.as_slice(), 256).unwrap();
+    // SAFETY: checked in the line above.
+    let page = unsafe { PageRef::new(buffer.as_slice().as_ptr()) };
+    let mut text = Annotated::new(&bytes);
+    describe_page(&mut text, &page, 256);
+    text.finish()
+}

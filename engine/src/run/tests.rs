@@ -1,0 +1,354 @@
+//! Goal: a run equals the `BTreeMap` it was written from in everything it can be asked, at page sizes at which a few dozen rows make
+//! several levels.
+//! Method: random rows; the checker; all questions compared with the model.
+//! Replay: SEED=... cargo test -p quipu run::tests
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::error::{Error, ErrorKind};
+use crate::io::sim::SimDisk;
+use crate::tally::Field;
+
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub(super) const PATH: &str = "/db/run";
+
+pub(super) fn new_disk() -> SimDisk {
+    let disk = SimDisk::new();
+    crate::io::Disk::create_dir_all(&disk, Path::new("/db")).unwrap();
+    disk
+}
+
+/// Writes `model` to [`PATH`].
+pub(super) fn write(disk: &SimDisk, model: &Model, options: RunOptions) -> crate::Result<RunInfo> {
+    let mut writer = RunWriter::create(disk, Path::new(PATH), options)?;
+    for (key, value) in model {
+        writer.push(key, value)?;
+    }
+    writer.finish()
+}
+
+pub(super) fn bytes_of(model: &Model, options: RunOptions) -> Vec<u8> {
+    let disk = new_disk();
+    write(&disk, model, options).unwrap();
+    disk.read_file(PATH).unwrap()
+}
+
+pub(super) const ALL_MEASURES: Measures = Measures {
+    bytes: true,
+    hash: true,
+    sum: Some(Field::BigEndian { at: 0 }),
+};
+
+fn seed() -> u64 {
+    std::env::var("SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1)
+}
+
+/// How the keys and values of a test look.
+#[derive(Clone, Copy, Debug)]
+enum Rows {
+    Numbers,
+    LongPrefix,
+    Mixed,
+    LongKeys,
+    LongValues,
+}
+
+fn row(rng: &mut StdRng, rows: Rows) -> (Vec<u8>, Vec<u8>) {
+    let number: u32 = rng.random_range(0..100_000);
+    let key = match rows {
+        Rows::Numbers | Rows::LongValues => number.to_be_bytes().to_vec(),
+        Rows::LongPrefix => format!("customer/eu-west/{number:05}").into_bytes(),
+        Rows::Mixed => {
+            let len = rng.random_range(0..6);
+            (0..len)
+                .map(|_| [0, 1, b'a', b'b', 255][rng.random_range(0..5)])
+                .collect()
+        }
+        Rows::LongKeys => {
+            let mut key = vec![b'x'; [5, 24, 25, 26, 300][rng.random_range(0..5)]];
+            key.extend_from_slice(&number.to_be_bytes());
+            key
+        }
+    };
+    let len = match (rng.random_range(0..20), rows) {
+        (0, _) => 0,
+        (1, _) => rng.random_range(100..700),
+        (2, Rows::LongValues) => rng.random_range(2000..40_000),
+        (_, Rows::LongValues) => rng.random_range(20..60),
+        _ => rng.random_range(1..20),
+    };
+    (key, (0..len).map(|_| rng.random()).collect())
+}
+
+fn model_tally<'m>(
+    measures: &Measures,
+    rows: impl Iterator<Item = (&'m Vec<u8>, &'m Vec<u8>)>,
+) -> Tally {
+    rows.fold(Tally::ZERO, |sum, (key, value)| {
+        sum + measures.of_row(key, value)
+    })
+}
+
+fn compare(run: &Run, model: &Model, rng: &mut StdRng, rows: Rows) {
+    let measures = run.info().measures;
+    let report = run.check(&mut |_| ());
+    assert_eq!(report.faults, [""; 0]);
+    assert_eq!(report.rows, model.len() as u64);
+    assert_eq!(run.info().rows, model.len() as u64);
+    assert_eq!(run.info().total, model_tally(&measures, model.iter()));
+    let mut scanned = Vec::new();
+    let mut last_progress = 0;
+    run.scan(
+        &mut |bytes| {
+            assert!(bytes > last_progress && bytes < run.info().bytes);
+            last_progress = bytes;
+        },
+        &mut |key, value| {
+            scanned.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        },
+    )
+    .unwrap();
+    assert!(
+        scanned
+            .iter()
+            .map(|(key, value)| (key, value))
+            .eq(model.iter())
+    );
+    let mut asked: Vec<Vec<u8>> = (0..30).map(|_| row(rng, rows).0).collect();
+    asked.extend((0..30.min(scanned.len())).map(|_| {
+        let mut key = scanned[rng.random_range(0..scanned.len())].0.clone();
+        match rng.random_range(0..4) {
+            0 => key.push(0),
+            1 => drop(key.pop()),
+            _ => {}
+        }
+        key
+    }));
+    asked.push(Vec::new());
+    asked.push(vec![255; 400]);
+    for key in &asked {
+        assert_eq!(run.get(key).unwrap().as_ref(), model.get(key), "{key:?}");
+        let below = (Bound::Unbounded, Bound::Excluded(&**key));
+        let through = (Bound::Unbounded, Bound::Included(&**key));
+        let below = model_tally(&measures, model.range::<[u8], _>(below));
+        let through = model_tally(&measures, model.range::<[u8], _>(through));
+        assert_eq!(run.tally_before(key, false).unwrap(), below);
+        assert_eq!(run.tally_before(key, true).unwrap(), through);
+    }
+    for _ in 0..30.min(scanned.len()) {
+        let offset = rng.random_range(0..scanned.len());
+        assert_eq!(
+            run.nth(offset as u64).unwrap().as_ref(),
+            Some(&scanned[offset])
+        );
+    }
+    assert_eq!(run.nth(scanned.len() as u64).unwrap(), None);
+    assert_eq!(run.nth(u64::MAX).unwrap(), None);
+}
+
+#[test]
+fn equals_the_model() {
+    let seed = seed();
+    let kinds = [
+        Rows::Numbers,
+        Rows::LongPrefix,
+        Rows::Mixed,
+        Rows::LongKeys,
+        Rows::LongValues,
+    ];
+    let sum = Some(Field::BigEndian { at: 0 });
+    let all_measures = [
+        Measures::ROWS,
+        Measures {
+            bytes: true,
+            ..Measures::ROWS
+        },
+        Measures {
+            sum,
+            hash: true,
+            ..Measures::ROWS
+        },
+        ALL_MEASURES,
+    ];
+    for (number, rows) in kinds.into_iter().enumerate() {
+        for (page_bytes, count) in [
+            (256, 1),
+            (256, 20),
+            (256, 3000),
+            (1024, 3000),
+            (32_768, 3000),
+        ] {
+            println!("SEED={seed} {rows:?} {page_bytes} {count}");
+            let mut rng = StdRng::seed_from_u64(seed);
+            let model: Model = (0..count).map(|_| row(&mut rng, rows)).collect();
+            let measures = all_measures[(number + count) % 4];
+            let options = RunOptions {
+                page_bytes,
+                measures,
+                table_id: 7,
+                run_id: 1 << 40,
+            };
+            let disk = new_disk();
+            let info = write(&disk, &model, options).unwrap();
+            let run = Run::open(&disk, Path::new(PATH)).unwrap();
+            assert_eq!(*run.info(), info);
+            assert_eq!((info.table_id, info.run_id), (7, 1 << 40));
+            assert!(
+                count < 3000 || page_bytes > 256 || matches!(rows, Rows::Mixed) || info.levels > 3
+            );
+            compare(&run, &model, &mut rng, rows);
+        }
+    }
+}
+
+#[test]
+fn an_empty_run_has_no_tree() {
+    let disk = new_disk();
+    let info = write(&disk, &Model::new(), RunOptions::default()).unwrap();
+    assert_eq!((info.bytes, info.rows, info.levels), (32 + 128, 0, 0));
+    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    assert_eq!(run.tally_before(b"a", true).unwrap(), Tally::ZERO);
+    compare(
+        &run,
+        &Model::new(),
+        &mut StdRng::seed_from_u64(1),
+        Rows::Mixed,
+    );
+}
+
+/// Keys that leave no more than one row to a unit, whose separators are as long as they are.
+#[test]
+fn keys_larger_than_pages_make_a_tree_of_pairs() {
+    let model: Model = (0..40u32)
+        .map(|number| {
+            (
+                [vec![b'k'; 5000], number.to_be_bytes().to_vec()].concat(),
+                b"v".to_vec(),
+            )
+        })
+        .collect();
+    let disk = new_disk();
+    let options = RunOptions {
+        page_bytes: 256,
+        measures: ALL_MEASURES,
+        ..RunOptions::default()
+    };
+    let info = write(&disk, &model, options).unwrap();
+    assert!((6..8).contains(&info.levels), "{} levels", info.levels);
+    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    compare(&run, &model, &mut StdRng::seed_from_u64(1), Rows::LongKeys);
+}
+
+/// Leaves whose values are more than a window, and values larger than one.
+#[test]
+fn values_larger_than_the_window() {
+    let mut rng = StdRng::seed_from_u64(seed());
+    let model: Model = (0..200u32)
+        .map(|number| {
+            let len = match number % 50 {
+                3 => 3 << 20,
+                5 => (1 << 20) - 8,
+                _ => rng.random_range(0..100_000),
+            };
+            (number.to_be_bytes().to_vec(), vec![number as u8; len])
+        })
+        .collect();
+    let disk = new_disk();
+    let options = RunOptions {
+        page_bytes: 4096,
+        measures: ALL_MEASURES,
+        ..RunOptions::default()
+    };
+    write(&disk, &model, options).unwrap();
+    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    compare(&run, &model, &mut rng, Rows::LongValues);
+}
+
+#[test]
+fn rows_out_of_order_are_refused() {
+    let disk = new_disk();
+    for (first, second) in [("b", "a"), ("b", "b"), ("", "")] {
+        let path = format!("/db/{first}-{second}");
+        let mut writer = RunWriter::create(&disk, Path::new(&path), RunOptions::default()).unwrap();
+        writer.push(first.as_bytes(), b"").unwrap();
+        let error = writer.push(second.as_bytes(), b"").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn page_sizes_out_of_bounds_are_refused() {
+    for page_bytes in [0, 255, 32_769] {
+        let options = RunOptions {
+            page_bytes,
+            ..RunOptions::default()
+        };
+        let error = RunWriter::create(&new_disk(), Path::new(PATH), options)
+            .err()
+            .unwrap();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}
+
+#[test]
+fn an_error_of_the_visitor_ends_the_scan() {
+    let disk = new_disk();
+    let model: Model = (0..100u32)
+        .map(|n| (n.to_be_bytes().to_vec(), vec![1]))
+        .collect();
+    let options = RunOptions {
+        page_bytes: 256,
+        ..RunOptions::default()
+    };
+    write(&disk, &model, options).unwrap();
+    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let mut visited = 0;
+    let stopped = run.scan(&mut |_| (), &mut |_, _| {
+        visited += 1;
+        if visited < 50 {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Full, "no room"))
+        }
+    });
+    assert_eq!(
+        (stopped.unwrap_err().kind(), visited),
+        (ErrorKind::Full, 50)
+    );
+}
+
+/// The real disk, with its rules for direct writes, over several buffers and windows.
+#[test]
+fn a_run_on_the_real_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut rng = StdRng::seed_from_u64(seed());
+    let model: Model = (0..100_000u32)
+        .map(|number| {
+            (
+                number.to_be_bytes().to_vec(),
+                vec![number as u8; rng.random_range(0..60)],
+            )
+        })
+        .collect();
+    let disk = crate::io::RealDisk;
+    let mut writer = RunWriter::create(&disk, &path, RunOptions::default()).unwrap();
+    for (key, value) in &model {
+        writer.push(key, value).unwrap();
+    }
+    let info = writer.finish().unwrap();
+    assert_eq!(info.bytes, std::fs::metadata(&path).unwrap().len());
+    let run = Run::open(&disk, &path).unwrap();
+    compare(&run, &model, &mut rng, Rows::Numbers);
+}

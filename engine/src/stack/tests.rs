@@ -1,0 +1,242 @@
+//! Goal: a stack of layers equals a `BTreeMap` in everything it can be asked, and merging layers changes no tally (the law).
+//! Method: random stacks of up to five layers, with and without a bottom, over few keys, so that every key is overwritten, deleted and inserted
+//! again across layers; every cut, offset and direction is compared. Then the layers are merged pair by pair, and all is compared again.
+//! Replay: SEED=... cargo test -p quipu stack::tests
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::tally::Field;
+use crate::transaction::merge_layer;
+use crate::tree::{Arena, Tree, When};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn seed(default: u64) -> u64 {
+    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default)
+}
+
+const MEASURES: [Measures; 5] = [
+    Measures::ROWS,
+    Measures { bytes: true, ..Measures::ROWS },
+    Measures { hash: true, ..Measures::ROWS },
+    Measures { sum: Some(Field::BigEndian { at: 0 }), ..Measures::ROWS },
+    Measures { bytes: true, hash: true, sum: Some(Field::LittleEndian { at: 1 }) },
+];
+
+/// Some hundred keys: the empty one, prefixes of each other, a long shared prefix, and some that lie out of line.
+fn keys() -> Vec<Vec<u8>> {
+    let mut keys = vec![Vec::new(), vec![0], vec![0, 0], vec![255], vec![255, 255]];
+    keys.extend((0..60u8).map(|number| vec![number / 8, number % 8]));
+    keys.extend((0..40).map(|number| format!("customer/eu-west/{number:03}").into_bytes()));
+    keys.extend((0..6u8).map(|number| [&[b'x'; 90][..], &[number]].concat()));
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+fn value(rng: &mut StdRng) -> Vec<u8> {
+    let len = [0, 3, 8, 9, 20, 300][rng.random_range(0..6)];
+    (0..len).map(|_| rng.random()).collect()
+}
+
+/// The layers of a test, newest first, as the trees that own them.
+struct Layers {
+    trees: Vec<Tree>,
+    measures: Measures,
+}
+
+impl Layers {
+    fn stack(&self) -> Stack<'_> {
+        Stack::new(self.trees.iter().map(Tree::view).collect(), self.measures)
+    }
+
+    /// Puts a layer of random writes over the others.
+    fn push(&mut self, arena: &Arc<Arena>, keys: &[Vec<u8>], writes: usize, rng: &mut StdRng, model: &mut Model) {
+        let mut layer = Tree::new(arena.clone(), self.measures, false);
+        for _ in 0..writes {
+            let key = &keys[rng.random_range(0..keys.len())];
+            let value = rng.random_bool(0.6).then(|| value(rng));
+            let lower = self.stack();
+            let written = layer
+                .write_over(key, value.as_deref(), |existing| {
+                    let live = existing.map_or_else(|| resident(lower.get(key)).is_some(), |existing| existing.live);
+                    assert_eq!(live, model.contains_key(key));
+                    // To delete what is dead is nothing, as in a transaction.
+                    (live || value.is_some()).then(|| {
+                        existing.map_or_else(|| resident(lower.contribution(key)), |existing| existing.below)
+                    })
+                })
+                .unwrap();
+            let before = model.get(key).map_or(Tally::ZERO, |old| self.measures.of_row(key, old));
+            let after = value.as_ref().map_or(Tally::ZERO, |new| self.measures.of_row(key, new));
+            assert_eq!(written.unwrap_or_default(), after - before);
+            match value {
+                Some(value) => model.insert(key.clone(), value),
+                None => model.remove(key),
+            };
+        }
+        assert_eq!(layer.check(), Vec::<String>::new());
+        self.trees.insert(0, layer);
+    }
+
+    /// Merges the layer at `place` into the one under it.
+    fn merge(&mut self, place: usize) {
+        let upper = self.trees.remove(place);
+        merge_layer(&mut self.trees[place], &upper).unwrap();
+        assert_eq!(self.trees[place].check(), Vec::<String>::new());
+    }
+}
+
+fn all_cuts(keys: &[Vec<u8>]) -> Vec<Cut<'_>> {
+    let mut cuts = vec![Cut::Start];
+    cuts.extend(keys.iter().flat_map(|key| [Cut::Before(key), Cut::After(key)]));
+    cuts.push(Cut::End);
+    cuts
+}
+
+/// Whether `key` lies before the cut: what the stack must agree with, said without a tree.
+fn lies_before(key: &[u8], cut: Cut<'_>) -> bool {
+    match cut {
+        Cut::Start => false,
+        Cut::Before(at) => key < at,
+        Cut::After(at) => key <= at,
+        Cut::End => true,
+    }
+}
+
+fn compare(stack: &Stack<'_>, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng) {
+    let measures = *stack.measures();
+    let rows: Vec<(&[u8], &[u8])> = model.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let sum = |from: usize, to: usize| {
+        rows[from..to].iter().fold(Tally::ZERO, |sum, (key, value)| sum + measures.of_row(key, value))
+    };
+    assert_eq!(stack.total(), sum(0, rows.len()));
+    for key in keys {
+        assert_eq!(resident(stack.get(key)), model.get(key).map(|value| &**value));
+        let row = model.get(key).map_or(Tally::ZERO, |value| measures.of_row(key, value));
+        assert_eq!(resident(stack.contribution(key)), row);
+    }
+    let cuts = all_cuts(keys);
+    let mut before = Tally::ZERO;
+    let mut passed = 0;
+    for &cut in &cuts {
+        while passed < rows.len() && lies_before(rows[passed].0, cut) {
+            before += measures.of_row(rows[passed].0, rows[passed].1);
+            passed += 1;
+        }
+        assert_eq!(resident(stack.tally_before(cut)), before, "{cut:?}");
+        assert_eq!(resident(stack.rows_before(cut)), passed as u64, "{cut:?}");
+    }
+    for (offset, row) in rows.iter().enumerate() {
+        let found = resident(stack.nth(offset as u64)).expect("a row at every offset below the total");
+        assert_eq!((&*found.key, found.value), *row, "offset {offset}");
+    }
+    assert!(resident(stack.nth(rows.len() as u64)).is_none());
+    assert!(resident(stack.nth(u64::MAX)).is_none());
+    for _ in 0..60 {
+        let (start, end) = (cuts[rng.random_range(0..cuts.len())], cuts[rng.random_range(0..cuts.len())]);
+        let from = rows.partition_point(|row| lies_before(row.0, start));
+        let to = rows.partition_point(|row| lies_before(row.0, end)).max(from);
+        assert_eq!(resident(stack.count(start, end)), (to - from) as u64, "{start:?} to {end:?}");
+        assert_eq!(resident(stack.tally(start, end)), sum(from, to), "{start:?} to {end:?}");
+        let limit = if rng.random() { usize::MAX } else { rng.random_range(1..6) };
+        for reverse in [false, true] {
+            let mut seen = Vec::new();
+            resident(stack.scan(start, end, reverse, |key, value| {
+                seen.push((key.to_vec(), value.to_vec()));
+                seen.len() < limit
+            }));
+            let mut expected: Vec<_> = rows[from..to].iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            if reverse {
+                expected.reverse();
+            }
+            expected.truncate(limit);
+            assert_eq!(seen, expected, "{start:?} to {end:?}, reverse {reverse}");
+        }
+    }
+}
+
+fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
+    println!("SEED={seed} {page_bytes} {measures:?} bottom {with_bottom}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let keys = keys();
+    let arena = Arc::new(Arena::new(page_bytes, 16 << 20).unwrap());
+    let mut model = Model::new();
+    let mut layers = Layers { trees: Vec::new(), measures };
+    if with_bottom {
+        let mut bottom = Tree::new(arena.clone(), measures, true);
+        for _ in 0..rng.random_range(0..150) {
+            let (key, value) = (&keys[rng.random_range(0..keys.len())], value(&mut rng));
+            bottom.put(key, &value, When::Always).unwrap();
+            model.insert(key.clone(), value);
+        }
+        layers.trees.push(bottom);
+    }
+    for _ in 0..rng.random_range(1..=5) {
+        let writes = [0, 1, 5, 40, 200][rng.random_range(0..5)];
+        layers.push(&arena, &keys, writes, &mut rng, &mut model);
+        compare(&layers.stack(), &model, &keys, &mut rng);
+    }
+    let tallies = |layers: &Layers| -> Vec<Tally> {
+        all_cuts(&keys).into_iter().map(|cut| resident(layers.stack().tally_before(cut))).collect()
+    };
+    let before = tallies(&layers);
+    while layers.trees.len() > 1 {
+        layers.merge(rng.random_range(0..layers.trees.len() - 1));
+        assert_eq!(tallies(&layers), before, "merging layers changed a tally");
+        compare(&layers.stack(), &model, &keys, &mut rng);
+    }
+    drop(layers);
+    assert_eq!((arena.page_bytes_used(), arena.blob_bytes_used()), (0, 0), "layers leave pages behind");
+}
+
+#[test]
+fn a_stack_is_a_map_and_merging_its_layers_changes_no_tally() {
+    let first = seed(1);
+    let rounds = if std::env::var("SEED").is_ok() { 1 } else { 12 };
+    for round in 0..rounds {
+        for measures in MEASURES {
+            for page_bytes in [256, 512] {
+                for with_bottom in [true, false] {
+                    run(first + round, page_bytes, measures, with_bottom);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stack_of_nothing_answers() {
+    let stack: Stack<'_> = Stack::new(SmallVec::new(), Measures::ROWS);
+    assert_eq!(stack.total(), Tally::ZERO);
+    assert_eq!(resident(stack.count(Cut::Start, Cut::End)), 0);
+    assert!(resident(stack.nth(0)).is_none());
+    assert!(resident(stack.get(b"")).is_none());
+    resident(stack.scan(Cut::Start, Cut::End, true, |_, _| panic!("there are no rows")));
+}
+
+#[test]
+fn a_key_that_dies_in_one_layer_and_comes_back_in_the_next_counts_once() {
+    let arena = Arc::new(Arena::new(256, 1 << 20).unwrap());
+    let mut bottom = Tree::new(arena.clone(), Measures::ROWS, true);
+    for key in ["a", "b", "c"] {
+        bottom.put(key.as_bytes(), b"old", When::Always).unwrap();
+    }
+    let mut layers = Layers { trees: vec![bottom], measures: Measures::ROWS };
+    for value in [None, Some(&b"new"[..]), None, Some(b"newer")] {
+        let mut layer = Tree::new(arena.clone(), Measures::ROWS, false);
+        let below = resident(layers.stack().contribution(b"b"));
+        layer.write_over(b"b", value, |_| Some(below)).unwrap();
+        layers.trees.insert(0, layer);
+        assert_eq!(layers.stack().total().rows, 2 + i64::from(value.is_some()));
+    }
+    let stack = layers.stack();
+    let row = resident(stack.nth(1)).expect("three rows");
+    assert_eq!((&*row.key, row.value), (&b"b"[..], &b"newer"[..]));
+    assert_eq!(resident(stack.rows_before(Cut::Before(b"c"))), 2);
+}

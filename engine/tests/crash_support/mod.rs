@@ -1,0 +1,508 @@
+//! A seeded workload over a database on a simulated disk, and the history it makes: what crash and fault tests share.
+//!
+//! The database numbers its commits without holes, so the state after a restart is fully told by the number of its last commit: it must be
+//! that entry of the history, and the number must not be below what was acknowledged.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use quipu::io::sim::SimDisk;
+use quipu::{
+    Bounds, Db, Durability, Error, ErrorKind, Field, Measures, Options, Read, Result, Table, TableOptions, Tally, Write,
+    WriteBatch, check,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub(crate) const DIR: &str = "db";
+
+/// Small pages, small log segments, no thread: everything that is rare happens often and always at the same step.
+pub(crate) fn options(disk: &SimDisk) -> Options {
+    Options {
+        page_bytes: 256,
+        run_page_bytes: 256,
+        log_segment_bytes: 8192,
+        memory_bytes: 16 << 20,
+        checkpoint_log_bytes: 0,
+        background: false,
+        durability: Durability::Sync,
+        disk: Arc::new(disk.clone()),
+        ..Options::default()
+    }
+}
+
+pub(crate) fn environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs `test` with each seed, or with the one from the environment, and tells the seed if it fails.
+pub(crate) fn with_seeds(count: u64, test: impl Fn(u64)) {
+    let given = environment("SEED");
+    for seed in given.map_or(0..count, |seed| seed..seed + 1) {
+        let tell = Tell(format!("SEED={seed}"));
+        test(seed);
+        drop(tell);
+    }
+}
+
+/// Runs `test` with the steps that are this seed's share, or with the one from the environment. Every step is some seed's.
+pub(crate) fn with_steps(steps: u64, seed: u64, stride: u64, mut test: impl FnMut(u64)) {
+    let given = environment("STEP");
+    let range = given.map_or(0..steps, |step| step..step + 1);
+    for step in range.filter(|step| given.is_some() || step % stride == seed % stride) {
+        let tell = Tell(format!("STEP={step}"));
+        test(step);
+        drop(tell);
+    }
+}
+
+/// Says how to repeat what fails while it lives.
+pub(crate) struct Tell(String);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with {}", self.0);
+        }
+    }
+}
+
+pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableImage {
+    pub(crate) options: TableOptions,
+    pub(crate) rows: Rc<Rows>,
+}
+
+/// What all tables hold, by name.
+pub(crate) type Image = BTreeMap<String, TableImage>;
+
+/// All states that the database went through, and how many of them it promised to keep.
+#[derive(Clone)]
+pub(crate) struct History {
+    /// The state after each commit; the first is the empty database. The last may be one that was never acknowledged.
+    pub(crate) images: Vec<Image>,
+    /// The last commit acknowledged as durable.
+    pub(crate) synced: usize,
+    /// The last commit acknowledged at all.
+    pub(crate) acknowledged: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        History { images: vec![Image::new()], synced: 0, acknowledged: 0 }
+    }
+}
+
+impl History {
+    pub(crate) fn last(&self) -> &Image {
+        self.images.last().expect("there is always the empty one")
+    }
+
+    /// Every write is synced before it is acknowledged, or a sync has returned.
+    fn settle(&mut self, durability: Durability) {
+        self.acknowledged = self.images.len() - 1;
+        if durability == Durability::Sync {
+            self.synced = self.acknowledged;
+        }
+    }
+
+    /// Finds out whether the commit that failed is in, and forgets it if not. Memory must hold one or the other.
+    pub(crate) fn after_failure(&mut self, db: &Db) {
+        let sequence = db.stats().sequence as usize;
+        assert!(sequence + 1 == self.images.len() || sequence + 2 == self.images.len(), "commit {sequence} of {}", self.images.len());
+        self.images.truncate(sequence + 1);
+        verify(db, self.last());
+    }
+
+    /// Compares a database that was just opened, and takes its state as what there is.
+    pub(crate) fn settle_at(&mut self, db: &Db, at_least: usize) {
+        let sequence = db.stats().sequence as usize;
+        assert!(sequence >= at_least, "commits {} to {at_least} are lost", sequence + 1);
+        assert!(sequence < self.images.len(), "commit {sequence} was never made; the last is {}", self.images.len() - 1);
+        verify(db, &self.images[sequence]);
+        self.images.truncate(sequence + 1);
+        self.synced = sequence;
+        self.acknowledged = sequence;
+    }
+}
+
+fn hash_row(key: &[u8], value: &[u8]) -> u64 {
+    use xxhash_rust::xxh3::xxh3_64_with_seed;
+    xxh3_64_with_seed(value, xxh3_64_with_seed(key, key.len() as u64))
+}
+
+/// The tally of rows, one by one.
+pub(crate) fn recount<'r>(measures: &Measures, rows: impl Iterator<Item = (&'r Vec<u8>, &'r Vec<u8>)>) -> Tally {
+    let mut tally = Tally::ZERO;
+    for (key, value) in rows {
+        tally.rows += 1;
+        if measures.bytes {
+            tally.bytes += (key.len() + value.len()) as i64;
+        }
+        if measures.hash {
+            tally.hash = tally.hash.wrapping_add(hash_row(key, value));
+        }
+        if let Some(field) = &measures.sum {
+            tally.sum = tally.sum.wrapping_add(field.extract(value));
+        }
+    }
+    tally
+}
+
+/// The database holds exactly this: rows, and every tally equal to a recount.
+pub(crate) fn verify(db: &Db, image: &Image) {
+    let names: Vec<String> = db.tables().iter().map(|table| table.name().to_owned()).collect();
+    assert!(names.iter().eq(image.keys()), "tables {names:?}, expected {:?}", image.keys());
+    for table in db.tables() {
+        let expected = &image[table.name()];
+        assert_eq!(*table.options(), expected.options, "options of {}", table.name());
+        verify_rows(&table, expected);
+        let snapshot = db.read();
+        verify_rows(&snapshot.table(&table).unwrap(), expected);
+    }
+}
+
+fn verify_rows(table: &impl Read, expected: &TableImage) {
+    let (rows, measures) = (&*expected.rows, &expected.options.measures);
+    let mut count = 0;
+    let mut pairs = rows.iter();
+    table
+        .for_each(.., |key, value| {
+            let pair = pairs.next();
+            assert!(
+                pair.is_some_and(|(k, v)| k == key && v == value),
+                "row {count} is {:?} ({} bytes), expected {:?}",
+                String::from_utf8_lossy(key),
+                value.len(),
+                pair.map(|(k, v)| (String::from_utf8_lossy(k), v.len()))
+            );
+            count += 1;
+            true
+        })
+        .unwrap();
+    assert_eq!(count, rows.len(), "rows are missing at the end");
+    assert_eq!(table.len().unwrap(), rows.len() as u64);
+    assert_eq!(table.tally(..).unwrap(), recount(measures, rows.iter()));
+    for (rank, (key, value)) in rows.iter().enumerate().step_by(7) {
+        assert_eq!(table.rank(key).unwrap(), rank as u64);
+        assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
+        assert_eq!(table.nth(.., rank as u64).unwrap().expect("a row").key[..], key[..]);
+        assert_eq!(table.tally(..key).unwrap(), recount(measures, rows.range(..key.clone())));
+    }
+}
+
+/// `check` finds nothing wrong in the files as they are.
+pub(crate) fn assert_sound(disk: &SimDisk) {
+    let report = check(DIR, &options(&disk.kill()), &mut |_| ()).unwrap();
+    assert!(report.faults.is_empty(), "{:#?}", report.faults);
+}
+
+/// No file in the directory that the database does not know of.
+pub(crate) fn assert_no_orphans(disk: &SimDisk) {
+    let manifest = disk.read_file(format!("{DIR}/MANIFEST")).expect("a manifest");
+    for path in disk.file_names() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let known = matches!(name, "MANIFEST" | "LOCK")
+            || name.starts_with("log-") && name != "log-new.quipu"
+            || name.starts_with("run-") && manifest.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+        assert!(known, "{name} is an orphan");
+    }
+}
+
+pub(crate) fn random_options(random: &mut StdRng) -> TableOptions {
+    TableOptions {
+        measures: Measures {
+            bytes: random.random_bool(0.5),
+            hash: random.random_bool(0.5),
+            sum: random.random_bool(0.5).then_some(Field::BigEndian { at: 0 }),
+        },
+        annotation: vec![b'n'; random.random_range(0..20)],
+    }
+}
+
+pub(crate) fn random_key(random: &mut StdRng) -> Vec<u8> {
+    let mut key = format!("{:02}", random.random_range(0..60)).into_bytes();
+    if key[1] == b'7' {
+        key.resize(90, b'l');
+    }
+    key
+}
+
+fn random_value(random: &mut StdRng) -> Vec<u8> {
+    let length = match random.random_range(0..40) {
+        0 => random.random_range(6000..20_000),
+        1..=4 => random.random_range(60..600),
+        5 => 0,
+        _ => random.random_range(0..40),
+    };
+    let byte: u8 = random.random();
+    (0..length).map(|index| byte.wrapping_add((index as u8).wrapping_mul(3))).collect()
+}
+
+fn random_durability(random: &mut StdRng) -> Durability {
+    [Durability::Sync, Durability::Os, Durability::None][random.random_range(0..3)]
+}
+
+/// A database being worked on.
+pub(crate) struct Work {
+    pub(crate) disk: SimDisk,
+    pub(crate) history: History,
+    /// `None` while it is being opened, and after that failed.
+    pub(crate) db: Option<Db>,
+    /// The one that the database was opened with.
+    durability: Durability,
+}
+
+impl Work {
+    pub(crate) fn new(disk: &SimDisk) -> Work {
+        Work { disk: disk.clone(), history: History::default(), db: None, durability: Durability::Sync }
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        self.db.as_ref().expect("open")
+    }
+
+    /// Opens, or opens again. What is found must be the latest state that memory had, whatever its durability: nothing crashed.
+    pub(crate) fn open(&mut self, random: &mut StdRng) -> Result<()> {
+        self.db = None;
+        self.durability = random_durability(random);
+        let db = Db::open(DIR, Options { durability: self.durability, ..options(&self.disk) })?;
+        let acknowledged = self.history.acknowledged;
+        self.history.settle_at(&db, acknowledged);
+        self.db = Some(db);
+        Ok(())
+    }
+
+    /// Expects the next commit to make this of a table.
+    fn expect(&mut self, name: &str, rows: Rows) {
+        let mut image = self.history.last().clone();
+        image.get_mut(name).expect("a table").rows = Rc::new(rows);
+        self.history.images.push(image);
+    }
+
+    /// One random piece of work, by most measures one commit. An error leaves the state that the commit would have made as the last one.
+    pub(crate) fn step(&mut self, random: &mut StdRng) -> Result<()> {
+        let image = self.history.last().clone();
+        let names: Vec<&String> = image.keys().collect();
+        let default = self.durability;
+        if names.is_empty() || random.random_range(0..25) == 0 && names.len() < 4 {
+            let name = format!("table {}", random.random_range(0..6));
+            let options = random_options(random);
+            let exists = image.contains_key(&name);
+            if !exists {
+                let mut image = image.clone();
+                image.insert(name.clone(), TableImage { options: options.clone(), rows: Rc::default() });
+                self.history.images.push(image);
+            }
+            match self.db().create_table(&name, options) {
+                Err(error) if exists && error.kind() == ErrorKind::Exists => {}
+                result => {
+                    result?;
+                    assert!(!exists);
+                }
+            }
+            return self.forward(default, !exists);
+        }
+        let name = names[random.random_range(0..names.len())].clone();
+        let mut rows = (*image[&name].rows).clone();
+        let Some(table) = self.db().open_table(&name)? else { panic!("{name} is missing") };
+        match random.random_range(0..100) {
+            0..=29 => self.write_alone(random, &table, rows, default),
+            30..=49 => self.transact(random, false),
+            50..=57 => self.transact(random, true),
+            58..=65 => {
+                let durability = random_durability(random);
+                let mut batch = WriteBatch::new();
+                let count = if random.random_range(0..4) == 0 { 80 } else { random.random_range(0..9) };
+                for _ in 0..count {
+                    let key = random_key(random);
+                    if random.random_range(0..3) > 0 {
+                        let value = random_value(random);
+                        batch.put(&table, &key, &value[..value.len().min(100)]);
+                        rows.insert(key, value[..value.len().min(100)].to_vec());
+                    } else {
+                        batch.remove(&table, &key);
+                        rows.remove(&key);
+                    }
+                }
+                self.expect(&name, rows);
+                self.db().apply_with(durability, batch)?;
+                self.forward_if_there(durability)
+            }
+            66..=71 => {
+                let (mut low, mut high) = (random_key(random), random_key(random));
+                if low > high {
+                    std::mem::swap(&mut low, &mut high);
+                }
+                let gone: Vec<Vec<u8>> = rows.range(low.clone()..high.clone()).map(|(key, _)| key.clone()).collect();
+                for key in &gone {
+                    rows.remove(key);
+                }
+                if !gone.is_empty() {
+                    self.expect(&name, rows);
+                }
+                assert_eq!(table.remove_range(&low..&high)?, gone.len() as u64);
+                self.forward(default, !gone.is_empty())
+            }
+            72..=73 => {
+                let mut image = image.clone();
+                image.remove(&name);
+                self.history.images.push(image);
+                assert!(self.db().drop_table(&name)?);
+                self.forward(default, true)
+            }
+            74..=80 => {
+                let info = self.db().checkpoint()?;
+                assert_eq!(info.sequence as usize, self.history.images.len() - 1);
+                self.history.settle(Durability::Sync);
+                Ok(())
+            }
+            81..=85 => table.freeze(),
+            86..=89 => table.thaw(),
+            90..=93 => {
+                self.db().sync()?;
+                self.history.settle(Durability::Sync);
+                Ok(())
+            }
+            _ => {
+                drop(table);
+                self.open(random)
+            }
+        }
+    }
+
+    /// A commit was acknowledged, if there was one.
+    fn forward(&mut self, durability: Durability, committed: bool) -> Result<()> {
+        if committed {
+            self.history.settle(durability);
+        }
+        assert_eq!(self.db().stats().sequence as usize, self.history.images.len() - 1);
+        Ok(())
+    }
+
+    /// As `forward`, after writes that may have come to nothing: then there was no commit, and the state is the one before.
+    fn forward_if_there(&mut self, durability: Durability) -> Result<()> {
+        let committed = self.db().stats().sequence as usize == self.history.images.len() - 1;
+        if !committed {
+            let image = self.history.images.pop();
+            assert_eq!(image.as_ref(), self.history.images.last());
+        }
+        self.forward(durability, committed)
+    }
+
+    fn write_alone(&mut self, random: &mut StdRng, table: &Table, mut rows: Rows, durability: Durability) -> Result<()> {
+        let (key, value) = (random_key(random), random_value(random));
+        let live = rows.contains_key(&key);
+        let kind = random.random_range(0..5);
+        let committed = match kind {
+            0 => !live,
+            1 | 2 => live,
+            _ => true,
+        };
+        if kind == 2 {
+            rows.remove(&key);
+        } else {
+            rows.insert(key.clone(), value.clone());
+        }
+        if committed {
+            self.expect(table.name(), rows);
+        }
+        let result = match kind {
+            0 => table.insert(&key, &value),
+            1 => table.replace(&key, &value),
+            2 => table.remove(&key).map(|was| assert_eq!(was, live)),
+            _ => table.put(&key, &value),
+        };
+        match result {
+            Err(error) if !committed && matches!(error.kind(), ErrorKind::Exists | ErrorKind::Missing) => {}
+            result => result?,
+        }
+        self.forward(durability, committed)
+    }
+
+    /// A transaction over all tables, with a savepoint that is rolled back now and then.
+    fn transact(&mut self, random: &mut StdRng, optimistic: bool) -> Result<()> {
+        let durability = random_durability(random);
+        let mut image = self.history.last().clone();
+        let tables: Vec<Table> = self.db().tables();
+        let fails = random.random_range(0..6) == 0;
+        // What to do is drawn before, as the history must know the outcome before the commit.
+        let mut plan: Vec<(usize, Option<Bounds<'static>>, Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+        for _ in 0..random.random_range(0..12) {
+            let (at, key) = (random.random_range(0..tables.len()), random_key(random));
+            let slot = image.get_mut(tables[at].name()).expect("a table");
+            let rows = Rc::make_mut(&mut slot.rows);
+            match random.random_range(0..8) {
+                0 => {
+                    let bounds = Bounds::prefix(&key[..1]).into_owned();
+                    rows.retain(|key, _| !bounds.contains(key));
+                    plan.push((at, Some(bounds), key, None));
+                }
+                1 | 2 => {
+                    rows.remove(&key);
+                    plan.push((at, None, key, None));
+                }
+                _ => {
+                    let value = random_value(random);
+                    rows.insert(key.clone(), value.clone());
+                    plan.push((at, None, key, Some(value)));
+                }
+            }
+        }
+        let undone = random_key(random);
+        let savepoint_at = random.random_range(0..12);
+        if !fails {
+            self.history.images.push(image.clone());
+        }
+        let work = |tx: &quipu::Transaction| -> Result<()> {
+            for (index, (at, bounds, key, value)) in plan.iter().enumerate() {
+                let table = tx.table(&tables[*at])?;
+                if index == savepoint_at {
+                    let savepoint = tx.savepoint();
+                    table.put(&undone, b"undone")?;
+                    table.remove_range(Bounds::prefix(b"3"))?;
+                    tx.rollback_to(savepoint)?;
+                }
+                match (bounds, value) {
+                    (Some(bounds), _) => drop(table.remove_range(bounds)?),
+                    (None, Some(value)) => table.put(key, value)?,
+                    (None, None) => drop(table.remove(key)?),
+                }
+            }
+            for table in &tables {
+                let expected = &image[table.name()];
+                assert_eq!(
+                    tx.table(table)?.tally(..)?,
+                    recount(&expected.options.measures, expected.rows.iter()),
+                    "inside the transaction"
+                );
+            }
+            if fails { Err(Error::new(ErrorKind::Invalid, "on purpose")) } else { Ok(()) }
+        };
+        let result = if optimistic {
+            let tx = self.db().begin();
+            work(&tx).and_then(|()| tx.commit_with(durability))
+        } else {
+            self.db().write_with(durability, work)
+        };
+        match result {
+            Err(error) if fails && error.to_string() == "on purpose" => {}
+            result => result?,
+        }
+        if fails { Ok(()) } else { self.forward_if_there(durability) }
+    }
+}
+
+/// The work that is cut or made to fail at each of its steps; the same for the same seed until then.
+pub(crate) fn script(work: &mut Work, seed: u64, length: usize) -> Result<()> {
+    let random = &mut StdRng::seed_from_u64(seed);
+    work.open(random)?;
+    for _ in 0..length {
+        work.step(random)?;
+    }
+    Ok(())
+}

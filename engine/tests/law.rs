@@ -1,0 +1,76 @@
+//! Goal: the law. No freeze, thaw, checkpoint or restart changes the tally of any range.
+//! Method: random tables with all measures; the tallies of many random ranges are noted, one of those things happens, and they are asked again.
+//! Replay: SEED=... cargo test -p quipu --test law
+
+mod model_map;
+
+use model_map::{Model, bounds, open, rng, rows_in, seeds, tally_of, write};
+use quipu::io::sim::SimDisk;
+use quipu::{Bounds, Db, Field, Measures, Read, TableOptions, Tally};
+use rand::RngExt;
+
+const MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
+const NAMES: [&str; 2] = ["left", "right"];
+
+fn tallies(db: &Db, ranges: &[Bounds<'static>]) -> Vec<(Tally, u64)> {
+    let ask = |name: &str| {
+        let table = db.table(name).unwrap();
+        ranges.iter().map(move |range| (table.tally(range).unwrap(), table.count(range).unwrap())).collect::<Vec<_>>()
+    };
+    NAMES.iter().flat_map(|name| ask(name)).collect()
+}
+
+#[test]
+fn nothing_but_a_write_changes_a_tally() {
+    for seed in seeds(1..7) {
+        let mut rng = rng(seed);
+        let disk = SimDisk::new();
+        let mut db = open(&disk);
+        for name in NAMES {
+            db.create_table(name, TableOptions { measures: MEASURES, ..TableOptions::default() }).unwrap();
+        }
+        let mut models = [Model::new(), Model::new()];
+        for _ in 0..25 {
+            for (name, model) in NAMES.iter().zip(&mut models) {
+                let table = db.table(name).unwrap();
+                for _ in 0..rng.random_range(0..60) {
+                    write(&table, model, &mut rng);
+                }
+            }
+            let ranges: Vec<Bounds<'static>> = (0..40).map(|_| bounds(&mut rng)).collect();
+            let before = tallies(&db, &ranges);
+            let expected: Vec<(Tally, u64)> = models
+                .iter()
+                .flat_map(|model| ranges.iter().map(move |range| rows_in(model, range)))
+                .map(|rows| (tally_of(&MEASURES, &rows), rows.len() as u64))
+                .collect();
+            assert_eq!(before, expected);
+            for _ in 0..3 {
+                let name = NAMES[rng.random_range(0..2)];
+                let what = match rng.random_range(0..5) {
+                    0 | 1 => {
+                        db.table(name).unwrap().freeze().unwrap();
+                        "freezing"
+                    }
+                    2 => {
+                        db.table(name).unwrap().thaw().unwrap();
+                        "thawing"
+                    }
+                    3 => {
+                        db.checkpoint().unwrap();
+                        "a checkpoint"
+                    }
+                    _ => {
+                        db.close().unwrap();
+                        db = open(&disk);
+                        "a restart"
+                    }
+                };
+                assert_eq!(tallies(&db, &ranges), before, "{what} changed a tally");
+            }
+            // A killed process loses nothing that it acknowledged.
+            let other = open(&disk.kill());
+            assert_eq!(tallies(&other, &ranges), before, "a kill and a restart changed a tally");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Goal: tables, snapshots and transactions equal a `BTreeMap` in everything they can be asked, whatever happened: single writes, batches,
+//! transactions with nested savepoints, frozen layers, checkpoints, restarts, tables dropped and made again.
+//! Method: one random walk over all of it at tiny pages; every reader goes through the same comparison (`model_map::compare`); snapshots are held across.
+//! Replay: SEED=... cargo test -p quipu --test model
+
+mod model_map;
+
+use std::collections::BTreeMap;
+
+use model_map::{Model, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write};
+use quipu::io::sim::SimDisk;
+use quipu::{
+    Db, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions, Transaction, Write, WriteBatch,
+};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const NAMES: [&str; 3] = ["accounts", "orders", "t"];
+
+/// What the database should hold.
+#[derive(Clone, Default)]
+struct World {
+    tables: BTreeMap<String, (TableOptions, Model)>,
+}
+
+impl World {
+    fn model(&mut self, name: &str) -> &mut Model {
+        &mut self.tables.get_mut(name).expect("a table of the world").1
+    }
+}
+
+fn measures(rng: &mut StdRng) -> Measures {
+    Measures {
+        bytes: rng.random(),
+        hash: rng.random(),
+        sum: [None, Some(Field::BigEndian { at: 0 }), Some(Field::LittleEndian { at: 2 })][rng.random_range(0..3)],
+    }
+}
+
+struct Run {
+    disk: SimDisk,
+    db: Db,
+    world: World,
+    snapshots: Vec<(Snapshot, World, Vec<Table>)>,
+    rng: StdRng,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let disk = SimDisk::new();
+        Run { db: open(&disk), disk, world: World::default(), snapshots: Vec::new(), rng: rng(seed) }
+    }
+
+    fn any_table(&mut self) -> Option<Table> {
+        let names: Vec<&String> = self.world.tables.keys().collect();
+        if names.is_empty() {
+            return None;
+        }
+        let name = names[self.rng.random_range(0..names.len())].clone();
+        Some(self.db.open_table(&name).unwrap().expect("the world has the table"))
+    }
+
+    fn compare_all(&mut self) {
+        let found: Vec<String> = self.db.tables().iter().map(|table| table.name().to_owned()).collect();
+        assert_eq!(found, self.world.tables.keys().cloned().collect::<Vec<_>>());
+        let snapshot = self.db.read();
+        for table in self.db.tables() {
+            let (options, model) = &self.world.tables[table.name()];
+            assert_eq!(table.options(), options);
+            compare(&table, model, &options.measures, &mut self.rng);
+            compare(&snapshot.table(&table).unwrap(), model, &options.measures, &mut self.rng);
+        }
+    }
+
+    fn compare_snapshot(&mut self, number: usize) {
+        let (snapshot, world, tables) = &self.snapshots[number];
+        assert_eq!(snapshot.tables().len(), world.tables.len());
+        for table in tables {
+            let (options, model) = &world.tables[table.name()];
+            let view = snapshot.table(table).unwrap();
+            compare(&view, model, &options.measures, &mut self.rng);
+            for (key, value) in model.iter().take(5) {
+                assert_eq!(view.get_ref(key), Some(&**value));
+            }
+        }
+    }
+
+    /// Random reads, writes and savepoints in one transaction, on a copy of the world that is returned.
+    fn work(&mut self, transaction: &Transaction) -> World {
+        let mut world = self.world.clone();
+        let mut savepoints: Vec<(Savepoint, World)> = Vec::new();
+        let steps = [1, 3, 10, 150][self.rng.random_range(0..4)];
+        for _ in 0..steps {
+            let Some(table) = self.any_table() else { break };
+            let rng = &mut self.rng;
+            let inside = transaction.table(&table).unwrap();
+            let measures = table.options().measures;
+            match rng.random_range(0..40) {
+                0..=2 => savepoints.push((transaction.savepoint(), world.clone())),
+                3 if !savepoints.is_empty() => {
+                    let depth = rng.random_range(0..savepoints.len());
+                    transaction.rollback_to(savepoints[depth].0).unwrap();
+                    world = savepoints[depth].1.clone();
+                    for (gone, _) in savepoints.drain(depth + 1..) {
+                        assert_eq!(transaction.rollback_to(gone).unwrap_err().kind(), ErrorKind::Invalid);
+                    }
+                    compare(&inside, world.model(table.name()), &measures, rng);
+                }
+                4 if !savepoints.is_empty() => {
+                    let depth = rng.random_range(0..savepoints.len());
+                    let released = savepoints[depth].0;
+                    transaction.release(released).unwrap();
+                    savepoints.truncate(depth);
+                    assert_eq!(transaction.release(released).unwrap_err().kind(), ErrorKind::Invalid);
+                    compare(&inside, world.model(table.name()), &measures, rng);
+                }
+                5 => compare(&inside, world.model(table.name()), &measures, rng),
+                6 => cursor_survives_removal(&inside, world.model(table.name()), rng),
+                _ => write(&inside, world.model(table.name()), rng),
+            }
+        }
+        for table in self.db.tables() {
+            let inside = transaction.table(&table).unwrap();
+            let measures = table.options().measures;
+            compare(&inside, world.model(table.name()), &measures, &mut self.rng);
+        }
+        world
+    }
+
+    fn batch(&mut self) {
+        let mut batch = WriteBatch::new();
+        for _ in 0..self.rng.random_range(0..100) {
+            let Some(table) = self.any_table() else { return };
+            let key = key(&mut self.rng);
+            if self.rng.random_bool(0.6) {
+                let value = value(&mut self.rng);
+                batch.put(&table, &key, &value);
+                self.world.model(table.name()).insert(key, value);
+            } else {
+                batch.remove(&table, &key);
+                self.world.model(table.name()).remove(&key);
+            }
+        }
+        self.db.apply(batch).unwrap();
+    }
+
+    fn create_or_drop(&mut self) {
+        let name = NAMES[self.rng.random_range(0..NAMES.len())];
+        if self.world.tables.contains_key(name) {
+            assert_eq!(self.db.create_table(name, TableOptions::default()).unwrap_err().kind(), ErrorKind::Exists);
+            if self.rng.random_range(0..3) == 0 {
+                let table = self.db.table(name).unwrap();
+                assert!(self.db.drop_table(name).unwrap());
+                assert_eq!(table.len().unwrap_err().kind(), ErrorKind::Missing);
+                assert_eq!(table.put("k", "v").unwrap_err().kind(), ErrorKind::Missing);
+                self.world.tables.remove(name);
+            }
+        } else {
+            assert!(!self.db.drop_table(name).unwrap());
+            let annotation = vec![b'n'; self.rng.random_range(0..300)];
+            let options = TableOptions { measures: measures(&mut self.rng), annotation };
+            self.db.create_table(name, options.clone()).unwrap();
+            self.world.tables.insert(name.to_owned(), (options, Model::new()));
+        }
+    }
+
+    fn reopen(mut self) -> Run {
+        for number in 0..self.snapshots.len() {
+            self.compare_snapshot(number);
+        }
+        let Run { disk, db, world, snapshots, mut rng } = self;
+        drop(snapshots);
+        db.close().unwrap();
+        if rng.random_range(0..3) == 0 {
+            let report = quipu::check("/db", &options(&disk), &mut |_| ()).unwrap();
+            assert_eq!(report.faults, Vec::<String>::new());
+            for (name, tally) in report.tables {
+                assert_eq!(tally.rows, world.tables[&name].1.len() as i64);
+            }
+        }
+        let db = open(&disk);
+        let mut run = Run { disk, db, world, snapshots: Vec::new(), rng };
+        run.compare_all();
+        run
+    }
+
+    fn step(mut self) -> Run {
+        match self.rng.random_range(0..100) {
+            0..=44 => {
+                if let Some(table) = self.any_table() {
+                    for _ in 0..self.rng.random_range(1..10) {
+                        write(&table, self.world.model(table.name()), &mut self.rng);
+                    }
+                }
+            }
+            45..=49 => {
+                if let Some(table) = self.any_table() {
+                    cursor_survives_removal(&table, self.world.model(table.name()), &mut self.rng);
+                }
+            }
+            50..=57 => self.batch(),
+            58..=65 => {
+                let db = self.db.clone();
+                let commits = self.rng.random_range(0..3) > 0;
+                let mut after = None;
+                let result = db.write(|transaction| {
+                    after = Some(self.work(transaction));
+                    if commits { Ok(7) } else { Err(quipu::Error::new(ErrorKind::Exists, "no, after all")) }
+                });
+                assert_eq!(result.ok(), commits.then_some(7));
+                if commits {
+                    self.world = after.expect("the closure ran");
+                }
+            }
+            66..=73 => {
+                let transaction = self.db.begin();
+                let after = self.work(&transaction);
+                match self.rng.random_range(0..4) {
+                    0 => transaction.rollback(),
+                    1 => drop(transaction),
+                    _ => {
+                        transaction.commit().expect("nobody else writes");
+                        self.world = after;
+                    }
+                }
+            }
+            74..=78 => {
+                if let Some(table) = self.any_table() {
+                    table.freeze().unwrap();
+                }
+            }
+            79..=80 => {
+                if let Some(table) = self.any_table() {
+                    table.thaw().unwrap();
+                }
+            }
+            81..=83 => {
+                let info = self.db.checkpoint().unwrap();
+                assert_eq!(info.sequence, self.db.stats().sequence);
+            }
+            84..=89 => self.create_or_drop(),
+            90..=94 => {
+                self.snapshots.push((self.db.read(), self.world.clone(), self.db.tables()));
+                if self.snapshots.len() > 4 {
+                    let number = self.rng.random_range(0..4);
+                    self.compare_snapshot(number);
+                    self.snapshots.swap_remove(number);
+                }
+            }
+            95..=96 => self = self.reopen(),
+            _ => self.compare_all(),
+        }
+        self
+    }
+}
+
+#[test]
+fn everything_equals_a_map() {
+    for seed in seeds(1..9) {
+        let mut run = Run::new(seed);
+        for _ in 0..200 {
+            run = run.step();
+        }
+        run.compare_all();
+        drop(run.reopen());
+    }
+}
+
+/// Every row is drawn equally often: 4,000 draws of 5 rows out of 20 take each row 1,000 times, give or take 27 (one standard deviation).
+#[test]
+fn samples_are_uniform() {
+    let db = model_map::fresh();
+    let table = db.table("t").unwrap();
+    for number in 0..30u32 {
+        table.put(number.to_be_bytes(), "").unwrap();
+        if number == 15 {
+            table.freeze().unwrap();
+        }
+    }
+    let mut rng = StdRng::seed_from_u64(11);
+    let mut drawn = [0u32; 30];
+    let mut pairs = [[0u32; 30]; 30];
+    for _ in 0..4000 {
+        let rows = table.sample(&5u32.to_be_bytes()..&25u32.to_be_bytes(), 5, &mut rng).unwrap();
+        let numbers: Vec<usize> = rows.iter().map(|row| row.key[3] as usize).collect();
+        for (place, &number) in numbers.iter().enumerate() {
+            drawn[number] += 1;
+            numbers[place + 1..].iter().for_each(|&other| pairs[number][other] += 1);
+        }
+    }
+    for (number, &times) in drawn.iter().enumerate() {
+        let expected = if (5..25).contains(&number) { 840..1160 } else { 0..1 };
+        assert!(expected.contains(&times), "row {number} was drawn {times} times");
+    }
+    // A pair has the chance 5 * 4 / (20 * 19): 210 times, give or take 14.
+    for a in 5..25 {
+        for b in a + 1..25 {
+            assert!((125..295).contains(&pairs[a][b]), "rows {a} and {b} were drawn together {} times", pairs[a][b]);
+        }
+    }
+}
+
+/// A released savepoint stays released when a new one takes its depth.
+#[test]
+fn a_released_savepoint_is_not_the_next_one() {
+    let db = model_map::fresh();
+    let table = db.table("t").unwrap();
+    let transaction = db.begin();
+    let inside = transaction.table(&table).unwrap();
+    let first = transaction.savepoint();
+    inside.put("a", "1").unwrap();
+    transaction.release(first).unwrap();
+    let second = transaction.savepoint();
+    inside.put("b", "2").unwrap();
+    assert_eq!(transaction.rollback_to(first).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(transaction.release(first).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(inside.len().unwrap(), 2);
+    transaction.rollback_to(second).unwrap();
+    assert_eq!(inside.len().unwrap(), 1);
+}
+
+/// A range over a table is of one moment; one over a transaction sees what it writes ahead of the walk, and walks on over what it removes.
+#[test]
+fn a_walk_goes_on_while_rows_change() {
+    let db = model_map::fresh();
+    let table = db.table("t").unwrap();
+    for number in 0..500u32 {
+        table.put(number.to_be_bytes(), "").unwrap();
+    }
+    let mut walked = 0;
+    for entry in table.range(..) {
+        assert!(table.remove(&*entry.unwrap().key).unwrap());
+        walked += 1;
+    }
+    assert_eq!((walked, table.len().unwrap()), (500, 0));
+}
