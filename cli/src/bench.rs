@@ -6,6 +6,12 @@ use crate::failure::{Failure, Result};
 
 pub(crate) use quipu_bench::Options as Args;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  quipu bench
+  quipu bench positions --rows 1M
+  quipu bench all --smoke --json";
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     // A workload starts this program again for what needs a process of its own.
     Program::current(&["bench"])

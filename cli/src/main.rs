@@ -53,6 +53,7 @@ enum Command {
     Check(check::Args),
     Stats(stats::Args),
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them
+    #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Args),
     #[command(hide = true)]
     DemoWriter(demo::WriterArgs),

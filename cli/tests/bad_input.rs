@@ -139,9 +139,17 @@ fn missing_files_and_directories_create_nothing() {
 }
 
 #[test]
+fn bench_lists_its_workloads_and_refuses_others() {
+    let place = Place::new();
+    assert!(place.out("bench").contains("Workloads:\n"));
+    let error = place.run("bench nothing").failure();
+    assert!(error.starts_with("quipu: no workload `nothing`; there are "), "{error}");
+}
+
+#[test]
 fn every_command_teaches() {
     let place = Place::new();
-    for command in ["", "import", "export", "shell", "check", "stats", "demo"] {
+    for command in ["", "import", "export", "shell", "check", "stats", "bench", "demo"] {
         let help = place.out(&format!("{command} --help"));
         assert!(help.contains("Usage: quipu"), "{help}");
         assert!(command == "demo" || help.contains("Examples:\n"), "{help}");

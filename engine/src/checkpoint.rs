@@ -4,10 +4,13 @@
 //! 1. The manifest names only runs that are complete and synced, and a log position that is synced.
 //! 2. Until the new manifest is in place, everything that the old one needs stays: a crash at any step leaves one of the two.
 //! 3. A table that has not changed since the last checkpoint keeps its run.
+//! 4. No number is used twice while the database is open: the runs of a checkpoint that failed at its very end may be named by the manifest on disk.
+//!
+//! Locks are taken in the order: the turn to write a checkpoint, the writer's turn, what is known of the last checkpoint; the last one never during I/O.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use crate::db::{Progress, Shared};
 use crate::error::{Error, Result};
@@ -16,12 +19,33 @@ use crate::manifest::{Manifest, ManifestTable};
 use crate::run::{RunOptions, RunWriter};
 use crate::snapshot::{Snapshot, TableVersion};
 use crate::stack::{Cut, resident};
+use crate::sync::Mutex;
+
+/// Checkpoints, one at a time.
+pub(crate) struct Checkpoints {
+    turn: Mutex<()>,
+    last: Mutex<LastCheckpoint>,
+}
 
 /// What is known of the last checkpoint.
-pub(crate) struct Checkpoints {
+pub(crate) struct LastCheckpoint {
     pub(crate) manifest: Manifest,
     /// Why the last try failed, if it did.
     pub(crate) failure: Option<String>,
+    /// The number of the last try.
+    number: u64,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(manifest: Manifest) -> Self {
+        let number = manifest.checkpoint;
+        Checkpoints { turn: Mutex::default(), last: Mutex::new(LastCheckpoint { manifest, failure: None, number }) }
+    }
+
+    /// Does not wait for a checkpoint that is being written.
+    pub(crate) fn last(&self) -> MutexGuard<'_, LastCheckpoint> {
+        self.last.lock()
+    }
 }
 
 /// What a checkpoint did.
@@ -53,41 +77,41 @@ impl Shared {
     /// Whether the log has grown by more than the options allow.
     pub(crate) fn checkpoint_is_due(&self) -> bool {
         let (Some(log), bytes) = (&self.log, self.options.checkpoint_log_bytes) else { return false };
-        let since = self.checkpoints.lock().manifest.log_position;
+        let since = self.checkpoints.last().manifest.log_position;
         bytes > 0 && log.end_lsn().0 - since > bytes
     }
 
     /// Writes a checkpoint. One at a time; commits go on meanwhile.
     pub(crate) fn checkpoint(self: &Arc<Self>, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
-        let mut checkpoints = self.checkpoints.lock();
-        let result = self.checkpoint_after(&checkpoints.manifest, progress);
-        match result {
-            Ok((manifest, info)) => {
-                checkpoints.manifest = manifest;
-                checkpoints.failure = None;
-                Ok(info)
-            }
-            Err(error) => {
-                checkpoints.failure = Some(error.to_string());
-                Err(error)
-            }
-        }
+        // Whoever has the writer's turn would wait here for a checkpoint that waits for that turn.
+        self.refuse_in_own_turn()?;
+        let _turn = self.checkpoints.turn.lock();
+        let (last, number) = {
+            let mut last = self.checkpoints.last();
+            last.number += 1;
+            (last.manifest.clone(), last.number)
+        };
+        let result = self.checkpoint_after(&last, number, progress);
+        self.checkpoints.last().failure = result.as_ref().err().map(ToString::to_string);
+        result
     }
 
     fn checkpoint_after(
         self: &Arc<Self>,
         last: &Manifest,
+        number: u64,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Manifest, CheckpointInfo)> {
+    ) -> Result<CheckpointInfo> {
         let log = self.log()?;
         let disk = &*self.options.disk;
         // In the writer's turn the snapshot, the sequence and the end of the log belong together.
         let (snapshot, lsn) = {
             let _turn = self.writer()?;
+            // A record that could not be applied is in the log and not in the trees.
+            self.check_failed()?;
             (Snapshot::take(self), log.end_lsn())
         };
         log.sync(lsn)?;
-        let number = last.checkpoint + 1;
         let mut info = CheckpointInfo { number, sequence: snapshot.versions.sequence, ..Default::default() };
         let mut manifest = Manifest {
             database_id: self.database_id,
@@ -131,20 +155,24 @@ impl Shared {
                     total: stack.total(),
                 });
             }
-            disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))?;
-            manifest.write(disk, &self.dir)
+            disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))
         })();
         drop(snapshot);
-        if let Err(error) = result {
-            for path in written {
-                let _ = disk.remove(&path);
+        if let Err(error) = result.and_then(|()| manifest.write(disk, &self.dir)) {
+            // The manifest in place may be the new one, if it was the sync behind the renaming that failed: then both sets of runs stay until the next checkpoint.
+            if Manifest::read(disk, &self.dir).is_ok_and(|found| found.as_ref() == Some(last)) {
+                for path in written {
+                    let _ = disk.remove(&path);
+                }
             }
             return Err(error);
         }
-        // From here on the new manifest counts. What the old one needed is left over.
-        remove_orphans(disk, &self.dir, &manifest)?;
-        log.release_before(lsn)?;
-        Ok((manifest, info))
+        // From here on the new manifest counts, also if what the old one needed cannot be removed.
+        self.checkpoints.last().manifest = manifest.clone();
+        let taken = |error: Error| error.context(format!("checkpoint {number} is taken, but what it replaces is still there"));
+        remove_orphans(disk, &self.dir, &manifest).map_err(taken)?;
+        log.release_before(lsn).map_err(taken)?;
+        Ok(info)
     }
 
     fn write_run(

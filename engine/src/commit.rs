@@ -11,6 +11,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
+
 use crate::bounds::Bounds;
 use crate::db::{Shared, TableTrees, Turn, Writer, next_epoch};
 use crate::error::{Error, ErrorKind, Result};
@@ -175,7 +177,7 @@ impl Shared {
             return Ok(());
         }
         let mut turn = self.writer()?;
-        let mut layers = Vec::new();
+        let mut layers = SmallVec::new();
         for (table, layer) in parts {
             let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
             let then = snapshot.versions.table(table.id)?;
@@ -200,7 +202,7 @@ impl Shared {
     fn commit_layers(
         self: &Arc<Self>,
         turn: &mut Turn<'_>,
-        layers: Vec<(TableId, Tree)>,
+        layers: SmallVec<[(TableId, Tree); 1]>,
     ) -> Result<Option<Lsn>> {
         let writer = &mut **turn;
         let entries: u64 = layers.iter().map(|(_, layer)| layer.entries()).sum();
@@ -234,7 +236,7 @@ impl Shared {
             || layers.iter().all(|(id, layer)| {
                 writer.tables[*id as usize].as_ref().is_some_and(|trees| adoptable(trees, layer))
             });
-        let ids: Vec<TableId> = layers.iter().map(|(id, _)| *id).collect();
+        let ids: SmallVec<[TableId; 4]> = layers.iter().map(|(id, _)| *id).collect();
         let applied = if in_place {
             let mut versions = self.versions.write();
             let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
@@ -286,10 +288,17 @@ impl Shared {
     /// Hands a record to the log.
     #[inline]
     fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
+        self.check_failed()?;
+        self.log()?.append(sequence, &[record])
+    }
+
+    /// Fails if what is in memory is no longer what the log says.
+    #[inline]
+    pub(crate) fn check_failed(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Poisoned, "an earlier commit failed half way; reopen the database"));
         }
-        self.log()?.append(sequence, &[record])
+        Ok(())
     }
 
     /// Logs one change to the catalog. The caller holds the writer's turn and applies it afterwards.

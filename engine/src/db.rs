@@ -52,11 +52,12 @@ pub struct Shared {
     pub(crate) database_id: u64,
     /// A logged commit could not be applied.
     pub(crate) failed: AtomicBool,
-    pub(crate) checkpoints: Mutex<Checkpoints>,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) keeper: Mutex<Option<Keeper>>,
     /// What a read-only open met in the log.
     pub(crate) damage: Option<String>,
-    pub(crate) lock: Option<Box<dyn Lock>>,
+    /// Held as long as the database is open.
+    _lock: Option<Box<dyn Lock>>,
 }
 
 /// What only the writer touches.
@@ -217,10 +218,10 @@ impl Shared {
             log,
             database_id,
             failed: AtomicBool::new(false),
-            checkpoints: Mutex::new(checkpoints),
+            checkpoints,
             keeper: Mutex::new(None),
             damage,
-            lock,
+            _lock: lock,
         }
     }
 
@@ -233,6 +234,15 @@ impl Shared {
         if self.log.is_none() {
             return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
         }
+        let number = self.refuse_in_own_turn()?;
+        let guard = self.writer.lock();
+        self.writer_thread.store(number, Ordering::Relaxed);
+        Ok(Turn { guard, thread: &self.writer_thread })
+    }
+
+    /// Fails if it is this thread's turn to write. Returns the thread's number.
+    #[inline]
+    pub(crate) fn refuse_in_own_turn(&self) -> Result<u64> {
         let number = thread_number();
         if self.writer_thread.load(Ordering::Relaxed) == number {
             return Err(Error::new(
@@ -240,9 +250,7 @@ impl Shared {
                 "a write inside the closure of `Db::write` must go through its transaction: this one would wait for itself",
             ));
         }
-        let guard = self.writer.lock();
-        self.writer_thread.store(number, Ordering::Relaxed);
-        Ok(Turn { guard, thread: &self.writer_thread })
+        Ok(number)
     }
 
     #[inline]
@@ -375,7 +383,13 @@ impl Shared {
 #[derive(Clone)]
 pub struct Db {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) _handle: Arc<Handle>,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("dir", &self.shared.dir).finish_non_exhaustive()
+    }
 }
 
 /// Stops the keeper when the last `Db` goes.
@@ -532,16 +546,17 @@ impl Db {
     pub fn apply_with(&self, durability: Durability, batch: WriteBatch) -> Result<()> {
         use crate::table::Write;
         self.shared.write(durability, |transaction| {
-            let mut at: Option<(TableId, crate::transaction::TableTransaction<'_>)> = None;
-            for (table, key, value) in &batch.writes {
-                let current = match &at {
-                    Some((id, current)) if *id == table.id() => current,
-                    _ => &at.insert((table.id(), transaction.table(table)?)).1,
-                };
-                match value {
-                    Some(value) => current.put(key, value)?,
-                    None => {
-                        current.remove(key)?;
+            for group in batch.writes.chunk_by(|a, b| a.0.id() == b.0.id()) {
+                let table = transaction.table(&group[0].0)?;
+                // The leaves of many keys are fetched together, so that the writes find them in the cache.
+                let keys: Vec<&[u8]> = group.iter().map(|(_, key, _)| &**key).collect();
+                table.warm(&keys)?;
+                for (_, key, value) in group {
+                    match value {
+                        Some(value) => table.put(key, value)?,
+                        None => {
+                            table.remove(key)?;
+                        }
                     }
                 }
             }

@@ -61,7 +61,7 @@ impl Db {
         };
         let background = options.background && log.is_some();
         let database_id = manifest.database_id;
-        let checkpoints = Checkpoints { manifest, failure: None };
+        let checkpoints = Checkpoints::new(manifest);
         let shared = Arc::new(Shared::new(
             dir,
             options,
@@ -78,7 +78,7 @@ impl Db {
             let keeper = Keeper::start(&shared);
             *shared.keeper.lock() = keeper;
         }
-        Ok(Db { handle: Arc::new(Handle { shared: shared.clone() }), shared })
+        Ok(Db { _handle: Arc::new(Handle { shared: shared.clone() }), shared })
     }
 }
 

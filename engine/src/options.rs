@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, RealDisk, sim::SimDisk};
+use crate::log::LogOptions;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::tally::Measures;
 
@@ -63,7 +64,7 @@ impl Default for Options {
             key_bytes_max: 64 << 10,
             value_bytes_max: 1 << 30,
             transaction_bytes_max: 4 << 30,
-            log_segment_bytes: 16 << 20,
+            log_segment_bytes: LogOptions::DEFAULT_SEGMENT_BYTES,
             checkpoint_log_bytes: 256 << 20,
             run_page_bytes: 8192,
             background: true,

@@ -84,8 +84,6 @@ pub(crate) struct Registry {
     live: Mutex<BTreeMap<u64, usize>>,
     /// The newest of them; 0 if none. Changed under the lock.
     newest: AtomicU64,
-    /// How many have ended.
-    ended: AtomicU64,
 }
 
 impl Registry {
@@ -104,17 +102,12 @@ impl Registry {
             }
         }
         self.newest.store(live.last_key_value().map_or(0, |(&epoch, _)| epoch), Ordering::SeqCst);
-        self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The newest epoch that is looked at; 0 if none.
     #[inline]
     pub(crate) fn newest(&self) -> u64 {
         self.newest.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn ended(&self) -> u64 {
-        self.ended.load(Ordering::SeqCst)
     }
 
     /// All epochs that are looked at, ascending.

@@ -36,6 +36,8 @@ pub struct Stats {
     pub checkpoint: u64,
     /// Why the last checkpoint failed, if it did.
     pub checkpoint_failure: Option<String>,
+    /// Whether an earlier write or fsync failed, so that nothing more is acknowledged before the database is reopened.
+    pub poisoned: bool,
     /// Log files in use.
     pub log_segments: u64,
     /// Bytes in them.
@@ -54,7 +56,7 @@ impl Stats {
 }
 
 impl Db {
-    /// What the database is made of now. Costs a few microseconds and waits for nothing but the latch and a running checkpoint.
+    /// What the database is made of now. Costs a few microseconds and waits for nothing but the latch.
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;
         let versions = shared.versions.read().clone();
@@ -73,7 +75,7 @@ impl Db {
             })
             .collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
-        let checkpoints = shared.checkpoints.lock();
+        let checkpoints = shared.checkpoints.last();
         let segments = shared.log.as_ref().map(crate::log::Log::segments);
         Stats {
             tables,
@@ -84,6 +86,8 @@ impl Db {
             checkpoint_sequence: checkpoints.manifest.sequence,
             checkpoint: checkpoints.manifest.checkpoint,
             checkpoint_failure: checkpoints.failure.clone(),
+            poisoned: shared.failed.load(std::sync::atomic::Ordering::Relaxed)
+                || shared.log.as_ref().is_some_and(crate::log::Log::is_poisoned),
             log_segments: segments.map_or(0, |segments| segments.segment_count as u64),
             log_bytes: segments.map_or(0, |segments| segments.segment_bytes as u64),
             log_tail_bytes: shared.log.as_ref().map_or(0, |log| log.end_lsn().0 - checkpoints.manifest.log_position),

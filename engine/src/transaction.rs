@@ -10,6 +10,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::bounds::Bounds;
 use crate::db::Shared;
 use crate::entry::Entry;
@@ -38,17 +40,20 @@ enum Base {
 pub struct Transaction {
     pub(crate) shared: Arc<Shared>,
     base: Base,
-    tables: RefCell<Vec<PrivateTable>>,
+    tables: RefCell<SmallVec<[PrivateTable; 1]>>,
     depth: Cell<u32>,
     bytes: Cell<u64>,
 }
+
+/// What a transaction did, table by table, each in one layer. One table is the common case and needs no allocation.
+pub(crate) type Parts = SmallVec<[(PrivateTable, Option<Tree>); 1]>;
 
 /// What a transaction did to one table.
 pub(crate) struct PrivateTable {
     pub(crate) id: TableId,
     pub(crate) declaration: Arc<Declaration>,
     /// Oldest first, each with the depth of savepoints it belongs to.
-    layers: Vec<(u32, Tree)>,
+    layers: SmallVec<[(u32, Tree); 1]>,
     /// Made with the first thing that is read.
     pub(crate) observations: Option<Box<Observations>>,
 }
@@ -73,7 +78,7 @@ impl Transaction {
         Transaction {
             shared: shared.clone(),
             base,
-            tables: RefCell::new(Vec::new()),
+            tables: RefCell::new(SmallVec::new()),
             depth: Cell::new(0),
             bytes: Cell::new(0),
         }
@@ -104,7 +109,7 @@ impl Transaction {
                 tables.push(PrivateTable {
                     id: table.id(),
                     declaration: table.declaration.clone(),
-                    layers: Vec::new(),
+                    layers: SmallVec::new(),
                     observations: None,
                 });
                 tables.len() - 1
@@ -174,8 +179,8 @@ impl Transaction {
     pub fn rollback(self) {}
 
     /// Takes the transaction apart for its commit: what it did to tables, each in one layer, and for an optimistic one the version it read.
-    pub(crate) fn into_parts(self) -> Result<(Vec<(PrivateTable, Option<Tree>)>, Option<Snapshot>)> {
-        let mut parts = Vec::new();
+    pub(crate) fn into_parts(self) -> Result<(Parts, Option<Snapshot>)> {
+        let mut parts = Parts::new();
         for mut table in self.tables.into_inner() {
             table.merge_down_to(0)?;
             let layer = table.layers.pop().map(|(_, tree)| tree).filter(|tree| tree.entries() > 0);
@@ -250,6 +255,14 @@ impl TableTransaction<'_> {
         Ok(self.transaction.versions().table(self.id)?.stack(&self.transaction.shared.arena))
     }
 
+    /// Brings the leaves of these keys in the version below into the processor's cache.
+    pub(crate) fn warm(&self, keys: &[&[u8]]) -> Result<()> {
+        if let Some(view) = self.base()?.single() {
+            crate::tree::warm(view, keys);
+        }
+        Ok(())
+    }
+
     /// Writes to the layer of the current savepoint. `allow` is told whether the key is live and says whether to go on; so does the result.
     #[inline]
     fn write(&self, key: &[u8], value: Option<&[u8]>, allow: impl Fn(bool) -> bool) -> Result<bool> {
@@ -289,7 +302,7 @@ impl TableTransaction<'_> {
                 let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
                 return allow(old.is_some()).then_some(below);
             }
-            let mut views: smallvec::SmallVec<[_; 4]> =
+            let mut views: SmallVec<[_; 4]> =
                 lower_layers.iter().rev().map(|(_, tree)| tree.view()).collect();
             views.extend(version.layers.iter().map(|layer| layer.view(&shared.arena)));
             let below = resident(Stack::new(views, declaration.options.measures).contribution(key));
@@ -304,7 +317,7 @@ impl Read for TableTransaction<'_> {
         let version = self.transaction.versions().table(self.id)?;
         let tables = self.transaction.tables.borrow();
         let private = &tables[self.place];
-        let mut views: smallvec::SmallVec<[_; 4]> =
+        let mut views: SmallVec<[_; 4]> =
             private.layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view()).collect();
         views.extend(version.layers.iter().map(|layer| layer.view(&self.transaction.shared.arena)));
         Ok(question(&Stack::new(views, private.declaration.options.measures)))

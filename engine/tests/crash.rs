@@ -58,7 +58,7 @@ fn survive(disk: &SimDisk, history: &History, seed: u64) {
 
 #[test]
 fn nothing_synced_is_lost_wherever_the_power_goes() {
-    with_seeds(120, |seed| {
+    with_seeds(80, |seed| {
         let disk = SimDisk::new();
         let mut work = Work::new(&disk);
         script(&mut work, seed, LENGTH).unwrap();
@@ -82,7 +82,7 @@ fn nothing_synced_is_lost_wherever_the_power_goes() {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
-    with_seeds(40, |seed| {
+    with_seeds(30, |seed| {
         let random = &mut StdRng::seed_from_u64(seed);
         let disk = SimDisk::new();
         let mut work = Work::new(&disk);
@@ -108,7 +108,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
 /// Kills, crashes and cuts one after the other, over the same files.
 #[test]
 fn a_long_life_of_crashes_leaves_the_history_whole() {
-    with_seeds(60, |seed| {
+    with_seeds(40, |seed| {
         let random = &mut StdRng::seed_from_u64(seed);
         let mut work = Work::new(&SimDisk::new());
         let mut at_least = 0;

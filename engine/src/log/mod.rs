@@ -41,5 +41,5 @@ mod tests;
 
 pub use format::Lsn;
 pub use recovery::{Recovered, recover, recover_lenient};
-pub use replay::{SegmentSummary, decode_segment};
-pub use writer::{Log, LogOptions, SegmentStats};
+pub use replay::decode_segment;
+pub use writer::{Log, LogOptions};

@@ -5,7 +5,10 @@ use super::*;
 use crate::io::sim::{CrashMode, SimDisk};
 use crate::tally::Field;
 
-#[expect(clippy::duplicate_mod, reason = "a helper of tests, so that `manifest` needs nothing of `run`")]
+#[expect(
+    clippy::duplicate_mod,
+    reason = "a helper of tests, so that `manifest` needs nothing of `run`"
+)]
 #[path = "../run/testdata/golden.rs"]
 mod golden;
 

@@ -25,7 +25,8 @@ mod write;
 pub(crate) use build::{Builder, Source, page_bytes_of, plan_prefix};
 pub(crate) use check::{check, check_unit};
 pub(crate) use disk::{MEASURES_MAX, POINTER_ARRAYS, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, new_page};
-pub(crate) use read::{KeyBuffer, PageRef, Record};
+pub use read::KeyBuffer;
+pub(crate) use read::{PageRef, Record};
 pub(crate) use write::{NewRecord, PageFull, PageMut};
 
 /// Bytes of the header.

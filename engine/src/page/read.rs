@@ -10,7 +10,7 @@ use super::{HEADER_BYTES, KIND_LEAF, field, flag, head_of, padded, record};
 use crate::tally::{Measures, Tally};
 
 /// A buffer for one key.
-pub(crate) type KeyBuffer = SmallVec<[u8; 64]>;
+pub type KeyBuffer = SmallVec<[u8; 64]>;
 
 /// A page to read.
 #[derive(Clone, Copy)]
@@ -488,12 +488,6 @@ impl<'a> PageRef<'a> {
         let mut key = KeyBuffer::new();
         self.key_into(position, &mut key);
         key
-    }
-
-    /// Bytes of the whole key of `found`.
-    #[inline]
-    pub(crate) fn key_len(&self, found: &Record<'_>) -> usize {
-        if found.key_is_out() { self.out_key(found.tail).len() } else { self.prefix_len() + found.rest_len }
     }
 
     /// Asks the processor to fetch the lines that a search will touch.

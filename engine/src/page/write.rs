@@ -69,11 +69,6 @@ impl<'a> PageMut<'a> {
     }
 
     #[inline(always)]
-    pub(crate) fn page_bytes(&self) -> usize {
-        self.page_bytes
-    }
-
-    #[inline(always)]
     fn set_byte(&mut self, at: usize, value: u8) {
         debug_assert!(at < HEADER_BYTES);
         // SAFETY: in the header.

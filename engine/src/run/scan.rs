@@ -8,7 +8,10 @@
 //! one inner page a level.
 //! Not here: what rows mean; what to do about damage ([`Visitor`]).
 
+use std::thread;
+
 use super::file::{Place, Run};
+use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
 use super::window::{WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
 use crate::page::{KeyBuffer, PageRef, Record, Unit};
@@ -44,20 +47,32 @@ impl Run {
     /// # Errors
     /// What `visit` returns; [`Corrupt`](crate::ErrorKind::Corrupt) at the first damage, with all rows visited so far sound; what the
     /// disk says.
-    pub(crate) fn scan(
-        &self,
-        progress: &mut dyn FnMut(u64),
-        visit: &mut Visit<'_>,
-    ) -> Result<()> {
+    pub(crate) fn scan(&self, progress: &mut dyn FnMut(u64), visit: &mut Visit<'_>) -> Result<()> {
         self.walk(&mut Scan { progress, visit })
     }
 
     /// Walks the tree in post-order, which is the order of the file.
     pub(super) fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<()> {
+        if self.info().bytes < FILE_BYTES_MIN {
+            return self.walk_with(None, visitor);
+        }
+        let ahead = ReadAhead::new(self);
+        thread::scope(|scope| {
+            let readers = (0..READERS).filter(|_| {
+                let builder = thread::Builder::new().name("run read-ahead".into());
+                builder.spawn_scoped(scope, || ahead.work()).is_ok()
+            });
+            let has_readers = readers.count() > 0;
+            let _end = ahead.end_at_drop();
+            self.walk_with(has_readers.then_some(&ahead), visitor)
+        })
+    }
+
+    fn walk_with<V: Visitor>(&self, ahead: Option<&ReadAhead<'_>>, visitor: &mut V) -> Result<()> {
         let mut leaves = LeafReader {
+            window: Window::new(self, ahead),
+            values: Window::new(self, ahead),
             run: self,
-            window: Window::new(self),
-            values: Window::new(self),
             key: Vec::new(),
         };
         let Some(root) = self.root() else {

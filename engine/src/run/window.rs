@@ -4,6 +4,7 @@
 //! Not here: checksums; what to read.
 
 use super::file::Run;
+use super::read_ahead::ReadAhead;
 use crate::error::Result;
 use crate::io::AlignedBuffer;
 
@@ -13,15 +14,17 @@ pub(super) const WINDOW_BYTES: usize = 1 << 20;
 /// The piece from `start` on.
 pub(super) struct Window<'r> {
     run: &'r Run,
+    ahead: Option<&'r ReadAhead<'r>>,
     buffer: AlignedBuffer,
     start: u64,
     len: usize,
 }
 
 impl<'r> Window<'r> {
-    pub(super) fn new(run: &'r Run) -> Window<'r> {
+    pub(super) fn new(run: &'r Run, ahead: Option<&'r ReadAhead<'r>>) -> Window<'r> {
         Window {
             run,
+            ahead,
             buffer: AlignedBuffer::new(1),
             start: 0,
             len: 0,
@@ -37,11 +40,25 @@ impl<'r> Window<'r> {
     /// Moves to `offset` and reads `len` bytes there, which the file has, and more up to [`WINDOW_BYTES`].
     pub(super) fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
         let rest = self.run.info().bytes - offset;
-        self.fill_exactly(offset, len.max(rest.min(WINDOW_BYTES as u64) as usize))
+        let len = len.max(rest.min(WINDOW_BYTES as u64) as usize);
+        self.make_room(len);
+        match self.ahead {
+            Some(ahead) => ahead.copy(&mut self.buffer[..len], offset)?,
+            None => self.run.read(&mut self.buffer[..len], offset)?,
+        }
+        (self.start, self.len) = (offset, len);
+        Ok(())
     }
 
-    /// As [`Window::fill`], and no more.
+    /// As [`Window::fill`], no more, and out of turn.
     pub(super) fn fill_exactly(&mut self, offset: u64, len: usize) -> Result<()> {
+        self.make_room(len);
+        self.run.read(&mut self.buffer[..len], offset)?;
+        (self.start, self.len) = (offset, len);
+        Ok(())
+    }
+
+    fn make_room(&mut self, len: usize) {
         self.len = 0;
         if self.buffer.capacity() < len {
             self.buffer = AlignedBuffer::new(len);
@@ -49,8 +66,5 @@ impl<'r> Window<'r> {
         if self.buffer.len() < len {
             self.buffer.resize(len);
         }
-        self.run.read(&mut self.buffer[..len], offset)?;
-        (self.start, self.len) = (offset, len);
-        Ok(())
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn resident<T>(answer: Result<T, Fault>) -> T {
 }
 
 /// An ordered set of entries that knows the tally of everything before a key.
-pub(crate) trait Layer<'a>: Copy {
+pub trait Layer<'a>: Copy {
     /// A place in the layer.
     type Walk: LayerWalk<'a>;
 
@@ -43,7 +43,7 @@ pub(crate) trait Layer<'a>: Copy {
 }
 
 /// A place in a layer, at an entry or past an end.
-pub(crate) trait LayerWalk<'a> {
+pub trait LayerWalk<'a> {
     /// Whether there is an entry here.
     fn valid(&self) -> bool;
     /// Moves to the next entry.

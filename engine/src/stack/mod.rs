@@ -16,7 +16,8 @@ mod tests;
 
 use smallvec::SmallVec;
 
-pub(crate) use layer::{Fault, Layer, LayerWalk, resident};
+pub(crate) use layer::resident;
+pub use layer::{Fault, Layer, LayerWalk};
 pub(crate) use merge::Merge;
 
 use crate::page::KeyBuffer;
@@ -81,6 +82,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         &self.layers
     }
 
+    #[cfg(test)]
     pub(crate) fn measures(&self) -> &Measures {
         &self.measures
     }

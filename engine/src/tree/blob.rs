@@ -81,15 +81,6 @@ impl Blob {
         unsafe { (*self.header()).epoch }
     }
 
-    /// Moves the blob to another tree, where it is born in `epoch`.
-    ///
-    /// # Safety
-    /// The blob is not released, and no snapshot knows it.
-    pub(crate) unsafe fn adopt(self, epoch: u64) {
-        // SAFETY: promised by the caller.
-        unsafe { (*self.header()).epoch = epoch }
-    }
-
     /// Gives the memory back.
     ///
     /// # Safety

@@ -3,7 +3,7 @@
 use super::{Blob, PageId, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::{
-    Builder, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, array_bytes, common_prefix_len, prefix_max, record,
+    Builder, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, array_bytes, common_prefix_len, padded, prefix_max, record,
 };
 use crate::tally::Tally;
 
@@ -97,7 +97,20 @@ impl Loader {
         if self.rows.len() > 1 {
             prefix_len = common_prefix_len(first, &self.last_key).min(prefix_max(self.tree.arena.page_bytes()));
         }
-        // Planned without a prefix, so it fits with one: a record loses what the prefix takes, at least once.
+        // Planned without a prefix. One that saves less than it takes, because keys lie out of line or are short, might not fit.
+        let mut start = 0;
+        let saved: usize = self
+            .rows
+            .iter()
+            .map(|row| {
+                let key = &self.bytes[std::mem::replace(&mut start, row.value_end)..row.key_end];
+                let new = NewRecord { flags: row.flags, key, key_handle: 0, weights: &[], value: &[] };
+                new.len(KIND_LEAF, 0) - new.len(KIND_LEAF, prefix_len)
+            })
+            .sum();
+        if saved < padded(prefix_len) {
+            prefix_len = 0;
+        }
         let mut builder = Builder::new(self.tree.page_mut(id), &first[..prefix_len], self.rows.len());
         let mut start = 0;
         for row in &self.rows {
@@ -167,6 +180,17 @@ impl Loader {
         if children.len() > skip + 1 {
             let last = &children[children.len() - 1].separator;
             prefix_len = common_prefix_len(&children[skip].separator, last).min(prefix_max(self.tree.arena.page_bytes()));
+        }
+        let saved: usize = children[skip..]
+            .iter()
+            .map(|child| {
+                let flags = if child.separator.len() > self.tree.inline_key_max() { record::KEY_OUT } else { 0 };
+                let new = NewRecord { flags, key: &child.separator, key_handle: 0, weights: &[], value: &[] };
+                new.len(KIND_INNER, 0) - new.len(KIND_INNER, prefix_len)
+            })
+            .sum();
+        if saved < padded(prefix_len) {
+            prefix_len = 0;
         }
         let prefix = KeyBuffer::from_slice(&children[children.len() - 1].separator[..prefix_len]);
         let mut builder = Builder::new(self.tree.page_mut(id), &prefix, children.len());

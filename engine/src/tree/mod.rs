@@ -26,12 +26,13 @@ use std::sync::Arc;
 
 pub(crate) use arena::Arena;
 use arena::{NO_PAGE, PageId};
-pub(crate) use batch::{get_many, nth_many, rows_before_many};
+pub(crate) use batch::{get_many, nth_many, rows_before_many, warm};
 pub(crate) use blob::Blob;
 pub(crate) use load::Loader;
-pub(crate) use view::{Found, Side, View, Walk, value_of};
+pub(crate) use view::value_of;
+pub use view::{Side, View, Walk};
 use view::{HEIGHT_MAX, Step};
-pub(crate) use write::{Existing, When, Written};
+pub(crate) use write::{When, Written};
 
 use crate::error::Result;
 use crate::page::record;

@@ -10,7 +10,7 @@ pub(crate) const HEIGHT_MAX: usize = 32;
 
 /// One version of a tree, to read. Whoever holds it keeps that version from changing: by a latch, or by a registered snapshot.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
+pub struct View<'a> {
     pub(super) arena: &'a Arena,
     pub(super) root: PageId,
     pub(super) height: usize,
@@ -55,7 +55,7 @@ pub(super) fn blob_handle(record: &Record<'_>) -> u64 {
 
 /// Which entries are before a bound: those below the key, or also the key itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// Entries with smaller keys.
     Below,
     /// Entries with smaller keys or this one.
@@ -84,6 +84,7 @@ impl<'a> View<'a> {
         self.bottom
     }
 
+    #[cfg(test)]
     pub(crate) fn measures(&self) -> &Measures {
         &self.measures
     }
@@ -292,7 +293,7 @@ pub(crate) struct Step {
 
 /// A place in a version of a tree, with the path to it, that moves to the next or the previous entry.
 #[derive(Clone)]
-pub(crate) struct Walk<'a> {
+pub struct Walk<'a> {
     view: View<'a>,
     steps: [Step; HEIGHT_MAX],
     valid: bool,
@@ -315,6 +316,7 @@ impl<'a> Walk<'a> {
     }
 
     /// At the last entry.
+    #[cfg(test)]
     pub(crate) fn last(view: View<'a>) -> Self {
         let mut walk = Walk::end(view);
         walk.prev();

@@ -13,10 +13,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The seeds of a random test: the one in SEED, or these.
-pub fn seeds(defaults: std::ops::Range<u64>) -> Vec<u64> {
+pub(crate) fn seeds(defaults: std::ops::Range<u64>) -> Vec<u64> {
     match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => vec![seed],
         None => defaults.collect(),
@@ -24,12 +24,12 @@ pub fn seeds(defaults: std::ops::Range<u64>) -> Vec<u64> {
 }
 
 /// The random source of a test that has just said how to replay it.
-pub fn rng(seed: u64) -> StdRng {
+pub(crate) fn rng(seed: u64) -> StdRng {
     println!("SEED={seed}");
     StdRng::seed_from_u64(seed)
 }
 
-pub fn options(disk: &SimDisk) -> Options {
+pub(crate) fn options(disk: &SimDisk) -> Options {
     Options {
         disk: Arc::new(disk.clone()),
         page_bytes: 256,
@@ -42,17 +42,17 @@ pub fn options(disk: &SimDisk) -> Options {
     }
 }
 
-pub fn open(disk: &SimDisk) -> Db {
+pub(crate) fn open(disk: &SimDisk) -> Db {
     Db::open(Path::new("/db"), options(disk)).expect("the database opens")
 }
 
 /// A database of its own, gone with the test.
-pub fn fresh() -> Db {
+pub(crate) fn fresh() -> Db {
     open(&SimDisk::new())
 }
 
 /// Few enough that keys meet again: the empty key, prefixes of each other, long shared prefixes, and some of a few KiB.
-pub fn key(rng: &mut StdRng) -> Vec<u8> {
+pub(crate) fn key(rng: &mut StdRng) -> Vec<u8> {
     match rng.random_range(0..20) {
         0 => Vec::new(),
         1..=6 => (0..rng.random_range(1..4)).map(|_| [0, 1, b'a', 255][rng.random_range(0..4)]).collect(),
@@ -67,7 +67,7 @@ pub fn key(rng: &mut StdRng) -> Vec<u8> {
 }
 
 /// Mostly short, at times out of line, seldom tens of KiB.
-pub fn value(rng: &mut StdRng) -> Vec<u8> {
+pub(crate) fn value(rng: &mut StdRng) -> Vec<u8> {
     let len = match rng.random_range(0..200) {
         0 => rng.random_range(10_000..40_000),
         1..=9 => rng.random_range(100..2000),
@@ -78,7 +78,7 @@ pub fn value(rng: &mut StdRng) -> Vec<u8> {
 }
 
 /// Bounds of every kind: open and closed, empty, inverted, single keys, prefixes, all.
-pub fn bounds(rng: &mut StdRng) -> Bounds<'static> {
+pub(crate) fn bounds(rng: &mut StdRng) -> Bounds<'static> {
     if rng.random_range(0..8) == 0 {
         let mut prefix = key(rng);
         prefix.truncate(rng.random_range(0..=prefix.len()));
@@ -105,7 +105,7 @@ pub fn bounds(rng: &mut StdRng) -> Bounds<'static> {
 }
 
 /// What a row adds to the tally, said again from the documents.
-pub fn tally_of(measures: &Measures, rows: &[(&Vec<u8>, &Vec<u8>)]) -> Tally {
+pub(crate) fn tally_of(measures: &Measures, rows: &[(&Vec<u8>, &Vec<u8>)]) -> Tally {
     let mut tally = Tally::ZERO;
     for (key, value) in rows {
         tally.rows += 1;
@@ -123,11 +123,11 @@ pub fn tally_of(measures: &Measures, rows: &[(&Vec<u8>, &Vec<u8>)]) -> Tally {
 }
 
 /// The rows of the model in a range, by looking at each.
-pub fn rows_in<'m>(model: &'m Model, bounds: &Bounds<'_>) -> Vec<(&'m Vec<u8>, &'m Vec<u8>)> {
+pub(crate) fn rows_in<'m>(model: &'m Model, bounds: &Bounds<'_>) -> Vec<(&'m Vec<u8>, &'m Vec<u8>)> {
     model.iter().filter(|(key, _)| bounds.contains(key)).collect()
 }
 
-pub fn owned(entry: Entry) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn owned(entry: Entry) -> (Vec<u8>, Vec<u8>) {
     (entry.key.into(), entry.value.into())
 }
 
@@ -140,7 +140,7 @@ fn row<'m>(row: Option<&(&'m Vec<u8>, &'m Vec<u8>)>) -> Option<(&'m [u8], &'m [u
 }
 
 /// Asks a reader everything that `Read` can be asked, and compares with the model.
-pub fn compare(reader: &impl Read, model: &Model, measures: &Measures, rng: &mut StdRng) {
+pub(crate) fn compare(reader: &impl Read, model: &Model, measures: &Measures, rng: &mut StdRng) {
     let all: Vec<(&Vec<u8>, &Vec<u8>)> = model.iter().collect();
     assert_eq!(reader.len().unwrap(), all.len() as u64);
     assert_eq!(reader.is_empty().unwrap(), all.is_empty());
@@ -293,7 +293,7 @@ fn compare_cursor(reader: &impl Read, all: &[(&Vec<u8>, &Vec<u8>)], rng: &mut St
 }
 
 /// Makes one random write to a table and its model, and compares what is returned.
-pub fn write(table: &impl Write, model: &mut Model, rng: &mut StdRng) {
+pub(crate) fn write(table: &impl Write, model: &mut Model, rng: &mut StdRng) {
     let (key, value) = (key(rng), value(rng));
     match rng.random_range(0..40) {
         0..=11 => {
@@ -330,7 +330,7 @@ pub fn write(table: &impl Write, model: &mut Model, rng: &mut StdRng) {
 }
 
 /// Removes the row of a cursor under it: it keeps its place.
-pub fn cursor_survives_removal(table: &impl Write, model: &mut Model, rng: &mut StdRng) {
+pub(crate) fn cursor_survives_removal(table: &impl Write, model: &mut Model, rng: &mut StdRng) {
     if model.is_empty() {
         return;
     }
