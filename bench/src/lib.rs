@@ -51,7 +51,8 @@ pub(crate) struct Bench<'a> {
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    pub(crate) run: fn(&Bench<'_>) -> Result<Vec<Table>>,
+    /// Measures, and hands out each table as soon as it is full.
+    pub(crate) run: fn(&Bench<'_>, &mut dyn FnMut(Table)) -> Result<()>,
     /// Its part in a child process.
     pub(crate) child: Option<ChildPart>,
 }
@@ -117,17 +118,17 @@ pub fn measure(options: &Options, program: &Program, stores: Vec<StoreKind>, sho
     }
     let bench = Bench { options, stores: choose(stores, &options.stores)?, program, place: Place::new(options.dir.as_deref())? };
     for workload in chosen {
-        let before = Ticks::now();
-        let mut tables = (workload.run)(&bench).map_err(|error| format!("{}: {error}", workload.name))?;
-        let stolen = Ticks::now().stolen_percent_since(&before);
-        if stolen >= 1.0
-            && let Some(table) = tables.last_mut()
-        {
-            table.note(format!("The hypervisor took {stolen:.0} % of the CPU's time from this run."));
-        }
-        for table in &tables {
-            show(workload.name, table);
-        }
+        let mut before = Ticks::now();
+        let run = (workload.run)(&bench, &mut |mut table| {
+            let now = Ticks::now();
+            let stolen = now.stolen_percent_since(&before);
+            if stolen >= 1.0 {
+                table.note(format!("The hypervisor took {stolen:.0} % of the CPU's time from these figures."));
+            }
+            show(workload.name, &table);
+            before = now;
+        });
+        run.map_err(|error| format!("{}: {error}", workload.name))?;
     }
     Ok(())
 }

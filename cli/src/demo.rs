@@ -88,7 +88,7 @@ fn show(args: &Args, dir: &Path) -> Result<()> {
         grid.print(&mut std::io::stdout())?;
     }
     say(
-        "\nBoth ways gave the same answers. Scanning reads the same range of the same index, as a store without counts would.\n",
+        "\nBoth ways gave the same answers. Scanning reads the same range of the same index, as a store without counts would;\ntimes are medians of 101 counts and of 3 scans of the same question, in memory and warm.\n",
     )?;
 
     drop(tables);

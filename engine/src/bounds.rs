@@ -107,6 +107,12 @@ macro_rules! bounds_from {
 
 bounds_from!(Range, RangeInclusive, RangeFrom, RangeTo, RangeToInclusive);
 
+impl<'a> From<&'a Range<Vec<u8>>> for Bounds<'a> {
+    fn from(range: &'a Range<Vec<u8>>) -> Self {
+        Bounds::new(Bound::Included(&range.start), Bound::Excluded(&range.end))
+    }
+}
+
 impl<'a> From<(Bound<&'a [u8]>, Bound<&'a [u8]>)> for Bounds<'a> {
     fn from((start, end): (Bound<&'a [u8]>, Bound<&'a [u8]>)) -> Self {
         Bounds::new(start, end)

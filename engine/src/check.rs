@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::db::Progress;
 use crate::error::{ErrorKind, Result};
 use crate::manifest::Manifest;
-use crate::open::recover;
+use crate::open::{no_database, recover};
 use crate::options::Options;
 use crate::run::Run;
 use crate::tally::Tally;
@@ -38,6 +38,10 @@ pub fn check(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut
     let dir = path.as_ref();
     let disk = options.disk.clone();
     let mut report = CheckReport::default();
+    let names = disk.list(dir).map_err(|error| crate::Error::io("cannot check the database in", dir, error))?;
+    if names.is_empty() {
+        return Err(no_database(dir));
+    }
     let _lock = match disk.lock(&dir.join("LOCK")) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             return Err(crate::Error::new(
@@ -50,7 +54,7 @@ pub fn check(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut
     let manifest = match Manifest::read(&*disk, dir) {
         Ok(Some(manifest)) => manifest,
         Ok(None) => {
-            return Err(crate::Error::new(ErrorKind::Missing, format!("there is no database in {}", dir.display())));
+            return Err(no_database(dir));
         }
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             report.faults.push(error.to_string());

@@ -289,7 +289,11 @@ impl Shared {
     #[inline]
     fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
         self.check_failed()?;
-        self.log()?.append(sequence, &[record])
+        let lsn = self.log()?.append(sequence, &[record])?;
+        if lsn.0 >= self.keeper_wakes_at.load(Ordering::Relaxed) {
+            self.wake_keeper_for_log(lsn);
+        }
+        Ok(lsn)
     }
 
     /// Fails if what is in memory is no longer what the log says.

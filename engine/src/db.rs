@@ -11,7 +11,7 @@ use crate::commit::publish;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Lock;
 use crate::keeper::Keeper;
-use crate::log::Log;
+use crate::log::{Log, Lsn};
 use crate::options::{Durability, Options, TableOptions};
 use crate::record;
 use crate::snapshot::{Declaration, Registry, Snapshot, TableId, TableVersion, Versions};
@@ -54,6 +54,8 @@ pub struct Shared {
     pub(crate) failed: AtomicBool,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) keeper: Mutex<Option<Keeper>>,
+    /// The position in the log from which the next commit wakes the keeper.
+    pub(crate) keeper_wakes_at: AtomicU64,
     /// What a read-only open met in the log.
     pub(crate) damage: Option<String>,
     /// Held as long as the database is open.
@@ -220,6 +222,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             checkpoints,
             keeper: Mutex::new(None),
+            keeper_wakes_at: AtomicU64::new(0),
             damage,
             _lock: lock,
         }
@@ -289,8 +292,22 @@ impl Shared {
         Err(Error::new(ErrorKind::Invalid, format!("table {:?} belongs to another open database", table.name())))
     }
 
+    /// The log has grown by a segment, or by half of what a checkpoint waits for: the keeper has a file to make ready, or a checkpoint to take.
+    #[cold]
+    pub(crate) fn wake_keeper_for_log(&self, lsn: Lsn) {
+        let segment = self.options.log_segment_bytes as u64;
+        let step = match self.options.checkpoint_log_bytes {
+            0 => segment,
+            bytes => segment.min(bytes / 2),
+        };
+        self.keeper_wakes_at.store(lsn.0 + step, Ordering::Relaxed);
+        if let Some(keeper) = &*self.keeper.lock() {
+            keeper.wake();
+        }
+    }
+
     pub(crate) fn wake_keeper(&self) {
-        // Only snapshots that held something back are worth a wake-up; the keeper looks by itself now and then as commits come.
+        // Only snapshots that held something back are worth a wake-up; commits wake it as the log and memory grow.
         if self.registry.newest() == 0
             && let Some(keeper) = &*self.keeper.lock()
         {

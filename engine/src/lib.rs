@@ -9,7 +9,7 @@
 //! - [`Table`]: a table; [`Snapshot`] and [`TableView`]: all tables, and one, at a moment; [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
 //! - [`Read`] and [`Write`]: what can be done with each of them alike. [`Bounds`]: ranges of keys. [`Cursor`], [`Range`], [`Page`], [`Entry`]: answers.
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
-//! - [`tuple`]: composite keys that sort as people expect.
+//! - [`mod@tuple`]: composite keys that sort as people expect.
 //! - [`check()`]: everything that is wrong with the files of a database.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
 //!

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered};
-use crate::manifest::Manifest;
+use crate::manifest::{self, Manifest};
 use crate::options::{Options, TableOptions};
 use crate::record::{self, Change, State};
 use crate::run::Run;
@@ -86,8 +86,12 @@ impl Db {
 fn prepare_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Option<Box<dyn Lock>>> {
     if options.create && !options.read_only {
         disk.create_dir_all(dir).map_err(|error| Error::io("cannot create directory", dir, error))?;
-    } else if let Err(error) = disk.list(dir) {
-        return Err(Error::io("cannot open the database in", dir, error));
+    } else {
+        // Nothing is made in a directory that has no database: not even the file of the lock.
+        let names = disk.list(dir).map_err(|error| Error::io("cannot open the database in", dir, error))?;
+        if !names.iter().any(|name| name == manifest::FILE_NAME) {
+            return Err(no_database(dir));
+        }
     }
     match disk.lock(&dir.join(LOCK_NAME)) {
         Ok(lock) => Ok(Some(lock)),
@@ -101,13 +105,18 @@ fn prepare_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Option<
     }
 }
 
+#[cold]
+pub(crate) fn no_database(dir: &Path) -> Error {
+    Error::new(
+        ErrorKind::Missing,
+        format!("there is no database in {}; check the path, or open it with `create`", dir.display()),
+    )
+}
+
 /// Makes an empty database.
 fn create(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Manifest> {
     if !options.create || options.read_only {
-        return Err(Error::new(
-            ErrorKind::Missing,
-            format!("there is no database in {}; check the path, or open it with `create`", dir.display()),
-        ));
+        return Err(no_database(dir));
     }
     let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
     if let Some(run) = names.iter().find(|name| is_run_name(name)) {

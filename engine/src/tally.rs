@@ -120,7 +120,7 @@ pub enum Field {
         /// Offset in the value, in bytes.
         at: u32,
     },
-    /// The integer at this place (from 0) of a value in the tuple encoding ([`tuple`]). Anything else there counts as 0.
+    /// The integer at this place (from 0) of a value in the tuple encoding ([`mod@tuple`]). Anything else there counts as 0.
     Element {
         /// Place in the tuple.
         at: u32,
@@ -195,9 +195,9 @@ impl Measures {
         Kind::Sum
     }
 
-    /// What one live row adds to the tally.
+    /// What one live row adds to the tally: a scan that adds these up gets what the tree has counted.
     #[inline]
-    pub(crate) fn of_row(&self, key: &[u8], value: &[u8]) -> Tally {
+    pub fn of_row(&self, key: &[u8], value: &[u8]) -> Tally {
         if self.only_rows() {
             return Tally::ONE_ROW;
         }

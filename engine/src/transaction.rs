@@ -42,6 +42,9 @@ pub struct Transaction {
     base: Base,
     tables: RefCell<SmallVec<[PrivateTable; 1]>>,
     depth: Cell<u32>,
+    /// The numbers of the live savepoints, by depth from 1 on: a released one is told from the next of its depth.
+    savepoints: RefCell<Vec<u64>>,
+    savepoint_last: Cell<u64>,
     bytes: Cell<u64>,
 }
 
@@ -62,6 +65,7 @@ pub(crate) struct PrivateTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
     depth: u32,
+    number: u64,
 }
 
 impl Transaction {
@@ -80,6 +84,8 @@ impl Transaction {
             base,
             tables: RefCell::new(SmallVec::new()),
             depth: Cell::new(0),
+            savepoints: RefCell::new(Vec::new()),
+            savepoint_last: Cell::new(0),
             bytes: Cell::new(0),
         }
     }
@@ -121,7 +127,10 @@ impl Transaction {
     /// Marks a place to roll back to. Costs nothing before the next write.
     pub fn savepoint(&self) -> Savepoint {
         self.depth.set(self.depth.get() + 1);
-        Savepoint { depth: self.depth.get() }
+        let number = self.savepoint_last.get() + 1;
+        self.savepoint_last.set(number);
+        self.savepoints.borrow_mut().push(number);
+        Savepoint { depth: self.depth.get(), number }
     }
 
     /// Undoes every write since the savepoint, which stays. Costs what dropping the layers costs.
@@ -133,7 +142,7 @@ impl Transaction {
         for table in self.tables.borrow_mut().iter_mut() {
             table.layers.retain(|(depth, _)| *depth < savepoint.depth);
         }
-        self.depth.set(savepoint.depth);
+        self.leave_to(savepoint.depth);
         Ok(())
     }
 
@@ -146,12 +155,18 @@ impl Transaction {
         for table in self.tables.borrow_mut().iter_mut() {
             table.merge_down_to(savepoint.depth - 1)?;
         }
-        self.depth.set(savepoint.depth - 1);
+        self.leave_to(savepoint.depth - 1);
         Ok(())
     }
 
+    fn leave_to(&self, depth: u32) {
+        self.depth.set(depth);
+        self.savepoints.borrow_mut().truncate(depth as usize);
+    }
+
     fn check_savepoint(&self, savepoint: Savepoint) -> Result<()> {
-        if savepoint.depth == 0 || savepoint.depth > self.depth.get() {
+        let live = self.savepoints.borrow();
+        if live.get((savepoint.depth - 1) as usize) != Some(&savepoint.number) {
             return Err(Error::new(ErrorKind::Invalid, "the savepoint has been released or undone"));
         }
         Ok(())

@@ -334,3 +334,42 @@ fn a_walk_goes_on_while_rows_change() {
     }
     assert_eq!((walked, table.len().unwrap()), (500, 0));
 }
+
+/// Once a commit looped for ever: keys out of line that ascend below a last key "z" were cut off from it, and what they share, which they do not save, no
+/// longer fitted their page as its prefix.
+#[test]
+fn long_keys_that_ascend_before_a_short_one_find_room() {
+    for value_len in 0..20 {
+        let db = model_map::fresh();
+        let table = db.table("t").unwrap();
+        table.put("z", "").unwrap();
+        let mut model = Model::from([(b"z".to_vec(), Vec::new())]);
+        for number in 0..40u8 {
+            let (key, value) = ([&[b'x'; 200][..], &[number]].concat(), vec![number; value_len]);
+            table.insert(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        compare(&table, &model, &Measures::ROWS, &mut rng(1));
+    }
+}
+
+/// Once a restart panicked: what long keys share was cut off as the prefix of their page, though keys out of line do not get shorter by it.
+#[test]
+fn long_keys_that_share_much_come_back_from_a_checkpoint() {
+    for value_len in 0..20 {
+        let disk = SimDisk::new();
+        let db = open(&disk);
+        let table = db.table("t").unwrap();
+        let mut model = Model::new();
+        for number in 0..60u8 {
+            let (key, value) = ([&[b'x'; 200][..], &[number]].concat(), vec![number; value_len]);
+            table.insert(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        db.checkpoint().unwrap();
+        drop(table);
+        db.close().unwrap();
+        let db = open(&disk);
+        compare(&db.table("t").unwrap(), &model, &Measures::ROWS, &mut rng(1));
+    }
+}

@@ -80,19 +80,11 @@ impl Method {
 /// Rows, and what they took.
 type Figure = (u64, Spent);
 
-fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
-    let mut tables = Vec::new();
+fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     for count in bench.options.row_counts(&[100_000, 200_000, 500_000, 1_000_000], 100) {
-        tables.push(one_size(bench, count)?);
+        show(one_size(bench, count)?);
     }
-    if let Some(last) = tables.last_mut() {
-        last.note("`*`: stopped at the time limit. CPU: all threads of the process, background work included.");
-        last.note(
-            "Quipu's and SQLite's insert checks that the key is new; the others' put does not. Names in parentheses are the bare \
-             machine: a record of 40 bytes handed over in the same way, with no store around it.",
-        );
-    }
-    Ok(tables)
+    Ok(())
 }
 
 fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
@@ -124,6 +116,11 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
             table.push(line(method, name, count, &figures));
         }
     }
+    table.note("`*`: stopped at the time limit. CPU: all threads of the process, background work included.");
+    table.note(
+        "Quipu's and SQLite's insert checks that the key is new; the others' put does not. Names in parentheses are the bare \
+         machine: a record of 40 bytes handed over in the same way, with no store around it.",
+    );
     Ok(table)
 }
 

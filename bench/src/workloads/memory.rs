@@ -18,9 +18,11 @@ pub(crate) const WORKLOAD: Workload =
 /// Lengths of keys and values.
 const SHAPES: [(usize, usize); 3] = [(8, 8), (16, 16), (16, 100)];
 
-fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
-    let counts = bench.options.row_counts(&[1_000_000], 1_000);
-    counts.into_iter().map(|count| one_size(bench, count)).collect()
+fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
+    for count in bench.options.row_counts(&[1_000_000], 1_000) {
+        show(one_size(bench, count)?);
+    }
+    Ok(())
 }
 
 fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {

@@ -127,20 +127,17 @@ impl Call {
 /// Calls in one timed batch.
 const BATCH: u64 = 1000;
 
-fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
-    let mut tables = Vec::new();
+fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     let instructions = count_instructions(bench)?;
     for count in bench.options.row_counts(&[1_000_000], 2_000) {
         let times = measure_times(bench, count)?;
-        tables.push(old_and_new(count, &times, instructions.as_ref()));
-        tables.push(further_measures(count, &times, instructions.as_ref()));
+        show(old_and_new(count, &times, instructions.as_ref()));
+        show(further_measures(count, &times, instructions.as_ref()));
     }
     if let Some(instructions) = &instructions {
-        tables.push(whole_insert(instructions));
-    } else if let Some(table) = tables.last_mut() {
-        table.note("INSTRUCTIONS WERE NOT COUNTED: `valgrind` is not installed.");
+        show(whole_insert(instructions));
     }
-    Ok(tables)
+    Ok(())
 }
 
 // Instructions.
@@ -336,7 +333,11 @@ fn old_and_new(count: u64, times: &Times, instructions: Option<&Instructions>) -
             ]);
         }
     }
-    table.note("Instructions do not depend on the machine's load; times do: stdev is the spread of diff over the turns.");
+    table.note(if instructions.is_some() {
+        "Instructions do not depend on the machine's load; times do: stdev is the spread of diff over the turns."
+    } else {
+        "INSTRUCTIONS WERE NOT COUNTED: `valgrind` is not installed. Stdev is the spread of diff over the turns."
+    });
     table
 }
 

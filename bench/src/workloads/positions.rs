@@ -91,9 +91,11 @@ struct Asked {
     batch_nanos: Vec<f64>,
 }
 
-fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
-    let counts = bench.options.row_counts(&[1_000_000], 2_000);
-    counts.into_iter().map(|count| one_size(bench, count)).collect()
+fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
+    for count in bench.options.row_counts(&[1_000_000], 2_000) {
+        show(one_size(bench, count)?);
+    }
+    Ok(())
 }
 
 fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {

@@ -39,9 +39,11 @@ struct Figures {
     snapshots_per_s: Vec<f64>,
 }
 
-fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
-    let counts = bench.options.row_counts(&[1_000_000], 500);
-    counts.into_iter().map(|count| one_size(bench, count)).collect()
+fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
+    for count in bench.options.row_counts(&[1_000_000], 500) {
+        show(one_size(bench, count)?);
+    }
+    Ok(())
 }
 
 fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {

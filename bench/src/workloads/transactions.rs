@@ -17,9 +17,11 @@ pub(crate) const WORKLOAD: Workload = Workload {
     child: None,
 };
 
-fn run(bench: &Bench<'_>) -> Result<Vec<Table>> {
-    let counts = bench.options.row_counts(&[1_000_000], 500);
-    counts.into_iter().map(|count| one_size(bench, count)).collect()
+fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
+    for count in bench.options.row_counts(&[1_000_000], 500) {
+        show(one_size(bench, count)?);
+    }
+    Ok(())
 }
 
 /// Times of a count of half the table.

@@ -63,8 +63,10 @@ impl Tree {
         let at = path.steps[index - 1].position as usize;
         if page.run() >= RUN_MIN && count >= 2 {
             let cut = (path.steps[index].position as usize).clamp(1, count - 1);
-            self.rebuild(path, index, at, 1, Cut::At(cut), attempt)?;
-            return Ok(());
+            // The larger part may not fit a page: its entries share more, and need not save what a longer prefix takes.
+            if self.rebuild(path, index, at, 1, Cut::At(cut), attempt)? != Rebuilt::DoesNotFit {
+                return Ok(());
+            }
         }
         if attempt > 2 {
             self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
