@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::db::{Progress, Shared};
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::manifest::{Manifest, ManifestTable};
 use crate::run::{RunOptions, RunWriter};
 use crate::snapshot::{Snapshot, TableVersion};
 use crate::stack::{Cut, resident};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Checkpoints, one at a time.
 pub(crate) struct Checkpoints {

@@ -9,7 +9,6 @@
 //! applies with copy-on-write while readers go on, and takes the latch only to publish.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
@@ -23,6 +22,7 @@ use crate::page::KeyBuffer;
 use crate::record::{self, State};
 use crate::snapshot::{TableId, Versions};
 use crate::stack::{Cut, Stack, resident};
+use crate::sync::atomic::Ordering;
 use crate::table::{Table, Write};
 use crate::tally::Tally;
 use crate::transaction::{Transaction, merge_layer};

@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use crate::checkpoint::{CheckpointInfo, Checkpoints};
 use crate::commit::publish;
@@ -15,7 +14,8 @@ use crate::log::{Log, Lsn};
 use crate::options::{Durability, Options, TableOptions};
 use crate::record;
 use crate::snapshot::{Declaration, Registry, Snapshot, TableId, TableVersion, Versions};
-use crate::sync::{Mutex, RwLock};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, RwLock, thread_local};
 use crate::table::{Table, WriteBatch};
 use crate::transaction::{Transaction, merge_layer};
 use crate::tree::{Arena, Tree};
@@ -169,7 +169,7 @@ impl Drop for Turn<'_> {
 
 /// A number that names this thread while it lives.
 fn thread_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     thread_local! {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }

@@ -87,7 +87,7 @@ impl Observations {
 
     /// Whether answers relied on the row weights of the transaction's own writes, and whether on all their measures.
     pub(crate) fn relies_on_weights(&self) -> (bool, bool) {
-        let rows = !self.rows.is_empty() || !self.tallies.is_empty() || !self.scans.is_empty();
+        let rows = !self.rows.is_empty() || !self.tallies.is_empty();
         (rows, !self.tallies.is_empty())
     }
 

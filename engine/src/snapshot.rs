@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -17,6 +16,7 @@ use crate::read::{Fill, Read, fill_from};
 use crate::bounds::Bounds;
 use crate::stack::Stack;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::table::Table;
 use crate::tree::{Arena, Version};
 

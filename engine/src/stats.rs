@@ -86,7 +86,7 @@ impl Db {
             checkpoint_sequence: checkpoints.manifest.sequence,
             checkpoint: checkpoints.manifest.checkpoint,
             checkpoint_failure: checkpoints.failure.clone(),
-            poisoned: shared.failed.load(std::sync::atomic::Ordering::Relaxed)
+            poisoned: shared.failed.load(crate::sync::atomic::Ordering::Relaxed)
                 || shared.log.as_ref().is_some_and(crate::log::Log::is_poisoned),
             log_segments: segments.map_or(0, |segments| segments.segment_count as u64),
             log_bytes: segments.map_or(0, |segments| segments.segment_bytes as u64),

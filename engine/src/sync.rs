@@ -1,13 +1,27 @@
-//! Locks without poisoning: a panic while one is held is a defect of this crate, and what it guards is checked by other means.
+//! Locks, atomics and thread-locals of everything that threads share in memory: those of the standard library, or those of `shuttle`, which runs threads in
+//! chosen interleavings (feature `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic).
+//!
+//! No poisoning: a panic while a lock is held is a defect of this crate, and what it guards is checked by other means.
+//!
+//! Not here: the log and the arena, which keep the standard library's. They are used from under these locks and never wait for one.
 
-use std::sync::{MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+#[cfg(not(feature = "shuttle"))]
+use std as platform;
+#[cfg(feature = "shuttle")]
+use shuttle as platform;
+
+use std::sync::PoisonError;
+
+pub(crate) use platform::sync::atomic;
+pub(crate) use platform::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use platform::thread_local;
 
 #[derive(Default)]
-pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+pub(crate) struct Mutex<T>(platform::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        Mutex(std::sync::Mutex::new(value))
+        Mutex(platform::sync::Mutex::new(value))
     }
 
     #[inline]
@@ -17,11 +31,11 @@ impl<T> Mutex<T> {
 }
 
 #[derive(Default)]
-pub(crate) struct RwLock<T>(std::sync::RwLock<T>);
+pub(crate) struct RwLock<T>(platform::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        RwLock(std::sync::RwLock::new(value))
+        RwLock(platform::sync::RwLock::new(value))
     }
 
     #[inline]

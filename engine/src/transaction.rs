@@ -133,13 +133,16 @@ impl Transaction {
         Savepoint { depth: self.depth.get(), number }
     }
 
-    /// Undoes every write since the savepoint, which stays. Costs what dropping the layers costs.
+    /// Undoes every write since the savepoint, which stays. Costs what dropping the layers costs, or one step a write if rows were counted.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the savepoint has been released, or undone by rolling back to an earlier one.
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(savepoint)?;
         for table in self.tables.borrow_mut().iter_mut() {
+            if self.is_optimistic() {
+                table.note_weights(savepoint.depth, &self.versions().table(table.id)?.stack(&self.shared.arena))?;
+            }
             table.layers.retain(|(depth, _)| *depth < savepoint.depth);
         }
         self.leave_to(savepoint.depth);
@@ -210,6 +213,25 @@ impl Transaction {
 }
 
 impl PrivateTable {
+    /// Counts that were asked relied on the weights of writes that are about to be undone: what these lie over is noted as read.
+    fn note_weights(&mut self, depth: u32, base: &Stack<'_>) -> Result<()> {
+        let Some(observations) = &mut self.observations else { return Ok(()) };
+        let (relies_on_rows, relies_on_all) = observations.relies_on_weights();
+        if !relies_on_rows {
+            return Ok(());
+        }
+        for (_, layer) in self.layers.iter().filter(|(layer_depth, _)| *layer_depth >= depth) {
+            let mut walk = crate::tree::Walk::first(layer.view());
+            while walk.valid() {
+                let key = walk.key().as_slice().into();
+                let question = if relies_on_all { Question::Value(key) } else { Question::Live(key) };
+                observations.note(base, question)?;
+                walk.next();
+            }
+        }
+        Ok(())
+    }
+
     /// Merges the layers deeper than `depth` into one of that depth.
     fn merge_down_to(&mut self, depth: u32) -> Result<()> {
         while let [.., (lower_depth, _), (upper_depth, _)] = self.layers[..] {

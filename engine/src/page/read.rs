@@ -506,6 +506,14 @@ impl<'a> PageRef<'a> {
         let _ = (start, lines);
     }
 
+    /// Fetches the record that a search for `key` will compare with.
+    #[inline(always)]
+    pub(crate) fn prefetch_candidate(&self, key: &[u8]) {
+        if let Ok(rest) = self.strip_prefix(key) {
+            self.prefetch_record(self.head_lower_bound(0, head_of(rest)));
+        }
+    }
+
     /// Fetches the record at `position` ahead of its use.
     #[inline(always)]
     pub(crate) fn prefetch_record(&self, position: usize) {

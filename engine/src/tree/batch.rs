@@ -9,7 +9,7 @@ use crate::page::PageRef;
 pub(crate) const GROUP: usize = 16;
 
 /// Cache lines of an inner page to fetch ahead: header and the first heads; the processor's own prefetcher brings neighbours.
-const LINES: usize = 6;
+const LINES: usize = 16;
 
 struct Group<'a> {
     pages: [PageRef<'a>; GROUP],
@@ -38,6 +38,14 @@ fn descend<'a>(
     group
 }
 
+/// Fetches the records that the keys of a group will be compared with: the last miss of a lookup, and the only one that depends on the search of the leaf.
+#[inline(always)]
+fn prefetch_candidates(group: &Group<'_>, keys: &[impl AsRef<[u8]>]) {
+    for (leaf, key) in group.pages.iter().zip(keys) {
+        leaf.prefetch_candidate(key.as_ref());
+    }
+}
+
 /// Looks up keys, and gives each with its number to `found`, in order within groups.
 pub(crate) fn get_many<'a>(
     view: &View<'a>,
@@ -49,18 +57,12 @@ pub(crate) fn get_many<'a>(
         return;
     }
     for (chunk, keys) in keys.chunks(GROUP).enumerate() {
-        let mut group = descend(view, keys, |_, _, _| ());
-        for number in 0..keys.len() {
-            let (position, hit) = group.pages[number].search::<true>(keys[number].as_ref());
-            group.positions[number] = if hit { position } else { usize::MAX };
-            if hit {
-                group.pages[number].prefetch_record(position);
-            }
-        }
-        for number in 0..keys.len() {
-            let position = group.positions[number];
-            let hit = (position != usize::MAX).then(|| Found { record: group.pages[number].leaf_record(position) });
-            found(chunk * GROUP + number, hit);
+        let group = descend(view, keys, |_, _, _| ());
+        prefetch_candidates(&group, keys);
+        for (number, key) in keys.iter().enumerate() {
+            let leaf = group.pages[number];
+            let (position, hit) = leaf.search::<true>(key.as_ref());
+            found(chunk * GROUP + number, hit.then(|| Found { record: leaf.leaf_record(position) }));
         }
     }
 }
@@ -81,6 +83,7 @@ pub(crate) fn rows_before_many(
         let group = descend(view, keys, |number, page, position| {
             rows[number] = rows[number].wrapping_add(page.rows_before(position));
         });
+        prefetch_candidates(&group, keys);
         for number in 0..keys.len() {
             let leaf = group.pages[number];
             let (position, hit) = leaf.search::<true>(keys[number].as_ref());
@@ -126,9 +129,6 @@ pub(crate) fn warm(view: &View<'_>, keys: &[impl AsRef<[u8]>]) {
     }
     for keys in keys.chunks(GROUP) {
         let group = descend(view, keys, |_, _, _| ());
-        for (page, key) in group.pages.iter().zip(keys) {
-            let (position, _) = page.search::<true>(key.as_ref());
-            page.prefetch_record(position);
-        }
+        prefetch_candidates(&group, keys);
     }
 }

@@ -8,6 +8,9 @@ use crate::tally::{Measures, Tally};
 /// Levels that a tree of 32-bit page ids can have.
 pub(crate) const HEIGHT_MAX: usize = 32;
 
+/// Cache lines of a page to fetch as soon as its id is known: a binary search over the heads then waits for one miss instead of four that depend on each other.
+pub(super) const PREFETCH_LINES: usize = 24;
+
 /// One version of a tree, to read. Whoever holds it keeps that version from changing: by a latch, or by a registered snapshot.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
@@ -94,7 +97,9 @@ impl<'a> View<'a> {
     fn leaf_of(&self, key: &[u8]) -> PageRef<'a> {
         let mut page = self.page(self.root);
         for _ in 1..self.height {
-            page = self.page(page.child(page.child_position(key)));
+            let child = page.child(page.child_position(key));
+            PageRef::prefetch_at(self.arena.address(child), PREFETCH_LINES);
+            page = self.page(child);
         }
         page
     }
@@ -156,7 +161,7 @@ impl<'a> View<'a> {
         for _ in 1..self.height {
             let position = page.child_position(key);
             let child = page.child(position);
-            PageRef::prefetch_at(self.arena.address(child), 4);
+            PageRef::prefetch_at(self.arena.address(child), PREFETCH_LINES);
             rows = rows.wrapping_add(page.rows_before(position));
             page = self.page(child);
         }
@@ -177,8 +182,10 @@ impl<'a> View<'a> {
         let mut page = self.page(self.root);
         for _ in 1..self.height {
             let position = page.child_position(key);
+            let child = page.child(position);
+            PageRef::prefetch_at(self.arena.address(child), PREFETCH_LINES);
             tally += page.tally_before(position, &self.measures);
-            page = self.page(page.child(position));
+            page = self.page(child);
         }
         let (position, found) = page.search::<true>(key);
         let position = position + usize::from(found && side == Side::Through);
@@ -198,6 +205,7 @@ impl<'a> View<'a> {
             left -= rows;
             walk.steps[level] = Step { page: id, position: position as u32 };
             id = page.child(position);
+            PageRef::prefetch_at(self.arena.address(id), PREFETCH_LINES);
         }
         walk.steps[self.height - 1] = Step { page: id, position: left as u32 };
         walk.valid = true;
@@ -346,6 +354,7 @@ impl<'a> Walk<'a> {
             let position = page.child_position(key);
             walk.steps[level] = Step { page: id, position: position as u32 };
             id = page.child(position);
+            PageRef::prefetch_at(view.arena.address(id), PREFETCH_LINES);
         }
         let (position, found) = view.page(id).search::<true>(key);
         let position = position + usize::from(found && side == Side::Through);

@@ -169,6 +169,7 @@ impl Tree {
             let position = page.child_position(key);
             path.steps[level] = Step { page: id, position: position as u32 };
             id = page.child(position);
+            PageRef::prefetch_at(self.arena.address(id), view::PREFETCH_LINES);
         }
         let (position, found) = self.page(id).search::<true>(key);
         path.steps[self.height - 1] = Step { page: id, position: position as u32 };
