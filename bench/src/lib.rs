@@ -7,7 +7,7 @@
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
 //! | [`rows`] | the keys, values and questions, equal for all stores |
 //! | [`report`] | tables, bars, JSON |
-//! | `clock`, `latencies`, `yardstick` | time, percentiles, the bare disk |
+//! | `clock`, `latencies`, `paired`, `yardstick` | time, percentiles, comparisons, the bare disk |
 //! | `machine`, `place`, `program` | what the machine is, where files go, child processes |
 //!
 //! Rules: stores take turns (A B A B) and medians are shown; every answer is compared between the stores; a figure that ran
@@ -19,6 +19,7 @@ pub mod clock;
 mod latencies;
 mod machine;
 mod options;
+mod paired;
 mod peers;
 mod place;
 mod program;

@@ -25,6 +25,8 @@ pub(crate) enum Yardstick {
     Mapped,
     /// A `pwrite`.
     Write,
+    /// A store into a mapped file and an `fdatasync`.
+    MappedSync,
     /// A `pwrite` and an `fdatasync`, from as many threads as asked.
     WriteSync,
 }
@@ -34,15 +36,16 @@ impl Yardstick {
         match self {
             Yardstick::Mapped => "(bare mapped store)",
             Yardstick::Write => "(bare pwrite)",
+            Yardstick::MappedSync => "(bare mapped + fdatasync)",
             Yardstick::WriteSync => "(bare pwrite + fdatasync)",
         }
     }
 
-    /// Hands over `count` records, or as many as fit in the time. Returns how many, and the time.
+    /// Hands over `count` records (mapped ones from one thread), or as many as fit in the time. Returns how many, and the time.
     pub(crate) fn measure(self, dir: &Path, count: u64, threads: usize, deadline: &Deadline) -> Result<(u64, Spent)> {
         let file = preallocated(&dir.join("yardstick"))?;
-        if self == Yardstick::Mapped {
-            return Ok(mapped_stores(&file, count, deadline)?);
+        if matches!(self, Yardstick::Mapped | Yardstick::MappedSync) {
+            return Ok(mapped_stores(&file, count, self == Yardstick::MappedSync, deadline)?);
         }
         let next = AtomicU64::new(0);
         let write = || -> io::Result<()> {
@@ -89,23 +92,29 @@ fn preallocated(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn mapped_stores(file: &File, count: u64, deadline: &Deadline) -> io::Result<(u64, Spent)> {
+fn mapped_stores(file: &File, count: u64, sync: bool, deadline: &Deadline) -> io::Result<(u64, Spent)> {
     let flags = MapFlags::SHARED | MapFlags::POPULATE;
     // SAFETY: a new mapping at an address of the system's choice overlaps nothing that Rust knows of.
     let start = unsafe { mmap(ptr::null_mut(), FILE_BYTES, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)? };
     let watch = Stopwatch::start();
-    let mut done = 0;
-    while done < count && !deadline.passed_at(done) {
+    let (mut done, mut synced) = (0, Ok(()));
+    while done < count && !(if sync { deadline.passed() } else { deadline.passed_at(done) }) {
         let place = start.cast::<u8>().wrapping_add(offset_of(done)).cast::<[u8; RECORD_BYTES]>();
         // SAFETY: `offset_of` leaves room for a record before `FILE_BYTES`, the mapping's length; the file is that long and
         // nobody cuts it; no reference to the mapping exists. An array of bytes needs no alignment.
         unsafe { place.write_volatile(record(done)) };
         done += 1;
+        if sync {
+            synced = file.sync_data();
+            if synced.is_err() {
+                break;
+            }
+        }
     }
     let spent = watch.stop();
     // SAFETY: exactly the mapping made above; no pointer into it is used afterwards.
     unsafe { munmap(start, FILE_BYTES)? };
-    Ok((done, spent))
+    synced.map(|()| (done, spent))
 }
 
 #[cfg(test)]
@@ -115,7 +124,8 @@ mod tests {
     #[test]
     fn every_yardstick_hands_over_all_records() {
         let dir = tempfile::tempdir().unwrap();
-        for (yardstick, threads) in [(Yardstick::Mapped, 1), (Yardstick::Write, 1), (Yardstick::WriteSync, 3)] {
+        use Yardstick::{Mapped, MappedSync, Write, WriteSync};
+        for (yardstick, threads) in [(Mapped, 1), (MappedSync, 1), (Write, 1), (WriteSync, 3)] {
             let (done, spent) = yardstick.measure(dir.path(), 5, threads, &Deadline::never()).unwrap();
             assert_eq!(done, 5, "{}", yardstick.name());
             assert!(spent.wall_s > 0.0);

@@ -67,8 +67,9 @@ impl Shared {
         } else {
             value.map_or(Tally::ZERO, |value| measures.of_row(key, value)) - before
         };
-        if value.is_some() {
-            self.arena.check_room_for(trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64))?;
+        match value {
+            Some(value) => self.arena.check_room_for(trees.layers[0].room_for(1, (key.len() + value.len()) as u64))?,
+            None => self.arena.check_room_to_remove(trees.layers[0].room_for(1, key.len() as u64))?,
         }
         let sequence = writer.sequence + 1;
         writer.record.clear();
@@ -110,18 +111,20 @@ impl Shared {
 
     /// Removes a range as a commit of its own.
     pub(crate) fn remove_range(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
-        let single = self.versions.read().table(table.id())?.layers.len() == 1;
-        if !single {
-            return self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
-        }
         let mut turn = self.writer()?;
         let writer = &mut *turn;
         let id = table.id();
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        if trees.layers.len() > 1 {
+            drop(turn);
+            return self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
+        }
         let rows = resident(trees.stack().count(bounds.start(), bounds.end()));
         if rows == 0 {
             return Ok(0);
         }
+        // Only the pages at the ends of the range are copied.
+        self.arena.check_room_to_remove(trees.layers[0].room_for(1, 0))?;
         let (low, high) = (key_at(bounds.start()), key_at(bounds.end()));
         let sequence = writer.sequence + 1;
         writer.record.clear();
@@ -218,9 +221,7 @@ impl Shared {
                 pages += trees.layers[0].room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate());
             }
         }
-        if grows {
-            self.arena.check_room_for(pages)?;
-        }
+        if grows { self.arena.check_room_for(pages)? } else { self.arena.check_room_to_remove(pages)? }
         writer.record.clear();
         for (id, layer) in &layers {
             encode_layer(&mut writer.record, *id, layer);

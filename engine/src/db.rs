@@ -344,16 +344,22 @@ impl Shared {
     pub(crate) fn thaw(&self, id: TableId) -> Result<()> {
         let mut turn = self.writer()?;
         let writer = &mut *turn;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))?;
+        // A merge that stopped half way would leave weights that no longer fit what lies below them.
+        let upper = &trees.layers[..trees.layers.len() - 1];
+        let pages = upper.iter().map(|layer| {
+            layer.room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate())
+        });
+        self.arena.check_room_for(pages.sum())?;
         let guard = self.protect();
         let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
         let sequence = writer.sequence;
-        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))?;
         let mut merged = Ok(());
         while trees.layers.len() > 1 && merged.is_ok() {
             let under = trees.layers.len() - 1;
             let (upper, lower) = trees.layers.split_at_mut(under);
             lower[0].set_epochs(epoch, protected);
-            lower[0].set_room_reserved(false);
+            lower[0].set_room_reserved(true);
             merged = merge_layer(&mut lower[0], &upper[under - 1]);
             if merged.is_ok() {
                 // Snapshots and readers may still look at the layer: it ends with them.
@@ -563,7 +569,8 @@ impl Db {
     pub fn apply_with(&self, durability: Durability, batch: WriteBatch) -> Result<()> {
         use crate::table::Write;
         self.shared.write(durability, |transaction| {
-            for group in batch.writes.chunk_by(|a, b| a.0.id() == b.0.id()) {
+            // Ids are of one database: a table of another one may have the same.
+            for group in batch.writes.chunk_by(|a, b| a.0.id() == b.0.id() && Arc::ptr_eq(&a.0.shared, &b.0.shared)) {
                 let table = transaction.table(&group[0].0)?;
                 // The leaves of many keys are fetched together, so that the writes find them in the cache.
                 let keys: Vec<&[u8]> = group.iter().map(|(_, key, _)| &**key).collect();

@@ -220,7 +220,7 @@ pub(crate) fn recover(
 }
 
 /// Applies one change of the log to the tables.
-fn replay(
+pub(crate) fn replay(
     tables: &mut Vec<Option<TableTrees>>,
     arena: &Arc<Arena>,
     sequence: u64,

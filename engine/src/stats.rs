@@ -89,7 +89,7 @@ impl Db {
             poisoned: shared.failed.load(crate::sync::atomic::Ordering::Relaxed)
                 || shared.log.as_ref().is_some_and(crate::log::Log::is_poisoned),
             log_segments: segments.map_or(0, |segments| segments.segment_count as u64),
-            log_bytes: segments.map_or(0, |segments| segments.segment_bytes as u64),
+            log_bytes: segments.map_or(0, |segments| segments.segment_bytes),
             log_tail_bytes: shared.log.as_ref().map_or(0, |log| log.end_lsn().0 - checkpoints.manifest.log_position),
             snapshots: shared.registry.live().len(),
         }

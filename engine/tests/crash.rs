@@ -6,7 +6,7 @@
 
 mod crash_support;
 
-use crash_support::{DIR, History, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds, with_steps};
+use crash_support::{DIR, History, Work, assert_no_orphans, assert_sound, live, options, script, verify, with_seeds, with_steps};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{Db, Durability, Options, Write};
 use rand::rngs::StdRng;
@@ -109,33 +109,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
 #[test]
 fn a_long_life_of_crashes_leaves_the_history_whole() {
     with_seeds(40, |seed| {
-        let random = &mut StdRng::seed_from_u64(seed);
-        let mut work = Work::new(&SimDisk::new());
-        let mut at_least = 0;
-        for _ in 0..25 {
-            let db = Db::open(DIR, options(&work.disk)).unwrap();
-            work.history.settle_at(&db, at_least);
-            drop(db);
-            work.open(random).unwrap();
-            if random.random_bool(0.5) {
-                work.disk.cut_at(work.disk.steps() + random.random_range(0..200));
-            }
-            for _ in 0..random.random_range(0..30) {
-                if work.step(random).is_err() {
-                    break;
-                }
-            }
-            let killed = random.random_bool(0.3) && !work.disk.power_is_off();
-            drop(work.db.take());
-            at_least = if killed { work.history.acknowledged } else { work.history.synced };
-            work.disk = match random.random_range(0..3) {
-                _ if killed => work.disk.kill(),
-                0 => work.disk.crash_with(CrashMode::LoseAll, 0),
-                1 => work.disk.crash_with(CrashMode::KeepAll, 0),
-                _ => work.disk.crash(random.random()),
-            };
-        }
-        assert_sound(&work.disk);
+        live(&mut StdRng::seed_from_u64(seed), 40);
     });
 }
 

@@ -128,7 +128,7 @@ fn a_transaction_over_its_limit_is_refused_and_rolled_back() {
 
 /// Fills a table until memory is full. Returns how many rows it took.
 fn fill(table: &Table) -> u32 {
-    for number in 0.. {
+    for number in 0u32.. {
         if let Err(error) = table.put(number.to_be_bytes(), [number as u8; 20]) {
             refused(Err::<(), Error>(error), ErrorKind::Full, &["remove rows", "`memory_bytes`"]);
             return number;
@@ -224,7 +224,7 @@ fn thawing_when_memory_is_full_changes_no_tally() {
     }
     table.freeze().unwrap();
     let mut rows = 2000;
-    for number in 0.. {
+    for number in 0u32.. {
         let fresh = number >= 4000 || number % 2 == 1;
         match table.put(u32::to_be_bytes(number), [0; 20]) {
             Ok(()) => rows += u64::from(fresh),

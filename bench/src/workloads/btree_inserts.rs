@@ -67,6 +67,7 @@ impl Method {
     fn yardsticks(self) -> &'static [Yardstick] {
         match self {
             Method::EachOs => &[Yardstick::Mapped, Yardstick::Write],
+            Method::EachSync { threads: 1 } => &[Yardstick::MappedSync, Yardstick::WriteSync],
             Method::EachSync { .. } => &[Yardstick::WriteSync],
             _ => &[],
         }

@@ -3,7 +3,8 @@
 //! Two ways, because a difference of one percent drowns in a shared machine's noise:
 //! - **Instructions**: a child process does the calls under callgrind, once `n` and once `2n` of them; the difference leaves out
 //!   start and loading, and is the same on every run.
-//! - **Time**: all trees in one process take turns, in both orders; a turn compares with the uncounted tree of the same turn.
+//! - **Time**: an uncounted and a counted tree take turns batch by batch, so that a busy moment hits both; *paired* is the median
+//!   change from a batch to its neighbour.
 //!
 //! Percentiles are over batches of 1000 calls, divided by 1000, as in the table this one is modelled on (that of Tarantool's
 //! logarithmic offset tree).
@@ -15,9 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use quipu::bench::BareTree;
 use quipu::{Db, Durability, Field, Measures, Options, TableOptions, Write};
 
-use crate::clock::{median, nanos_of};
+use crate::clock::nanos_of;
+use crate::paired::{AVERAGE, Change, STATISTICS, Turn, percent};
 use crate::report::{Cell, Table};
-use crate::rows::{Draw, Rows};
+use crate::rows::Rows;
 use crate::store::Result;
 use crate::{Bench, Workload};
 
@@ -42,6 +44,9 @@ enum Tallies {
 impl Tallies {
     const ALL: [Tallies; 6] =
         [Tallies::Uncounted, Tallies::Rows, Tallies::RowsBytes, Tallies::RowsHash, Tallies::RowsSum, Tallies::All];
+
+    /// Those that count.
+    const COUNTED: [Tallies; 5] = [Tallies::Rows, Tallies::RowsBytes, Tallies::RowsHash, Tallies::RowsSum, Tallies::All];
 
     fn name(self) -> &'static str {
         match self {
@@ -76,6 +81,8 @@ impl Tallies {
 /// What is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Call {
+    /// Only the making of a row, which is taken off the others' instructions.
+    Nothing,
     Insert,
     Get,
     Replace,
@@ -90,6 +97,7 @@ impl Call {
 
     fn name(self) -> &'static str {
         match self {
+            Call::Nothing => "nothing",
             Call::Insert => "insert",
             Call::Get => "get",
             Call::Replace => "replace",
@@ -99,7 +107,7 @@ impl Call {
     }
 
     fn named(name: &str) -> Result<Self> {
-        let all = Call::BARE.into_iter().chain([Call::Committed]);
+        let all = Call::BARE.into_iter().chain([Call::Nothing, Call::Committed]);
         all.into_iter().find(|call| call.name() == name).ok_or_else(|| format!("no call `{name}`").into())
     }
 
@@ -111,6 +119,7 @@ impl Call {
         let mut done = 0;
         while let Some((key, value)) = cursor.advance() {
             match self {
+                Call::Nothing => done += u64::from(std::hint::black_box((key, value)).0.len() == rows.key_bytes()),
                 Call::Insert | Call::Committed => done += u64::from(tree.insert(key, value)?),
                 Call::Get => done += u64::from(tree.get(key).is_some_and(|value| value.len() == rows.value_bytes())),
                 Call::Replace => {
@@ -155,6 +164,11 @@ fn count_instructions(bench: &Bench<'_>) -> Result<Option<Instructions>> {
     let cases = Tallies::ALL.into_iter().flat_map(calls_of).filter(|case| *case != (Tallies::Uncounted, Call::Committed));
     let cases: Vec<(Tallies, Call)> = cases.collect();
 
+    let making = {
+        let collected = |calls| collected(bench, Tallies::Uncounted, Call::Nothing, 0, calls);
+        (collected(2 * calls)? - collected(calls)?) / calls as f64
+    };
+
     // Counts do not depend on the load, so every core may count.
     let next = AtomicUsize::new(0);
     let count = || -> Result<Vec<((Tallies, Call), f64)>> {
@@ -163,7 +177,7 @@ fn count_instructions(bench: &Bench<'_>) -> Result<Option<Instructions>> {
             bench.progress(format_args!("instructions of {}, {}", call.name(), tallies.name()));
             let once = collected(bench, tallies, call, loaded, calls)?;
             let twice = collected(bench, tallies, call, loaded, 2 * calls)?;
-            counted.push(((tallies, call), (twice - once) / calls as f64));
+            counted.push(((tallies, call), (twice - once) / calls as f64 - making));
         }
         Ok(counted)
     };
@@ -218,81 +232,45 @@ fn child(bench: &Bench<'_>, arguments: &[String]) -> Result<()> {
 
 // Time.
 
-/// Nanoseconds per call of each batch, by turn.
-type Times = BTreeMap<(Tallies, Call), Vec<Vec<f64>>>;
+/// The turns of a counted tree beside an uncounted one.
+type Times = BTreeMap<(Tallies, Call), Vec<Turn>>;
 
 fn measure_times(bench: &Bench<'_>, count: u64) -> Result<Times> {
     let rows = Rows::new(bench.options.seed, count, 8, 8);
     let mut times = Times::new();
-    let turns = if bench.options.smoke { 2 } else { 4 * bench.options.repeat.max(1) };
+    let turns = 2 * bench.options.repeat.max(1);
     for turn in 0..turns {
-        let mut order = Tallies::ALL;
-        if turn % 2 == 1 {
-            order.reverse();
-        }
-        for tallies in order {
+        for tallies in Tallies::COUNTED {
             bench.progress(format_args!("{count} rows, {}, turn {} of {turns}", tallies.name(), turn + 1));
-            let mut tree = BareTree::new(tallies.measures())?;
+            let mut old = BareTree::new(None)?;
+            let mut new = BareTree::new(tallies.measures())?;
             for call in Call::BARE {
-                // Each call in an order of its own, as an insert's neighbour in time is not its neighbour in the tree.
-                let start = Draw::new(turn as u64).below(count);
-                let mut batches = Vec::new();
-                for first in (0..count).step_by(BATCH as usize) {
-                    let size = BATCH.min(count - first);
-                    let first = if call == Call::Get { (first + start) % count.saturating_sub(size).max(1) } else { first };
-                    let (done, nanos) = nanos_of(|| call.run(&mut tree, &rows, first, size));
-                    done?;
-                    batches.push(nanos as f64 / size as f64);
-                }
-                times.entry((tallies, call)).or_default().push(batches);
+                times.entry((tallies, call)).or_default().push(take_turns(&mut old, &mut new, call, &rows, turn)?);
             }
         }
     }
     Ok(times)
 }
 
-/// A figure of one turn's batches.
-type Statistic = fn(&[f64]) -> f64;
-
-const STATISTICS: [(&str, Statistic); 6] = [
-    ("avg", |sorted| sorted.iter().sum::<f64>() / sorted.len() as f64),
-    ("med", |sorted| quantile(sorted, 0.5)),
-    ("min", |sorted| sorted[0]),
-    ("90 %", |sorted| quantile(sorted, 0.9)),
-    ("99 %", |sorted| quantile(sorted, 0.99)),
-    ("99.9 %", |sorted| quantile(sorted, 0.999)),
-];
-
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    sorted[((sorted.len() - 1) as f64 * q) as usize]
-}
-
-/// A statistic of an uncounted and a counted tree: medians over the turns, the median change of a turn, and its spread.
-struct Change {
-    old: f64,
-    new: f64,
-    percent: f64,
-    spread_percent: f64,
-}
-
-fn change(times: &Times, tallies: Tallies, call: Call, statistic: Statistic) -> Change {
-    let by_turn = |tallies: Tallies| -> Vec<f64> {
-        let sorted = |batches: &Vec<f64>| {
-            let mut sorted = batches.clone();
-            sorted.sort_by(f64::total_cmp);
-            statistic(&sorted)
+/// Calls both trees for all rows, a batch each in turns, the first of them changing too.
+fn take_turns(old: &mut BareTree, new: &mut BareTree, call: Call, rows: &Rows, turn: usize) -> Result<Turn> {
+    let mut times = Turn::default();
+    for (number, first) in (0..rows.count()).step_by(BATCH as usize).enumerate() {
+        let size = BATCH.min(rows.count() - first);
+        let batch = |tree: &mut BareTree, times: &mut Vec<f64>| -> Result<()> {
+            let (done, nanos) = nanos_of(|| call.run(tree, rows, first, size));
+            times.push(nanos as f64 / size as f64);
+            done
         };
-        times[&(tallies, call)].iter().map(sorted).collect()
-    };
-    let (old, new) = (by_turn(Tallies::Uncounted), by_turn(tallies));
-    let percents: Vec<f64> = old.iter().zip(&new).map(|(old, new)| percent(*old, *new)).collect();
-    let mean = percents.iter().sum::<f64>() / percents.len() as f64;
-    let variance = percents.iter().map(|percent| (percent - mean).powi(2)).sum::<f64>() / percents.len() as f64;
-    Change { old: median(old), new: median(new), percent: median(percents), spread_percent: variance.sqrt() }
-}
-
-fn percent(old: f64, new: f64) -> f64 {
-    (new / old - 1.0) * 100.0
+        if (number + turn).is_multiple_of(2) {
+            batch(old, &mut times.old)?;
+            batch(new, &mut times.new)?;
+        } else {
+            batch(new, &mut times.new)?;
+            batch(old, &mut times.old)?;
+        }
+    }
+    Ok(times)
 }
 
 // Tables.
@@ -312,7 +290,8 @@ fn old_and_new(count: u64, times: &Times, instructions: Option<&Instructions>) -
                 Cell::Missing,
             ]);
         }
-        let average = change(times, Tallies::Rows, call, STATISTICS[0].1);
+        let turns = &times[&(Tallies::Rows, call)];
+        let average = Change::of(turns, AVERAGE);
         table.push(vec![
             Cell::text(call.name()),
             Cell::text("requests/s"),
@@ -321,8 +300,8 @@ fn old_and_new(count: u64, times: &Times, instructions: Option<&Instructions>) -
             Cell::Percent(percent(100.0 + average.percent, 100.0)),
             Cell::Percent(average.spread_percent),
         ]);
-        for (name, statistic) in STATISTICS {
-            let change = change(times, Tallies::Rows, call, statistic);
+        let statistics = STATISTICS.into_iter().map(|(name, statistic)| (name, Change::of(turns, statistic)));
+        for (name, change) in [("med, paired", Change::paired(turns))].into_iter().chain(statistics) {
             table.push(vec![
                 Cell::text(call.name()),
                 Cell::text(name),
@@ -343,23 +322,27 @@ fn old_and_new(count: u64, times: &Times, instructions: Option<&Instructions>) -
 
 fn further_measures(count: u64, times: &Times, instructions: Option<&Instructions>) -> Table {
     let title = format!("The price of each measure, {} rows", Cell::Count(count));
-    let columns = ["request", "tree measures", "instructions", "more than uncounted", "median time", "diff", "stdev"];
+    let columns = ["request", "tree measures", "instructions", "more than uncounted", "median time", "diff, paired", "stdev"];
     let mut table = Table::new(title, &columns).with_bars("instructions", 1);
     for call in Call::BARE {
+        let uncounted = instructions.map(|instructions| instructions[&(Tallies::Uncounted, call)]);
         for tallies in Tallies::ALL {
-            let change = change(times, tallies, call, STATISTICS[1].1);
             let counted = instructions.map(|instructions| instructions[&(tallies, call)]);
-            let uncounted = instructions.map(|instructions| instructions[&(Tallies::Uncounted, call)]);
             let more = counted.zip(uncounted).map(|(new, old)| Cell::Percent(percent(old, new)));
-            table.push(vec![
+            let mut row = vec![
                 Cell::text(call.name()),
                 Cell::text(tallies.name()),
                 counted.map_or(Cell::Missing, |count| Cell::Count(count.round() as u64)),
                 more.unwrap_or(Cell::Missing),
-                Cell::Nanos(change.new),
-                Cell::Percent(change.percent),
-                Cell::Percent(change.spread_percent),
-            ]);
+            ];
+            row.extend(match times.get(&(tallies, call)).map(|turns| Change::paired(turns)) {
+                Some(change) => [Cell::Nanos(change.new), Cell::Percent(change.percent), Cell::Percent(change.spread_percent)],
+                None => {
+                    let old = Change::paired(&times[&(Tallies::Rows, call)]).old;
+                    [Cell::Nanos(old), Cell::Missing, Cell::Missing]
+                }
+            });
+            table.push(row);
         }
     }
     table
@@ -368,9 +351,9 @@ fn further_measures(count: u64, times: &Times, instructions: Option<&Instruction
 fn whole_insert(instructions: &Instructions) -> Table {
     let columns = ["table measures", "instructions", "of them in the tree", "of them for counting", "share"];
     let mut table = Table::new("A whole insert, committed to the operating system", &columns).with_bars("instructions", 0);
-    for tallies in &Tallies::ALL[1..] {
-        let whole = instructions[&(*tallies, Call::Committed)];
-        let tree = instructions[&(*tallies, Call::Insert)];
+    for tallies in Tallies::COUNTED {
+        let whole = instructions[&(tallies, Call::Committed)];
+        let tree = instructions[&(tallies, Call::Insert)];
         let counting = tree - instructions[&(Tallies::Uncounted, Call::Insert)];
         table.push(vec![
             Cell::text(tallies.name()),
@@ -398,16 +381,5 @@ mod tests {
         for call in Call::BARE.into_iter().chain([Call::Committed]) {
             assert_eq!(Call::named(call.name()).unwrap(), call);
         }
-    }
-
-    #[test]
-    fn a_change_compares_trees_of_the_same_turn() {
-        let mut times = Times::new();
-        times.insert((Tallies::Uncounted, Call::Get), vec![vec![100.0], vec![200.0], vec![300.0]]);
-        times.insert((Tallies::Rows, Call::Get), vec![vec![110.0], vec![220.0], vec![330.0]]);
-        let change = change(&times, Tallies::Rows, Call::Get, STATISTICS[1].1);
-        assert!((change.percent - 10.0).abs() < 1e-9);
-        assert!(change.spread_percent < 1e-9);
-        assert_eq!((change.old, change.new), (200.0, 220.0));
     }
 }

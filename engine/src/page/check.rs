@@ -13,7 +13,7 @@ pub(crate) fn check(unit: &[u8]) -> Result<(), String> {
 
 /// As [`check`], of a unit whose page has the first `page_bytes` bytes.
 pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
-    if page_bytes < HEADER_BYTES || page_bytes > PAGE_BYTES_MAX || unit.len() < page_bytes {
+    if !(HEADER_BYTES..=PAGE_BYTES_MAX).contains(&page_bytes) || unit.len() < page_bytes {
         return Err(format!("a page of {page_bytes} bytes"));
     }
     if unit.as_ptr().align_offset(8) != 0 {
@@ -34,7 +34,7 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
         return Err(format!("{measures} measures"));
     }
     let weight_bytes = page.weight_bytes();
-    if weight_bytes > 24 || weight_bytes % 8 != 0 || kind == KIND_INNER && weight_bytes != 0 {
+    if weight_bytes > 24 || !weight_bytes.is_multiple_of(8) || kind == KIND_INNER && weight_bytes != 0 {
         return Err(format!("weights of {weight_bytes} bytes"));
     }
     let (count, prefix_len) = (page.count(), page.prefix_len());

@@ -239,6 +239,12 @@ impl<'a> PageRef<'a> {
         unsafe { self.start.add(at).cast::<u32>().read() }
     }
 
+    /// Where in an inner page the rows of the child at `position` stand.
+    #[inline(always)]
+    pub(crate) fn rows_at(&self, position: usize) -> u16 {
+        (self.arrays() + 8 * position) as u16
+    }
+
     /// The array of the `index`-th measure of an inner page.
     #[inline(always)]
     pub(crate) fn tallies(&self, index: usize) -> &'a [i64] {

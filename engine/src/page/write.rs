@@ -373,17 +373,6 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Adds to the rows of the child at `position`: what an insert costs a counted tree on each level.
-    #[inline(always)]
-    pub(crate) fn add_rows(&mut self, position: usize, rows: i64) {
-        debug_assert!(position < self.count() && self.measures() > 0);
-        // SAFETY: the array of rows is the first, and `position` is below the count.
-        unsafe {
-            let at = self.start.add(self.arrays()).cast::<i64>().add(position);
-            at.write(at.read().wrapping_add(rows));
-        }
-    }
-
     /// Closes the holes in the heap.
     #[inline(never)]
     pub(crate) fn compact(&mut self) {

@@ -120,6 +120,19 @@ impl Arena {
         unsafe { PageMut::new(self.address(id), self.page_bytes()) }
     }
 
+    /// Adds to a number in a page: what counting rows costs a write on each level.
+    ///
+    /// # Safety
+    /// As [`Arena::page_mut`], and an aligned `i64` stands at `offset`.
+    #[inline(always)]
+    pub(crate) unsafe fn add_at(&self, id: PageId, offset: usize, amount: i64) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let at = self.address(id).add(offset).cast::<i64>();
+            at.write(at.read().wrapping_add(amount));
+        }
+    }
+
     /// Fails if the memory limit is reached. A write asks this before it starts to change anything; then `allocate` cannot fail.
     #[inline]
     pub(crate) fn check_room(&self) -> Result<()> {
@@ -136,6 +149,16 @@ impl Arena {
         // The slack covers what small commits may take at most, so that at the limit removals still work.
         let free = self.limit_pages.load(Ordering::Relaxed) as u64 + SLACK_PAGES as u64 / 4;
         if used + pages < free { Ok(()) } else { Err(self.full()) }
+    }
+
+    /// As `check_room_for`, for a removal: it may take from the slack what copies for snapshots and readers need, but never more than there is.
+    pub(crate) fn check_room_to_remove(&self, pages: u64) -> Result<()> {
+        let used = self.used_pages.load(Ordering::Relaxed) as u64;
+        if used + pages + SLACK_PAGES as u64 / 8 <= self.pages_max as u64 {
+            return Ok(());
+        }
+        let advice = "no room to copy the pages that readers see; remove fewer rows in one commit, or a whole range of a table";
+        Err(self.full().context(advice))
     }
 
     #[cold]

@@ -5,7 +5,7 @@
 //! (2 to 3), as in B*-trees (Knuth, TAOCP 3, 6.2.4), which leaves random inserts at about 80 % instead of 69 %. A page that is full because inserts
 //! ascend or descend is cut at the place of insertion, so that the part which gets no more inserts stays full.
 
-use super::{HEIGHT_MAX, NO_PAGE, PageId, Path, Step, Tree};
+use super::{HEIGHT_MAX, NO_PAGE, PageId, Path, Tree};
 use crate::error::Result;
 use crate::page::{
     Builder, HEADER_BYTES, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, PageRef, Source, array_bytes,
@@ -317,8 +317,8 @@ impl Tree {
         if index == 0 {
             self.root = id;
         } else {
-            let Step { page, position } = path.steps[index - 1];
-            self.page_mut(page).set_child(position as usize, id);
+            let parent = path.steps[index - 1];
+            self.page_mut(parent.page).set_child(parent.position as usize, id);
         }
         self.drop_page(old_id);
         true

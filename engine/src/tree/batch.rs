@@ -13,7 +13,6 @@ const LINES: usize = 16;
 
 struct Group<'a> {
     pages: [PageRef<'a>; GROUP],
-    positions: [usize; GROUP],
 }
 
 /// Takes a group of keys to their leaves. `visit` sees every inner page with the position taken in it.
@@ -24,7 +23,7 @@ fn descend<'a>(
     mut visit: impl FnMut(usize, &PageRef<'a>, usize),
 ) -> Group<'a> {
     let root = view.page(view.root);
-    let mut group = Group { pages: [root; GROUP], positions: [0; GROUP] };
+    let mut group = Group { pages: [root; GROUP] };
     for _ in 1..view.height {
         for (number, key) in keys.iter().enumerate() {
             let page = group.pages[number];
@@ -97,27 +96,25 @@ pub(crate) fn rows_before_many(
 pub(crate) fn nth_many<'a>(view: &View<'a>, offsets: &[u64], mut found: impl FnMut(usize, PageRef<'a>, usize)) {
     debug_assert!(view.is_bottom());
     for (chunk, offsets) in offsets.chunks(GROUP).enumerate() {
-        let mut group = Group { pages: [view.page(view.root); GROUP], positions: [0; GROUP] };
+        let mut group = Group { pages: [view.page(view.root); GROUP] };
         let mut left = [0i64; GROUP];
         for (left, &offset) in left.iter_mut().zip(offsets) {
             *left = offset as i64;
         }
         for _ in 1..view.height {
-            for number in 0..offsets.len() {
-                let page = group.pages[number];
-                let (position, before) = child_at_offset(page.tallies(0), left[number]);
-                left[number] -= before;
+            for (page, left) in group.pages.iter_mut().zip(&mut left).take(offsets.len()) {
+                let (position, before) = child_at_offset(page.tallies(0), *left);
+                *left -= before;
                 let child = page.child(position);
                 PageRef::prefetch_at(view.arena.address(child), LINES);
-                group.pages[number] = view.page(child);
+                *page = view.page(child);
             }
         }
-        for number in 0..offsets.len() {
-            group.positions[number] = left[number] as usize;
-            group.pages[number].prefetch_record(group.positions[number]);
+        for (page, &left) in group.pages.iter().zip(&left).take(offsets.len()) {
+            page.prefetch_record(left as usize);
         }
-        for number in 0..offsets.len() {
-            found(chunk * GROUP + number, group.pages[number], group.positions[number]);
+        for (number, (page, &left)) in group.pages.iter().zip(&left).take(offsets.len()).enumerate() {
+            found(chunk * GROUP + number, *page, left as usize);
         }
     }
 }

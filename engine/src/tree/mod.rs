@@ -339,7 +339,9 @@ impl Tree {
     /// Pages that `entries` writes of `bytes` in all may take, copies for snapshots included.
     pub(crate) fn room_for(&self, entries: u64, bytes: u64) -> u64 {
         let page_bytes = self.arena.page_bytes() as u64;
-        let copies = if self.protected == 0 && entries <= 64 { 0 } else { entries.saturating_mul(2).min(self.entries / 2 + 8) };
+        // Each page is copied once at most.
+        let pages = self.arena.page_bytes_used() / page_bytes;
+        let copies = if self.protected == 0 && entries <= 64 { 0 } else { entries.saturating_mul(2).min(pages) };
         (bytes + entries * 24) * 3 / page_bytes + copies + 4 * HEIGHT_MAX as u64
     }
 }

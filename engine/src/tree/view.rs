@@ -203,11 +203,11 @@ impl<'a> View<'a> {
             let page = self.page(id);
             let (position, rows) = child_at_offset(page.tallies(0), left);
             left -= rows;
-            walk.steps[level] = Step { page: id, position: position as u32 };
+            walk.steps[level] = Step::new(id, position);
             id = page.child(position);
             PageRef::prefetch_at(self.arena.address(id), PREFETCH_LINES);
         }
-        walk.steps[self.height - 1] = Step { page: id, position: left as u32 };
+        walk.steps[self.height - 1] = Step::new(id, left as usize);
         walk.valid = true;
         walk
     }
@@ -296,7 +296,17 @@ pub(super) fn child_at_offset(rows: &[i64], offset: i64) -> (usize, i64) {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     pub(crate) page: PageId,
-    pub(crate) position: u32,
+    pub(crate) position: u16,
+    /// Of an inner page on the path of a write: where in the page the rows of the child stand.
+    pub(super) rows_at: u16,
+}
+
+impl Step {
+    #[inline(always)]
+    pub(super) fn new(page: PageId, position: usize) -> Self {
+        // A page has at most 32 KiB, and an entry at least six bytes.
+        Step { page, position: position as u16, rows_at: 0 }
+    }
 }
 
 /// A place in a version of a tree, with the path to it, that moves to the next or the previous entry.
@@ -337,7 +347,7 @@ impl<'a> Walk<'a> {
         if view.root != NO_PAGE {
             walk.descend_to_edge(0, view.root, true);
             let leaf = &mut walk.steps[view.height - 1];
-            leaf.position = view.page(leaf.page).count() as u32;
+            leaf.position = view.page(leaf.page).count() as u16;
         }
         walk
     }
@@ -352,13 +362,13 @@ impl<'a> Walk<'a> {
         for level in 0..view.height - 1 {
             let page = view.page(id);
             let position = page.child_position(key);
-            walk.steps[level] = Step { page: id, position: position as u32 };
+            walk.steps[level] = Step::new(id, position);
             id = page.child(position);
             PageRef::prefetch_at(view.arena.address(id), PREFETCH_LINES);
         }
         let (position, found) = view.page(id).search::<true>(key);
         let position = position + usize::from(found && side == Side::Through);
-        walk.steps[view.height - 1] = Step { page: id, position: position as u32 };
+        walk.steps[view.height - 1] = Step::new(id, position);
         walk.valid = true;
         walk.settle();
         walk
@@ -368,7 +378,7 @@ impl<'a> Walk<'a> {
         for level in level..self.view.height {
             let page = self.view.page(id);
             let position = if last { page.count().saturating_sub(1) } else { 0 };
-            self.steps[level] = Step { page: id, position: position as u32 };
+            self.steps[level] = Step::new(id, position);
             if level + 1 < self.view.height {
                 id = page.child(position);
             }
@@ -417,7 +427,7 @@ impl<'a> Walk<'a> {
             let page = self.view.page(step.page);
             let position = step.position as usize + 1;
             if position < page.count() {
-                self.steps[level].position = position as u32;
+                self.steps[level].position = position as u16;
                 self.descend_to_edge(level + 1, page.child(position), false);
                 return;
             }
@@ -461,9 +471,9 @@ impl<'a> Walk<'a> {
             if step.position > 0 {
                 let page = self.view.page(step.page);
                 let position = step.position as usize - 1;
-                self.steps[level].position = position as u32;
+                self.steps[level].position = position as u16;
                 self.descend_to_edge(level + 1, page.child(position), true);
-                let leaf = self.leaf().count() as u32;
+                let leaf = self.leaf().count() as u16;
                 self.steps[self.view.height - 1].position = leaf;
                 return true;
             }
@@ -474,7 +484,7 @@ impl<'a> Walk<'a> {
     /// Skips the rest of this leaf.
     pub(crate) fn skip_leaf(&mut self) {
         if self.valid {
-            self.steps[self.view.height - 1].position = self.leaf().count() as u32;
+            self.steps[self.view.height - 1].position = self.leaf().count() as u16;
             self.settle();
         }
     }

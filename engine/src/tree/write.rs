@@ -167,12 +167,12 @@ impl Tree {
         for level in 0..self.height - 1 {
             let page = self.page(id);
             let position = page.child_position(key);
-            path.steps[level] = Step { page: id, position: position as u32 };
+            path.steps[level] = Step { page: id, position: position as u16, rows_at: page.rows_at(position) };
             id = page.child(position);
             PageRef::prefetch_at(self.arena.address(id), view::PREFETCH_LINES);
         }
         let (position, found) = self.page(id).search::<true>(key);
-        path.steps[self.height - 1] = Step { page: id, position: position as u32 };
+        path.steps[self.height - 1] = Step::new(id, position);
         (position, found)
     }
 
@@ -226,7 +226,9 @@ impl Tree {
                 for level in 0..self.height - 1 {
                     // SAFETY: a path has HEIGHT_MAX steps, and the tree's height is no more.
                     let step = unsafe { path.steps.get_unchecked(level) };
-                    self.page_mut(step.page).add_rows(step.position as usize, change.rows);
+                    debug_assert_eq!(step.rows_at, self.page(step.page).rows_at(step.position as usize));
+                    // SAFETY: `descend` found the child's rows there, and nothing has moved them since; the page is owned.
+                    unsafe { self.arena.add_at(step.page, step.rows_at as usize, change.rows) };
                 }
             }
             return;

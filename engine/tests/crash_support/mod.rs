@@ -5,14 +5,15 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use quipu::io::sim::SimDisk;
+use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
     Bounds, Db, Durability, Error, ErrorKind, Field, Measures, Options, Read, Result, Table, TableOptions, Tally, Write,
     WriteBatch, check,
 };
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng, TryRng};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -213,7 +214,7 @@ pub(crate) fn assert_no_orphans(disk: &SimDisk) {
     }
 }
 
-pub(crate) fn random_options(random: &mut StdRng) -> TableOptions {
+pub(crate) fn random_options(random: &mut impl Rng) -> TableOptions {
     TableOptions {
         measures: Measures {
             bytes: random.random_bool(0.5),
@@ -224,7 +225,7 @@ pub(crate) fn random_options(random: &mut StdRng) -> TableOptions {
     }
 }
 
-pub(crate) fn random_key(random: &mut StdRng) -> Vec<u8> {
+pub(crate) fn random_key(random: &mut impl Rng) -> Vec<u8> {
     let mut key = format!("{:02}", random.random_range(0..60)).into_bytes();
     if key[1] == b'7' {
         key.resize(90, b'l');
@@ -232,7 +233,7 @@ pub(crate) fn random_key(random: &mut StdRng) -> Vec<u8> {
     key
 }
 
-fn random_value(random: &mut StdRng) -> Vec<u8> {
+fn random_value(random: &mut impl Rng) -> Vec<u8> {
     let length = match random.random_range(0..40) {
         0 => random.random_range(6000..20_000),
         1..=4 => random.random_range(60..600),
@@ -243,7 +244,7 @@ fn random_value(random: &mut StdRng) -> Vec<u8> {
     (0..length).map(|index| byte.wrapping_add((index as u8).wrapping_mul(3))).collect()
 }
 
-fn random_durability(random: &mut StdRng) -> Durability {
+fn random_durability(random: &mut impl Rng) -> Durability {
     [Durability::Sync, Durability::Os, Durability::None][random.random_range(0..3)]
 }
 
@@ -267,7 +268,7 @@ impl Work {
     }
 
     /// Opens, or opens again. What is found must be the latest state that memory had, whatever its durability: nothing crashed.
-    pub(crate) fn open(&mut self, random: &mut StdRng) -> Result<()> {
+    pub(crate) fn open(&mut self, random: &mut impl Rng) -> Result<()> {
         self.db = None;
         self.durability = random_durability(random);
         let db = Db::open(DIR, Options { durability: self.durability, ..options(&self.disk) })?;
@@ -285,7 +286,7 @@ impl Work {
     }
 
     /// One random piece of work, by most measures one commit. An error leaves the state that the commit would have made as the last one.
-    pub(crate) fn step(&mut self, random: &mut StdRng) -> Result<()> {
+    pub(crate) fn step(&mut self, random: &mut impl Rng) -> Result<()> {
         let image = self.history.last().clone();
         let names: Vec<&String> = image.keys().collect();
         let default = self.durability;
@@ -394,7 +395,7 @@ impl Work {
         self.forward(durability, committed)
     }
 
-    fn write_alone(&mut self, random: &mut StdRng, table: &Table, mut rows: Rows, durability: Durability) -> Result<()> {
+    fn write_alone(&mut self, random: &mut impl Rng, table: &Table, mut rows: Rows, durability: Durability) -> Result<()> {
         let (key, value) = (random_key(random), random_value(random));
         let live = rows.contains_key(&key);
         let kind = random.random_range(0..5);
@@ -425,7 +426,7 @@ impl Work {
     }
 
     /// A transaction over all tables, with a savepoint that is rolled back now and then.
-    fn transact(&mut self, random: &mut StdRng, optimistic: bool) -> Result<()> {
+    fn transact(&mut self, random: &mut impl Rng, optimistic: bool) -> Result<()> {
         let durability = random_durability(random);
         let mut image = self.history.last().clone();
         let tables: Vec<Table> = self.db().tables();
@@ -505,4 +506,71 @@ pub(crate) fn script(work: &mut Work, seed: u64, length: usize) -> Result<()> {
         work.step(random)?;
     }
     Ok(())
+}
+
+/// A life of openings, work, kills and power cuts over the same files; every opening finds what it must.
+pub(crate) fn live(random: &mut impl Rng, lives: usize) {
+    let mut work = Work::new(&SimDisk::new());
+    let mut at_least = 0;
+    for _ in 0..random.random_range(1..=lives) {
+        let db = Db::open(DIR, options(&work.disk)).unwrap();
+        work.history.settle_at(&db, at_least);
+        drop(db);
+        work.open(random).unwrap();
+        if random.random_bool(0.5) {
+            work.disk.cut_at(work.disk.steps() + random.random_range(0..200));
+        }
+        for _ in 0..random.random_range(0..30) {
+            if work.step(random).is_err() {
+                break;
+            }
+        }
+        let killed = random.random_bool(0.3) && !work.disk.power_is_off();
+        drop(work.db.take());
+        at_least = if killed { work.history.acknowledged } else { work.history.synced };
+        work.disk = match random.random_range(0..3) {
+            _ if killed => work.disk.kill(),
+            0 => work.disk.crash_with(CrashMode::LoseAll, 0),
+            1 => work.disk.crash_with(CrashMode::KeepAll, 0),
+            _ => work.disk.crash(random.random()),
+        };
+    }
+    if work.disk.read_file(format!("{DIR}/MANIFEST")).is_some() {
+        assert_sound(&work.disk);
+    }
+}
+
+/// Draws that are the bytes of a fuzzer, then zeros.
+pub(crate) struct Lots<'b> {
+    bytes: &'b [u8],
+}
+
+impl<'b> Lots<'b> {
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
+        Lots { bytes }
+    }
+}
+
+impl TryRng for Lots<'_> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut number = [0; 4];
+        self.try_fill_bytes(&mut number)?;
+        Ok(u32::from_le_bytes(number))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut number = [0; 8];
+        self.try_fill_bytes(&mut number)?;
+        Ok(u64::from_le_bytes(number))
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+        let (taken, rest) = self.bytes.split_at(out.len().min(self.bytes.len()));
+        self.bytes = rest;
+        out.fill(0);
+        out[..taken.len()].copy_from_slice(taken);
+        Ok(())
+    }
 }
