@@ -436,3 +436,48 @@ fn a_checkpoint_asked_for_inside_a_write_never_waits_for_another() {
     });
     assert_eq!(db.stats().checkpoint, 1);
 }
+
+/// While a snapshot sees all pages, removals copy them. Once there is no room for copies that is said, and when the snapshot ends they work again.
+#[test]
+fn removals_under_a_snapshot_stop_before_memory_ends() {
+    let db = with(|options| options.memory_bytes = 8 << 20);
+    let table = db.table("t").unwrap();
+    let rows = fill(&table);
+    let snapshot = db.read();
+    let mut removed = 0;
+    let error = (0..rows).find_map(|number| {
+        let result = table.remove(number.to_be_bytes());
+        removed += u64::from(result.is_ok());
+        result.err()
+    });
+    refused(error.map_or(Ok(()), Err), ErrorKind::Full, &["snapshots", "remove fewer rows"]);
+    assert_eq!(table.len().unwrap(), u64::from(rows) - removed);
+    assert_eq!(snapshot.table(&table).unwrap().range(..).count() as u32, rows);
+    drop(snapshot);
+    for number in removed as u32..rows {
+        assert!(table.remove(number.to_be_bytes()).unwrap());
+    }
+    table.put("works", "").unwrap();
+}
+
+/// A restart fills pages differently, so a full database may need more memory than it had: then it says so, and opens with more.
+#[test]
+fn a_full_database_opens_again_with_more_memory() {
+    let disk = SimDisk::new();
+    let sized = |memory_bytes| Options { memory_bytes, ..options(&disk) };
+    let db = Db::open("/db", sized(8 << 20)).unwrap();
+    let rows = fill(&db.table("t").unwrap());
+    drop(db);
+    for checkpoint in [false, true] {
+        match Db::open("/db", sized(8 << 20)) {
+            Ok(db) => assert_eq!(db.table("t").unwrap().len().unwrap(), u64::from(rows)),
+            Err(error) => {
+                println!("{error} (checkpoint {checkpoint})");
+                refused(Err::<(), Error>(error), ErrorKind::Full, &["`memory_bytes`"]);
+            }
+        }
+        let db = Db::open("/db", sized(16 << 20)).unwrap();
+        assert_eq!(db.table("t").unwrap().len().unwrap(), u64::from(rows));
+        db.checkpoint().unwrap();
+    }
+}
