@@ -67,10 +67,9 @@ impl Shared {
         } else {
             value.map_or(Tally::ZERO, |value| measures.of_row(key, value)) - before
         };
-        match value {
-            Some(value) => self.arena.check_room_for(trees.layers[0].room_for(1, (key.len() + value.len()) as u64))?,
-            None => self.arena.check_room_to_remove(trees.layers[0].room_for(1, key.len() as u64))?,
-        }
+        let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
+        self.check_room(writer, pages, value.is_some())?;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         let sequence = writer.sequence + 1;
         writer.record.clear();
         record::put_entries_header(&mut writer.record, id, 1);
@@ -124,7 +123,8 @@ impl Shared {
             return Ok(0);
         }
         // Only the pages at the ends of the range are copied.
-        self.arena.check_room_to_remove(trees.layers[0].room_for(1, 0))?;
+        let pages = trees.layers[0].room_for(1, 0);
+        self.check_room(writer, pages, false)?;
         let (low, high) = (key_at(bounds.start()), key_at(bounds.end()));
         let sequence = writer.sequence + 1;
         writer.record.clear();
@@ -221,7 +221,7 @@ impl Shared {
                 pages += trees.layers[0].room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate());
             }
         }
-        if grows { self.arena.check_room_for(pages)? } else { self.arena.check_room_to_remove(pages)? }
+        self.check_room(writer, pages, grows)?;
         writer.record.clear();
         for (id, layer) in &layers {
             encode_layer(&mut writer.record, *id, layer);
@@ -273,6 +273,16 @@ impl Shared {
         }
         applied.map_err(|error| self.broken(error))?;
         Ok(Some(lsn))
+    }
+
+    /// Fails if there is no memory for a commit, also after freeing what ended snapshots held back.
+    #[inline]
+    fn check_room(&self, writer: &mut Writer, pages: u64, grows: bool) -> Result<()> {
+        let check = || if grows { self.arena.check_room_for(pages) } else { self.arena.check_room_to_remove(pages) };
+        check().or_else(|_| {
+            writer.reclaim_all(&self.registry);
+            check()
+        })
     }
 
     /// Protects the published version from changes in place, as a snapshot would. Returns its epoch.

@@ -94,9 +94,11 @@ fn records() -> Vec<Vec<u8>> {
         found.push(log[at + 24..at + 24 + length].to_vec());
         at += 24 + length.next_multiple_of(8);
     }
-    // Each alone, and many as one.
-    found.dedup_by_key(|record| record.len());
-    found.push(found[2..].concat());
+    // One of each kind, and all as one.
+    let all = found[2..].concat();
+    found.sort_by_key(|record| (record[0], record[1], record.len()));
+    found.dedup_by_key(|record| (record[0], record[1], record.len()));
+    found.push(all);
     found
 }
 

@@ -233,7 +233,7 @@ fn child(bench: &Bench<'_>, arguments: &[String]) -> Result<()> {
 
 // Time.
 
-/// The turns of a counted tree beside an uncounted one.
+/// The turns of each tree beside an uncounted one. Two uncounted ones are the control: their difference is the method's error.
 type Times = BTreeMap<(Tallies, Call), Vec<Turn>>;
 
 fn measure_times(bench: &Bench<'_>, count: u64) -> Result<Times> {
@@ -241,7 +241,7 @@ fn measure_times(bench: &Bench<'_>, count: u64) -> Result<Times> {
     let mut times = Times::new();
     let turns = 2 * bench.options.repeat.max(1);
     for turn in 0..turns {
-        for tallies in Tallies::COUNTED {
+        for tallies in Tallies::ALL {
             bench.progress(format_args!("{count} rows, {}, turn {} of {turns}", tallies.name(), turn + 1));
             let mut old = BareTree::new(None)?;
             let mut new = BareTree::new(tallies.measures())?;
@@ -336,16 +336,12 @@ fn further_measures(count: u64, times: &Times, instructions: Option<&Instruction
                 counted.map_or(Cell::Missing, |count| Cell::Count(count.round() as u64)),
                 more.unwrap_or(Cell::Missing),
             ];
-            row.extend(match times.get(&(tallies, call)).map(|turns| Change::paired(turns)) {
-                Some(change) => [Cell::Nanos(change.new), Cell::Percent(change.percent), Cell::Percent(change.spread_percent)],
-                None => {
-                    let old = Change::paired(&times[&(Tallies::Rows, call)]).old;
-                    [Cell::Nanos(old), Cell::Missing, Cell::Missing]
-                }
-            });
+            let change = Change::paired(&times[&(tallies, call)]);
+            row.extend([Cell::Nanos(change.new), Cell::Percent(change.percent), Cell::Percent(change.spread_percent)]);
             table.push(row);
         }
     }
+    table.note("The uncounted line compares two uncounted trees: its diff is the error of the others'.");
     table
 }
 
