@@ -14,6 +14,7 @@ use crate::options::{Options, TableOptions};
 use crate::record::{self, Change, State};
 use crate::run::Run;
 use crate::snapshot::{Declaration, TableId};
+use crate::tally::Measures;
 use crate::tree::{Arena, Loader, Tree, When, Written};
 
 /// The file that stands for the lock on a directory.
@@ -175,7 +176,7 @@ pub(crate) fn recover(
             name: entry.name.clone(),
             options: TableOptions { measures: entry.measures, annotation: entry.annotation.clone() },
         });
-        let tree = Tree::new(arena.clone(), entry.measures, true);
+        let tree = recovered_tree(arena, entry.measures);
         let tree = match &entry.run {
             None => tree,
             Some(name) => {
@@ -219,6 +220,13 @@ pub(crate) fn recover(
     Ok(Recovery { manifest, tables, recovered })
 }
 
+/// A tree for rows that were accepted once: recovery does not refuse them, though pages may be filled a little differently than before.
+fn recovered_tree(arena: &Arc<Arena>, measures: Measures) -> Tree {
+    let mut tree = Tree::new(arena.clone(), measures, true);
+    tree.set_room_reserved(true);
+    tree
+}
+
 /// Applies one change of the log to the tables.
 pub(crate) fn replay(
     tables: &mut Vec<Option<TableTrees>>,
@@ -260,7 +268,7 @@ pub(crate) fn replay(
             }
             let options = TableOptions { measures, annotation: annotation.to_vec() };
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
-            let tree = Tree::new(arena.clone(), measures, true);
+            let tree = recovered_tree(arena, measures);
             tables.push(Some(TableTrees::new(declaration, tree, sequence)));
         }
         Change::DropTable { table } => {

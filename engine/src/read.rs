@@ -138,7 +138,7 @@ pub trait Read {
     }
 
     /// Calls `visit` with key and value of each row of a range until it returns false. The fastest way to read many rows: nothing is copied.
-    /// Over a [`Table`](crate::Table), writers wait meanwhile; ask a snapshot where that matters.
+    /// Over a [`Table`](crate::Table) the rows are those of one moment, and `visit` may write; inside a transaction it may not (use `range`).
     fn for_each<'b>(&self, bounds: impl Into<Bounds<'b>>, visit: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()>
     where
         Self: Sized,

@@ -101,6 +101,11 @@ impl Read for Table {
         Ok(question(&stack))
     }
 
+    fn for_each<'b>(&self, bounds: impl Into<Bounds<'b>>, visit: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        // From a snapshot and not under the latch: the walk may be long, and the closure may write to the table.
+        Snapshot::take(&self.shared).table(self)?.for_each(bounds, visit)
+    }
+
     fn hold(&self) -> Box<dyn Fill + '_> {
         Box::new(HeldTable { snapshot: Snapshot::take(&self.shared), table: self.clone() })
     }

@@ -46,6 +46,8 @@ pub struct Transaction {
     savepoints: RefCell<Vec<u64>>,
     savepoint_last: Cell<u64>,
     bytes: Cell<u64>,
+    /// A merge of its layers stopped half way, so it can only be rolled back.
+    broken: Cell<bool>,
 }
 
 /// What a transaction did, table by table, each in one layer. One table is the common case and needs no allocation.
@@ -87,6 +89,7 @@ impl Transaction {
             savepoints: RefCell::new(Vec::new()),
             savepoint_last: Cell::new(0),
             bytes: Cell::new(0),
+            broken: Cell::new(false),
         }
     }
 
@@ -156,7 +159,10 @@ impl Transaction {
     pub fn release(&self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(savepoint)?;
         for table in self.tables.borrow_mut().iter_mut() {
-            table.merge_down_to(savepoint.depth - 1)?;
+            if let Err(error) = table.merge_down_to(savepoint.depth - 1) {
+                self.broken.set(true);
+                return Err(error.context("the transaction cannot go on"));
+            }
         }
         self.leave_to(savepoint.depth - 1);
         Ok(())
@@ -198,6 +204,9 @@ impl Transaction {
 
     /// Takes the transaction apart for its commit: what it did to tables, each in one layer, and for an optimistic one the version it read.
     pub(crate) fn into_parts(self) -> Result<(Parts, Option<Snapshot>)> {
+        if self.broken.get() {
+            return Err(Error::new(ErrorKind::Full, "memory was full when a savepoint was released; the transaction is rolled back, run it again"));
+        }
         let mut parts = Parts::new();
         for mut table in self.tables.into_inner() {
             table.merge_down_to(0)?;
@@ -252,6 +261,12 @@ impl PrivateTable {
         }
         Ok(())
     }
+}
+
+/// The error of a write from within a walk over the same transaction.
+#[cold]
+fn busy() -> Error {
+    Error::new(ErrorKind::Invalid, "a closure that is given rows of a transaction cannot write to it; collect the keys first, or use `range`")
 }
 
 /// Merges the entries of `upper`, the layer over `lower`, into it: weights add.
@@ -318,7 +333,7 @@ impl TableTransaction<'_> {
         }
         transaction.bytes.set(bytes);
         let version = transaction.versions().table(self.id)?;
-        let mut tables = transaction.tables.borrow_mut();
+        let Ok(mut tables) = transaction.tables.try_borrow_mut() else { return Err(busy()) };
         let PrivateTable { declaration, layers, .. } = &mut tables[self.place];
         let depth = transaction.depth.get();
         if layers.last().is_none_or(|(layer_depth, _)| *layer_depth < depth) {

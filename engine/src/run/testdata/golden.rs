@@ -23,6 +23,7 @@ impl<'b> Annotated<'b> {
         }
     }
 
+    #[allow(dead_code, reason = "asked by the golden test of runs, not by that of manifests")]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
