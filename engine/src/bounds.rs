@@ -130,7 +130,6 @@ impl<'a> From<&'a Bounds<'_>> for Bounds<'a> {
     }
 }
 
-
 impl Bounds<'static> {
     /// The part of this range up to and including the single key of `last`, seen from the start, or from the end if `reverse`.
     pub(crate) fn cut_at(self, last: &Bounds<'static>, reverse: bool) -> Bounds<'static> {

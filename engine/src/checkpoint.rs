@@ -169,7 +169,8 @@ impl Shared {
         }
         // From here on the new manifest counts, also if what the old one needed cannot be removed.
         self.checkpoints.last().manifest = manifest.clone();
-        let taken = |error: Error| error.context(format!("checkpoint {number} is taken, but what it replaces is still there"));
+        let taken =
+            |error: Error| error.context(format!("checkpoint {number} is taken, but what it replaces is still there"));
         remove_orphans(disk, &self.dir, &manifest).map_err(taken)?;
         log.release_before(lsn).map_err(taken)?;
         Ok(info)

@@ -91,7 +91,8 @@ impl Shared {
         } else {
             let row = value.map_or(Tally::ZERO, |value| measures.of_row(key, value));
             let lower = weight;
-            top.write_over(key, value, |existing| Some(existing.map_or(row - lower, |existing| existing.below))).map(|_| ())
+            top.write_over(key, value, |existing| Some(existing.map_or(row - lower, |existing| existing.below)))
+                .map(|_| ())
         };
         let applied = applied.map_err(|error| self.broken(error));
         let published = Arc::make_mut(&mut versions);
@@ -109,7 +110,12 @@ impl Shared {
     }
 
     /// Removes a range as a commit of its own.
-    pub(crate) fn remove_range(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
+    pub(crate) fn remove_range(
+        self: &Arc<Self>,
+        table: &Table,
+        bounds: &Bounds<'_>,
+        durability: Durability,
+    ) -> Result<u64> {
         let mut turn = self.writer()?;
         let writer = &mut *turn;
         let id = table.id();
@@ -173,7 +179,10 @@ impl Shared {
     pub(crate) fn commit_transaction(self: &Arc<Self>, transaction: Transaction, durability: Durability) -> Result<()> {
         let (parts, snapshot) = transaction.into_parts()?;
         let Some(snapshot) = snapshot else {
-            return Err(Error::new(ErrorKind::Invalid, "the transaction of a `Db::write` closure commits when it returns"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "the transaction of a `Db::write` closure commits when it returns",
+            ));
         };
         if parts.iter().all(|(_, layer)| layer.is_none()) {
             // It read one snapshot and changed nothing: it ran when that was taken.
@@ -234,9 +243,9 @@ impl Shared {
         }
 
         let in_place = entries <= IN_PLACE_MAX
-            || layers.iter().all(|(id, layer)| {
-                writer.tables[*id as usize].as_ref().is_some_and(|trees| adoptable(trees, layer))
-            });
+            || layers
+                .iter()
+                .all(|(id, layer)| writer.tables[*id as usize].as_ref().is_some_and(|trees| adoptable(trees, layer)));
         let ids: SmallVec<[TableId; 4]> = layers.iter().map(|(id, _)| *id).collect();
         let applied = if in_place {
             let mut versions = self.versions.write();

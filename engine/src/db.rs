@@ -264,7 +264,9 @@ impl Shared {
     /// Fails if a key or a value is too long.
     #[inline]
     pub(crate) fn check_row(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        if key.len() > self.options.key_bytes_max || value.is_some_and(|value| value.len() > self.options.value_bytes_max) {
+        if key.len() > self.options.key_bytes_max
+            || value.is_some_and(|value| value.len() > self.options.value_bytes_max)
+        {
             return Err(self.too_long(key, value));
         }
         Ok(())
@@ -279,7 +281,9 @@ impl Shared {
         };
         Error::new(
             ErrorKind::Invalid,
-            format!("a {what} of {len} bytes is over the limit of {max}; shorten it, or raise `{what}_bytes_max` up to its maximum"),
+            format!(
+                "a {what} of {len} bytes is over the limit of {max}; shorten it, or raise `{what}_bytes_max` up to its maximum"
+            ),
         )
     }
 
@@ -347,9 +351,9 @@ impl Shared {
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))?;
         // A merge that stopped half way would leave weights that no longer fit what lies below them.
         let upper = &trees.layers[..trees.layers.len() - 1];
-        let pages = upper.iter().map(|layer| {
-            layer.room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate())
-        });
+        let pages = upper
+            .iter()
+            .map(|layer| layer.room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate()));
         self.arena.check_room_for(pages.sum())?;
         let guard = self.protect();
         let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
@@ -466,14 +470,20 @@ impl Db {
         if options.annotation.len() > ANNOTATION_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                format!("an annotation of {} bytes is over the limit of {ANNOTATION_BYTES_MAX}", options.annotation.len()),
+                format!(
+                    "an annotation of {} bytes is over the limit of {ANNOTATION_BYTES_MAX}",
+                    options.annotation.len()
+                ),
             ));
         }
         let shared = &self.shared;
         let mut turn = shared.writer()?;
         let writer = &mut *turn;
         if writer.tables.iter().flatten().any(|trees| trees.declaration.name == name) {
-            return Err(Error::new(ErrorKind::Exists, format!("a table {name:?} exists; open it or choose another name")));
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!("a table {name:?} exists; open it or choose another name"),
+            ));
         }
         if writer.tables.len() >= TABLES_MAX {
             return Err(Error::new(ErrorKind::Invalid, format!("a database can have {TABLES_MAX} tables in its life")));
@@ -506,7 +516,12 @@ impl Db {
         let shared = &self.shared;
         let mut turn = shared.writer()?;
         let writer = &mut *turn;
-        let Some(id) = writer.tables.iter().flatten().find(|trees| trees.declaration.name == name).map(|trees| trees.declaration.id)
+        let Some(id) = writer
+            .tables
+            .iter()
+            .flatten()
+            .find(|trees| trees.declaration.name == name)
+            .map(|trees| trees.declaration.id)
         else {
             return Ok(false);
         };

@@ -47,12 +47,19 @@ fn decode_segment(bytes: &[u8]) {
     disk.write_file(format!("db/log-{id:010}.quipu"), bytes);
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let mut expected = sequence;
-    let recovered =
-        log::recover_lenient(&disk, Path::new("db"), database, Lsn(base), sequence, &mut |_, _| (), &mut |number, _| {
+    let recovered = log::recover_lenient(
+        &disk,
+        Path::new("db"),
+        database,
+        Lsn(base),
+        sequence,
+        &mut |_, _| (),
+        &mut |number, _| {
             assert_eq!(number, expected, "sequence numbers ascend by one");
             expected = expected.wrapping_add(1);
             Ok(())
-        });
+        },
+    );
     if let Ok(recovered) = recovered {
         assert_eq!(recovered.next_sequence, expected);
         assert!(recovered.end_lsn >= Lsn(base) && recovered.durable_lsn <= recovered.end_lsn);

@@ -21,10 +21,8 @@ impl Keeper {
     pub(crate) fn start(shared: &Arc<Shared>) -> Option<Keeper> {
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopped, arena) = (Arc::downgrade(shared), stop.clone(), shared.arena.clone());
-        let thread = std::thread::Builder::new()
-            .name("quipu-keeper".into())
-            .spawn(move || run(&weak, &stopped, &arena))
-            .ok()?;
+        let thread =
+            std::thread::Builder::new().name("quipu-keeper".into()).spawn(move || run(&weak, &stopped, &arena)).ok()?;
         shared.arena.set_prefaulter(Some(thread.thread().clone()));
         Some(Keeper { thread, stop, arena: shared.arena.clone() })
     }

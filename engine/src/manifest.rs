@@ -104,12 +104,7 @@ impl Manifest {
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
-        for number in [
-            self.database_id,
-            self.checkpoint,
-            self.sequence,
-            self.log_position,
-        ] {
+        for number in [self.database_id, self.checkpoint, self.sequence, self.log_position] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.next_table_id.to_le_bytes());
@@ -177,15 +172,12 @@ impl Manifest {
         };
         for _ in 0..header.u32_at(TABLE_COUNT_AT) {
             let at = bytes.len() - rest.len();
-            let table = ManifestTable::decode(&mut rest)
-                .ok_or_else(|| damaged(at, "a table's entry is no such thing"))?;
+            let table =
+                ManifestTable::decode(&mut rest).ok_or_else(|| damaged(at, "a table's entry is no such thing"))?;
             manifest.tables.push(table);
         }
         if !rest.is_empty() {
-            return Err(damaged(
-                bytes.len() - rest.len(),
-                "bytes follow the last table",
-            ));
+            return Err(damaged(bytes.len() - rest.len(), "bytes follow the last table"));
         }
         match manifest.fault() {
             Some(fault) => Err(damaged(HEADER_BYTES, fault)),
@@ -196,19 +188,10 @@ impl Manifest {
     /// What contradicts invariant 3.
     fn fault(&self) -> Option<&'static str> {
         let ids_ascend = self.tables.windows(2).all(|pair| pair[0].id < pair[1].id);
-        if !ids_ascend
-            || self
-                .tables
-                .last()
-                .is_some_and(|last| last.id >= self.next_table_id)
-        {
+        if !ids_ascend || self.tables.last().is_some_and(|last| last.id >= self.next_table_id) {
             return Some("the ids of tables do not ascend to the next one");
         }
-        let names: HashSet<&str> = self
-            .tables
-            .iter()
-            .map(|table| table.name.as_str())
-            .collect();
+        let names: HashSet<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
         if names.len() != self.tables.len() {
             return Some("two tables have the same name");
         }
@@ -236,9 +219,7 @@ impl Manifest {
         };
         let mut bytes = vec![0; file.len().map_err(refused)? as usize];
         file.read_exact_at(&mut bytes, 0).map_err(refused)?;
-        Manifest::decode(&bytes)
-            .map(Some)
-            .map_err(|error| error.context(dir.display()))
+        Manifest::decode(&bytes).map(Some).map_err(|error| error.context(dir.display()))
     }
 
     /// Makes this the manifest of the database in `dir`, durably. What it names must be durable already.
@@ -249,27 +230,18 @@ impl Manifest {
     /// # Panics
     /// If the manifest contradicts itself (invariant 3), before anything is written.
     pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
-        assert_eq!(
-            self.fault(),
-            None,
-            "a manifest is sound before it is written"
-        );
+        assert_eq!(self.fault(), None, "a manifest is sound before it is written");
         let (path, unfinished) = (dir.join(FILE_NAME), dir.join(UNFINISHED_NAME));
         let refused = |error| Error::io("cannot write", &unfinished, error);
         match disk.remove(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
             _ => {}
         }
-        let file = disk
-            .open(&unfinished, OpenMode::CreateNew)
-            .map_err(refused)?;
+        let file = disk.open(&unfinished, OpenMode::CreateNew).map_err(refused)?;
         file.write_all_at(&self.encode(), 0).map_err(refused)?;
-        file.sync()
-            .map_err(|error| Error::io("cannot sync", &unfinished, error))?;
-        disk.rename(&unfinished, &path)
-            .map_err(|error| Error::io("cannot rename", &unfinished, error))?;
-        disk.sync_dir(dir)
-            .map_err(|error| Error::io("cannot sync", dir, error))
+        file.sync().map_err(|error| Error::io("cannot sync", &unfinished, error))?;
+        disk.rename(&unfinished, &path).map_err(|error| Error::io("cannot rename", &unfinished, error))?;
+        disk.sync_dir(dir).map_err(|error| Error::io("cannot sync", dir, error))
     }
 }
 
@@ -299,10 +271,7 @@ impl ManifestTable {
 
 /// The checksum (CRC-32C) of everything but the checksum.
 fn checksum_of(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(
-        crc32c::crc32c(&bytes[..CHECKSUM_AT]),
-        &bytes[DATABASE_ID_AT..],
-    )
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[DATABASE_ID_AT..])
 }
 
 /// Whether this names a file of the directory itself, and none outside.

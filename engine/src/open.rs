@@ -63,18 +63,8 @@ impl Db {
         let background = options.background && log.is_some();
         let database_id = manifest.database_id;
         let checkpoints = Checkpoints::new(manifest);
-        let shared = Arc::new(Shared::new(
-            dir,
-            options,
-            arena,
-            tables,
-            sequence,
-            log,
-            database_id,
-            checkpoints,
-            damage,
-            lock,
-        ));
+        let shared =
+            Arc::new(Shared::new(dir, options, arena, tables, sequence, log, database_id, checkpoints, damage, lock));
         if background {
             let keeper = Keeper::start(&shared);
             *shared.keeper.lock() = keeper;
@@ -132,21 +122,18 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Manifes
         }
         Err(error) => return Err(error),
     }
-    let manifest = Manifest {
-        database_id,
-        checkpoint: 0,
-        sequence: 0,
-        log_position: 0,
-        next_table_id: 0,
-        tables: Vec::new(),
-    };
+    let manifest =
+        Manifest { database_id, checkpoint: 0, sequence: 0, log_position: 0, next_table_id: 0, tables: Vec::new() };
     manifest.write(&**disk, dir)?;
     Ok(manifest)
 }
 
 fn without_manifest(dir: &Path, what: &str) -> Error {
     let dir = dir.display();
-    Error::new(ErrorKind::Corrupt, format!("{dir} has {what} but no MANIFEST; restore the file from a backup of the directory"))
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("{dir} has {what} but no MANIFEST; restore the file from a backup of the directory"),
+    )
 }
 
 /// An id that tells databases apart: the seed of a hash map, which the system's random source has made.
@@ -165,7 +152,11 @@ pub(crate) fn recover(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recovery> {
     if manifest.next_table_id as usize > TABLES_MAX {
-        return Err(Error::corrupt(&dir.join("MANIFEST"), 0, format!("it says that {} tables were made", manifest.next_table_id)));
+        return Err(Error::corrupt(
+            &dir.join("MANIFEST"),
+            0,
+            format!("it says that {} tables were made", manifest.next_table_id),
+        ));
     }
     let mut tables: Vec<Option<TableTrees>> = (0..manifest.next_table_id).map(|_| None).collect();
     let runs: u64 = manifest.tables.iter().map(|table| table.total.rows as u64).sum();
@@ -263,8 +254,11 @@ pub(crate) fn replay(
             }
         }
         Change::CreateTable { table, name, measures, annotation } => {
-            if table as usize != tables.len() {
+            if table as usize != tables.len() || tables.len() >= TABLES_MAX {
                 return Err(differs("a table id out of order"));
+            }
+            if tables.iter().flatten().any(|trees| trees.declaration.name == name) {
+                return Err(differs("a table whose name is taken"));
             }
             let options = TableOptions { measures, annotation: annotation.to_vec() };
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });

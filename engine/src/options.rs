@@ -107,7 +107,10 @@ impl Options {
         if self.key_bytes_max > 64 << 10 || self.value_bytes_max > 1 << 30 {
             return invalid("keys can have 64 KiB and values 1 GiB at most".into());
         }
-        if !self.log_segment_bytes.is_multiple_of(4096) || self.log_segment_bytes < 8192 || self.log_segment_bytes > 1 << 30 {
+        if !self.log_segment_bytes.is_multiple_of(4096)
+            || self.log_segment_bytes < 8192
+            || self.log_segment_bytes > 1 << 30
+        {
             return invalid("`log_segment_bytes` must be a multiple of 4096, from 8 KiB to 1 GiB".into());
         }
         if self.memory_bytes < 1 << 20 {

@@ -125,13 +125,7 @@ pub(crate) fn put_entry(
 }
 
 /// Appends the removal of a range.
-pub(crate) fn put_remove_range(
-    out: &mut Vec<u8>,
-    table: TableId,
-    low: Option<&[u8]>,
-    high: Option<&[u8]>,
-    rows: u64,
-) {
+pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[u8]>, high: Option<&[u8]>, rows: u64) {
     out.push(tag::REMOVE_RANGE);
     put_varint(out, u64::from(table));
     put_varint(out, rows);

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::bounds::Bounds;
 use crate::db::Shared;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TableOptions;
 use crate::read::{Fill, Read, fill_from};
-use crate::bounds::Bounds;
 use crate::stack::Stack;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -5,10 +5,10 @@
 //!
 //! Not here: the log and the arena, which keep the standard library's. They are used from under these locks and never wait for one.
 
-#[cfg(not(feature = "shuttle"))]
-use std as platform;
 #[cfg(feature = "shuttle")]
 use shuttle as platform;
+#[cfg(not(feature = "shuttle"))]
+use std as platform;
 
 use std::sync::PoisonError;
 

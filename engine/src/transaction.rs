@@ -205,7 +205,10 @@ impl Transaction {
     /// Takes the transaction apart for its commit: what it did to tables, each in one layer, and for an optimistic one the version it read.
     pub(crate) fn into_parts(self) -> Result<(Parts, Option<Snapshot>)> {
         if self.broken.get() {
-            return Err(Error::new(ErrorKind::Full, "memory was full when a savepoint was released; the transaction is rolled back, run it again"));
+            return Err(Error::new(
+                ErrorKind::Full,
+                "memory was full when a savepoint was released; the transaction is rolled back, run it again",
+            ));
         }
         let mut parts = Parts::new();
         for mut table in self.tables.into_inner() {
@@ -266,7 +269,10 @@ impl PrivateTable {
 /// The error of a write from within a walk over the same transaction.
 #[cold]
 fn busy() -> Error {
-    Error::new(ErrorKind::Invalid, "a closure that is given rows of a transaction cannot write to it; collect the keys first, or use `range`")
+    Error::new(
+        ErrorKind::Invalid,
+        "a closure that is given rows of a transaction cannot write to it; collect the keys first, or use `range`",
+    )
 }
 
 /// Merges the entries of `upper`, the layer over `lower`, into it: weights add.
@@ -354,8 +360,7 @@ impl TableTransaction<'_> {
                 let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
                 return allow(old.is_some()).then_some(below);
             }
-            let mut views: SmallVec<[_; 4]> =
-                lower_layers.iter().rev().map(|(_, tree)| tree.view()).collect();
+            let mut views: SmallVec<[_; 4]> = lower_layers.iter().rev().map(|(_, tree)| tree.view()).collect();
             views.extend(version.layers.iter().map(|layer| layer.view(&shared.arena)));
             let below = resident(Stack::new(views, declaration.options.measures).contribution(key));
             allow(below.rows > 0).then_some(below)

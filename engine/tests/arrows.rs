@@ -16,28 +16,78 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stats", &["db", "log", "stack", "sync", "tally"]),
     (
         "open",
-        &["checkpoint", "db", "error", "io", "keeper", "log", "manifest", "options", "record", "run", "snapshot", "tree"],
+        &[
+            "checkpoint",
+            "db",
+            "error",
+            "io",
+            "keeper",
+            "log",
+            "manifest",
+            "options",
+            "record",
+            "run",
+            "snapshot",
+            "tree",
+        ],
     ),
     ("keeper", &["db", "tree"]),
     ("checkpoint", &["db", "error", "io", "manifest", "run", "snapshot", "stack", "sync"]),
     (
         "commit",
         &[
-            "bounds", "db", "error", "log", "observation", "options", "page", "record", "snapshot", "stack", "sync", "table",
-            "tally", "transaction", "tree",
+            "bounds",
+            "db",
+            "error",
+            "log",
+            "observation",
+            "options",
+            "page",
+            "record",
+            "snapshot",
+            "stack",
+            "sync",
+            "table",
+            "tally",
+            "transaction",
+            "tree",
         ],
     ),
     (
         "db",
         &[
-            "checkpoint", "commit", "error", "io", "keeper", "log", "options", "record", "snapshot", "sync", "table",
-            "transaction", "tree",
+            "checkpoint",
+            "commit",
+            "error",
+            "io",
+            "keeper",
+            "log",
+            "options",
+            "record",
+            "snapshot",
+            "sync",
+            "table",
+            "transaction",
+            "tree",
         ],
     ),
     // What callers hold.
     (
         "transaction",
-        &["bounds", "entry", "error", "observation", "options", "page", "read", "snapshot", "stack", "table", "tally", "tree"],
+        &[
+            "bounds",
+            "entry",
+            "error",
+            "observation",
+            "options",
+            "page",
+            "read",
+            "snapshot",
+            "stack",
+            "table",
+            "tally",
+            "tree",
+        ],
     ),
     ("table", &["bounds", "entry", "error", "options", "read", "snapshot", "stack", "tree"]),
     ("snapshot", &["bounds", "entry", "error", "options", "read", "stack", "sync", "tree"]),
@@ -76,7 +126,11 @@ const UPWARD: &[(&str, &str, &str)] = &[
 
 /// What may not be named in a module's source at all, and in which files it may.
 const BANNED: &[(&[&str], &[&str], &[&str])] = &[
-    (&["page", "tree", "stack", "tally", "tuple", "bounds", "entry"], &["std::fs", "std::thread", "std::time", "std::net", "rand"], &["tree/arena.rs"]),
+    (
+        &["page", "tree", "stack", "tally", "tuple", "bounds", "entry"],
+        &["std::fs", "std::thread", "std::time", "std::net", "rand"],
+        &["tree/arena.rs"],
+    ),
     (&["tree/arena.rs"], &["std::fs", "std::thread::spawn", "thread::sleep", "thread::Builder", "std::time"], &[]),
     (&["run", "log", "manifest", "record"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
 ];
@@ -168,7 +222,8 @@ fn modules_use_each_other_in_one_direction() {
 fn every_module_has_its_place() {
     let mut found = Vec::new();
     files(&source(), &mut found);
-    let modules: BTreeSet<String> = found.iter().map(|(path, _)| module_of(path)).filter(|name| name != "lib").collect();
+    let modules: BTreeSet<String> =
+        found.iter().map(|(path, _)| module_of(path)).filter(|name| name != "lib").collect();
     let placed: BTreeSet<String> = ARROWS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(modules, placed, "the table and the source have different modules");
 }
@@ -210,7 +265,10 @@ fn structures_know_no_files_threads_or_clocks() {
                 continue;
             }
             for word in *words {
-                assert!(!code.contains(&format!("{word}::")) && !code.contains(&format!("use {word}")), "{path} names {word}");
+                assert!(
+                    !code.contains(&format!("{word}::")) && !code.contains(&format!("use {word}")),
+                    "{path} names {word}"
+                );
             }
         }
     }

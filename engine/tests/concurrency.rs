@@ -5,7 +5,9 @@
 //! Replay: SEED=... repeats the draws, not the interleaving; run a failing test in a loop.
 
 use quipu::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
-use quipu::{Db, Durability, ErrorKind, Field, Measures, Options, Read, Table, TableOptions, Tally, Write, WriteBatch, check};
+use quipu::{
+    Db, Durability, ErrorKind, Field, Measures, Options, Read, Table, TableOptions, Tally, Write, WriteBatch, check,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
@@ -263,7 +265,12 @@ fn optimistic_transfers_keep_the_sum() {
     assert_eq!(last[..], (THREADS * TRANSFERS - 1).to_be_bytes());
     for number in 0..THREADS {
         let mut rows = 0;
-        journal.for_each(.., |_, value| { rows += u64::from(*value == number.to_be_bytes()); true }).unwrap();
+        journal
+            .for_each(.., |_, value| {
+                rows += u64::from(*value == number.to_be_bytes());
+                true
+            })
+            .unwrap();
         assert_eq!(rows, TRANSFERS);
     }
 }
@@ -338,7 +345,8 @@ fn synced_commits_share_syncs_and_are_all_there() {
     let dir = TempDir::new().unwrap();
     let syncs = Arc::new(AtomicU64::new(0));
     let disk = Arc::new(CountingDisk { syncs: syncs.clone() });
-    let db = Db::open(dir.path(), Options { disk, durability: Durability::Sync, checkpoint_log_bytes: 0, ..options() }).unwrap();
+    let db = Db::open(dir.path(), Options { disk, durability: Durability::Sync, checkpoint_log_bytes: 0, ..options() })
+        .unwrap();
     let table = db.table("t").unwrap();
     let before = syncs.load(Ordering::SeqCst);
     let start = Barrier::new(THREADS as usize);
@@ -421,7 +429,11 @@ fn the_keeper_bounds_the_log_of_overwrites() {
         }
         writes += 100;
         let log_bytes = db.stats().log_tail_bytes;
-        assert!(log_bytes < 64 << 20, "{writes} writes, {log_bytes} bytes of log, {} checkpoints", db.stats().checkpoint);
+        assert!(
+            log_bytes < 64 << 20,
+            "{writes} writes, {log_bytes} bytes of log, {} checkpoints",
+            db.stats().checkpoint
+        );
         thread::yield_now();
     }
 }

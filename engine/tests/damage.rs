@@ -61,7 +61,9 @@ fn used_bytes(disk: &SimDisk, path: &Path) -> u64 {
 /// The segment that holds the end of the log: the newest that has a header.
 fn newest_segment(disk: &SimDisk) -> PathBuf {
     let is_entered = |path: &&PathBuf| {
-        is_log(path) && !name_of(path).starts_with("log-spare") && disk.read_file(path).unwrap().starts_with(b"QuipuLog")
+        is_log(path)
+            && !name_of(path).starts_with("log-spare")
+            && disk.read_file(path).unwrap().starts_with(b"QuipuLog")
     };
     disk.file_names().iter().rfind(is_entered).expect("a segment").clone()
 }
@@ -78,7 +80,8 @@ fn specimen() -> Specimen {
     let mut images = vec![Image::new()];
     let mut image = Image::new();
     let measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
-    let declared = [("left", TableOptions::default()), ("right", TableOptions { measures, annotation: b"a note".to_vec() })];
+    let declared =
+        [("left", TableOptions::default()), ("right", TableOptions { measures, annotation: b"a note".to_vec() })];
     let mut tables = BTreeMap::new();
     for (name, options) in declared {
         tables.insert(name, db.create_table(name, options.clone()).unwrap());
@@ -157,7 +160,10 @@ fn examine(specimen: &Specimen, disk: &SimDisk, path: &Path, at_least: usize, cl
         Outcome::Refused(_) => match report {
             Ok(report) => {
                 assert!(!report.faults.is_empty(), "`check` finds nothing");
-                let named = report.faults.iter().any(|fault| fault.contains(name_of(path)) || is_log(path) && fault.contains("log-"));
+                let named = report
+                    .faults
+                    .iter()
+                    .any(|fault| fault.contains(name_of(path)) || is_log(path) && fault.contains("log-"));
                 assert!(named, "{} is not named: {:?}", name_of(path), report.faults);
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Missing, "{error}"),
@@ -282,7 +288,9 @@ fn every_missing_file_is_noticed() {
         }
     }
     // No new database is made where there was one.
-    for gone in [&["MANIFEST"][..], &["MANIFEST", "log-"], &["MANIFEST", "run-"], &["log-"], &["run-"], &["log-", "run-"]] {
+    for gone in
+        [&["MANIFEST"][..], &["MANIFEST", "log-"], &["MANIFEST", "run-"], &["log-"], &["run-"], &["log-", "run-"]]
+    {
         let disk = without(&specimen, |name| gone.iter().any(|prefix| name.starts_with(prefix)));
         let before = disk.file_names();
         let error = Db::open(DIR, options(&disk)).unwrap_err();
@@ -297,7 +305,8 @@ fn every_missing_file_is_noticed() {
 #[test]
 fn swapped_runs_are_noticed() {
     let specimen = specimen();
-    let runs: Vec<PathBuf> = specimen.disk.file_names().into_iter().filter(|path| name_of(path).starts_with("run-")).collect();
+    let runs: Vec<PathBuf> =
+        specimen.disk.file_names().into_iter().filter(|path| name_of(path).starts_with("run-")).collect();
     let disk = specimen.disk.kill();
     disk.write_file(&runs[0], specimen.disk.read_file(&runs[1]).unwrap());
     disk.write_file(&runs[1], specimen.disk.read_file(&runs[0]).unwrap());

@@ -6,7 +6,9 @@
 
 mod crash_support;
 
-use crash_support::{DIR, History, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds, with_steps};
+use crash_support::{
+    DIR, History, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds, with_steps,
+};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{Db, Durability, Error, ErrorKind, Options, Read, Table, Write};
 use rand::SeedableRng;

@@ -32,7 +32,10 @@ fn files(prefix: &str) -> Vec<Vec<u8>> {
         drop(work);
         for path in disk.file_names() {
             let bytes = disk.read_file(&path).unwrap();
-            if path.file_name().unwrap().to_str().unwrap().starts_with(prefix) && bytes.starts_with(b"Quipu") && bytes.len() < 20_000 {
+            if path.file_name().unwrap().to_str().unwrap().starts_with(prefix)
+                && bytes.starts_with(b"Quipu")
+                && bytes.len() < 20_000
+            {
                 found.push(bytes);
             }
         }
@@ -64,7 +67,8 @@ fn small_files(prefix: &str) -> Vec<Vec<u8>> {
 /// The payloads of log records: those of the frames of a log.
 fn records() -> Vec<Vec<u8>> {
     let disk = SimDisk::new();
-    let db = Db::open(DIR, Options { log_segment_bytes: 64 << 10, durability: Durability::Os, ..options(&disk) }).unwrap();
+    let db =
+        Db::open(DIR, Options { log_segment_bytes: 64 << 10, durability: Durability::Os, ..options(&disk) }).unwrap();
     let measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
     let rows = db.table("rows").unwrap();
     let all = db.create_table("all", TableOptions { measures, annotation: b"note".to_vec() }).unwrap();
@@ -129,7 +133,8 @@ fn mutate(random: &mut impl Rng, bytes: &mut Vec<u8>, other: &[u8]) {
             2 => bytes[at] = random.random(),
             3 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.random_range(0..5)],
             4 => {
-                let number: u64 = [0, 1, u64::MAX, 1 << 31, 1 << 63, bytes.len() as u64, random.random()][random.random_range(0..7)];
+                let number: u64 =
+                    [0, 1, u64::MAX, 1 << 31, 1 << 63, bytes.len() as u64, random.random()][random.random_range(0..7)];
                 let width = [1, 2, 4, 8][random.random_range(0..4)].min(bytes.len() - at);
                 bytes[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
             }

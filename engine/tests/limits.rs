@@ -367,7 +367,10 @@ fn a_missing_database_is_not_made_when_that_was_not_asked() {
 fn options_out_of_their_limits_are_refused() {
     type Change = fn(&mut Options);
     let changes: [(&str, &[Change]); 5] = [
-        ("`page_bytes`", &[|o| o.page_bytes = 0, |o| o.page_bytes = 128, |o| o.page_bytes = 300, |o| o.page_bytes = 65536]),
+        (
+            "`page_bytes`",
+            &[|o| o.page_bytes = 0, |o| o.page_bytes = 128, |o| o.page_bytes = 300, |o| o.page_bytes = 65536],
+        ),
         ("`run_page_bytes`", &[|o| o.run_page_bytes = 0, |o| o.run_page_bytes = 255, |o| o.run_page_bytes = 1 << 20]),
         ("64 KiB", &[|o| o.key_bytes_max = (64 << 10) + 1, |o| o.value_bytes_max = (1 << 30) + 1]),
         (

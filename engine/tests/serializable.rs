@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use model_map::{fresh, rng, seeds};
 use quipu::{
-    Db, Entry, ErrorKind, Field, Measures, Read, Result, Savepoint, Table, TableOptions, TableTransaction,
-    Transaction, Write, WriteBatch,
+    Db, Entry, ErrorKind, Field, Measures, Read, Result, Savepoint, Table, TableOptions, TableTransaction, Transaction,
+    Write, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -71,7 +71,10 @@ fn a_count_conflicts_with_inserts_and_removals_in_its_range_only() {
     assert!(!commits(count, |table| table.remove("h").map(|_| ())), "a removal in the range");
     assert!(!commits(count, |table| table.remove_range("h".."k").map(|_| ())), "a removal of a part of the range");
     assert!(commits(count, |table| table.put("h", "new")), "an overwrite in the range");
-    assert!(commits(count, |table| table.replace("h", "a value that is quite a bit longer")), "an overwrite in the range");
+    assert!(
+        commits(count, |table| table.replace("h", "a value that is quite a bit longer")),
+        "an overwrite in the range"
+    );
     assert!(commits(count, |table| table.insert("e", "")), "an insert before the range");
     assert!(commits(count, |table| table.insert("p", "").or(Ok(()))), "an insert at the open end");
     assert!(commits(count, |table| table.remove("z").map(|_| ())), "a removal behind the range");
@@ -106,7 +109,8 @@ fn positions_conflict_with_what_moves_them() {
     assert!(commits(past, |table| table.insert("x1", "")), "behind the range that was too short");
     let page = |table: &TableTransaction<'_>| table.page(.., 4, 1).map(|page| assert_eq!(page.total, 13));
     assert!(!commits(page, |table| table.insert("y", "")), "the total of a page");
-    let quantile = |table: &TableTransaction<'_>| table.quantile(.., 0.5).map(|row| assert_eq!(*row.unwrap().key, *b"n"));
+    let quantile =
+        |table: &TableTransaction<'_>| table.quantile(.., 0.5).map(|row| assert_eq!(*row.unwrap().key, *b"n"));
     assert!(!commits(quantile, |table| table.insert("y", "")), "an insert behind moves a quantile");
     assert!(!commits(quantile, |table| table.put("n", "new")), "the row of the quantile");
     assert!(commits(quantile, |table| table.put("p", "new")), "another row");
@@ -140,13 +144,14 @@ fn rows_that_were_read_conflict_with_their_change() {
     let contains = |table: &TableTransaction<'_>| table.contains("h").map(|found| assert!(found));
     assert!(!commits(contains, |table| table.remove("h").map(|_| ())));
     assert!(commits(contains, |table| table.put("h", "new")), "liveness does not depend on the value");
-    let range = |table: &TableTransaction<'_>| {
-        table.range("d".."j").try_for_each(|row| row.map(|_| ()))
-    };
+    let range = |table: &TableTransaction<'_>| table.range("d".."j").try_for_each(|row| row.map(|_| ()));
     assert!(!commits(range, |table| table.insert("g", "")), "a phantom of a range");
     assert!(!commits(range, |table| table.remove("h").map(|_| ())));
     assert!(!commits(range, |table| table.put("h", "new")));
-    assert!(!commits(range, |table| table.insert("g", "").and_then(|()| table.remove("h").map(|_| ()))), "one for another");
+    assert!(
+        !commits(range, |table| table.insert("g", "").and_then(|()| table.remove("h").map(|_| ()))),
+        "one for another"
+    );
     assert!(commits(range, |table| table.insert("k", "")));
     assert!(!commits(range, |table| table.freeze().and_then(|()| table.put("h", "new"))), "across layers");
     assert!(commits(range, |table| table.freeze().and_then(|()| table.put("j", "new"))), "across layers");
@@ -281,7 +286,8 @@ fn a_count_over_own_writes_relies_on_their_weights() {
     inside.put("m", "mine").unwrap();
     assert_eq!(inside.count(..).unwrap(), 14);
     // As many rows as before, but now the put of "m" would add none.
-    db.write(|tx| tx.table(&table)?.insert("m", "theirs").and_then(|()| tx.table(&table)?.remove("b").map(|_| ()))).unwrap();
+    db.write(|tx| tx.table(&table)?.insert("m", "theirs").and_then(|()| tx.table(&table)?.remove("b").map(|_| ())))
+        .unwrap();
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
@@ -297,7 +303,8 @@ fn a_count_over_writes_that_were_rolled_back_relies_on_their_weights() {
     assert_eq!(inside.count(..).unwrap(), 14);
     transaction.rollback_to(savepoint).unwrap();
     inside.put("seen", "14").unwrap();
-    db.write(|tx| tx.table(&table)?.insert("m", "theirs").and_then(|()| tx.table(&table)?.remove("b").map(|_| ()))).unwrap();
+    db.write(|tx| tx.table(&table)?.insert("m", "theirs").and_then(|()| tx.table(&table)?.remove("b").map(|_| ())))
+        .unwrap();
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
@@ -458,7 +465,11 @@ impl Question {
     /// The same of a map, said naively. Questions whose answer has a shape of its own are asked of a table that holds the map.
     fn ask_model(&self, model: &Rows, measures: &Measures) -> String {
         let between = |low: u8, high: u8| -> Vec<(u8, String)> {
-            model.iter().filter(|(key, _)| (low..high).contains(*key)).map(|(&key, value)| (key, value.clone())).collect()
+            model
+                .iter()
+                .filter(|(key, _)| (low..high).contains(*key))
+                .map(|(&key, value)| (key, value.clone()))
+                .collect()
         };
         match *self {
             Question::Count(low, high) => format!("{}", between(low, high).len()),
@@ -646,9 +657,17 @@ fn committed_transactions_ran_in_the_order_of_their_commits() {
                         }
                     }
                     for (table, model) in tables.iter().zip(&models) {
-                        let found: Vec<(u8, Vec<u8>)> =
-                            table.range(..).map(|row| row.unwrap()).map(|row| (row.key[0], row.value.to_vec())).collect();
-                        assert!(found.iter().map(|(key, value)| (key, &**value)).eq(model.iter().map(|(key, value)| (key, value.as_bytes()))));
+                        let found: Vec<(u8, Vec<u8>)> = table
+                            .range(..)
+                            .map(|row| row.unwrap())
+                            .map(|row| (row.key[0], row.value.to_vec()))
+                            .collect();
+                        assert!(
+                            found
+                                .iter()
+                                .map(|(key, value)| (key, &**value))
+                                .eq(model.iter().map(|(key, value)| (key, value.as_bytes())))
+                        );
                         let all = Question::Tally(0, KEYS);
                         assert_eq!(all.ask(table), all.ask_model(model, &measures));
                     }

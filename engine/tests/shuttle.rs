@@ -5,7 +5,7 @@
 //! Replay: SHUTTLE_RANDOM_SEED=... cargo test -p quipu --features shuttle --test shuttle; a failure also prints its schedule.
 
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Durability, ErrorKind, Measures, Options, Read, TableOptions, Table, Write};
+use quipu::{Db, Durability, ErrorKind, Measures, Options, Read, Table, TableOptions, Write};
 use shuttle::sync::Arc;
 use shuttle::thread;
 
@@ -68,7 +68,7 @@ fn move_rows(tables: &Tables, from: u32, count: u32) {
         }
         Ok(())
     };
-    if from % 2 == 0 {
+    if from.is_multiple_of(2) {
         return tables.db.write(work).unwrap();
     }
     loop {

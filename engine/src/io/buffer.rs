@@ -50,19 +50,12 @@ impl AlignedBuffer {
         let layout = Self::layout(capacity);
         // SAFETY: the layout's size is not zero, as the capacity is at least one sector.
         let start = unsafe { alloc_zeroed(layout) };
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout)
-        };
-        Self {
-            start,
-            len: 0,
-            capacity,
-        }
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Self { start, len: 0, capacity }
     }
 
     fn layout(capacity: usize) -> Layout {
-        Layout::from_size_align(capacity, SECTOR_BYTES)
-            .expect("a capacity that fits the address space")
+        Layout::from_size_align(capacity, SECTOR_BYTES).expect("a capacity that fits the address space")
     }
 
     /// How many bytes it can hold.
@@ -103,11 +96,7 @@ impl AlignedBuffer {
     ///
     /// If `len` exceeds the capacity.
     pub fn resize(&mut self, len: usize) {
-        assert!(
-            len <= self.capacity,
-            "length {len} exceeds the capacity {}",
-            self.capacity
-        );
+        assert!(len <= self.capacity, "length {len} exceeds the capacity {}", self.capacity);
         let old_len = self.len;
         self.len = len;
         if len > old_len {
@@ -234,11 +223,7 @@ mod tests {
         buffer.resize(2 * SECTOR_BYTES);
         assert!(require_aligned(&buffer, 4096).is_ok());
         assert!(require_aligned(&[], 0).is_ok());
-        for (bytes, offset) in [
-            (&buffer[..], 512),
-            (&buffer[..100], 0),
-            (&buffer[512..512 + 4096], 0),
-        ] {
+        for (bytes, offset) in [(&buffer[..], 512), (&buffer[..100], 0), (&buffer[512..512 + 4096], 0)] {
             let error = require_aligned(bytes, offset).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         }

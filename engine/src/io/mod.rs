@@ -67,10 +67,7 @@ pub trait Disk: Send + Sync + Debug {
 pub trait Lock: Send + Sync + Debug {}
 
 /// An open file. All methods may be called from several threads.
-#[expect(
-    clippy::len_without_is_empty,
-    reason = "a file's length is a fallible question; emptiness is never asked"
-)]
+#[expect(clippy::len_without_is_empty, reason = "a file's length is a fallible question; emptiness is never asked")]
 pub trait File: Send + Sync + Debug {
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;

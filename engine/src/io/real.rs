@@ -51,11 +51,7 @@ impl Disk for RealDisk {
         let ordinary = options.open(path)?;
         let is_direct = mode == OpenMode::CreateDirect;
         let direct = if is_direct { open_direct(path)? } else { None };
-        Ok(Box::new(RealFile {
-            ordinary,
-            direct,
-            is_direct,
-        }))
+        Ok(Box::new(RealFile { ordinary, direct, is_direct }))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -71,12 +67,7 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(RealLock { _file: file })),
             Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
@@ -91,10 +82,8 @@ impl Disk for RealDisk {
 #[cfg(target_os = "linux")]
 fn open_direct(path: &Path) -> io::Result<Option<fs::File>> {
     use std::os::unix::fs::OpenOptionsExt;
-    let opened = fs::OpenOptions::new()
-        .write(true)
-        .custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed())
-        .open(path);
+    let opened =
+        fs::OpenOptions::new().write(true).custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed()).open(path);
     match opened {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
@@ -160,21 +149,10 @@ impl File for RealFile {
         allocate(&self.ordinary, len as u64)?;
         // SAFETY: the operating system chooses an address range that nothing else uses.
         let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                &self.ordinary,
-                0,
-            )
+            mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &self.ordinary, 0)
         }?;
-        let start = NonNull::new(start.cast::<u8>())
-            .ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Box::new(RealMapping {
-            region: Mutex::new(Region { start }),
-            len,
-        }))
+        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Box::new(RealMapping { region: Mutex::new(Region { start }), len }))
     }
 }
 
@@ -214,15 +192,8 @@ struct RealMapping {
 
 impl Mapping for RealMapping {
     fn write(&self, offset: usize, bytes: &[u8]) {
-        let fits = offset
-            .checked_add(bytes.len())
-            .is_some_and(|end| end <= self.len);
-        assert!(
-            fits,
-            "{} bytes at {offset} are outside of a mapping of {}",
-            bytes.len(),
-            self.len
-        );
+        let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len);
+        assert!(fits, "{} bytes at {offset} are outside of a mapping of {}", bytes.len(), self.len);
         let region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `offset + bytes.len() <= len`, checked above, and `len` bytes from `start` are mapped for writing until
         // drop. `bytes` cannot overlap them, as no reference into the mapping exists, and the mutex keeps other stores out.
@@ -235,10 +206,7 @@ impl Mapping for RealMapping {
 
 impl Drop for RealMapping {
     fn drop(&mut self) {
-        let region = self
-            .region
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let region = self.region.get_mut().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: exactly this range was mapped by `map`, and nobody can use it any more. Failure would leave it mapped,
         // which is a leak and no more.
         let unmapped = unsafe { munmap(region.start.as_ptr().cast(), self.len) };

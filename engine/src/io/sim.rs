@@ -39,9 +39,7 @@
 
 use super::buffer::require_aligned;
 use super::sim_content::{Content, SplitMix64};
-use super::sim_state::{
-    Entry, FileId, State, Step, injected, invalid, missing, no_power, split, to_index,
-};
+use super::sim_state::{Entry, FileId, State, Step, injected, invalid, missing, no_power, split, to_index};
 use super::{Disk, File, Lock, Mapping, OpenMode};
 use std::fmt;
 use std::io::{ErrorKind, Result};
@@ -72,9 +70,7 @@ impl SimDisk {
     }
 
     fn from_state(state: State) -> Self {
-        Self {
-            state: Arc::new(Mutex::new(state)),
-        }
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -348,9 +344,8 @@ impl File for SimFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let mut state = self.state()?;
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|offset| state.content(self.opened.file).bytes().get(offset..));
+        let rest =
+            usize::try_from(offset).ok().and_then(|offset| state.content(self.opened.file).bytes().get(offset..));
         match rest.and_then(|rest| rest.get(..buffer.len())) {
             Some(bytes) => buffer.copy_from_slice(bytes),
             None if buffer.is_empty() => {}

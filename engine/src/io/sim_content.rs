@@ -55,11 +55,7 @@ impl Content {
     }
 
     fn settled_shared(bytes: Arc<Vec<u8>>) -> Self {
-        Self {
-            durable: Arc::clone(&bytes),
-            current: bytes,
-            pending: Vec::new(),
-        }
+        Self { durable: Arc::clone(&bytes), current: bytes, pending: Vec::new() }
     }
 
     /// What a reader sees.
@@ -82,10 +78,7 @@ impl Content {
     }
 
     fn push(&mut self, change: Change) {
-        self.pending.push(Pending {
-            change,
-            is_doubtful: false,
-        });
+        self.pending.push(Pending { change, is_doubtful: false });
     }
 
     /// Makes all pending changes durable but doubtful writes.
@@ -112,10 +105,7 @@ impl Content {
             }
         }
         self.pending
-            .extend(doubtful.into_iter().map(|write| Pending {
-                change: Change::Write(write),
-                is_doubtful: true,
-            }));
+            .extend(doubtful.into_iter().map(|write| Pending { change: Change::Write(write), is_doubtful: true }));
     }
 
     /// A sync that failed: no later one will make the pending writes durable.
@@ -261,24 +251,15 @@ fn overwrite(target: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 
 /// Takes the bytes from `start` to `end` out of the writes, which leaves none, one or two pieces of each.
 fn cut_out(writes: &mut Vec<Write>, start: usize, end: usize) {
-    if writes
-        .iter()
-        .all(|write| write.end() <= start || end <= write.offset)
-    {
+    if writes.iter().all(|write| write.end() <= start || end <= write.offset) {
         return;
     }
     let mut pieces = Vec::with_capacity(writes.len() + 1);
     for write in writes.drain(..) {
-        for (from, to) in [
-            (write.offset, write.end().min(start)),
-            (write.offset.max(end), write.end()),
-        ] {
+        for (from, to) in [(write.offset, write.end().min(start)), (write.offset.max(end), write.end())] {
             if from < to {
                 let bytes = write.bytes[from - write.offset..to - write.offset].into();
-                pieces.push(Write {
-                    offset: from,
-                    bytes,
-                });
+                pieces.push(Write { offset: from, bytes });
             }
         }
     }

@@ -91,10 +91,7 @@ pub(super) fn injected(kind: ErrorKind) -> Error {
 }
 
 pub(super) fn missing(path: &Path) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        format!("{} does not exist", path.display()),
-    )
+    Error::new(ErrorKind::NotFound, format!("{} does not exist", path.display()))
 }
 
 pub(super) fn invalid(message: &'static str) -> Error {
@@ -165,11 +162,7 @@ impl State {
     pub(super) fn add_file(&mut self, content: Content) -> FileId {
         let file = self.next_file;
         self.next_file += 1;
-        let inode = Inode {
-            content,
-            open_count: 0,
-            is_linked: true,
-        };
+        let inode = Inode { content, open_count: 0, is_linked: true };
         self.files.insert(file, inode);
         file
     }
@@ -259,16 +252,11 @@ impl State {
                 Entry::Rename { .. } | Entry::Remove { .. } => None,
             }));
         }
-        self.files
-            .retain(|file, inode| inode.open_count > 0 || reachable.contains(file));
+        self.files.retain(|file, inode| inode.open_count > 0 || reachable.contains(file));
     }
 
     pub(super) fn crash(&self, mode: CrashMode, rng: &mut SplitMix64) -> Self {
-        let mut found = Self {
-            next_file: self.next_file,
-            capacity_bytes: self.capacity_bytes,
-            ..Self::default()
-        };
+        let mut found = Self { next_file: self.next_file, capacity_bytes: self.capacity_bytes, ..Self::default() };
         for (path, directory) in &self.directories {
             let survivors = match mode {
                 CrashMode::LoseAll => 0,
@@ -280,18 +268,11 @@ impl State {
                 entry.apply(&mut names);
             }
             for &file in names.values() {
-                let inode = Inode {
-                    content: self.files[&file].content.crash(mode, rng),
-                    open_count: 0,
-                    is_linked: true,
-                };
+                let inode =
+                    Inode { content: self.files[&file].content.crash(mode, rng), open_count: 0, is_linked: true };
                 found.files.insert(file, inode);
             }
-            let directory = Directory {
-                durable: names.clone(),
-                current: names,
-                pending: Vec::new(),
-            };
+            let directory = Directory { durable: names.clone(), current: names, pending: Vec::new() };
             found.directories.insert(path.clone(), directory);
         }
         found

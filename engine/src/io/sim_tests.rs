@@ -27,9 +27,7 @@ fn durable(disk: &SimDisk, path: &str, bytes: &[u8]) -> Box<dyn File> {
 
 /// What `path` is found to be after crashes from many seeds.
 fn outcomes(disk: &SimDisk, path: &str) -> BTreeSet<Option<Vec<u8>>> {
-    (0..400)
-        .map(|seed| disk.crash(seed).read_file(path))
-        .collect()
+    (0..400).map(|seed| disk.crash(seed).read_file(path)).collect()
 }
 
 #[test]
@@ -60,10 +58,7 @@ fn bytes_and_names_become_durable_apart() {
     file.sync().unwrap();
     let lost = disk.crash_with(CrashMode::LoseAll, 0);
     assert_eq!(lost.read_file("db/a"), None);
-    assert_eq!(
-        outcomes(&disk, "db/a"),
-        BTreeSet::from([None, Some(b"bytes".to_vec())])
-    );
+    assert_eq!(outcomes(&disk, "db/a"), BTreeSet::from([None, Some(b"bytes".to_vec())]));
 }
 
 #[test]
@@ -90,11 +85,8 @@ fn of_several_stores_to_a_sector_any_selection_arrives_in_order() {
     mapping.write(0, &[1, 1, 0, 0]);
     mapping.write(1, &[2, 2]);
     mapping.write(2, &[3, 3]);
-    let found: BTreeSet<[u8; 4]> = outcomes(&disk, "db/a")
-        .iter()
-        .flatten()
-        .map(|bytes| bytes[..4].try_into().unwrap())
-        .collect();
+    let found: BTreeSet<[u8; 4]> =
+        outcomes(&disk, "db/a").iter().flatten().map(|bytes| bytes[..4].try_into().unwrap()).collect();
     let expected = BTreeSet::from([
         [0, 0, 0, 0],
         [1, 1, 0, 0],
@@ -133,22 +125,15 @@ fn an_unsynced_rename_leaves_the_old_or_the_new_file() {
     let file = create(&disk, "db/next");
     file.write_all_at(b"new", 0).unwrap();
     file.sync().unwrap();
-    disk.rename(Path::new("db/next"), Path::new("db/current"))
-        .unwrap();
-    assert_eq!(
-        outcomes(&disk, "db/current"),
-        BTreeSet::from([Some(b"old".to_vec()), Some(b"new".to_vec())])
-    );
+    disk.rename(Path::new("db/next"), Path::new("db/current")).unwrap();
+    assert_eq!(outcomes(&disk, "db/current"), BTreeSet::from([Some(b"old".to_vec()), Some(b"new".to_vec())]));
     for seed in 0..50 {
         let found = disk.crash(seed);
         let has_new = found.read_file("db/current").unwrap() == b"new";
         assert!(!has_new || found.read_file("db/next").is_none());
     }
     disk.sync_dir(Path::new("db")).unwrap();
-    assert_eq!(
-        outcomes(&disk, "db/current"),
-        BTreeSet::from([Some(b"new".to_vec())])
-    );
+    assert_eq!(outcomes(&disk, "db/current"), BTreeSet::from([Some(b"new".to_vec())]));
 }
 
 #[test]
@@ -158,9 +143,7 @@ fn an_unsynced_removal_may_be_undone_and_operations_survive_as_a_prefix() {
     disk.remove(Path::new("db/a")).unwrap();
     create(&disk, "db/b");
     create(&disk, "db/c");
-    let found: BTreeSet<Vec<String>> = (0..100)
-        .map(|seed| disk.crash(seed).list(Path::new("db")).unwrap())
-        .collect();
+    let found: BTreeSet<Vec<String>> = (0..100).map(|seed| disk.crash(seed).list(Path::new("db")).unwrap()).collect();
     let expected: [&[&str]; 4] = [&["a"], &[], &["b"], &["b", "c"]];
     let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(found, BTreeSet::from(expected));
@@ -199,12 +182,10 @@ fn a_step_that_fails_is_the_only_one() {
     assert_eq!(disk.read_file("db/a").unwrap(), b"ab", "half of it");
     file.write_all_at(b"abcd", 0).unwrap();
     disk.fail_at(3, ErrorKind::Other);
-    disk.rename(Path::new("db/a"), Path::new("db/b"))
-        .unwrap_err();
+    disk.rename(Path::new("db/a"), Path::new("db/b")).unwrap_err();
     assert_eq!(disk.file_names(), [Path::new("db/a")]);
     disk.fail_at(4, ErrorKind::Other);
-    disk.open(Path::new("db/b"), OpenMode::CreateNew)
-        .unwrap_err();
+    disk.open(Path::new("db/b"), OpenMode::CreateNew).unwrap_err();
     disk.fail_at(5, ErrorKind::Other);
     disk.sync_dir(Path::new("db")).unwrap_err();
     let lost = disk.crash_with(CrashMode::LoseAll, 0);
@@ -242,8 +223,7 @@ fn a_rename_at_the_cut_may_have_happened() {
     let disk = disk();
     durable(&disk, "db/a", b"1");
     disk.cut_at(0);
-    disk.rename(Path::new("db/a"), Path::new("db/b"))
-        .unwrap_err();
+    disk.rename(Path::new("db/a"), Path::new("db/b")).unwrap_err();
     let found: BTreeSet<_> = (0..50).map(|seed| disk.crash(seed).file_names()).collect();
     assert_eq!(found.len(), 2);
 }
@@ -295,16 +275,10 @@ fn damage_is_done_where_it_is_asked_for() {
     disk.write_file("db/sub/a", b"\0\0");
     disk.flip_bit("db/sub/a", 9);
     assert_eq!(disk.read_file("db/sub/a").unwrap(), [0, 2]);
-    assert_eq!(
-        outcomes(&disk, "db/sub/a"),
-        BTreeSet::from([Some(vec![0, 2])])
-    );
+    assert_eq!(outcomes(&disk, "db/sub/a"), BTreeSet::from([Some(vec![0, 2])]));
     disk.write_file("db/sub/a", b"other");
     disk.write_file("db/b", b"");
-    assert_eq!(
-        disk.file_names(),
-        [Path::new("db/b"), Path::new("db/sub/a")]
-    );
+    assert_eq!(disk.file_names(), [Path::new("db/b"), Path::new("db/sub/a")]);
     assert_eq!(disk.steps(), 0);
     assert_eq!(disk.read_file("db/none"), None);
 }
@@ -314,8 +288,7 @@ fn the_seed_decides() {
     let disk = disk();
     let file = durable(&disk, "db/a", &[0; 64 * SECTOR]);
     for index in 0..200_u64 {
-        file.write_all_at(&[index as u8 + 1; 100], index * 150)
-            .unwrap();
+        file.write_all_at(&[index as u8 + 1; 100], index * 150).unwrap();
     }
     for seed in 0..20 {
         let (first, second) = (disk.crash(seed), disk.crash(seed));

@@ -9,9 +9,7 @@
 //!
 //! Not here: what fits and where the rest goes, locks.
 
-use super::format::{
-    FRAME_HEADER_BYTES, FRAME_UNCHECKED_BYTES, Frame, HEADER_BYTES, Header, Lsn, frame_seed,
-};
+use super::format::{FRAME_HEADER_BYTES, FRAME_UNCHECKED_BYTES, Frame, HEADER_BYTES, Header, Lsn, frame_seed};
 use crate::io::Mapping;
 
 /// Frames up to this size are put together first and stored with one copy; larger ones go straight into the mapping.

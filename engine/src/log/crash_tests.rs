@@ -18,10 +18,7 @@ pub(super) fn dir() -> &'static Path {
 }
 
 pub(super) fn options(segment_bytes: usize) -> LogOptions {
-    LogOptions {
-        segment_bytes,
-        database_id: DATABASE_ID,
-    }
+    LogOptions { segment_bytes, database_id: DATABASE_ID }
 }
 
 pub(super) fn new_disk() -> SimDisk {
@@ -40,9 +37,7 @@ pub(super) fn with_seeds(count: u64, test: impl Fn(u64)) {
             }
         }
     }
-    let given = std::env::var("SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
+    let given = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
     for seed in given.map_or(0..count, |seed| seed..seed + 1) {
         let tell = Tell(seed);
         test(seed);
@@ -71,9 +66,7 @@ impl Model {
 
     /// Some payload that record `count` would have, the length up to `max_length`.
     fn payload(count: usize, length: usize) -> Vec<u8> {
-        (0..length)
-            .map(|index| (index as u8).wrapping_mul(31) ^ count as u8)
-            .collect()
+        (0..length).map(|index| (index as u8).wrapping_mul(31) ^ count as u8).collect()
     }
 
     fn append(&mut self, log: &Log, length: usize) -> Result<()> {
@@ -118,21 +111,13 @@ impl Model {
             },
             &mut |sequence, payload| {
                 assert_eq!(sequence, FIRST_SEQUENCE + count as u64);
-                assert!(
-                    count < self.records.len(),
-                    "a record that was never appended"
-                );
+                assert!(count < self.records.len(), "a record that was never appended");
                 assert!(self.records[count].0 == payload, "record {count} differs");
                 count += 1;
                 Ok(())
             },
         )?;
-        assert!(
-            count >= self.synced,
-            "{} of {} synced records are lost",
-            self.synced - count,
-            self.synced
-        );
+        assert!(count >= self.synced, "{} of {} synced records are lost", self.synced - count, self.synced);
         assert_eq!(recovered.end_lsn, self.end_of(count));
         assert_eq!(recovered.next_sequence, FIRST_SEQUENCE + count as u64);
         assert_eq!(recovered.record_count, (count - self.covered) as u64);
@@ -142,12 +127,7 @@ impl Model {
     /// Recovers and goes on behind what was found.
     fn reopen(&mut self, disk: &SimDisk, segment_bytes: usize) -> Result<Log> {
         let recovered = self.recover(disk)?;
-        let log = Log::resume(
-            Arc::new(disk.clone()),
-            dir(),
-            options(segment_bytes),
-            &recovered,
-        )?;
+        let log = Log::resume(Arc::new(disk.clone()), dir(), options(segment_bytes), &recovered)?;
         let count = (recovered.next_sequence - FIRST_SEQUENCE) as usize;
         self.records.truncate(count);
         self.synced = count;
@@ -158,12 +138,7 @@ impl Model {
 }
 
 fn create(disk: &SimDisk, segment_bytes: usize) -> Result<Log> {
-    Log::create(
-        Arc::new(disk.clone()),
-        dir(),
-        options(segment_bytes),
-        FIRST_SEQUENCE,
-    )
+    Log::create(Arc::new(disk.clone()), dir(), options(segment_bytes), FIRST_SEQUENCE)
 }
 
 fn random_length(random: &mut StdRng, segment_bytes: usize) -> usize {
@@ -178,12 +153,7 @@ fn random_length(random: &mut StdRng, segment_bytes: usize) -> usize {
 }
 
 /// One random step of work.
-fn random_step(
-    random: &mut StdRng,
-    log: &Log,
-    model: &mut Model,
-    segment_bytes: usize,
-) -> Result<()> {
+fn random_step(random: &mut StdRng, log: &Log, model: &mut Model, segment_bytes: usize) -> Result<()> {
     match random.random_range(0..20) {
         0..=13 => model.append(log, random_length(random, segment_bytes)),
         14..=16 => {
@@ -247,11 +217,7 @@ fn keeps_every_appended_record_when_killed() {
 
 /// The work that is cut or made to fail at each of its steps.
 fn script(random: &mut StdRng, disk: &SimDisk, model: &mut Model, is_new: bool) -> Result<()> {
-    let log = if is_new {
-        create(disk, 4096)?
-    } else {
-        model.reopen(disk, 4096)?
-    };
+    let log = if is_new { create(disk, 4096)? } else { model.reopen(disk, 4096)? };
     for _ in 0..40 {
         random_step(random, &log, model, 4096)?;
     }
@@ -271,12 +237,7 @@ fn loses_nothing_synced_wherever_the_power_goes() {
             let cut = script(&mut StdRng::seed_from_u64(seed), &disk, &mut model, true);
             // A store cannot fail, so the script may end well if the power went at its last step.
             assert!(cut.is_err() || disk.power_is_off());
-            let modes = [
-                CrashMode::LoseAll,
-                CrashMode::KeepAll,
-                CrashMode::Random,
-                CrashMode::Random,
-            ];
+            let modes = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random, CrashMode::Random];
             for (lot, mode) in modes.into_iter().enumerate() {
                 let found = disk.crash_with(mode, seed ^ lot as u64);
                 crash_again(&found, &mut model.clone(), seed ^ step << 3 ^ lot as u64);
@@ -346,11 +307,7 @@ fn fail_once(seed: u64, step: u64, kind: io::ErrorKind) {
         };
         assert_eq!(model.records.len(), before);
         if log.is_poisoned() {
-            assert_ne!(
-                error.kind(),
-                ErrorKind::Poisoned,
-                "the first error tells the cause"
-            );
+            assert_ne!(error.kind(), ErrorKind::Poisoned, "the first error tells the cause");
             assert_poisoned(&log);
             break;
         }
@@ -384,10 +341,7 @@ fn a_full_disk_refuses_a_record_and_takes_it_later() {
     // What needs no segment goes on, and so does what the segments made before the failure have room for.
     model.append(&log, 10).unwrap();
     model.append(&log, 4000).unwrap();
-    assert_eq!(
-        model.append(&log, 20_000).unwrap_err().kind(),
-        ErrorKind::Full
-    );
+    assert_eq!(model.append(&log, 20_000).unwrap_err().kind(), ErrorKind::Full);
     disk.set_capacity(u64::MAX);
     model.append(&log, 20_000).unwrap();
     model.sync(&log, model.records.len()).unwrap();
@@ -412,9 +366,7 @@ fn what_a_failed_sync_left_in_doubt_is_written_again() {
     model.synced = 30;
     let disk = disk.kill();
     drop(model.reopen(&disk, 4096).unwrap());
-    model
-        .recover(&disk.crash_with(CrashMode::LoseAll, 0))
-        .unwrap();
+    model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
 }
 
 #[test]
@@ -440,9 +392,7 @@ fn released_segments_are_used_again_and_few_are_kept() {
     model.checkpoint(&log, model.records.len()).unwrap();
     assert!(log.prepare_spare().unwrap());
     assert!(!log.prepare_spare().unwrap());
-    model
-        .recover(&disk.crash_with(CrashMode::LoseAll, 0))
-        .unwrap();
+    model.recover(&disk.crash_with(CrashMode::LoseAll, 0)).unwrap();
 }
 
 /// The checkpoint ends where a segment ends, and the next one was entered after the last sync: with the segment before gone,
@@ -539,14 +489,8 @@ fn an_error_of_the_visitor_ends_recovery() {
     let log = create(&disk, 4096).unwrap();
     model.append(&log, 10).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let error = recover(
-        &disk,
-        dir(),
-        DATABASE_ID,
-        Lsn(0),
-        FIRST_SEQUENCE,
-        &mut |_, _| {},
-        &mut |_, _| Err(Error::new(ErrorKind::Invalid, "no such table")),
-    );
+    let error = recover(&disk, dir(), DATABASE_ID, Lsn(0), FIRST_SEQUENCE, &mut |_, _| {}, &mut |_, _| {
+        Err(Error::new(ErrorKind::Invalid, "no such table"))
+    });
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid);
 }

@@ -116,11 +116,8 @@ pub(super) fn parse_name(name: &str) -> Option<Name> {
         return None;
     }
     let id = digits.parse().ok()?;
-    let (canonical, parsed) = if spare {
-        (spare_name(id), Name::Spare(id))
-    } else {
-        (segment_name(id), Name::Segment(id))
-    };
+    let (canonical, parsed) =
+        if spare { (spare_name(id), Name::Spare(id)) } else { (segment_name(id), Name::Segment(id)) };
     (canonical == name).then_some(parsed)
 }
 
@@ -129,10 +126,7 @@ pub(super) fn parse_name(name: &str) -> Option<Name> {
 /// A CRC of 32 bits tells any two numbers apart that differ in their low 32 bits only, so two ids less than 2^32 apart never
 /// share a seed within a database, and equal bytes under different seeds never share a checksum.
 pub(super) fn frame_seed(database_id: u64, segment_id: u64) -> u32 {
-    crc32c::crc32c_append(
-        crc32c::crc32c(&database_id.to_le_bytes()),
-        &segment_id.to_le_bytes(),
-    )
+    crc32c::crc32c_append(crc32c::crc32c(&database_id.to_le_bytes()), &segment_id.to_le_bytes())
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
@@ -197,8 +191,7 @@ impl Header {
         let invalid = HeaderFault::Invalid;
         let bytes = bytes.get(..HEADER_BYTES).ok_or(invalid)?;
         if !bytes.starts_with(&MAGIC)
-            || u32_at(bytes, HEADER_CHECKSUM_AT)
-                != Some(crc32c::crc32c(&bytes[..HEADER_CHECKSUM_AT]))
+            || u32_at(bytes, HEADER_CHECKSUM_AT) != Some(crc32c::crc32c(&bytes[..HEADER_CHECKSUM_AT]))
         {
             return Err(invalid);
         }
@@ -242,8 +235,7 @@ impl Header {
 
 /// Whether a segment may have this length.
 pub(super) fn is_segment_size(bytes: usize) -> bool {
-    bytes.is_multiple_of(SEGMENT_UNIT_BYTES)
-        && (SEGMENT_UNIT_BYTES..=MAX_SEGMENT_BYTES).contains(&bytes)
+    bytes.is_multiple_of(SEGMENT_UNIT_BYTES) && (SEGMENT_UNIT_BYTES..=MAX_SEGMENT_BYTES).contains(&bytes)
 }
 
 /// Which part of a record a frame carries.

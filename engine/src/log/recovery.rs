@@ -62,16 +62,10 @@ impl LogFile {
 }
 
 fn read_start(disk: &dyn Disk, path: &Path, length: u64) -> Result<Vec<u8>> {
-    let file = disk
-        .open(path, OpenMode::Read)
-        .map_err(|error| Error::io("cannot open", path, error))?;
-    let length = length.min(
-        file.len()
-            .map_err(|error| Error::io("cannot measure", path, error))?,
-    );
+    let file = disk.open(path, OpenMode::Read).map_err(|error| Error::io("cannot open", path, error))?;
+    let length = length.min(file.len().map_err(|error| Error::io("cannot measure", path, error))?);
     let mut bytes = vec![0; length as usize];
-    file.read_exact_at(&mut bytes, 0)
-        .map_err(|error| Error::io("cannot read", path, error))?;
+    file.read_exact_at(&mut bytes, 0).map_err(|error| Error::io("cannot read", path, error))?;
     Ok(bytes)
 }
 
@@ -92,8 +86,7 @@ pub fn recover(
     progress: &mut dyn FnMut(u64, u64),
     visit: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<Recovered> {
-    let mut recovered =
-        recover_lenient(disk, dir, database_id, from, from_sequence, progress, visit)?;
+    let mut recovered = recover_lenient(disk, dir, database_id, from, from_sequence, progress, visit)?;
     match recovered.damage.take() {
         Some(damage) => Err(damage),
         None => Ok(recovered),
@@ -116,10 +109,7 @@ pub fn recover_lenient(
 ) -> Result<Recovered> {
     let files = survey(&**disk, dir)?;
     for file in &files {
-        if let Some(header) = file
-            .header
-            .filter(|header| header.database_id != database_id)
-        {
+        if let Some(header) = file.header.filter(|header| header.database_id != database_id) {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 format!(
@@ -137,11 +127,7 @@ pub fn recover_lenient(
         Err(Stop::Damage(error)) => Some(error),
         Err(Stop::Failed(error)) => return Err(error),
     };
-    let segments: Vec<LogFile> = chain
-        .iter()
-        .take(replay.end_at + 1)
-        .map(|&index| files[index].clone())
-        .collect();
+    let segments: Vec<LogFile> = chain.iter().take(replay.end_at + 1).map(|&index| files[index].clone()).collect();
     Ok(Recovered {
         end_lsn: replay.end_lsn,
         next_sequence: replay.next_sequence,
@@ -162,9 +148,7 @@ pub fn recover_lenient(
 
 /// All files of the log, segments with sound headers of their own among them, by ascending id.
 fn survey(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
-    let names = disk
-        .list(dir)
-        .map_err(|error| Error::io("cannot list", dir, error))?;
+    let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
     let mut files = Vec::new();
     for name in names {
         let path = dir.join(&name);
@@ -174,17 +158,12 @@ fn survey(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
             Some(Name::Spare(id)) => (id, true, false),
             Some(Name::Unfinished) => (0, false, false),
         };
-        let file = disk
-            .open(&path, OpenMode::Read)
-            .map_err(|error| Error::io("cannot open", &path, error))?;
-        let bytes = file
-            .len()
-            .map_err(|error| Error::io("cannot measure", &path, error))?;
+        let file = disk.open(&path, OpenMode::Read).map_err(|error| Error::io("cannot open", &path, error))?;
+        let bytes = file.len().map_err(|error| Error::io("cannot measure", &path, error))?;
         let mut header = None;
         if is_segment && bytes >= HEADER_BYTES as u64 {
             let mut start = [0; HEADER_BYTES];
-            file.read_exact_at(&mut start, 0)
-                .map_err(|error| Error::io("cannot read", &path, error))?;
+            file.read_exact_at(&mut start, 0).map_err(|error| Error::io("cannot read", &path, error))?;
             header = match Header::decode(&start) {
                 Ok(header) => Some(header).filter(|header| header.segment_id == id),
                 Err(HeaderFault::Invalid) => None,
@@ -199,13 +178,7 @@ fn survey(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
                 }
             };
         }
-        files.push(LogFile {
-            id,
-            path,
-            bytes,
-            is_allocated,
-            header,
-        });
+        files.push(LogFile { id, path, bytes, is_allocated, header });
     }
     files.sort_by_key(|file| file.id);
     Ok(files)
@@ -221,10 +194,7 @@ pub(super) fn survey_unused(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>>
         if header.base_lsn > Lsn(0) || Frame::decode(&bytes, HEADER_BYTES, seed).is_some() {
             return Err(Error::new(
                 ErrorKind::Exists,
-                format!(
-                    "{} has a log already; open that database, or use another directory",
-                    dir.display()
-                ),
+                format!("{} has a log already; open that database, or use another directory", dir.display()),
             ));
         }
     }
@@ -240,10 +210,7 @@ fn choose_chain(files: &[LogFile], from: Lsn) -> Vec<usize> {
     let sound = |index: usize| files[index].header.map(|header| (index, header));
     let find = |id: u64| {
         let after = files.partition_point(|file| file.id <= id);
-        (0..after)
-            .rev()
-            .take_while(|&index| files[index].id == id)
-            .find_map(sound)
+        (0..after).rev().take_while(|&index| files[index].id == id).find_map(sound)
     };
     for newest in (0..files.len()).rev() {
         let mut chain = Vec::new();
@@ -276,9 +243,7 @@ impl Recovered {
                 continue;
             };
             let path = &log_file.path;
-            let file = disk
-                .open(path, OpenMode::ReadWrite)
-                .map_err(|error| Error::io("cannot open", path, error))?;
+            let file = disk.open(path, OpenMode::ReadWrite).map_err(|error| Error::io("cannot open", path, error))?;
             let next = self.segments.get(index + 1).and_then(|next| next.header);
             let end = next.map_or(self.end_offset, |next| next.previous_end);
             let segment = Segment {
@@ -295,14 +260,8 @@ impl Recovered {
             };
             if start < end {
                 let mut bytes = vec![0; (end - start) as usize];
-                segment
-                    .file
-                    .read_exact_at(&mut bytes, start)
-                    .map_err(|error| Error::io("cannot read", path, error))?;
-                segment
-                    .file
-                    .write_all_at(&bytes, start)
-                    .map_err(|error| Error::io("cannot write", path, error))?;
+                segment.file.read_exact_at(&mut bytes, start).map_err(|error| Error::io("cannot read", path, error))?;
+                segment.file.write_all_at(&bytes, start).map_err(|error| Error::io("cannot write", path, error))?;
                 segment.sync()?;
             }
             segments.push_back(Arc::new(segment));

@@ -10,8 +10,7 @@
 //! Not here: which segments form the chain (`recovery.rs`), repair.
 
 use super::format::{
-    ALIGNMENT_BYTES, FRAME_HEADER_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, frame_claim,
-    frame_seed,
+    ALIGNMENT_BYTES, FRAME_HEADER_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, frame_claim, frame_seed,
 };
 use super::recovery::LogFile;
 use crate::error::{Error, ErrorKind, Result};
@@ -94,17 +93,10 @@ impl<'a> Replay<'a> {
             )));
         };
         let holder = &self.files[start];
-        self.end_offset = holder
-            .header
-            .and_then(|header| header.offset_of(from))
-            .unwrap_or(HEADER_BYTES);
+        self.end_offset = holder.header.and_then(|header| header.offset_of(from)).unwrap_or(HEADER_BYTES);
         let first_offset = self.end_offset;
-        let total: u64 = self
-            .chain
-            .iter()
-            .map(|&index| self.files[index].bytes)
-            .sum::<u64>()
-            .saturating_sub(first_offset as u64);
+        let total: u64 =
+            self.chain.iter().map(|&index| self.files[index].bytes).sum::<u64>().saturating_sub(first_offset as u64);
         let mut done = 0;
         progress(done, total);
         for at in 0..self.chain.len() {
@@ -147,22 +139,12 @@ impl<'a> Replay<'a> {
         }
         let file = &self.files[self.chain[at]];
         let before = &self.files[self.chain[at - 1]];
-        let reached = before
-            .header
-            .map(|before| before.lsn_at((header.previous_end as usize).max(HEADER_BYTES)));
+        let reached = before.header.map(|before| before.lsn_at((header.previous_end as usize).max(HEADER_BYTES)));
         if reached != Some(header.base_lsn) {
-            return Err(damage(
-                file,
-                0,
-                "its position is not where its predecessor was left",
-            ));
+            return Err(damage(file, 0, "its position is not where its predecessor was left"));
         }
         if header.first_sequence != self.next_sequence {
-            return Err(damage(
-                file,
-                0,
-                "its first record is not the one that comes next",
-            ));
+            return Err(damage(file, 0, "its first record is not the one that comes next"));
         }
         Ok(())
     }
@@ -179,9 +161,7 @@ impl<'a> Replay<'a> {
     ) -> Result<usize, Stop> {
         let file = &self.files[self.chain[at]];
         let seed = frame_seed(self.database_id, header.segment_id);
-        let limit = self
-            .successor(at)
-            .map_or(bytes.len() as u64, |next| next.previous_end);
+        let limit = self.successor(at).map_or(bytes.len() as u64, |next| next.previous_end);
         let mut offset = first;
         while (offset as u64) < limit {
             let Some(frame) = Frame::decode(bytes, offset, seed) else {
@@ -192,11 +172,7 @@ impl<'a> Replay<'a> {
                 break;
             }
             if frame.sequence != self.next_sequence {
-                return Err(damage(
-                    file,
-                    offset,
-                    "a record's number is not the one that comes next",
-                ));
+                return Err(damage(file, offset, "a record's number is not the one that comes next"));
             }
             self.claimed = self.claimed.max(frame.durable_lsn);
             let start = offset + FRAME_HEADER_BYTES;
@@ -227,13 +203,7 @@ impl<'a> Replay<'a> {
 
     /// The log is empty from the checkpoint on, and the segment before it need not be the one that the checkpoint meant: its
     /// records must lead up to that position exactly.
-    fn check_reaches(
-        &self,
-        file: &LogFile,
-        header: &Header,
-        bytes: &[u8],
-        target: usize,
-    ) -> Result<(), Stop> {
+    fn check_reaches(&self, file: &LogFile, header: &Header, bytes: &[u8], target: usize) -> Result<(), Stop> {
         let seed = frame_seed(self.database_id, header.segment_id);
         let mut offset = HEADER_BYTES;
         while offset < target {
@@ -245,8 +215,7 @@ impl<'a> Replay<'a> {
         if offset == target {
             return Ok(());
         }
-        let what =
-            format!("the log ends before offset {target}, up to which a checkpoint covers it");
+        let what = format!("the log ends before offset {target}, up to which a checkpoint covers it");
         Err(damage(file, offset, &what))
     }
 
@@ -291,13 +260,11 @@ fn damage(file: &LogFile, offset: usize, what: &str) -> Stop {
 
 /// Looks at every place where a frame could begin for one that verifies and says that more than `end` was durable.
 fn find_claim(bytes: &[u8], from: usize, seed: u32, end: Lsn, ceiling: Lsn) -> Option<Lsn> {
-    (from.next_multiple_of(ALIGNMENT_BYTES)..bytes.len())
-        .step_by(ALIGNMENT_BYTES)
-        .find_map(|offset| {
-            let claim = frame_claim(bytes, offset)?;
-            let plausible = claim > end && claim <= ceiling;
-            (plausible && Frame::decode(bytes, offset, seed).is_some()).then_some(claim)
-        })
+    (from.next_multiple_of(ALIGNMENT_BYTES)..bytes.len()).step_by(ALIGNMENT_BYTES).find_map(|offset| {
+        let claim = frame_claim(bytes, offset)?;
+        let plausible = claim > end && claim <= ceiling;
+        (plausible && Frame::decode(bytes, offset, seed).is_some()).then_some(claim)
+    })
 }
 
 /// What [`decode_segment`] read.
@@ -320,11 +287,8 @@ pub fn decode_segment(bytes: &[u8]) -> Option<SegmentSummary> {
     let header = Header::decode(bytes).ok()?;
     let bytes = &bytes[..bytes.len().min(header.segment_bytes)];
     let seed = frame_seed(header.database_id, header.segment_id);
-    let mut summary = SegmentSummary {
-        segment_id: header.segment_id,
-        end_offset: HEADER_BYTES,
-        ..SegmentSummary::default()
-    };
+    let mut summary =
+        SegmentSummary { segment_id: header.segment_id, end_offset: HEADER_BYTES, ..SegmentSummary::default() };
     while let Some(frame) = Frame::decode(bytes, summary.end_offset, seed) {
         summary.frame_count += 1;
         summary.payload_bytes += frame.length as u64;

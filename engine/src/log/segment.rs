@@ -37,9 +37,7 @@ pub(super) struct Segment {
 
 impl Segment {
     pub(super) fn sync(&self) -> Result<()> {
-        self.file
-            .sync()
-            .map_err(|error| Error::io("cannot sync", &self.path, error))
+        self.file.sync().map_err(|error| Error::io("cannot sync", &self.path, error))
     }
 }
 
@@ -81,20 +79,8 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    pub(super) fn new(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        segment_bytes: usize,
-        next_id: u64,
-    ) -> Reserve {
-        Reserve {
-            disk,
-            dir: dir.to_path_buf(),
-            segment_bytes,
-            next_id,
-            ready: VecDeque::new(),
-            spares: Vec::new(),
-        }
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, segment_bytes: usize, next_id: u64) -> Reserve {
+        Reserve { disk, dir: dir.to_path_buf(), segment_bytes, next_id, ready: VecDeque::new(), spares: Vec::new() }
     }
 
     pub(super) fn ready_count(&self) -> usize {
@@ -127,17 +113,13 @@ impl Reserve {
 
     fn make(&mut self, path: &Path) -> Result<()> {
         if let Some(spare) = self.spares.last() {
-            self.disk
-                .rename(spare, path)
-                .map_err(|error| Error::io("cannot rename", spare, error))?;
+            self.disk.rename(spare, path).map_err(|error| Error::io("cannot rename", spare, error))?;
             self.spares.pop();
             return Ok(());
         }
         let unfinished = self.dir.join(UNFINISHED_NAME);
         let made = self.write_zeros(&unfinished).and_then(|()| {
-            self.disk
-                .rename(&unfinished, path)
-                .map_err(|error| Error::io("cannot rename", &unfinished, error))
+            self.disk.rename(&unfinished, path).map_err(|error| Error::io("cannot rename", &unfinished, error))
         });
         if made.is_err() {
             // Gives the space back; a file that stays is removed by the next attempt.
@@ -149,9 +131,7 @@ impl Reserve {
     fn write_zeros(&self, path: &Path) -> Result<()> {
         let file = match self.disk.open(path, OpenMode::CreateNew) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.disk
-                    .remove(path)
-                    .map_err(|error| Error::io("cannot remove", path, error))?;
+                self.disk.remove(path).map_err(|error| Error::io("cannot remove", path, error))?;
                 self.disk.open(path, OpenMode::CreateNew)
             }
             opened => opened,
@@ -165,27 +145,15 @@ impl Reserve {
                 .map_err(|error| Error::io("cannot allocate", path, error))?;
             offset += length;
         }
-        file.sync()
-            .map_err(|error| Error::io("cannot sync", path, error))
+        file.sync().map_err(|error| Error::io("cannot sync", path, error))
     }
 
     fn open(&self, path: PathBuf) -> Result<Blank> {
-        self.disk
-            .sync_dir(&self.dir)
-            .map_err(|error| Error::io("cannot sync", &self.dir, error))?;
-        let file = self
-            .disk
-            .open(&path, OpenMode::ReadWrite)
-            .map_err(|error| Error::io("cannot open", &path, error))?;
-        let mapping = file
-            .map(self.segment_bytes)
-            .map_err(|error| Error::io("cannot map", &path, error))?;
-        Ok(Blank {
-            id: self.next_id,
-            path,
-            file,
-            mapping,
-        })
+        self.disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync", &self.dir, error))?;
+        let file =
+            self.disk.open(&path, OpenMode::ReadWrite).map_err(|error| Error::io("cannot open", &path, error))?;
+        let mapping = file.map(self.segment_bytes).map_err(|error| Error::io("cannot map", &path, error))?;
+        Ok(Blank { id: self.next_id, path, file, mapping })
     }
 
     /// Takes in a file that once was segment `id` and now is not needed: keeps it for reuse, or removes it.
@@ -195,17 +163,13 @@ impl Reserve {
         }
         let spare = self.dir.join(spare_name(id));
         if path != spare {
-            self.disk
-                .rename(path, &spare)
-                .map_err(|error| Error::io("cannot rename", path, error))?;
+            self.disk.rename(path, &spare).map_err(|error| Error::io("cannot rename", path, error))?;
         }
         self.spares.push(spare);
         Ok(())
     }
 
     pub(super) fn discard(&self, path: &Path) -> Result<()> {
-        self.disk
-            .remove(path)
-            .map_err(|error| Error::io("cannot remove", path, error))
+        self.disk.remove(path).map_err(|error| Error::io("cannot remove", path, error))
     }
 }

@@ -22,18 +22,10 @@ fn read(disk: &SimDisk, is_lenient: bool) -> (Result<Recovered>, Vec<u64>) {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut visited = Vec::new();
     let recovery = if is_lenient { recover_lenient } else { recover };
-    let recovered = recovery(
-        &disk,
-        dir(),
-        DATABASE_ID,
-        Lsn(0),
-        1,
-        &mut |_, _| {},
-        &mut |sequence, _| {
-            visited.push(sequence);
-            Ok(())
-        },
-    );
+    let recovered = recovery(&disk, dir(), DATABASE_ID, Lsn(0), 1, &mut |_, _| {}, &mut |sequence, _| {
+        visited.push(sequence);
+        Ok(())
+    });
     (recovered, visited)
 }
 
@@ -58,15 +50,9 @@ fn names_are_read_as_they_are_written() {
     for id in [1, 42, 9_999_999_999, 10_000_000_000, u64::MAX] {
         let segment = format::parse_name(&format::segment_name(id));
         assert_eq!(segment, Some(Name::Segment(id)));
-        assert_eq!(
-            format::parse_name(&format::spare_name(id)),
-            Some(Name::Spare(id))
-        );
+        assert_eq!(format::parse_name(&format::spare_name(id)), Some(Name::Spare(id)));
     }
-    assert_eq!(
-        format::parse_name(format::UNFINISHED_NAME),
-        Some(Name::Unfinished)
-    );
+    assert_eq!(format::parse_name(format::UNFINISHED_NAME), Some(Name::Unfinished));
     for other in [
         "log-1.quipu",
         "log-00000000001.quipu",
@@ -98,10 +84,7 @@ fn a_log_with_records_is_not_created_anew() {
     assert_eq!(disk.file_names().len(), 1);
     log.append(1, &[b"a"]).unwrap();
     drop(log);
-    assert_eq!(
-        create(&disk, options(4096)).unwrap_err().kind(),
-        ErrorKind::Exists
-    );
+    assert_eq!(create(&disk, options(4096)).unwrap_err().kind(), ErrorKind::Exists);
 }
 
 #[test]
@@ -116,15 +99,7 @@ fn a_position_that_was_not_appended_cannot_be_synced() {
 fn another_database_and_a_newer_version_are_refused() {
     let disk = synced_log(3);
     let bytes = disk.read_file(segment_path(1)).unwrap();
-    let error = Log::create(
-        Arc::new(disk.clone()),
-        dir(),
-        LogOptions {
-            database_id: 1,
-            ..options(4096)
-        },
-        1,
-    );
+    let error = Log::create(Arc::new(disk.clone()), dir(), LogOptions { database_id: 1, ..options(4096) }, 1);
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Exists);
 
     let mut other = Header::decode(&bytes).unwrap();
@@ -187,27 +162,14 @@ fn a_lenient_reading_stops_at_damage_and_tells_it() {
 fn a_checkpoint_in_a_lost_segment_is_damage() {
     let disk = synced_log(2);
     let (recovered, _) = read(&disk, false);
-    let log = Log::resume(
-        Arc::new(disk.clone()),
-        dir(),
-        options(4096),
-        &recovered.unwrap(),
-    );
+    let log = Log::resume(Arc::new(disk.clone()), dir(), options(4096), &recovered.unwrap());
     let log = log.unwrap();
     let from = log.append(3, &[&[1; 500]]).unwrap();
     log.sync(from).unwrap();
     drop(log);
     disk.remove(&segment_path(2)).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(disk);
-    let found = recover(
-        &disk,
-        dir(),
-        DATABASE_ID,
-        from,
-        4,
-        &mut |_, _| {},
-        &mut |_, _| Ok(()),
-    );
+    let found = recover(&disk, dir(), DATABASE_ID, from, 4, &mut |_, _| {}, &mut |_, _| Ok(()));
     assert_eq!(found.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
@@ -215,17 +177,8 @@ fn a_checkpoint_in_a_lost_segment_is_damage() {
 #[test]
 fn what_verifies_but_does_not_follow_is_damage() {
     let seed = format::frame_seed(DATABASE_ID, 1);
-    let fields = |kind, sequence| Frame {
-        kind,
-        length: 8,
-        sequence,
-        durable_lsn: Lsn(0),
-    };
-    for frame in [
-        fields(Kind::Full, 3),
-        fields(Kind::Full, 1),
-        fields(Kind::Last, 2),
-    ] {
+    let fields = |kind, sequence| Frame { kind, length: 8, sequence, durable_lsn: Lsn(0) };
+    for frame in [fields(Kind::Full, 3), fields(Kind::Full, 1), fields(Kind::Last, 2)] {
         let disk = new_disk();
         let log = create(&disk, options(4096)).unwrap();
         log.append(1, &[&[1; 8]]).unwrap();
@@ -236,17 +189,10 @@ fn what_verifies_but_does_not_follow_is_damage() {
         bytes[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
         disk.write_file(segment_path(1), bytes);
         let (recovered, visited) = read(&disk, false);
-        assert_eq!(
-            recovered.unwrap_err().kind(),
-            ErrorKind::Corrupt,
-            "{frame:?}"
-        );
+        assert_eq!(recovered.unwrap_err().kind(), ErrorKind::Corrupt, "{frame:?}");
         assert_eq!(visited, [1]);
     }
-    let changes: [fn(&mut Header); 2] = [
-        |header| header.first_sequence += 1,
-        |header| header.base_lsn.0 += 8,
-    ];
+    let changes: [fn(&mut Header); 2] = [|header| header.first_sequence += 1, |header| header.base_lsn.0 += 8];
     for change in changes {
         let disk = synced_log(5);
         let mut bytes = disk.read_file(segment_path(2)).unwrap();
@@ -306,10 +252,7 @@ fn any_bytes_decode_without_panic() {
     assert_eq!(decode_segment(b""), None);
     let summary = decode_segment(&synced_log(3).read_file(segment_path(1)).unwrap()).unwrap();
     assert_eq!((summary.frame_count, summary.payload_bytes), (3, 3000));
-    assert_eq!(
-        (summary.end_offset, summary.later_claim),
-        (128 + 3 * 1024, None)
-    );
+    assert_eq!((summary.end_offset, summary.later_claim), (128 + 3 * 1024, None));
 }
 
 /// A real disk that counts syncs.
@@ -333,10 +276,7 @@ impl Disk for CountingDisk {
         self.disk.list(dir)
     }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(CountingFile {
-            file: self.disk.open(path, mode)?,
-            syncs: self.syncs.clone(),
-        }))
+        Ok(Box::new(CountingFile { file: self.disk.open(path, mode)?, syncs: self.syncs.clone() }))
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
@@ -380,10 +320,7 @@ fn concurrent_commits_share_syncs() {
     const COMMITS: u64 = 200;
     let temporary = tempfile::tempdir().unwrap();
     let syncs = Arc::new(AtomicU64::new(0));
-    let disk: Arc<dyn Disk> = Arc::new(CountingDisk {
-        disk: RealDisk,
-        syncs: syncs.clone(),
-    });
+    let disk: Arc<dyn Disk> = Arc::new(CountingDisk { disk: RealDisk, syncs: syncs.clone() });
     let log = Log::create(disk.clone(), temporary.path(), options(64 << 10), 1).unwrap();
     let next_sequence = Mutex::new(1);
     syncs.store(0, Ordering::Relaxed);
@@ -416,21 +353,14 @@ fn concurrent_commits_share_syncs() {
     let end = log.end_lsn();
     drop(log);
     let mut visited = 0;
-    let recovered = recover(
-        &disk,
-        temporary.path(),
-        DATABASE_ID,
-        Lsn(0),
-        1,
-        &mut |_, _| {},
-        &mut |sequence, payload| {
+    let recovered =
+        recover(&disk, temporary.path(), DATABASE_ID, Lsn(0), 1, &mut |_, _| {}, &mut |sequence, payload| {
             visited += 1;
             assert_eq!(sequence, visited);
             assert_eq!(payload.len(), 58);
             Ok(())
-        },
-    )
-    .unwrap();
+        })
+        .unwrap();
     assert_eq!((recovered.end_lsn, visited), (end, THREADS * COMMITS));
 }
 
@@ -452,10 +382,7 @@ fn the_example_of_the_format_page_is_true() {
     log.append(2, &[b"a quipu ", b"is cords"]).unwrap();
     let bytes = disk.read_file(segment_path(1)).unwrap();
     let hex = |bytes: &[u8]| -> Vec<String> {
-        bytes
-            .chunks(8)
-            .map(|line| line.iter().map(|byte| format!("{byte:02x} ")).collect())
-            .collect()
+        bytes.chunks(8).map(|line| line.iter().map(|byte| format!("{byte:02x} ")).collect()).collect()
     };
     assert_eq!(hex(&written), hex(&bytes[..written.len()]));
     assert_eq!(written.len(), 128 + 32 + 40);

@@ -12,8 +12,8 @@
 
 use super::appender::{Appender, Parts};
 use super::format::{
-    FRAME_HEADER_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, MAX_SEGMENT_BYTES, MIN_REST_BYTES,
-    SEGMENT_UNIT_BYTES, is_segment_size,
+    FRAME_HEADER_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, MAX_SEGMENT_BYTES, MIN_REST_BYTES, SEGMENT_UNIT_BYTES,
+    is_segment_size,
 };
 use super::recovery::{self, LogFile, Recovered};
 use super::segment::{Blank, Reserve, Segment, Unprepared};
@@ -100,21 +100,11 @@ impl Log {
     /// # Errors
     ///
     /// `Exists` if the directory has a log with records.
-    pub fn create(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        options: LogOptions,
-        first_sequence: u64,
-    ) -> Result<Log> {
+    pub fn create(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions, first_sequence: u64) -> Result<Log> {
         options.check()?;
         let leftovers = recovery::survey_unused(&*disk, dir)?;
         let highest_id = leftovers.iter().map(|file| file.id).max().unwrap_or(0);
-        let start = Start {
-            previous_id: 0,
-            previous_end: 0,
-            lsn: Lsn(0),
-            sequence: first_sequence,
-        };
+        let start = Start { previous_id: 0, previous_end: 0, lsn: Lsn(0), sequence: first_sequence };
         let reserve = Reserve::new(disk, dir, options.segment_bytes, highest_id + 1);
         Log::begin(reserve, options, start, VecDeque::new(), &leftovers)
     }
@@ -125,16 +115,10 @@ impl Log {
     /// # Errors
     ///
     /// `Corrupt` if recovery met damage; `Full` if there is no space for a segment and no spare file.
-    pub fn resume(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        options: LogOptions,
-        recovered: &Recovered,
-    ) -> Result<Log> {
+    pub fn resume(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions, recovered: &Recovered) -> Result<Log> {
         options.check()?;
         if let Some(damage) = &recovered.damage {
-            return Err(Error::new(damage.kind(), damage.to_string())
-                .context("the log cannot go on behind damage"));
+            return Err(Error::new(damage.kind(), damage.to_string()).context("the log cannot go on behind damage"));
         }
         let segments = recovered.secure(&*disk)?;
         let start = Start {
@@ -174,10 +158,7 @@ impl Log {
             previous_end: start.previous_end,
             durable_lsn: start.lsn,
         };
-        let mut live = Live {
-            segments,
-            retired: Vec::new(),
-        };
+        let mut live = Live { segments, retired: Vec::new() };
         let mapping = live.enter(blank, &header);
         let appender = Appender::new(header, mapping, start.sequence);
         // Durable before what it replaces goes: else a crash could leave a part of what recovery has discarded.
@@ -212,17 +193,9 @@ impl Log {
     pub fn append(&self, sequence: u64, payload: &[&[u8]]) -> Result<Lsn> {
         let mut appender = lock(&self.appender);
         self.check_poison()?;
-        debug_assert_eq!(
-            sequence, appender.next_sequence,
-            "sequence numbers ascend by one"
-        );
+        debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
         let length = payload.iter().map(|part| part.len()).sum();
-        let mut frame = Frame {
-            kind: Kind::Full,
-            length,
-            sequence,
-            durable_lsn: self.durable_lsn(),
-        };
+        let mut frame = Frame { kind: Kind::Full, length, sequence, durable_lsn: self.durable_lsn() };
         let mut parts = Parts::new(payload);
         if frame.bytes() <= appender.rest() {
             appender.store(&frame, &mut parts);
@@ -237,19 +210,10 @@ impl Log {
 
     /// Appends a record that needs more than the rest of the segment.
     #[cold]
-    fn append_across(
-        &self,
-        appender: &mut Appender,
-        frame: &mut Frame,
-        parts: &mut Parts<'_>,
-    ) -> Result<()> {
+    fn append_across(&self, appender: &mut Appender, frame: &mut Frame, parts: &mut Parts<'_>) -> Result<()> {
         let mut left = frame.length;
         let rest = appender.rest();
-        let here = if rest >= MIN_REST_BYTES {
-            rest - FRAME_HEADER_BYTES
-        } else {
-            0
-        };
+        let here = if rest >= MIN_REST_BYTES { rest - FRAME_HEADER_BYTES } else { 0 };
         let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
         let needed = (left - here.min(left)).div_ceil(room).max(1);
         let blanks = self.take_blanks(needed)?;
@@ -315,10 +279,7 @@ impl Log {
     /// was not appended yet.
     pub fn sync(&self, upto: Lsn) -> Result<()> {
         if upto > self.end_lsn() {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!("position {upto} is behind the end of the log"),
-            ));
+            return Err(Error::new(ErrorKind::Invalid, format!("position {upto} is behind the end of the log")));
         }
         let mut leader = lock(&self.leader);
         loop {
@@ -329,10 +290,7 @@ impl Log {
             if !*leader {
                 break;
             }
-            leader = self
-                .leader_done
-                .wait(leader)
-                .unwrap_or_else(PoisonError::into_inner);
+            leader = self.leader_done.wait(leader).unwrap_or_else(PoisonError::into_inner);
         }
         *leader = true;
         drop(leader);
@@ -406,12 +364,7 @@ impl Log {
     /// Those of [`sync`](Log::sync); and the disk's if a file cannot be renamed or removed, which does the log no harm.
     pub fn release_before(&self, lsn: Lsn) -> Result<()> {
         self.sync(lsn)?;
-        let holder = lock(&self.live)
-            .segments
-            .iter()
-            .rev()
-            .find(|segment| segment.base_lsn <= lsn)
-            .cloned();
+        let holder = lock(&self.live).segments.iter().rev().find(|segment| segment.base_lsn <= lsn).cloned();
         // Recovery from `lsn` will ask for this segment's header; `sync` had no reason to care for it if no byte of the
         // segment is below `lsn`.
         if let Some(holder) = holder.filter(|segment| segment.base_lsn == lsn) {
@@ -436,11 +389,7 @@ impl Log {
         let live = lock(&self.live);
         SegmentStats {
             segment_count: live.segments.len(),
-            segment_bytes: live
-                .segments
-                .iter()
-                .map(|segment| segment.segment_bytes)
-                .sum(),
+            segment_bytes: live.segments.iter().map(|segment| segment.segment_bytes).sum(),
             spare_count,
             spare_bytes: (spare_count * self.options.segment_bytes) as u64,
         }

@@ -5,10 +5,7 @@ use super::*;
 use crate::io::sim::{CrashMode, SimDisk};
 use crate::tally::Field;
 
-#[expect(
-    clippy::duplicate_mod,
-    reason = "a helper of tests, so that `manifest` needs nothing of `run`"
-)]
+#[expect(clippy::duplicate_mod, reason = "a helper of tests, so that `manifest` needs nothing of `run`")]
 #[path = "../run/testdata/golden.rs"]
 mod golden;
 
@@ -25,19 +22,10 @@ fn small() -> Manifest {
             ManifestTable {
                 id: 1,
                 name: "flights".into(),
-                measures: Measures {
-                    bytes: true,
-                    hash: false,
-                    sum: Some(Field::Element { at: 2 }),
-                },
+                measures: Measures { bytes: true, hash: false, sum: Some(Field::Element { at: 2 }) },
                 annotation: b"v1".to_vec(),
                 run: Some("run-3-1.quipu".into()),
-                total: Tally {
-                    rows: 1000,
-                    bytes: 64_000,
-                    hash: 0,
-                    sum: -7,
-                },
+                total: Tally { rows: 1000, bytes: 64_000, hash: 0, sum: -7 },
             },
             ManifestTable {
                 id: 3,
@@ -66,17 +54,10 @@ fn comes_back() {
     for checkpoint in 3..6 {
         manifest.checkpoint = checkpoint;
         manifest.write(&disk, dir).unwrap();
-        assert_eq!(
-            Manifest::read(&disk, dir).unwrap().as_ref(),
-            Some(&manifest)
-        );
+        assert_eq!(Manifest::read(&disk, dir).unwrap().as_ref(), Some(&manifest));
     }
     assert_eq!(disk.list(dir).unwrap(), [FILE_NAME]);
-    let none = Manifest {
-        tables: Vec::new(),
-        next_table_id: 0,
-        ..manifest
-    };
+    let none = Manifest { tables: Vec::new(), next_table_id: 0, ..manifest };
     assert_eq!(Manifest::decode(&none.encode()).unwrap(), none);
 }
 
@@ -95,10 +76,7 @@ fn every_inverted_bit_and_every_truncation_is_seen() {
     }
     let mut longer = bytes.clone();
     longer.push(0);
-    assert_eq!(
-        Manifest::decode(&longer).unwrap_err().kind(),
-        ErrorKind::Corrupt
-    );
+    assert_eq!(Manifest::decode(&longer).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 #[test]
@@ -141,10 +119,7 @@ fn a_newer_version_is_refused_by_name() {
     bytes[VERSION_AT] = 2;
     let checksum = checksum_of(&bytes);
     bytes[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(
-        Manifest::decode(&bytes).unwrap_err().kind(),
-        ErrorKind::Version
-    );
+    assert_eq!(Manifest::decode(&bytes).unwrap_err().kind(), ErrorKind::Version);
 }
 
 #[test]
@@ -153,20 +128,13 @@ fn a_damaged_one_names_the_directory_and_what_to_do() {
     disk.write_file(Path::new(DIR).join(FILE_NAME), b"nonsense".to_vec());
     let error = Manifest::read(&disk, Path::new(DIR)).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains(DIR) && text.contains(FILE_NAME) && text.contains("quipu check"),
-        "{text}"
-    );
+    assert!(text.contains(DIR) && text.contains(FILE_NAME) && text.contains("quipu check"), "{text}");
 }
 
 #[test]
 fn a_crash_leaves_the_old_or_the_new_one() {
     let (old, dir) = (small(), Path::new(DIR));
-    let new = Manifest {
-        checkpoint: 4,
-        next_table_id: 9,
-        ..small()
-    };
+    let new = Manifest { checkpoint: 4, next_table_id: 9, ..small() };
     for step in 0.. {
         let disk = new_disk();
         old.write(&disk, dir).unwrap();
@@ -174,16 +142,10 @@ fn a_crash_leaves_the_old_or_the_new_one() {
         disk.cut_at(start + step);
         let written = new.write(&disk, dir);
         for seed in 0..20 {
-            let mode =
-                [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
+            let mode = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
             let after = disk.crash_with(mode, seed);
-            let found = Manifest::read(&after, dir)
-                .unwrap()
-                .expect("one of the two");
-            assert!(
-                found == new || found == old && written.is_err(),
-                "step {step}, seed {seed}"
-            );
+            let found = Manifest::read(&after, dir).unwrap().expect("one of the two");
+            assert!(found == new || found == old && written.is_err(), "step {step}, seed {seed}");
             // What the crash left of the next manifest is no hindrance to writing it again.
             new.write(&after, dir).unwrap();
             assert_eq!(Manifest::read(&after, dir).unwrap().as_ref(), Some(&new));
@@ -217,9 +179,7 @@ fn describe(bytes: &[u8]) -> String {
         (4, "next_table_id"),
         (4, "table_count"),
     ];
-    header
-        .into_iter()
-        .for_each(|(len, note)| text.field(len, note));
+    header.into_iter().for_each(|(len, note)| text.field(len, note));
     for table in small().tables {
         text.heading("table");
         let fixed = [
@@ -233,9 +193,7 @@ fn describe(bytes: &[u8]) -> String {
             (8, "total: hash"),
             (8, "total: sum"),
         ];
-        fixed
-            .into_iter()
-            .for_each(|(len, note)| text.field(len, note));
+        fixed.into_iter().for_each(|(len, note)| text.field(len, note));
         let run = table.run.unwrap_or_default();
         text.field(table.name.len(), &table.name);
         text.field(run.len(), &run);

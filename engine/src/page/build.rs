@@ -1,8 +1,8 @@
 //! Building a page from entries of other pages: the one operation behind split, merge, borrowing and prefix changes.
 
 use super::{
-    HEADER_BYTES, KIND_LEAF, KeyBuffer, NewRecord, PageMut, PageRef, array_bytes, common_prefix_len, padded, prefix_max,
-    record,
+    HEADER_BYTES, KIND_LEAF, KeyBuffer, NewRecord, PageMut, PageRef, array_bytes, common_prefix_len, padded,
+    prefix_max, record,
 };
 
 /// Where an entry of a new page comes from.

@@ -1,8 +1,8 @@
 //! Checking a page byte by byte: what has passed may be read by code that trusts.
 
 use super::{
-    HEADER_BYTES, KIND_INNER, KIND_LEAF, MEASURES_MAX, PAGE_BYTES_MAX, POINTER_ARRAYS, PREFIX_MAX, PageRef, array_bytes,
-    flag, padded, record,
+    HEADER_BYTES, KIND_INNER, KIND_LEAF, MEASURES_MAX, PAGE_BYTES_MAX, POINTER_ARRAYS, PREFIX_MAX, PageRef,
+    array_bytes, flag, padded, record,
 };
 
 /// Names the first broken invariant of the page that `unit` starts with. A unit on disk may go on behind the page with long keys; then `page_bytes` is the
@@ -44,7 +44,9 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
     let arrays_end = HEADER_BYTES + padded(prefix_len) + count * array_bytes(kind, measures);
     let heap_start = page.heap_start();
     if arrays_end > heap_start || heap_start > page_bytes {
-        return Err(format!("{count} entries end at {arrays_end}, and the heap starts at {heap_start} of {page_bytes}"));
+        return Err(format!(
+            "{count} entries end at {arrays_end}, and the heap starts at {heap_start} of {page_bytes}"
+        ));
     }
     if kind == KIND_INNER && count == 0 {
         return Err("an inner page without children".into());
@@ -66,7 +68,11 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
     }
     let used: usize = spans.iter().map(|span| span.1).sum();
     if used + page.garbage() != page_bytes - heap_start {
-        return Err(format!("{used} bytes of records and {} of garbage in a heap of {}", page.garbage(), page_bytes - heap_start));
+        return Err(format!(
+            "{used} bytes of records and {} of garbage in a heap of {}",
+            page.garbage(),
+            page_bytes - heap_start
+        ));
     }
     let mut previous = None;
     for position in 0..count {

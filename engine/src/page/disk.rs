@@ -16,8 +16,8 @@
 use std::cmp::Ordering;
 
 use super::{
-    HEADER_BYTES, KIND_INNER, KIND_LEAF, PAGE_BYTES_MAX, PREFIX_MAX, PageMut, PageRef, array_bytes,
-    field, flag, head_of, padded, record,
+    HEADER_BYTES, KIND_INNER, KIND_LEAF, PAGE_BYTES_MAX, PREFIX_MAX, PageMut, PageRef, array_bytes, field, flag,
+    head_of, padded, record,
 };
 
 /// Arrays of eight bytes an item that an inner page in a file has beside those of its measures.
@@ -36,9 +36,7 @@ impl UnitBuffer {
     /// `unit_bytes` zeros, a multiple of [`UNIT_ALIGNMENT_BYTES`].
     pub(crate) fn new(unit_bytes: usize) -> UnitBuffer {
         assert!(unit_bytes.is_multiple_of(UNIT_ALIGNMENT_BYTES));
-        UnitBuffer {
-            words: vec![0; unit_bytes / UNIT_ALIGNMENT_BYTES].into_boxed_slice(),
-        }
+        UnitBuffer { words: vec![0; unit_bytes / UNIT_ALIGNMENT_BYTES].into_boxed_slice() }
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
@@ -76,13 +74,7 @@ impl Unit {
 }
 
 /// An empty page for a file, all of `target`: whose bytes are exactly what the entries to come need.
-pub(crate) fn new_page(
-    target: &mut [u8],
-    kind: u8,
-    level: usize,
-    arrays: usize,
-    weight_bytes: usize,
-) -> PageMut<'_> {
+pub(crate) fn new_page(target: &mut [u8], kind: u8, level: usize, arrays: usize, weight_bytes: usize) -> PageMut<'_> {
     let page_bytes = target.len();
     assert!((HEADER_BYTES..=PAGE_BYTES_MAX).contains(&page_bytes));
     assert_eq!(target.as_ptr().align_offset(UNIT_ALIGNMENT_BYTES), 0);
@@ -103,10 +95,7 @@ struct FoundKey<'a> {
 /// The page that `unit` starts with, of `page_bytes` bytes, if the whole unit is sound; else what is wrong with it.
 pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>, String> {
     if !(HEADER_BYTES..=PAGE_BYTES_MAX).contains(&page_bytes) || page_bytes > unit.len() {
-        return Err(format!(
-            "a page of {page_bytes} bytes in a unit of {}",
-            unit.len()
-        ));
+        return Err(format!("a page of {page_bytes} bytes in a unit of {}", unit.len()));
     }
     if unit.as_ptr().align_offset(UNIT_ALIGNMENT_BYTES) != 0 {
         return Err("not aligned".into());
@@ -128,9 +117,8 @@ pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>
     let mut previous: Option<(u32, FoundKey<'_>)> = None;
     for position in 0..count {
         let at = page.slot(position);
-        let bytes = unit
-            .get(at..record_end)
-            .ok_or_else(|| format!("entry {position} lies at {at}, not below {record_end}"))?;
+        let bytes =
+            unit.get(at..record_end).ok_or_else(|| format!("entry {position} lies at {at}, not below {record_end}"))?;
         let (flags, found) = parse(bytes, leaf, weight_bytes)
             .ok_or_else(|| format!("entry {position} at {at} does not end at {record_end}"))?;
         record_end = at;
@@ -149,21 +137,15 @@ pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>
             let handle = u64::from_le_bytes(handle);
             let (offset, len) = ((handle & 0xffff_ffff) as usize, (handle >> 32) as usize);
             if offset != long_keys_end || len < prefix_len || unit.len() - offset < len {
-                return Err(format!(
-                    "the long key of entry {position} is not behind the one before"
-                ));
+                return Err(format!("the long key of entry {position} is not behind the one before"));
             }
             long_keys_end += len;
             let key = &unit[offset..long_keys_end];
             if !key.starts_with(page.prefix()) || head_of(&key[prefix_len..]) != head {
-                return Err(format!(
-                    "the long key of entry {position} is not what its head says"
-                ));
+                return Err(format!("the long key of entry {position} is not what its head says"));
             }
         } else if found.rest_len < 4 && head << (8 * found.rest_len) != 0 {
-            return Err(format!(
-                "the head of entry {position} is longer than its key"
-            ));
+            return Err(format!("the head of entry {position} is longer than its key"));
         }
         if let Some((previous_head, previous)) = &previous {
             // The cases in which whole keys are needed are rare, and by now both are known to be sound.
@@ -177,26 +159,18 @@ pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>
                 }
             });
             if order != Ordering::Less {
-                return Err(format!(
-                    "the key of entry {position} is not above the one before"
-                ));
+                return Err(format!("the key of entry {position} is not above the one before"));
             }
         }
         previous = Some((head, found));
     }
     if record_end != page.heap_start() {
-        return Err(format!(
-            "records start at {record_end}, the heap at {}",
-            page.heap_start()
-        ));
+        return Err(format!("records start at {record_end}, the heap at {}", page.heap_start()));
     }
     if long_keys_end.next_multiple_of(UNIT_ALIGNMENT_BYTES) != unit.len()
         || unit[long_keys_end..].iter().any(|&byte| byte != 0)
     {
-        return Err(format!(
-            "long keys end at {long_keys_end} of {}",
-            unit.len()
-        ));
+        return Err(format!("long keys end at {long_keys_end} of {}", unit.len()));
     }
     Ok(page)
 }
@@ -205,21 +179,12 @@ pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>
 fn check_header(unit: &[u8], page: &PageRef<'_>, page_bytes: usize) -> Result<(), String> {
     let kind = page.kind();
     let flags = page.flags();
-    let known = if kind == KIND_INNER {
-        flag::ON_DISK | flag::OPEN_LOW
-    } else {
-        flag::ON_DISK
-    };
-    if kind != KIND_LEAF && kind != KIND_INNER || flags & flag::ON_DISK == 0 || flags & !known != 0
-    {
+    let known = if kind == KIND_INNER { flag::ON_DISK | flag::OPEN_LOW } else { flag::ON_DISK };
+    if kind != KIND_LEAF && kind != KIND_INNER || flags & flag::ON_DISK == 0 || flags & !known != 0 {
         return Err(format!("kind {kind} with flags {flags:#x}"));
     }
-    if unit[field::GARBAGE..field::LEVEL]
-        .iter()
-        .any(|&byte| byte != 0)
-        || unit[field::EPOCH..HEADER_BYTES]
-            .iter()
-            .any(|&byte| byte != 0)
+    if unit[field::GARBAGE..field::LEVEL].iter().any(|&byte| byte != 0)
+        || unit[field::EPOCH..HEADER_BYTES].iter().any(|&byte| byte != 0)
     {
         return Err("a field that is zero in a file is not".into());
     }
@@ -230,15 +195,11 @@ fn check_header(unit: &[u8], page: &PageRef<'_>, page_bytes: usize) -> Result<()
         weight_bytes == 0 && (1 + POINTER_ARRAYS..=MEASURES_MAX + POINTER_ARRAYS).contains(&arrays)
     };
     if !sound {
-        return Err(format!(
-            "kind {kind} with {arrays} arrays and weights of {weight_bytes} bytes"
-        ));
+        return Err(format!("kind {kind} with {arrays} arrays and weights of {weight_bytes} bytes"));
     }
     let (count, prefix_len) = (page.count(), page.prefix_len());
     if count == 0 || prefix_len > PREFIX_MAX {
-        return Err(format!(
-            "{count} entries and a prefix of {prefix_len} bytes"
-        ));
+        return Err(format!("{count} entries and a prefix of {prefix_len} bytes"));
     }
     let arrays_start = HEADER_BYTES + padded(prefix_len);
     let arrays_end = arrays_start + count * array_bytes(kind, arrays);
@@ -248,10 +209,7 @@ fn check_header(unit: &[u8], page: &PageRef<'_>, page_bytes: usize) -> Result<()
             "{count} entries end at {arrays_end}, and the heap starts at {heap_start} of {page_bytes}"
         ));
     }
-    if unit[HEADER_BYTES + prefix_len..arrays_start]
-        .iter()
-        .any(|&byte| byte != 0)
-    {
+    if unit[HEADER_BYTES + prefix_len..arrays_start].iter().any(|&byte| byte != 0) {
         return Err("the prefix is not followed by zeros".into());
     }
     Ok(())
@@ -285,12 +243,5 @@ fn parse(bytes: &[u8], leaf: bool, weight_bytes: usize) -> Option<(u8, FoundKey<
         at += weight_bytes;
     }
     let tail = bytes.get(at..at + tail_len)?;
-    (at + tail_len + value_len == bytes.len()).then_some((
-        flags,
-        FoundKey {
-            is_out,
-            rest_len,
-            tail,
-        },
-    ))
+    (at + tail_len + value_len == bytes.len()).then_some((flags, FoundKey { is_out, rest_len, tail }))
 }

@@ -325,8 +325,7 @@ impl<'a> PageRef<'a> {
             let weight_bytes = if LEAF { self.weight_bytes() } else { 0 };
             let weights = std::slice::from_raw_parts(next, weight_bytes);
             next = next.add(weight_bytes);
-            let tail_len =
-                if flags & record::KEY_OUT != 0 { record::HANDLE_BYTES } else { rest_len.saturating_sub(4) };
+            let tail_len = if flags & record::KEY_OUT != 0 { record::HANDLE_BYTES } else { rest_len.saturating_sub(4) };
             let tail = std::slice::from_raw_parts(next, tail_len);
             next = next.add(tail_len);
             let value = std::slice::from_raw_parts(next, value_len);

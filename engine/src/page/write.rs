@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 
 use super::{
-    HEADER_BYTES, KIND_INNER, KIND_LEAF, PAGE_BYTES_MAX, PREFIX_MAX, PageRef, array_bytes, field, flag, head_of, padded,
-    record,
+    HEADER_BYTES, KIND_INNER, KIND_LEAF, PAGE_BYTES_MAX, PREFIX_MAX, PageRef, array_bytes, field, flag, head_of,
+    padded, record,
 };
 
 /// A page to change.
@@ -109,7 +109,9 @@ impl<'a> PageMut<'a> {
 
     /// Sets the prefix of an empty page.
     pub(crate) fn set_prefix(&mut self, prefix: &[u8]) {
-        assert!(self.count() == 0 && prefix.len() <= PREFIX_MAX && self.page_bytes >= HEADER_BYTES + padded(prefix.len()));
+        assert!(
+            self.count() == 0 && prefix.len() <= PREFIX_MAX && self.page_bytes >= HEADER_BYTES + padded(prefix.len())
+        );
         self.set_short(field::PREFIX_LEN, prefix.len());
         // SAFETY: the page holds the padded prefix, checked above.
         unsafe {

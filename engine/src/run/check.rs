@@ -39,26 +39,17 @@ impl Run {
             measures: info.measures,
             progress,
             leaf: Tally::ZERO,
-            report: RunReport {
-                bytes: info.bytes,
-                ..RunReport::default()
-            },
+            report: RunReport { bytes: info.bytes, ..RunReport::default() },
             untold_faults: 0,
         };
         if let Err(error) = self.walk(&mut checker) {
             checker.tell(error.to_string());
         }
         if checker.report.faults.is_empty() && checker.report.rows != info.rows {
-            checker.tell(format!(
-                "{} rows, {} in the footer",
-                checker.report.rows, info.rows
-            ));
+            checker.tell(format!("{} rows, {} in the footer", checker.report.rows, info.rows));
         }
         if checker.untold_faults > 0 {
-            checker
-                .report
-                .faults
-                .push(format!("and {} faults more", checker.untold_faults));
+            checker.report.faults.push(format!("and {} faults more", checker.untold_faults));
         }
         checker.report
     }
@@ -99,10 +90,7 @@ impl Visitor for Checker<'_> {
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
         let tally = self.measures.of_row(key, value);
         if !record.weights.is_empty() && record.explicit_weight(&self.measures) != tally {
-            self.tell(format!(
-                "the weight of key {} is not that of its row",
-                key.escape_ascii()
-            ));
+            self.tell(format!("the weight of key {} is not that of its row", key.escape_ascii()));
         }
         self.leaf += tally;
         self.report.rows += 1;
@@ -115,9 +103,7 @@ impl Visitor for Checker<'_> {
         // If a value could not be read, that has been said, and the tally cannot be right.
         if found.rows == counted.rows && found != counted {
             let offset = place.pointer.offset;
-            self.tell(format!(
-                "the leaf at {offset} has the tally {found:?}, counted {counted:?}"
-            ));
+            self.tell(format!("the leaf at {offset} has the tally {found:?}, counted {counted:?}"));
         }
         (self.progress)(place.pointer.offset + u64::from(place.pointer.length));
         Ok(())
@@ -147,11 +133,7 @@ pub(crate) fn check_bytes(bytes: &[u8]) -> Result<RunReport> {
     let measures = run.info().measures;
     let scanned = run.scan(&mut |_| (), &mut |key, value| {
         // Of an unsound run the answers may be errors, which must not be panics.
-        let found = (
-            run.get(key),
-            run.nth(before.rows as u64),
-            run.tally_before(key, false),
-        );
+        let found = (run.get(key), run.nth(before.rows as u64), run.tally_before(key, false));
         if is_sound {
             assert_eq!(found.0?.as_deref(), Some(value));
             assert_eq!(found.1?, Some((key.to_vec(), value.to_vec())));

@@ -14,29 +14,15 @@ use crate::io::sim::{CrashMode, SimDisk};
 
 /// Several leaves under one root, with a long key, a long value and an empty one.
 fn small_model() -> Model {
-    let mut model: Model = (0..24u32)
-        .map(|n| {
-            (
-                format!("row {n:03}").into_bytes(),
-                vec![n as u8; n as usize],
-            )
-        })
-        .collect();
-    model.insert(
-        b"row 007 has a key that is too long for its page".to_vec(),
-        b"seven".to_vec(),
-    );
+    let mut model: Model =
+        (0..24u32).map(|n| (format!("row {n:03}").into_bytes(), vec![n as u8; n as usize])).collect();
+    model.insert(b"row 007 has a key that is too long for its page".to_vec(), b"seven".to_vec());
     model.insert(b"row 009+".to_vec(), vec![9; 333]);
     model
 }
 
 fn small_options() -> RunOptions {
-    RunOptions {
-        page_bytes: 256,
-        measures: ALL_MEASURES,
-        table_id: 1,
-        run_id: 2,
-    }
+    RunOptions { page_bytes: 256, measures: ALL_MEASURES, table_id: 1, run_id: 2 }
 }
 
 /// Whether the bytes are refused at opening, or else by the checker and by a scan, after rows that were written.
@@ -53,11 +39,7 @@ fn is_noticed(bytes: Vec<u8>, model: &Model) -> bool {
         Ok(())
     });
     let report = run.check(&mut |_| ());
-    assert_eq!(
-        scanned.is_err(),
-        !report.faults.is_empty(),
-        "{scanned:?} {report:?}"
-    );
+    assert_eq!(scanned.is_err(), !report.faults.is_empty(), "{scanned:?} {report:?}");
     scanned.is_err_and(|error| error.kind() == ErrorKind::Corrupt)
 }
 
@@ -70,12 +52,7 @@ fn every_inverted_bit_is_noticed() {
     for bit in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        assert!(
-            is_noticed(damaged, &model),
-            "bit {} of byte {}",
-            bit % 8,
-            bit / 8
-        );
+        assert!(is_noticed(damaged, &model), "bit {} of byte {}", bit % 8, bit / 8);
     }
 }
 
@@ -89,22 +66,14 @@ fn every_truncation_and_every_addition_is_noticed() {
     let longer = [bytes.clone(), vec![0]].concat();
     assert!(is_noticed(longer, &model));
     let footer = &bytes[bytes.len() - FOOTER_BYTES..];
-    assert!(
-        is_noticed([&bytes, footer].concat(), &model),
-        "a second footer"
-    );
+    assert!(is_noticed([&bytes, footer].concat(), &model), "a second footer");
 }
 
 /// A leaf that stands where another one should be: bytes of another time, or read from elsewhere.
 #[test]
 fn a_swapped_page_is_noticed() {
-    let model: Model = (0..60u32)
-        .map(|n| (n.to_be_bytes().to_vec(), vec![1; 8]))
-        .collect();
-    let options = RunOptions {
-        page_bytes: 256,
-        ..RunOptions::default()
-    };
+    let model: Model = (0..60u32).map(|n| (n.to_be_bytes().to_vec(), vec![1; 8])).collect();
+    let options = RunOptions { page_bytes: 256, ..RunOptions::default() };
     let bytes = bytes_of(&model, options);
     let places = leaf_places(&bytes);
     let (a, b) = (places[1].pointer, places[2].pointer);
@@ -118,13 +87,8 @@ fn a_swapped_page_is_noticed() {
 
 #[test]
 fn the_checker_goes_on_behind_damage() {
-    let model: Model = (0..200u32)
-        .map(|n| (n.to_be_bytes().to_vec(), vec![1; 8]))
-        .collect();
-    let options = RunOptions {
-        page_bytes: 256,
-        ..RunOptions::default()
-    };
+    let model: Model = (0..200u32).map(|n| (n.to_be_bytes().to_vec(), vec![1; 8])).collect();
+    let options = RunOptions { page_bytes: 256, ..RunOptions::default() };
     let mut bytes = bytes_of(&model, options);
     let places = leaf_places(&bytes);
     let mut lost = 0;
@@ -140,10 +104,7 @@ fn the_checker_goes_on_behind_damage() {
 /// The places of all leaves of a sound run.
 fn leaf_places(bytes: &[u8]) -> Vec<Place> {
     let sealed = sealed(bytes);
-    sealed
-        .into_iter()
-        .filter_map(|sealed| sealed.place.filter(|place| place.level == 0))
-        .collect()
+    sealed.into_iter().filter_map(|sealed| sealed.place.filter(|place| place.level == 0)).collect()
 }
 
 /// Bytes under a checksum.
@@ -164,12 +125,7 @@ fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     let footer_at = bytes.len() - FOOTER_BYTES;
     let mut found = Vec::new();
     collect_sealed(&run, &run.root().unwrap(), footer_at + 36, &mut found);
-    found.push(Sealed {
-        start: footer_at,
-        end: footer_at + 124,
-        checksum_at: footer_at + 124,
-        place: None,
-    });
+    found.push(Sealed { start: footer_at, end: footer_at + 124, checksum_at: footer_at + 124, place: None });
     found
 }
 
@@ -198,12 +154,7 @@ fn collect_sealed(run: &Run, place: &Place, checksum_at: usize, found: &mut Vec<
         }
     }
     let end = start + unit.as_slice().len();
-    found.push(Sealed {
-        start,
-        end,
-        checksum_at,
-        place: Some(*place),
-    });
+    found.push(Sealed { start, end, checksum_at, place: Some(*place) });
 }
 
 /// Makes all checksums right.
@@ -220,9 +171,7 @@ fn forged_bytes_are_never_a_panic() {
     let sealed = sealed(&bytes);
     let mut refused = 0;
     for at in 32..bytes.len() {
-        for change in [
-            0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff, 0x7f, 0x81,
-        ] {
+        for change in [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff, 0x7f, 0x81] {
             let mut forged = bytes.clone();
             forged[at] ^= change;
             reseal(&mut forged, &sealed);
@@ -255,9 +204,7 @@ fn a_newer_version_is_refused_by_name() {
 #[test]
 fn a_crash_while_writing_leaves_nothing_that_is_trusted() {
     // Larger than the writer's buffer, so that there are several steps.
-    let model: Model = (0..30u32)
-        .map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 100_000]))
-        .collect();
+    let model: Model = (0..30u32).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 100_000])).collect();
     let whole = bytes_of(&model, small_options());
     let mut finished = false;
     let mut step = 0;
@@ -266,18 +213,14 @@ fn a_crash_while_writing_leaves_nothing_that_is_trusted() {
         disk.cut_at(step);
         finished = write(&disk, &model, small_options()).is_ok();
         for seed in 0..6 {
-            let mode =
-                [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
+            let mode = [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Random][seed as usize % 3];
             let after = disk.crash_with(mode, seed);
             let Some(bytes) = after.read_file(PATH) else {
                 continue;
             };
             // All there or noticed; only what was finished is named by a manifest.
             let all_there = bytes == whole;
-            assert!(
-                all_there || is_noticed(bytes, &model),
-                "step {step}, seed {seed}"
-            );
+            assert!(all_there || is_noticed(bytes, &model), "step {step}, seed {seed}");
         }
         step += 1;
     }
@@ -288,11 +231,6 @@ fn a_crash_while_writing_leaves_nothing_that_is_trusted() {
 fn a_full_disk_is_an_error() {
     let disk = new_disk();
     disk.set_capacity(5000);
-    let model: Model = (0..500u32)
-        .map(|n| (n.to_be_bytes().to_vec(), vec![1; 20]))
-        .collect();
-    assert_eq!(
-        write(&disk, &model, small_options()).unwrap_err().kind(),
-        ErrorKind::Full
-    );
+    let model: Model = (0..500u32).map(|n| (n.to_be_bytes().to_vec(), vec![1; 20])).collect();
+    assert_eq!(write(&disk, &model, small_options()).unwrap_err().kind(), ErrorKind::Full);
 }

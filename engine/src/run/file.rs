@@ -7,14 +7,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::RunInfo;
-use super::format::{
-    FOOTER_BYTES, Fault, Footer, HEADER_BYTES, Header, Pointer, VERSION, ValueReference,
-};
+use super::format::{FOOTER_BYTES, Fault, Footer, HEADER_BYTES, Header, Pointer, VERSION, ValueReference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, File, OpenMode};
 use crate::page::{
-    KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer,
-    checked_page,
+    KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page,
 };
 use crate::tally::Tally;
 
@@ -50,18 +47,13 @@ impl Run {
         let file = disk.open(path, OpenMode::Read).map_err(refused)?;
         let bytes = file.len().map_err(refused)?;
         if bytes < (HEADER_BYTES + FOOTER_BYTES) as u64 {
-            return Err(Error::corrupt(
-                path,
-                bytes,
-                "the file is too short to be a run",
-            ));
+            return Err(Error::corrupt(path, bytes, "the file is too short to be a run"));
         }
         let footer_at = bytes - FOOTER_BYTES as u64;
         let mut header = [0; HEADER_BYTES];
         let mut footer = [0; FOOTER_BYTES];
         file.read_exact_at(&mut header, 0).map_err(refused)?;
-        file.read_exact_at(&mut footer, footer_at)
-            .map_err(refused)?;
+        file.read_exact_at(&mut footer, footer_at).map_err(refused)?;
         let fault = |offset, fault| match fault {
             Fault::Invalid(what) => Error::corrupt(path, offset, what),
             Fault::Newer(version) => Error::new(
@@ -84,12 +76,7 @@ impl Run {
             page_bytes: footer.page_bytes,
             levels: footer.levels,
         };
-        Ok(Run {
-            file,
-            path: path.to_owned(),
-            info,
-            root: footer.root,
-        })
+        Ok(Run { file, path: path.to_owned(), info, root: footer.root })
     }
 
     /// What the run is.
@@ -103,11 +90,7 @@ impl Run {
             return Ok(None);
         };
         let (position, found) = unit.page().search::<true>(key);
-        if found {
-            self.value(&place, &unit.page(), position).map(Some)
-        } else {
-            Ok(None)
-        }
+        if found { self.value(&place, &unit.page(), position).map(Some) } else { Ok(None) }
     }
 
     /// The tally of all rows below `key`; `inclusive` also that of `key` itself.
@@ -120,11 +103,7 @@ impl Run {
         let end = position + usize::from(found && inclusive);
         let measures = &self.info.measures;
         if measures.only_rows() {
-            return Ok(place.before
-                + Tally {
-                    rows: end as i64,
-                    ..Tally::ZERO
-                });
+            return Ok(place.before + Tally { rows: end as i64, ..Tally::ZERO });
         }
         let weight_of = |position| {
             let row = page.leaf_record(position);
@@ -144,8 +123,7 @@ impl Run {
             _ => return Ok(None),
         };
         // The first child has no more than the rows before this page, as `check_inner` has seen; so there is always one.
-        let child =
-            |page: &PageRef<'_>| page.tallies(0).partition_point(|&rows| rows <= wanted) - 1;
+        let child = |page: &PageRef<'_>| page.tallies(0).partition_point(|&rows| rows <= wanted) - 1;
         let Some((place, unit)) = self.leaf_of(child)? else {
             return Ok(None);
         };
@@ -187,19 +165,12 @@ impl Run {
         Place {
             pointer: self.pointer(page, position),
             floor: match position.checked_sub(1) {
-                Some(before) => self
-                    .pointer(page, before)
-                    .end()
-                    .expect("`check_inner` has bounded it"),
+                Some(before) => self.pointer(page, before).end().expect("`check_inner` has bounded it"),
                 None => place.floor,
             },
             level: place.level - 1,
             before: self.tally_at(page, position),
-            until: if is_last {
-                place.until
-            } else {
-                self.tally_at(page, position + 1)
-            },
+            until: if is_last { place.until } else { self.tally_at(page, position + 1) },
         }
     }
 
@@ -230,10 +201,8 @@ impl Run {
         let mut buffer = UnitBuffer::new(place.pointer.length as usize);
         self.read(buffer.as_mut_slice(), place.pointer.offset)?;
         self.check_checksum(place, buffer.as_slice())?;
-        let unit = Unit::new(buffer, place.pointer.page_bytes as usize)
-            .map_err(|fault| self.damaged(place, fault))?;
-        self.check_place(place, &unit.page())
-            .map_err(|fault| self.damaged(place, fault))?;
+        let unit = Unit::new(buffer, place.pointer.page_bytes as usize).map_err(|fault| self.damaged(place, fault))?;
+        self.check_place(place, &unit.page()).map_err(|fault| self.damaged(place, fault))?;
         Ok(unit)
     }
 
@@ -258,23 +227,11 @@ impl Run {
 
     /// Whether a page that is sound in itself is what the way to it promised.
     fn check_place(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
-        let kind = if place.level == 0 {
-            KIND_LEAF
-        } else {
-            KIND_INNER
-        };
+        let kind = if place.level == 0 { KIND_LEAF } else { KIND_INNER };
         if page.kind() != kind || page.level() != place.level {
-            return Err(format!(
-                "a page of level {} where one of {} was",
-                page.level(),
-                place.level
-            ));
+            return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
         }
-        if place.level == 0 {
-            self.check_leaf(place, page)
-        } else {
-            self.check_inner(place, page)
-        }
+        if place.level == 0 { self.check_leaf(place, page) } else { self.check_inner(place, page) }
     }
 
     fn check_leaf(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
@@ -284,16 +241,9 @@ impl Run {
         }
         // Long values stand right before the leaf; if there are none, so do the rows before.
         let has_value_out = place.floor < place.pointer.offset;
-        let expected = if has_value_out {
-            8 * (self.info.measures.len() - 1)
-        } else {
-            0
-        };
+        let expected = if has_value_out { 8 * (self.info.measures.len() - 1) } else { 0 };
         if page.weight_bytes() != expected {
-            return Err(format!(
-                "weights of {} bytes, not {expected}",
-                page.weight_bytes()
-            ));
+            return Err(format!("weights of {} bytes, not {expected}", page.weight_bytes()));
         }
         Ok(())
     }
@@ -301,11 +251,7 @@ impl Run {
     fn check_inner(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
         let measures = &self.info.measures;
         if page.measures() != measures.len() + POINTER_ARRAYS {
-            return Err(format!(
-                "{} arrays for {} measures",
-                page.measures(),
-                measures.len()
-            ));
+            return Err(format!("{} arrays for {} measures", page.measures(), measures.len()));
         }
         if page.open_low() != (place.before.rows == 0) {
             return Err("minus infinity stands anywhere but first".into());
@@ -314,9 +260,7 @@ impl Run {
             return Err("the tally before a page is not that before its first child".into());
         }
         let rows = page.tallies(0);
-        if rows.windows(2).any(|pair| pair[0] >= pair[1])
-            || rows[rows.len() - 1] >= place.until.rows
-        {
+        if rows.windows(2).any(|pair| pair[0] >= pair[1]) || rows[rows.len() - 1] >= place.until.rows {
             return Err("the counts of rows before children do not ascend".into());
         }
         let mut floor = place.floor;
@@ -324,13 +268,9 @@ impl Run {
             let pointer = self.pointer(page, position);
             let aligned = pointer.offset.is_multiple_of(UNIT_ALIGNMENT_BYTES as u64)
                 && (pointer.length as usize).is_multiple_of(UNIT_ALIGNMENT_BYTES);
-            let end = pointer
-                .end()
-                .filter(|&end| aligned && pointer.offset >= floor && end <= place.pointer.offset);
+            let end = pointer.end().filter(|&end| aligned && pointer.offset >= floor && end <= place.pointer.offset);
             let Some(end) = end.filter(|_| pointer.page_bytes <= pointer.length) else {
-                return Err(format!(
-                    "the pointer to child {position} leads out of the subtree"
-                ));
+                return Err(format!("the pointer to child {position} leads out of the subtree"));
             };
             floor = end;
         }
@@ -360,8 +300,7 @@ impl Run {
         ValueReference::decode(bytes)
             .filter(|reference| {
                 let end = reference.end();
-                reference.offset >= place.floor
-                    && end.is_some_and(|end| end <= place.pointer.offset)
+                reference.offset >= place.floor && end.is_some_and(|end| end <= place.pointer.offset)
             })
             .ok_or_else(|| self.damaged(place, "the reference to a value leads astray"))
     }
@@ -371,26 +310,17 @@ impl Run {
         if crc32c::crc32c(extent) == reference.checksum {
             return Ok(());
         }
-        Err(Error::corrupt(
-            &self.path,
-            reference.offset,
-            "the checksum of a value is wrong",
-        ))
+        Err(Error::corrupt(&self.path, reference.offset, "the checksum of a value is wrong"))
     }
 
     /// Fills `buffer` from `offset`.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.file
-            .read_exact_at(buffer, offset)
-            .map_err(|error| Error::io("cannot read", &self.path, error))
+        self.file.read_exact_at(buffer, offset).map_err(|error| Error::io("cannot read", &self.path, error))
     }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run")
-            .field("path", &self.path)
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Run").field("path", &self.path).field("info", &self.info).finish_non_exhaustive()
     }
 }

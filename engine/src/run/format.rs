@@ -101,11 +101,8 @@ impl ValueReference {
 
     pub(super) fn decode(bytes: &[u8]) -> Option<ValueReference> {
         let bytes: &[u8; VALUE_REFERENCE_BYTES] = bytes.try_into().ok()?;
-        let reference = ValueReference {
-            offset: u64_at(bytes, 0),
-            length: u64_at(bytes, 8),
-            checksum: u32_at(bytes, 16),
-        };
+        let reference =
+            ValueReference { offset: u64_at(bytes, 0), length: u64_at(bytes, 8), checksum: u32_at(bytes, 16) };
         (u32_at(bytes, 20) == 0).then_some(reference)
     }
 
@@ -151,14 +148,9 @@ impl Header {
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Fault> {
         verify(bytes, MAGIC, HEADER_CHECKSUM_AT, &HEADER_COMPLAINTS)?;
         if u32_at(bytes, HEADER_RESERVED_AT) != 0 {
-            return Err(Fault::Invalid(
-                "the header has fields that version 1 has not",
-            ));
+            return Err(Fault::Invalid("the header has fields that version 1 has not"));
         }
-        Ok(Header {
-            table_id: u32_at(bytes, TABLE_ID_AT),
-            run_id: u64_at(bytes, RUN_ID_AT),
-        })
+        Ok(Header { table_id: u32_at(bytes, TABLE_ID_AT), run_id: u64_at(bytes, RUN_ID_AT) })
     }
 }
 
@@ -200,9 +192,7 @@ impl Footer {
     /// Reads the footer of a file of `file_bytes`.
     pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], file_bytes: u64) -> Result<Footer, Fault> {
         verify(bytes, FOOTER_MAGIC, FOOTER_CHECKSUM_AT, &FOOTER_COMPLAINTS)?;
-        let measures = bytes[MEASURES_AT..TOTAL_AT]
-            .try_into()
-            .expect("eight bytes");
+        let measures = bytes[MEASURES_AT..TOTAL_AT].try_into().expect("eight bytes");
         let footer = Footer {
             page_bytes: u32_at(bytes, PAGE_BYTES_AT) as usize,
             file_bytes: u64_at(bytes, FILE_BYTES_AT),
@@ -213,8 +203,7 @@ impl Footer {
                 page_bytes: u32_at(bytes, ROOT_AT + 16),
             },
             levels: u32_at(bytes, LEVELS_AT) as usize,
-            measures: Measures::decode(measures)
-                .ok_or(Fault::Invalid("the footer declares unknown measures"))?,
+            measures: Measures::decode(measures).ok_or(Fault::Invalid("the footer declares unknown measures"))?,
             total: Tally {
                 rows: u64_at(bytes, TOTAL_AT) as i64,
                 bytes: u64_at(bytes, TOTAL_AT + 8) as i64,
@@ -223,9 +212,7 @@ impl Footer {
             },
         };
         if footer.file_bytes != file_bytes {
-            return Err(Fault::Invalid(
-                "the file has not the length that its footer says",
-            ));
+            return Err(Fault::Invalid("the file has not the length that its footer says"));
         }
         let start = HEADER_BYTES as u64;
         let end = file_bytes.checked_sub(FOOTER_BYTES as u64);
@@ -256,22 +243,15 @@ struct Complaints {
     checksum: &'static str,
 }
 
-const HEADER_COMPLAINTS: Complaints = Complaints {
-    magic: "this is no run",
-    checksum: "the header's checksum is wrong",
-};
+const HEADER_COMPLAINTS: Complaints =
+    Complaints { magic: "this is no run", checksum: "the header's checksum is wrong" };
 const FOOTER_COMPLAINTS: Complaints = Complaints {
     magic: "there is no footer; the file was cut or never finished",
     checksum: "the footer's checksum is wrong",
 };
 
 /// Checks magic, checksum and version.
-fn verify(
-    bytes: &[u8],
-    magic: [u8; 8],
-    checksum_at: usize,
-    complaints: &Complaints,
-) -> Result<(), Fault> {
+fn verify(bytes: &[u8], magic: [u8; 8], checksum_at: usize, complaints: &Complaints) -> Result<(), Fault> {
     if !bytes.starts_with(&magic) {
         return Err(Fault::Invalid(complaints.magic));
     }

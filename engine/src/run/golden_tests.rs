@@ -21,32 +21,19 @@ fn small_model() -> Model {
         ("cord/black", number(4)),
         ("cord/blue", number(21)),
         ("cord/brown", Vec::new()),
-        (
-            "cord/green",
-            [number(100), b"a note of 32 bytes on this cord.".to_vec()].concat(),
-        ),
+        ("cord/green", [number(100), b"a note of 32 bytes on this cord.".to_vec()].concat()),
         ("cord/red", number(-1)),
         ("cord/white, spun of the wool of two vicunas", number(7)),
         ("knot/figure eight", number(1)),
         ("knot/long", number(5)),
         ("knot/single", number(40)),
     ];
-    rows.into_iter()
-        .map(|(key, value)| (key.as_bytes().to_vec(), value))
-        .collect()
+    rows.into_iter().map(|(key, value)| (key.as_bytes().to_vec(), value)).collect()
 }
 
 fn small_options() -> RunOptions {
-    let measures = Measures {
-        sum: Some(Field::BigEndian { at: 0 }),
-        ..Measures::ROWS
-    };
-    RunOptions {
-        page_bytes: 256,
-        measures,
-        table_id: 3,
-        run_id: 12,
-    }
+    let measures = Measures { sum: Some(Field::BigEndian { at: 0 }), ..Measures::ROWS };
+    RunOptions { page_bytes: 256, measures, table_id: 3, run_id: 12 }
 }
 
 fn quoted(bytes: &[u8]) -> String {
@@ -101,27 +88,12 @@ fn describe_page(text: &mut Annotated<'_>, page: &PageRef<'_>, page_bytes: usize
         let record = page.record(position);
         let parts = record.weights.len() + record.tail.len() + record.value.len();
         let key = page.key(position);
-        let key = if key.is_empty() {
-            "minus infinity".to_owned()
-        } else {
-            quoted(&key)
-        };
-        text.field(
-            record.len - parts,
-            &format!("entry {position}, {key}: flags, lengths"),
-        );
+        let key = if key.is_empty() { "minus infinity".to_owned() } else { quoted(&key) };
+        text.field(record.len - parts, &format!("entry {position}, {key}: flags, lengths"));
         text.field(record.weights.len(), "weight");
-        let tail = if record.key_is_out() {
-            "offset and length of the key"
-        } else {
-            "key's tail"
-        };
+        let tail = if record.key_is_out() { "offset and length of the key" } else { "key's tail" };
         text.field(record.tail.len(), tail);
-        let value = if record.value_is_out() {
-            "offset, length, crc32c, 0"
-        } else {
-            "value"
-        };
+        let value = if record.value_is_out() { "offset, length, crc32c, 0" } else { "value" };
         text.field(record.value.len(), value);
     }
     assert_eq!(text.at(), end);
@@ -149,22 +121,13 @@ fn describe_subtree(text: &mut Annotated<'_>, run: &Run, place: &Place) {
         if place.level > 0 {
             describe_subtree(text, run, &run.child(place, &page, position));
         } else if page.leaf_record(position).value_is_out() {
-            let reference = run
-                .reference(place, page.leaf_record(position).value)
-                .unwrap();
+            let reference = run.reference(place, page.leaf_record(position).value).unwrap();
             text.heading("a value out of line");
             text.field(reference.length as usize, &quoted(&page.key(position)));
-            text.field(
-                (reference.end().unwrap() - reference.offset - reference.length) as usize,
-                "padding",
-            );
+            text.field((reference.end().unwrap() - reference.offset - reference.length) as usize, "padding");
         }
     }
-    text.heading(if place.level == 0 {
-        "a leaf"
-    } else {
-        "an inner page"
-    });
+    text.heading(if place.level == 0 { "a leaf" } else { "an inner page" });
     describe_unit(text, place, &page);
 }
 
@@ -172,12 +135,7 @@ fn describe_run(bytes: &[u8]) -> String {
     let run = open(bytes);
     let mut text = Annotated::new(bytes);
     text.heading("header");
-    for (len, note) in [
-        (8, "magic"),
-        (4, "version 1"),
-        (4, "table_id"),
-        (8, "run_id"),
-    ] {
+    for (len, note) in [(8, "magic"), (4, "version 1"), (4, "table_id"), (8, "run_id")] {
         text.field(len, note);
     }
     text.field(4, "reserved");
@@ -203,10 +161,7 @@ fn describe_run(bytes: &[u8]) -> String {
         (36, "reserved"),
         (4, "crc32c"),
     ];
-    assert_eq!(
-        fields.iter().map(|field| field.0).sum::<usize>(),
-        FOOTER_BYTES
-    );
+    assert_eq!(fields.iter().map(|field| field.0).sum::<usize>(), FOOTER_BYTES);
     for (len, note) in fields {
         text.field(len, note);
     }
@@ -246,10 +201,7 @@ fn the_pages_of_the_format_page_are_true() {
     let root_unit = run.load(&root).unwrap();
     let leaf = run.child(&root, &root_unit.page(), 1);
     let leaf_unit = run.load(&leaf).unwrap();
-    for (number, (place, unit)) in [(leaf, leaf_unit), (root, root_unit)]
-        .into_iter()
-        .enumerate()
-    {
+    for (number, (place, unit)) in [(leaf, leaf_unit), (root, root_unit)].into_iter().enumerate() {
         let mut text = Annotated::new(unit.as_slice());
         describe_unit(&mut text, &place, &unit.page());
         compare_with_page(&text.finish(), page_of_docs, 1 + number);
@@ -263,20 +215,11 @@ fn describe_memory_page() -> String {
     page.set_flags(0);
     page.set_epoch(5);
     page.set_prefix(b"knot/");
-    for (position, key, value) in [
-        (0, "knot/single", "1"),
-        (0, "knot/long", "22"),
-        (1, "knot/lost", "333"),
-        (0, "knot/figure eight", ""),
-    ] {
+    for (position, key, value) in
+        [(0, "knot/single", "1"), (0, "knot/long", "22"), (1, "knot/lost", "333"), (0, "knot/figure eight", "")]
+    {
         let (key, value) = (key.as_bytes(), value.as_bytes());
-        let new = NewRecord {
-            flags: 0,
-            key,
-            key_handle: 0,
-            weights: &[],
-            value,
-        };
+        let new = NewRecord { flags: 0, key, key_handle: 0, weights: &[], value };
         page.insert_leaf(position, &new).expect("room");
     }
     let bytes = buffer.as_slice().to_vec();

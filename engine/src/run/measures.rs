@@ -35,11 +35,7 @@ impl Measures {
             _ => return None,
         };
         let known = flags & !(HAS_BYTES | HAS_HASH) == 0 && zero == 0 && also_zero == 0;
-        known.then_some(Measures {
-            bytes: flags & HAS_BYTES != 0,
-            hash: flags & HAS_HASH != 0,
-            sum,
-        })
+        known.then_some(Measures { bytes: flags & HAS_BYTES != 0, hash: flags & HAS_HASH != 0, sum })
     }
 }
 

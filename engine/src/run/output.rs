@@ -21,15 +21,8 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<Output> {
-        let file = disk
-            .open(path, OpenMode::CreateDirect)
-            .map_err(|error| Error::io("cannot create", path, error))?;
-        Ok(Output {
-            file,
-            path: path.to_owned(),
-            buffer: AlignedBuffer::new(BUFFER_BYTES),
-            written: 0,
-        })
+        let file = disk.open(path, OpenMode::CreateDirect).map_err(|error| Error::io("cannot create", path, error))?;
+        Ok(Output { file, path: path.to_owned(), buffer: AlignedBuffer::new(BUFFER_BYTES), written: 0 })
     }
 
     /// Where the next byte goes.
@@ -72,12 +65,8 @@ impl Output {
     /// Writes out the rest, cuts the padding off and makes the file durable; its name is the caller's to sync.
     pub(super) fn finish(mut self) -> Result<u64> {
         self.flush()?;
-        self.file
-            .set_len(self.written)
-            .map_err(|error| Error::io("cannot cut", &self.path, error))?;
-        self.file
-            .sync()
-            .map_err(|error| Error::io("cannot sync", &self.path, error))?;
+        self.file.set_len(self.written).map_err(|error| Error::io("cannot cut", &self.path, error))?;
+        self.file.sync().map_err(|error| Error::io("cannot sync", &self.path, error))?;
         Ok(self.written)
     }
 }

@@ -10,8 +10,8 @@ use super::output::Output;
 use crate::error::Result;
 use crate::io::AlignedBuffer;
 use crate::page::{
-    Builder, HEADER_BYTES, KIND_INNER, KIND_LEAF, NewRecord, POINTER_ARRAYS, array_bytes,
-    common_prefix_len, new_page, padded, prefix_max, record,
+    Builder, HEADER_BYTES, KIND_INNER, KIND_LEAF, NewRecord, POINTER_ARRAYS, array_bytes, common_prefix_len, new_page,
+    padded, prefix_max, record,
 };
 use crate::tally::{Measures, Tally};
 
@@ -21,11 +21,7 @@ const LONG_KEY_PAGES: usize = 3;
 /// What an entry adds beside its key.
 pub(super) enum Entry<'a> {
     /// A row: its value or the reference to it, and its tally.
-    Row {
-        value: &'a [u8],
-        value_is_out: bool,
-        tally: Tally,
-    },
+    Row { value: &'a [u8], value_is_out: bool, tally: Tally },
     /// A child and the tally of all rows before it.
     Child { pointer: Pointer, before: Tally },
 }
@@ -80,24 +76,13 @@ impl Plan {
 
     fn prefix_len(&self, page_bytes: usize) -> usize {
         // A page of one entry would have its whole key as prefix.
-        if self.keys < 2 {
-            0
-        } else {
-            self.shared_len.min(prefix_max(page_bytes))
-        }
+        if self.keys < 2 { 0 } else { self.shared_len.min(prefix_max(page_bytes)) }
     }
 }
 
 impl PendingPage {
     pub(super) fn new(level: usize, page_bytes: usize, measures: Measures) -> PendingPage {
-        PendingPage {
-            level,
-            page_bytes,
-            measures,
-            bytes: Vec::new(),
-            entries: Vec::new(),
-            plan: Plan::EMPTY,
-        }
+        PendingPage { level, page_bytes, measures, bytes: Vec::new(), entries: Vec::new(), plan: Plan::EMPTY }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -110,19 +95,11 @@ impl PendingPage {
     }
 
     fn kind(&self) -> u8 {
-        if self.level == 0 {
-            KIND_LEAF
-        } else {
-            KIND_INNER
-        }
+        if self.level == 0 { KIND_LEAF } else { KIND_INNER }
     }
 
     fn arrays(&self) -> usize {
-        if self.level == 0 {
-            0
-        } else {
-            self.measures.len() + POINTER_ARRAYS
-        }
+        if self.level == 0 { 0 } else { self.measures.len() + POINTER_ARRAYS }
     }
 
     /// The first key, minus infinity not counted.
@@ -141,9 +118,7 @@ impl PendingPage {
 
     fn flags_of(&self, key: Option<&[u8]>, value_is_out: bool) -> u8 {
         let key_is_out = key.is_some_and(|key| key.len() > Self::inline_max(self.page_bytes));
-        record::FRESH
-            | if key_is_out { record::KEY_OUT } else { 0 }
-            | if value_is_out { record::VALUE_OUT } else { 0 }
+        record::FRESH | if key_is_out { record::KEY_OUT } else { 0 } | if value_is_out { record::VALUE_OUT } else { 0 }
     }
 
     /// The plan with one more entry, whose value (or reference) has `value_len` bytes; `None` for minus infinity.
@@ -157,13 +132,7 @@ impl PendingPage {
             return plan;
         };
         let flags = self.flags_of(Some(key), value_is_out);
-        let new = NewRecord {
-            flags,
-            key,
-            key_handle: 0,
-            weights: &[],
-            value: &[],
-        };
+        let new = NewRecord { flags, key, key_handle: 0, weights: &[], value: &[] };
         plan.entry_bytes += new.len(self.kind(), 0) + value_len + usize::from(value_len > 255);
         if flags & record::KEY_OUT != 0 {
             plan.long_key_bytes += key.len();
@@ -171,22 +140,15 @@ impl PendingPage {
             plan.short_keys += 1;
             plan.short_key_len_min = plan.short_key_len_min.min(key.len());
         }
-        plan.shared_len = if plan.keys == 0 {
-            key.len()
-        } else {
-            common_prefix_len(&self.first_key()[..plan.shared_len], key)
-        };
+        plan.shared_len =
+            if plan.keys == 0 { key.len() } else { common_prefix_len(&self.first_key()[..plan.shared_len], key) };
         plan.keys += 1;
         plan
     }
 
     fn weight_bytes(&self, plan: &Plan) -> usize {
         let is_weighted = self.level == 0 && plan.has_value_out;
-        if is_weighted {
-            8 * (self.measures.len() - 1)
-        } else {
-            0
-        }
+        if is_weighted { 8 * (self.measures.len() - 1) } else { 0 }
     }
 
     /// Whether one more entry fits beside those that are there.
@@ -203,11 +165,7 @@ impl PendingPage {
     /// Appends an entry; `None` for minus infinity, which only the first child can be.
     pub(super) fn push(&mut self, key: Option<&[u8]>, entry: &Entry<'_>) {
         let (value, value_is_out, tally, pointer) = match *entry {
-            Entry::Row {
-                value,
-                value_is_out,
-                tally,
-            } => (value, value_is_out, tally, Pointer::default()),
+            Entry::Row { value, value_is_out, tally } => (value, value_is_out, tally, Pointer::default()),
             Entry::Child { pointer, before } => (&[][..], false, before, pointer),
         };
         self.plan = self.plan_with(key, value.len(), value_is_out);
@@ -216,13 +174,7 @@ impl PendingPage {
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
         let value_end = self.bytes.len();
-        self.entries.push(Collected {
-            key_end,
-            value_end,
-            flags,
-            tally,
-            pointer,
-        });
+        self.entries.push(Collected { key_end, value_end, flags, tally, pointer });
     }
 
     /// The key of the last entry.
@@ -236,24 +188,16 @@ impl PendingPage {
 
     /// The tally of all rows before the first child.
     pub(super) fn tally_before(&self) -> Tally {
-        self.entries
-            .first()
-            .map_or(Tally::ZERO, |entry| entry.tally)
+        self.entries.first().map_or(Tally::ZERO, |entry| entry.tally)
     }
 
     /// The pointer to the first child.
     pub(super) fn first_child(&self) -> Pointer {
-        self.entries
-            .first()
-            .map_or(Pointer::default(), |entry| entry.pointer)
+        self.entries.first().map_or(Pointer::default(), |entry| entry.pointer)
     }
 
     /// Writes the unit and begins another page. `scratch` holds a page of any size.
-    pub(super) fn write(
-        &mut self,
-        scratch: &mut AlignedBuffer,
-        output: &mut Output,
-    ) -> Result<Pointer> {
+    pub(super) fn write(&mut self, scratch: &mut AlignedBuffer, output: &mut Output) -> Result<Pointer> {
         let kind = self.kind();
         let weight_bytes = self.weight_bytes(&self.plan);
         let open_low = self.has_open_low();
@@ -266,13 +210,7 @@ impl PendingPage {
         let mut weights = Vec::with_capacity(weight_bytes);
         let mut arrays = Vec::with_capacity(self.arrays());
         for (position, (key, value, entry)) in self.iter().enumerate() {
-            let mut new = NewRecord {
-                flags: entry.flags,
-                key,
-                key_handle: 0,
-                weights: &[],
-                value,
-            };
+            let mut new = NewRecord { flags: entry.flags, key, key_handle: 0, weights: &[], value };
             if entry.flags & record::KEY_OUT != 0 {
                 new.key_handle = long_keys_end | (key.len() as u64) << 32;
                 long_keys_end += key.len() as u64;
@@ -288,10 +226,7 @@ impl PendingPage {
             } else {
                 let pointer = &entry.pointer;
                 arrays.clear();
-                arrays.extend(
-                    (0..self.measures.len())
-                        .map(|index| entry.tally.measure(&self.measures, index)),
-                );
+                arrays.extend((0..self.measures.len()).map(|index| entry.tally.measure(&self.measures, index)));
                 arrays.push(pointer.offset as i64);
                 arrays.push((u64::from(pointer.length) | u64::from(pointer.checksum) << 32) as i64);
                 builder.push_child(&new, open_low && position == 0, pointer.page_bytes, &arrays);
@@ -310,12 +245,7 @@ impl PendingPage {
         self.bytes.clear();
         self.entries.clear();
         self.plan = Plan::EMPTY;
-        Ok(Pointer {
-            offset,
-            length,
-            checksum,
-            page_bytes: page_bytes as u32,
-        })
+        Ok(Pointer { offset, length, checksum, page_bytes: page_bytes as u32 })
     }
 
     /// Keys, values and the rest of all entries.
@@ -331,22 +261,13 @@ impl PendingPage {
     fn exact_bytes(&self, prefix_len: usize, weight_bytes: usize) -> usize {
         let kind = self.kind();
         let open_low = self.has_open_low();
-        let entries = self
-            .iter()
-            .enumerate()
-            .map(|(position, (key, value, entry))| {
-                if open_low && position == 0 {
-                    return 2;
-                }
-                let new = NewRecord {
-                    flags: entry.flags,
-                    key,
-                    key_handle: 0,
-                    weights: &[],
-                    value,
-                };
-                new.len(kind, prefix_len) + weight_bytes
-            });
+        let entries = self.iter().enumerate().map(|(position, (key, value, entry))| {
+            if open_low && position == 0 {
+                return 2;
+            }
+            let new = NewRecord { flags: entry.flags, key, key_handle: 0, weights: &[], value };
+            new.len(kind, prefix_len) + weight_bytes
+        });
         let arrays = self.entries.len() * array_bytes(kind, self.arrays());
         HEADER_BYTES + padded(prefix_len) + arrays + entries.sum::<usize>()
     }

@@ -49,17 +49,8 @@ enum Chunk {
 
 impl<'r> ReadAhead<'r> {
     pub(super) fn new(run: &'r Run) -> ReadAhead<'r> {
-        let ahead = Ahead {
-            first: 0,
-            chunks: VecDeque::new(),
-            spare: Vec::new(),
-            is_over: false,
-        };
-        ReadAhead {
-            run,
-            ahead: Mutex::new(ahead),
-            changed: Condvar::new(),
-        }
+        let ahead = Ahead { first: 0, chunks: VecDeque::new(), spare: Vec::new(), is_over: false };
+        ReadAhead { run, ahead: Mutex::new(ahead), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Ahead> {
@@ -76,10 +67,7 @@ impl<'r> ReadAhead<'r> {
         // One that has nothing left to take on, or panics, says so: the rest is read by who wants it.
         let _end = self.end_at_drop();
         while let Some(mut turn) = self.take_turn() {
-            let mut buffer = turn
-                .buffer
-                .take()
-                .unwrap_or_else(|| AlignedBuffer::new(CHUNK_BYTES));
+            let mut buffer = turn.buffer.take().unwrap_or_else(|| AlignedBuffer::new(CHUNK_BYTES));
             let offset = turn.number * CHUNK_BYTES as u64;
             let len = (self.run.info().bytes - offset).min(CHUNK_BYTES as u64) as usize;
             buffer.resize(len);
@@ -100,16 +88,9 @@ impl<'r> ReadAhead<'r> {
             if ahead.chunks.len() < DEPTH {
                 ahead.chunks.push_back(Chunk::Coming);
                 let buffer = ahead.spare.pop();
-                return Some(Turn {
-                    ahead: self,
-                    number,
-                    buffer,
-                });
+                return Some(Turn { ahead: self, number, buffer });
             }
-            ahead = self
-                .changed
-                .wait(ahead)
-                .unwrap_or_else(PoisonError::into_inner);
+            ahead = self.changed.wait(ahead).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -161,10 +142,7 @@ impl<'r> ReadAhead<'r> {
                 Some(Chunk::Absent) => return None,
                 None if is_over => return None,
                 Some(Chunk::Coming) | None => {
-                    ahead = self
-                        .changed
-                        .wait(ahead)
-                        .unwrap_or_else(PoisonError::into_inner);
+                    ahead = self.changed.wait(ahead).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
@@ -173,13 +151,8 @@ impl<'r> ReadAhead<'r> {
     /// Puts the chunk into its place, if that is still there.
     fn put(&self, number: u64, chunk: Chunk) {
         let mut ahead = self.lock();
-        let position = number
-            .checked_sub(ahead.first)
-            .map(|position| position as usize);
-        match (
-            position.and_then(|position| ahead.chunks.get_mut(position)),
-            chunk,
-        ) {
+        let position = number.checked_sub(ahead.first).map(|position| position as usize);
+        match (position.and_then(|position| ahead.chunks.get_mut(position)), chunk) {
             (Some(place), chunk) => *place = chunk,
             (None, Chunk::Here(buffer)) => ahead.spare.push(buffer),
             (None, _) => {}

@@ -89,17 +89,9 @@ impl Run {
             }
             frame.next += 1;
             let place = self.child(&frame.place, &page, position);
-            let low = if position == 0 {
-                frame.low.take()
-            } else {
-                Some(page.key(position))
-            };
+            let low = if position == 0 { frame.low.take() } else { Some(page.key(position)) };
             let is_last = position + 1 == page.count();
-            let high = if is_last {
-                frame.high.take()
-            } else {
-                Some(page.key(position + 1))
-            };
+            let high = if is_last { frame.high.take() } else { Some(page.key(position + 1)) };
             self.enter(&place, low, high, &mut leaves, &mut frames, visitor)?;
         }
         Ok(())
@@ -127,13 +119,7 @@ impl Run {
         };
         self.check_bounds(place, &unit.page(), low.as_ref(), high.as_ref(), visitor)?;
         visitor.page(place, &unit.page(), unit.as_slice())?;
-        frames.push(Frame {
-            place: *place,
-            unit,
-            low,
-            high,
-            next: 0,
-        });
+        frames.push(Frame { place: *place, unit, low, high, next: 0 });
         Ok(())
     }
 
@@ -173,12 +159,7 @@ impl LeafReader<'_> {
         high: Option<&KeyBuffer>,
         visitor: &mut V,
     ) -> Result<()> {
-        let Self {
-            run,
-            window,
-            values,
-            key,
-        } = self;
+        let Self { run, window, values, key } = self;
         let (offset, len) = (place.pointer.offset, place.pointer.length as usize);
         if window.get(offset, len).is_none() {
             // The leaf's values stand before it: if both are not too much, they come together, and much of what follows with them.
@@ -190,9 +171,7 @@ impl LeafReader<'_> {
             }
         }
         let window = &*window;
-        let unit = window
-            .get(offset, len)
-            .expect("the window was filled with it");
+        let unit = window.get(offset, len).expect("the window was filled with it");
         let page = run.page_in(place, unit)?;
         run.check_bounds(place, &page, low, high, visitor)?;
         visitor.page(place, &page, unit)?;
@@ -228,15 +207,10 @@ impl LeafReader<'_> {
                         Some(_) => Ok(()),
                         None => values.fill(reference.offset, extent_bytes),
                     };
-                    filled.map(|()| {
-                        values
-                            .get(reference.offset, extent_bytes)
-                            .expect("the window was filled")
-                    })
+                    filled.map(|()| values.get(reference.offset, extent_bytes).expect("the window was filled"))
                 }
             };
-            let checked =
-                extent.and_then(|extent| run.check_value(&reference, extent).map(|()| extent));
+            let checked = extent.and_then(|extent| run.check_value(&reference, extent).map(|()| extent));
             match checked {
                 Ok(extent) => visitor.row(&row, whole_key, &extent[..reference.length as usize])?,
                 Err(error) => visitor.fault(error)?,

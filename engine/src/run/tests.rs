@@ -40,17 +40,10 @@ pub(super) fn bytes_of(model: &Model, options: RunOptions) -> Vec<u8> {
     disk.read_file(PATH).unwrap()
 }
 
-pub(super) const ALL_MEASURES: Measures = Measures {
-    bytes: true,
-    hash: true,
-    sum: Some(Field::BigEndian { at: 0 }),
-};
+pub(super) const ALL_MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
 
 fn seed() -> u64 {
-    std::env::var("SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1)
+    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
 /// How the keys and values of a test look.
@@ -70,9 +63,7 @@ fn row(rng: &mut StdRng, rows: Rows) -> (Vec<u8>, Vec<u8>) {
         Rows::LongPrefix => format!("customer/eu-west/{number:05}").into_bytes(),
         Rows::Mixed => {
             let len = rng.random_range(0..6);
-            (0..len)
-                .map(|_| [0, 1, b'a', b'b', 255][rng.random_range(0..5)])
-                .collect()
+            (0..len).map(|_| [0, 1, b'a', b'b', 255][rng.random_range(0..5)]).collect()
         }
         Rows::LongKeys => {
             let mut key = vec![b'x'; [5, 24, 25, 26, 300][rng.random_range(0..5)]];
@@ -90,13 +81,8 @@ fn row(rng: &mut StdRng, rows: Rows) -> (Vec<u8>, Vec<u8>) {
     (key, (0..len).map(|_| rng.random()).collect())
 }
 
-fn model_tally<'m>(
-    measures: &Measures,
-    rows: impl Iterator<Item = (&'m Vec<u8>, &'m Vec<u8>)>,
-) -> Tally {
-    rows.fold(Tally::ZERO, |sum, (key, value)| {
-        sum + measures.of_row(key, value)
-    })
+fn model_tally<'m>(measures: &Measures, rows: impl Iterator<Item = (&'m Vec<u8>, &'m Vec<u8>)>) -> Tally {
+    rows.fold(Tally::ZERO, |sum, (key, value)| sum + measures.of_row(key, value))
 }
 
 fn compare(run: &Run, model: &Model, rng: &mut StdRng, rows: Rows) {
@@ -119,12 +105,7 @@ fn compare(run: &Run, model: &Model, rng: &mut StdRng, rows: Rows) {
         },
     )
     .unwrap();
-    assert!(
-        scanned
-            .iter()
-            .map(|(key, value)| (key, value))
-            .eq(model.iter())
-    );
+    assert!(scanned.iter().map(|(key, value)| (key, value)).eq(model.iter()));
     let mut asked: Vec<Vec<u8>> = (0..30).map(|_| row(rng, rows).0).collect();
     asked.extend((0..30.min(scanned.len())).map(|_| {
         let mut key = scanned[rng.random_range(0..scanned.len())].0.clone();
@@ -148,10 +129,7 @@ fn compare(run: &Run, model: &Model, rng: &mut StdRng, rows: Rows) {
     }
     for _ in 0..30.min(scanned.len()) {
         let offset = rng.random_range(0..scanned.len());
-        assert_eq!(
-            run.nth(offset as u64).unwrap().as_ref(),
-            Some(&scanned[offset])
-        );
+        assert_eq!(run.nth(offset as u64).unwrap().as_ref(), Some(&scanned[offset]));
     }
     assert_eq!(run.nth(scanned.len() as u64).unwrap(), None);
     assert_eq!(run.nth(u64::MAX).unwrap(), None);
@@ -160,53 +138,27 @@ fn compare(run: &Run, model: &Model, rng: &mut StdRng, rows: Rows) {
 #[test]
 fn equals_the_model() {
     let seed = seed();
-    let kinds = [
-        Rows::Numbers,
-        Rows::LongPrefix,
-        Rows::Mixed,
-        Rows::LongKeys,
-        Rows::LongValues,
-    ];
+    let kinds = [Rows::Numbers, Rows::LongPrefix, Rows::Mixed, Rows::LongKeys, Rows::LongValues];
     let sum = Some(Field::BigEndian { at: 0 });
     let all_measures = [
         Measures::ROWS,
-        Measures {
-            bytes: true,
-            ..Measures::ROWS
-        },
-        Measures {
-            sum,
-            hash: true,
-            ..Measures::ROWS
-        },
+        Measures { bytes: true, ..Measures::ROWS },
+        Measures { sum, hash: true, ..Measures::ROWS },
         ALL_MEASURES,
     ];
     for (number, rows) in kinds.into_iter().enumerate() {
-        for (page_bytes, count) in [
-            (256, 1),
-            (256, 20),
-            (256, 3000),
-            (1024, 3000),
-            (32_768, 3000),
-        ] {
+        for (page_bytes, count) in [(256, 1), (256, 20), (256, 3000), (1024, 3000), (32_768, 3000)] {
             println!("SEED={seed} {rows:?} {page_bytes} {count}");
             let mut rng = StdRng::seed_from_u64(seed);
             let model: Model = (0..count).map(|_| row(&mut rng, rows)).collect();
             let measures = all_measures[(number + count) % 4];
-            let options = RunOptions {
-                page_bytes,
-                measures,
-                table_id: 7,
-                run_id: 1 << 40,
-            };
+            let options = RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40 };
             let disk = new_disk();
             let info = write(&disk, &model, options).unwrap();
             let run = Run::open(&disk, Path::new(PATH)).unwrap();
             assert_eq!(*run.info(), info);
             assert_eq!((info.table_id, info.run_id), (7, 1 << 40));
-            assert!(
-                count < 3000 || page_bytes > 256 || matches!(rows, Rows::Mixed) || info.levels > 3
-            );
+            assert!(count < 3000 || page_bytes > 256 || matches!(rows, Rows::Mixed) || info.levels > 3);
             compare(&run, &model, &mut rng, rows);
         }
     }
@@ -219,31 +171,16 @@ fn an_empty_run_has_no_tree() {
     assert_eq!((info.bytes, info.rows, info.levels), (32 + 128, 0, 0));
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
     assert_eq!(run.tally_before(b"a", true).unwrap(), Tally::ZERO);
-    compare(
-        &run,
-        &Model::new(),
-        &mut StdRng::seed_from_u64(1),
-        Rows::Mixed,
-    );
+    compare(&run, &Model::new(), &mut StdRng::seed_from_u64(1), Rows::Mixed);
 }
 
 /// Keys that leave no more than one row to a unit, whose separators are as long as they are.
 #[test]
 fn keys_larger_than_pages_make_a_tree_of_pairs() {
-    let model: Model = (0..40u32)
-        .map(|number| {
-            (
-                [vec![b'k'; 5000], number.to_be_bytes().to_vec()].concat(),
-                b"v".to_vec(),
-            )
-        })
-        .collect();
+    let model: Model =
+        (0..40u32).map(|number| ([vec![b'k'; 5000], number.to_be_bytes().to_vec()].concat(), b"v".to_vec())).collect();
     let disk = new_disk();
-    let options = RunOptions {
-        page_bytes: 256,
-        measures: ALL_MEASURES,
-        ..RunOptions::default()
-    };
+    let options = RunOptions { page_bytes: 256, measures: ALL_MEASURES, ..RunOptions::default() };
     let info = write(&disk, &model, options).unwrap();
     assert!((6..8).contains(&info.levels), "{} levels", info.levels);
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
@@ -265,11 +202,7 @@ fn values_larger_than_the_window() {
         })
         .collect();
     let disk = new_disk();
-    let options = RunOptions {
-        page_bytes: 4096,
-        measures: ALL_MEASURES,
-        ..RunOptions::default()
-    };
+    let options = RunOptions { page_bytes: 4096, measures: ALL_MEASURES, ..RunOptions::default() };
     write(&disk, &model, options).unwrap();
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
     compare(&run, &model, &mut rng, Rows::LongValues);
@@ -290,13 +223,8 @@ fn rows_out_of_order_are_refused() {
 #[test]
 fn page_sizes_out_of_bounds_are_refused() {
     for page_bytes in [0, 255, 32_769] {
-        let options = RunOptions {
-            page_bytes,
-            ..RunOptions::default()
-        };
-        let error = RunWriter::create(&new_disk(), Path::new(PATH), options)
-            .err()
-            .unwrap();
+        let options = RunOptions { page_bytes, ..RunOptions::default() };
+        let error = RunWriter::create(&new_disk(), Path::new(PATH), options).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 }
@@ -304,28 +232,16 @@ fn page_sizes_out_of_bounds_are_refused() {
 #[test]
 fn an_error_of_the_visitor_ends_the_scan() {
     let disk = new_disk();
-    let model: Model = (0..100u32)
-        .map(|n| (n.to_be_bytes().to_vec(), vec![1]))
-        .collect();
-    let options = RunOptions {
-        page_bytes: 256,
-        ..RunOptions::default()
-    };
+    let model: Model = (0..100u32).map(|n| (n.to_be_bytes().to_vec(), vec![1])).collect();
+    let options = RunOptions { page_bytes: 256, ..RunOptions::default() };
     write(&disk, &model, options).unwrap();
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
     let mut visited = 0;
     let stopped = run.scan(&mut |_| (), &mut |_, _| {
         visited += 1;
-        if visited < 50 {
-            Ok(())
-        } else {
-            Err(Error::new(ErrorKind::Full, "no room"))
-        }
+        if visited < 50 { Ok(()) } else { Err(Error::new(ErrorKind::Full, "no room")) }
     });
-    assert_eq!(
-        (stopped.unwrap_err().kind(), visited),
-        (ErrorKind::Full, 50)
-    );
+    assert_eq!((stopped.unwrap_err().kind(), visited), (ErrorKind::Full, 50));
 }
 
 /// The real disk, with its rules for direct writes, over several buffers and windows.
@@ -335,12 +251,7 @@ fn a_run_on_the_real_disk() {
     let path = dir.path().join("run");
     let mut rng = StdRng::seed_from_u64(seed());
     let model: Model = (0..100_000u32)
-        .map(|number| {
-            (
-                number.to_be_bytes().to_vec(),
-                vec![number as u8; rng.random_range(0..60)],
-            )
-        })
+        .map(|number| (number.to_be_bytes().to_vec(), vec![number as u8; rng.random_range(0..60)]))
         .collect();
     let disk = crate::io::RealDisk;
     let mut writer = RunWriter::create(&disk, &path, RunOptions::default()).unwrap();

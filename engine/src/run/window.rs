@@ -22,13 +22,7 @@ pub(super) struct Window<'r> {
 
 impl<'r> Window<'r> {
     pub(super) fn new(run: &'r Run, ahead: Option<&'r ReadAhead<'r>>) -> Window<'r> {
-        Window {
-            run,
-            ahead,
-            buffer: AlignedBuffer::new(1),
-            start: 0,
-            len: 0,
-        }
+        Window { run, ahead, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
     }
 
     /// The `len` bytes at `offset`, if they are here.

@@ -36,12 +36,7 @@ pub(crate) struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions {
-            page_bytes: 8192,
-            measures: Measures::ROWS,
-            table_id: 0,
-            run_id: 0,
-        }
+        RunOptions { page_bytes: 8192, measures: Measures::ROWS, table_id: 0, run_id: 0 }
     }
 }
 
@@ -74,16 +69,10 @@ impl RunWriter {
         let page_bytes = options.page_bytes;
         if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
             let limits = format!("{PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}");
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!("a run has pages of {limits} bytes, not {page_bytes}"),
-            ));
+            return Err(Error::new(ErrorKind::Invalid, format!("a run has pages of {limits} bytes, not {page_bytes}")));
         }
         let mut output = Output::create(disk, path)?;
-        let header = Header {
-            table_id: options.table_id,
-            run_id: options.run_id,
-        };
+        let header = Header { table_id: options.table_id, run_id: options.run_id };
         output.write(&header.encode(), 0)?;
         Ok(RunWriter {
             options,
@@ -102,26 +91,16 @@ impl RunWriter {
     /// [`ErrorKind::Invalid`] if it is not, or longer than 1 GiB; what the disk says.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if self.leaf.len() > 0 && key <= self.leaf.last_key() {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                "rows of a run come in strictly ascending order of their keys",
-            ));
+            return Err(Error::new(ErrorKind::Invalid, "rows of a run come in strictly ascending order of their keys"));
         }
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                format!(
-                    "a key of {} bytes; the longest in a run has {KEY_BYTES_MAX}",
-                    key.len()
-                ),
+                format!("a key of {} bytes; the longest in a run has {KEY_BYTES_MAX}", key.len()),
             ));
         }
         let value_is_out = value.len() > PendingPage::inline_max(self.options.page_bytes);
-        let stored_len = if value_is_out {
-            VALUE_REFERENCE_BYTES
-        } else {
-            value.len()
-        };
+        let stored_len = if value_is_out { VALUE_REFERENCE_BYTES } else { value.len() };
         if self.leaf.len() > 0 && !self.leaf.fits(key, stored_len, value_is_out) {
             self.finish_leaf(Some(key))?;
         }
@@ -129,23 +108,9 @@ impl RunWriter {
         self.total += tally;
         if value_is_out {
             let reference = self.write_value(value)?.encode();
-            self.leaf.push(
-                Some(key),
-                &Entry::Row {
-                    value: &reference,
-                    value_is_out,
-                    tally,
-                },
-            );
+            self.leaf.push(Some(key), &Entry::Row { value: &reference, value_is_out, tally });
         } else {
-            self.leaf.push(
-                Some(key),
-                &Entry::Row {
-                    value,
-                    value_is_out,
-                    tally,
-                },
-            );
+            self.leaf.push(Some(key), &Entry::Row { value, value_is_out, tally });
         }
         Ok(())
     }
@@ -154,18 +119,13 @@ impl RunWriter {
         let offset = self.output.position();
         let checksum = self.output.write(value, 0)?;
         let checksum = self.output.align(checksum)?;
-        Ok(ValueReference {
-            offset,
-            length: value.len() as u64,
-            checksum,
-        })
+        Ok(ValueReference { offset, length: value.len() as u64, checksum })
     }
 
     /// Writes the collected leaf; `next` is the first key of the one that follows.
     fn finish_leaf(&mut self, next: Option<&[u8]>) -> Result<()> {
         // The shortest key above all of this leaf and not above the next one.
-        let next_separator =
-            next.map(|next| &next[..common_prefix_len(self.leaf.last_key(), next) + 1]);
+        let next_separator = next.map(|next| &next[..common_prefix_len(self.leaf.last_key(), next) + 1]);
         let pointer = self.leaf.write(&mut self.scratch, &mut self.output)?;
         let before = std::mem::replace(&mut self.before, self.total);
         self.add_child(0, pointer, before, next_separator)
@@ -180,22 +140,12 @@ impl RunWriter {
         next_separator: Option<&[u8]>,
     ) -> Result<()> {
         if self.levels.len() == level {
-            let RunOptions {
-                page_bytes,
-                measures,
-                ..
-            } = self.options;
+            let RunOptions { page_bytes, measures, .. } = self.options;
             let page = PendingPage::new(level + 1, page_bytes, measures);
-            self.levels.push(Level {
-                page,
-                separator: None,
-            });
+            self.levels.push(Level { page, separator: None });
         }
         let Level { page, separator } = &mut self.levels[level];
-        page.push(
-            separator.take().as_deref(),
-            &Entry::Child { pointer, before },
-        );
+        page.push(separator.take().as_deref(), &Entry::Child { pointer, before });
         let Some(next_separator) = next_separator else {
             return Ok(());
         };
@@ -229,21 +179,9 @@ impl RunWriter {
             root = self.levels[level].page.first_child();
             height = level + 1;
         }
-        let RunOptions {
-            page_bytes,
-            measures,
-            table_id,
-            run_id,
-        } = self.options;
+        let RunOptions { page_bytes, measures, table_id, run_id } = self.options;
         let bytes = self.output.position() + FOOTER_BYTES as u64;
-        let footer = Footer {
-            page_bytes,
-            file_bytes: bytes,
-            root,
-            levels: height,
-            measures,
-            total: self.total,
-        };
+        let footer = Footer { page_bytes, file_bytes: bytes, root, levels: height, measures, total: self.total };
         self.output.write(&footer.encode(), 0)?;
         let written = self.output.finish()?;
         debug_assert_eq!(written, bytes);

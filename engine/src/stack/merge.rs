@@ -55,7 +55,11 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
                     key.clear();
                     arm.walk.key_into(key);
                 }
-                if self.reverse { arm.walk.prev()? } else { arm.walk.next()? }
+                if self.reverse {
+                    arm.walk.prev()?
+                } else {
+                    arm.walk.next()?
+                }
                 if value.is_some() {
                     return Ok(value);
                 }
@@ -87,7 +91,11 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
             let value = self.arms[nearest].walk.value();
             for arm in &mut self.arms {
                 if arm.walk.valid() && arm.key == *key {
-                    if self.reverse { arm.walk.prev()? } else { arm.walk.next()? }
+                    if self.reverse {
+                        arm.walk.prev()?
+                    } else {
+                        arm.walk.next()?
+                    }
                     arm.load();
                 }
             }

@@ -67,9 +67,8 @@ impl Layers {
                     let live = existing.map_or_else(|| resident(lower.get(key)).is_some(), |existing| existing.live);
                     assert_eq!(live, model.contains_key(key));
                     // To delete what is dead is nothing, as in a transaction.
-                    (live || value.is_some()).then(|| {
-                        existing.map_or_else(|| resident(lower.contribution(key)), |existing| existing.below)
-                    })
+                    (live || value.is_some())
+                        .then(|| existing.map_or_else(|| resident(lower.contribution(key)), |existing| existing.below))
                 })
                 .unwrap();
             let before = model.get(key).map_or(Tally::ZERO, |old| self.measures.of_row(key, old));
@@ -151,7 +150,8 @@ fn compare(stack: &Stack<'_>, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng)
                 seen.push((key.to_vec(), value.to_vec()));
                 seen.len() < limit
             }));
-            let mut expected: Vec<_> = rows[from..to].iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            let mut expected: Vec<_> =
+                rows[from..to].iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
             if reverse {
                 expected.reverse();
             }

@@ -157,7 +157,8 @@ impl Arena {
         if used + pages + SLACK_PAGES as u64 / 8 <= self.pages_max as u64 {
             return Ok(());
         }
-        let advice = "no room to copy the pages that readers see; remove fewer rows in one commit, or a whole range of a table";
+        let advice =
+            "no room to copy the pages that readers see; remove fewer rows in one commit, or a whole range of a table";
         Err(self.full().context(advice))
     }
 
@@ -212,7 +213,8 @@ impl Arena {
         let next = self.free.lock().expect("no holder of this lock panics").next;
         let next_bytes = next << self.page_shift;
         let ahead_bytes = (next_bytes / 4).clamp(2 * HUGE_PAGE_BYTES, 32 * HUGE_PAGE_BYTES);
-        let wanted_bytes = (next_bytes + ahead_bytes).next_multiple_of(HUGE_PAGE_BYTES).min(self.pages_max << self.page_shift);
+        let wanted_bytes =
+            (next_bytes + ahead_bytes).next_multiple_of(HUGE_PAGE_BYTES).min(self.pages_max << self.page_shift);
         let touched_bytes = self.touched_pages.load(Ordering::Relaxed) << self.page_shift;
         if wanted_bytes <= touched_bytes {
             return false;
@@ -257,7 +259,9 @@ mod mapped {
                         let reservation = Reservation { mapping: mapping.cast(), len };
                         // Huge pages are a gain, not a need: a kernel without them refuses, and that is fine.
                         // SAFETY: the range is the mapping just made.
-                        let _ = unsafe { madvise(reservation.start().cast(), reservation.usable_bytes(), Advice::LinuxHugepage) };
+                        let _ = unsafe {
+                            madvise(reservation.start().cast(), reservation.usable_bytes(), Advice::LinuxHugepage)
+                        };
                         return Ok(reservation);
                     }
                     // Limits on address space (ulimit -v, overcommit): take what there is.
@@ -265,7 +269,9 @@ mod mapped {
                     Err(error) => {
                         return Err(Error::new(
                             ErrorKind::Full,
-                            format!("cannot reserve {len} bytes of address space: {error}; lower `memory_bytes` or raise `ulimit -v`"),
+                            format!(
+                                "cannot reserve {len} bytes of address space: {error}; lower `memory_bytes` or raise `ulimit -v`"
+                            ),
                         ));
                     }
                 }

@@ -98,8 +98,7 @@ impl Tree {
     /// Puts a new root over the old one.
     fn grow_root(&mut self) {
         let id = self.new_page(KIND_INNER, self.height);
-        let tallies: Vec<i64> =
-            (0..self.arrays()).map(|measure| self.total.measure(&self.measures, measure)).collect();
+        let tallies: Vec<i64> = (0..self.arrays()).map(|measure| self.total.measure(&self.measures, measure)).collect();
         let none = NewRecord { flags: 0, key: &[], key_handle: 0, weights: &[], value: &[] };
         let mut builder = Builder::new(self.page_mut(id), &[], 1);
         builder.push_child(&none, true, self.root, &tallies);
@@ -161,7 +160,8 @@ impl Tree {
             // Under a prefix no shorter than theirs, records are no longer than they are.
             let prefix_len = prefixes[number].len();
             let old_bytes: usize = lens[bounds[0]..bounds[1]].iter().map(|&len| usize::from(len) + arrays).sum();
-            let shrinks = [part.first(), part.last()].into_iter().flatten().all(|end| end.page.prefix_len() <= prefix_len);
+            let shrinks =
+                [part.first(), part.last()].into_iter().flatten().all(|end| end.page.prefix_len() <= prefix_len);
             let fits = shrinks && HEADER_BYTES + padded(prefix_len) + old_bytes <= page_bytes;
             if !fits && !Builder::fits(part, prefix_len, page_bytes) {
                 return Ok(Rebuilt::DoesNotFit);
@@ -234,8 +234,7 @@ impl Tree {
             return parent.used(page_bytes) + added - removed <= page_bytes;
         }
         // Counted with the records that go: a little pessimistic, and rare.
-        let sources: Vec<Source<'_>> =
-            (0..parent.count()).map(|position| Source { page: *parent, position }).collect();
+        let sources: Vec<Source<'_>> = (0..parent.count()).map(|position| Source { page: *parent, position }).collect();
         page_bytes_of(&sources, prefix_len) + added <= page_bytes
     }
 

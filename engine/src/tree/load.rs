@@ -179,7 +179,8 @@ impl Loader {
         let mut prefix_len = 0;
         if children.len() > skip + 1 {
             let last = &children[children.len() - 1].separator;
-            prefix_len = common_prefix_len(&children[skip].separator, last).min(prefix_max(self.tree.arena.page_bytes()));
+            prefix_len =
+                common_prefix_len(&children[skip].separator, last).min(prefix_max(self.tree.arena.page_bytes()));
         }
         let saved: usize = children[skip..]
             .iter()
@@ -196,16 +197,14 @@ impl Loader {
         let mut builder = Builder::new(self.tree.page_mut(id), &prefix, children.len());
         let mut total = Tally::ZERO;
         for (number, child) in children.iter().enumerate() {
-            let mut new =
-                NewRecord { flags: 0, key: &child.separator, key_handle: 0, weights: &[], value: &[] };
+            let mut new = NewRecord { flags: 0, key: &child.separator, key_handle: 0, weights: &[], value: &[] };
             if child.separator.len() > self.tree.inline_key_max() {
                 new.key_handle = Blob::new(&self.tree.arena, &child.separator, self.tree.epoch)?.handle();
                 new.flags = record::KEY_OUT;
                 self.tree.blobs += 1;
             }
-            let tallies: Vec<i64> = (0..self.tree.arrays())
-                .map(|measure| child.tally.measure(&self.tree.measures, measure))
-                .collect();
+            let tallies: Vec<i64> =
+                (0..self.tree.arrays()).map(|measure| child.tally.measure(&self.tree.measures, measure)).collect();
             builder.push_child(&new, open_low && number == 0, child.id, &tallies);
             total += child.tally;
         }

@@ -30,8 +30,8 @@ pub(crate) use batch::{get_many, nth_many, rows_before_many, warm};
 pub(crate) use blob::Blob;
 pub(crate) use load::Loader;
 pub(crate) use view::value_of;
-pub use view::{Side, View, Walk};
 use view::{HEIGHT_MAX, Step};
+pub use view::{Side, View, Walk};
 pub(crate) use write::{When, Written};
 
 use crate::error::Result;

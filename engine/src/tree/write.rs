@@ -202,7 +202,11 @@ impl Tree {
             let new = self.arena.allocate();
             // SAFETY: two different pages of the arena, the new one known to nobody else.
             unsafe {
-                std::ptr::copy_nonoverlapping(self.arena.address(old), self.arena.address(new), self.arena.page_bytes());
+                std::ptr::copy_nonoverlapping(
+                    self.arena.address(old),
+                    self.arena.address(new),
+                    self.arena.page_bytes(),
+                );
             }
             self.page_mut(new).set_epoch(self.epoch);
             self.retired.push(Retired { what: Thing::Page(old), birth, death: self.epoch });

@@ -7,8 +7,8 @@
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Bounds, Db, Durability, Error, ErrorKind, Field, Measures, Options, Read, Result, Table, TableOptions, Tally, Write,
-    WriteBatch, check,
+    Bounds, Db, Durability, Error, ErrorKind, Field, Measures, Options, Read, Result, Table, TableOptions, Tally,
+    Write, WriteBatch, check,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
@@ -114,7 +114,11 @@ impl History {
     /// Finds out whether the commit that failed is in, and forgets it if not. Memory must hold one or the other.
     pub(crate) fn after_failure(&mut self, db: &Db) {
         let sequence = db.stats().sequence as usize;
-        assert!(sequence + 1 == self.images.len() || sequence + 2 == self.images.len(), "commit {sequence} of {}", self.images.len());
+        assert!(
+            sequence + 1 == self.images.len() || sequence + 2 == self.images.len(),
+            "commit {sequence} of {}",
+            self.images.len()
+        );
         self.images.truncate(sequence + 1);
         verify(db, self.last());
     }
@@ -123,7 +127,11 @@ impl History {
     pub(crate) fn settle_at(&mut self, db: &Db, at_least: usize) {
         let sequence = db.stats().sequence as usize;
         assert!(sequence >= at_least, "commits {} to {at_least} are lost", sequence + 1);
-        assert!(sequence < self.images.len(), "commit {sequence} was never made; the last is {}", self.images.len() - 1);
+        assert!(
+            sequence < self.images.len(),
+            "commit {sequence} was never made; the last is {}",
+            self.images.len() - 1
+        );
         verify(db, &self.images[sequence]);
         self.images.truncate(sequence + 1);
         self.synced = sequence;
@@ -247,6 +255,9 @@ fn random_value(random: &mut impl Rng) -> Vec<u8> {
 fn random_durability(random: &mut impl Rng) -> Durability {
     [Durability::Sync, Durability::Os, Durability::None][random.random_range(0..3)]
 }
+
+/// A write of a transaction: the table's place, the range to remove or the key, and its value if it is put.
+type Planned = (usize, Option<Bounds<'static>>, Vec<u8>, Option<Vec<u8>>);
 
 /// A database being worked on.
 pub(crate) struct Work {
@@ -395,7 +406,13 @@ impl Work {
         self.forward(durability, committed)
     }
 
-    fn write_alone(&mut self, random: &mut impl Rng, table: &Table, mut rows: Rows, durability: Durability) -> Result<()> {
+    fn write_alone(
+        &mut self,
+        random: &mut impl Rng,
+        table: &Table,
+        mut rows: Rows,
+        durability: Durability,
+    ) -> Result<()> {
         let (key, value) = (random_key(random), random_value(random));
         let live = rows.contains_key(&key);
         let kind = random.random_range(0..5);
@@ -432,7 +449,7 @@ impl Work {
         let tables: Vec<Table> = self.db().tables();
         let fails = random.random_range(0..6) == 0;
         // What to do is drawn before, as the history must know the outcome before the commit.
-        let mut plan: Vec<(usize, Option<Bounds<'static>>, Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+        let mut plan: Vec<Planned> = Vec::new();
         for _ in 0..random.random_range(0..12) {
             let (at, key) = (random.random_range(0..tables.len()), random_key(random));
             let slot = image.get_mut(tables[at].name()).expect("a table");

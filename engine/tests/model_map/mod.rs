@@ -205,7 +205,13 @@ fn compare_range(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, measure
         assert!(walk.next().is_none() && walk.next_back().is_none(), "{bounds:?} has rows past its end");
     }
     drop(walk);
-    assert!(reader.range(bounds).rev().map(|entry| owned(entry.unwrap())).eq(rows.iter().rev().map(|row| (row.0.clone(), row.1.clone()))));
+    assert!(
+        reader
+            .range(bounds)
+            .rev()
+            .map(|entry| owned(entry.unwrap()))
+            .eq(rows.iter().rev().map(|row| (row.0.clone(), row.1.clone())))
+    );
 
     let limit = rng.random_range(1..count as usize + 2);
     let mut visited = Vec::new();
@@ -250,7 +256,10 @@ fn compare_range(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, measure
         let parts = parts.min(count as usize);
         assert_eq!(cuts.len(), parts.saturating_sub(1), "{bounds:?} in {parts} parts");
         let mut edges: Vec<usize> = cuts.iter().map(|cut| rows.partition_point(|row| **row.0 < **cut)).collect();
-        assert!(cuts.iter().zip(&edges).all(|(cut, &edge)| **rows[edge].0 == **cut), "a cut is the first key of its part");
+        assert!(
+            cuts.iter().zip(&edges).all(|(cut, &edge)| **rows[edge].0 == **cut),
+            "a cut is the first key of its part"
+        );
         edges.insert(0, 0);
         edges.push(rows.len());
         let sizes: Vec<usize> = edges.windows(2).map(|edges| edges[1] - edges[0]).collect();

@@ -16,11 +16,7 @@ pub(crate) struct Annotated<'b> {
 
 impl<'b> Annotated<'b> {
     pub(crate) fn new(bytes: &'b [u8]) -> Self {
-        Annotated {
-            bytes,
-            at: 0,
-            text: String::new(),
-        }
+        Annotated { bytes, at: 0, text: String::new() }
     }
 
     #[allow(dead_code, reason = "asked by the golden test of runs, not by that of manifests")]
@@ -34,11 +30,7 @@ impl<'b> Annotated<'b> {
         for line in self.bytes[self.at..self.at + len].chunks(LINE_BYTES) {
             let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
             let hex = hex.join(" ");
-            let comment = if note.is_empty() {
-                String::new()
-            } else {
-                format!("# {note}")
-            };
+            let comment = if note.is_empty() { String::new() } else { format!("# {note}") };
             let text = format!("{hex:<47}   {comment}");
             writeln!(self.text, "{}", text.trim_end()).expect("a string takes it");
             note = "";
@@ -70,20 +62,12 @@ fn in_crate(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "test data of the source tree, not of a database"
-)]
+#[expect(clippy::disallowed_methods, reason = "test data of the source tree, not of a database")]
 fn read(path: &Path) -> String {
-    std::fs::read(path)
-        .map(|bytes| String::from_utf8(bytes).expect("text"))
-        .unwrap_or_default()
+    std::fs::read(path).map(|bytes| String::from_utf8(bytes).expect("text")).unwrap_or_default()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "test data of the source tree, not of a database"
-)]
+#[expect(clippy::disallowed_methods, reason = "test data of the source tree, not of a database")]
 fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("the source tree can be written");
 }
@@ -99,12 +83,7 @@ pub(crate) fn compare_with_file(text: &str, path: &str) -> String {
         write(&path, text);
     }
     let found = read(&path);
-    assert_eq!(
-        found,
-        text,
-        "{}: UPDATE_GOLDEN=1 rewrites it",
-        path.display()
-    );
+    assert_eq!(found, text, "{}: UPDATE_GOLDEN=1 rewrites it", path.display());
     found
 }
 
@@ -113,21 +92,11 @@ pub(crate) fn compare_with_page(text: &str, path: &str, number: usize) {
     const START: &str = "```hex\n";
     let path = in_crate(path);
     let page = read(&path);
-    let start = page
-        .match_indices(START)
-        .nth(number)
-        .expect("a hex block")
-        .0
-        + START.len();
+    let start = page.match_indices(START).nth(number).expect("a hex block").0 + START.len();
     let end = start + page[start..].find("```").expect("its end");
     if is_update() {
         write(&path, &format!("{}{text}{}", &page[..start], &page[end..]));
     } else {
-        assert_eq!(
-            &page[start..end],
-            text,
-            "{}: UPDATE_GOLDEN=1 rewrites it",
-            path.display()
-        );
+        assert_eq!(&page[start..end], text, "{}: UPDATE_GOLDEN=1 rewrites it", path.display());
     }
 }
