@@ -14,7 +14,9 @@ const NANOS_MAX: u64 = 1_000_000_000_000;
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        Latencies(Histogram::new_with_bounds(1, NANOS_MAX, 3).expect("the bounds are in order and three digits are allowed"))
+        Latencies(
+            Histogram::new_with_bounds(1, NANOS_MAX, 3).expect("the bounds are in order and three digits are allowed"),
+        )
     }
 
     pub(crate) fn record(&mut self, nanos: u64) {

@@ -110,14 +110,24 @@ pub fn run_with(options: &Options, program: &Program, stores: Vec<StoreKind>) ->
 ///
 /// # Errors
 /// As [`run`].
-pub fn measure(options: &Options, program: &Program, stores: Vec<StoreKind>, show: &mut dyn FnMut(&str, &Table)) -> Result<()> {
+pub fn measure(
+    options: &Options,
+    program: &Program,
+    stores: Vec<StoreKind>,
+    show: &mut dyn FnMut(&str, &Table),
+) -> Result<()> {
     let asked = options.workload.as_deref().unwrap_or("all");
     let chosen: Vec<&Workload> = WORKLOADS.iter().filter(|workload| asked == "all" || workload.name == asked).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
         return Err(format!("no workload `{asked}`; there are {} and all", names.join(", ")).into());
     }
-    let bench = Bench { options, stores: choose(stores, &options.stores)?, program, place: Place::new(options.dir.as_deref())? };
+    let bench = Bench {
+        options,
+        stores: choose(stores, &options.stores)?,
+        program,
+        place: Place::new(options.dir.as_deref())?,
+    };
     for workload in chosen {
         let mut before = Ticks::now();
         let run = (workload.run)(&bench, &mut |mut table| {

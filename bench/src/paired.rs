@@ -47,7 +47,8 @@ impl Change {
     /// The median change from a batch to its neighbour in time: what is least hurt by a busy machine.
     pub(crate) fn paired(turns: &[Turn]) -> Self {
         let (old, new) = turns.iter().map(|turn| turn.statistics(MEDIAN)).unzip();
-        let of_turn = |turn: &Turn| median(turn.old.iter().zip(&turn.new).map(|(old, new)| percent(*old, *new)).collect());
+        let of_turn =
+            |turn: &Turn| median(turn.old.iter().zip(&turn.new).map(|(old, new)| percent(*old, *new)).collect());
         Change::new(old, new, turns.iter().map(of_turn).collect())
     }
 

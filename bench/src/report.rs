@@ -40,9 +40,11 @@ impl Cell {
         match self {
             Cell::Text(_) | Cell::Missing => None,
             Cell::Count(count) => Some(*count as f64),
-            Cell::Nanos(value) | Cell::PerSecond(value) | Cell::Bytes(value) | Cell::Times(value) | Cell::Percent(value) => {
-                Some(*value)
-            }
+            Cell::Nanos(value)
+            | Cell::PerSecond(value)
+            | Cell::Bytes(value)
+            | Cell::Times(value)
+            | Cell::Percent(value) => Some(*value),
         }
     }
 
@@ -177,8 +179,9 @@ impl Table {
         }
         let width_of = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..lines[0].len()).map(width_of).collect();
-        let left =
-            |column: usize| column >= self.columns.len() || self.rows.iter().any(|row| matches!(row[column], Cell::Text(_)));
+        let left = |column: usize| {
+            column >= self.columns.len() || self.rows.iter().any(|row| matches!(row[column], Cell::Text(_)))
+        };
 
         let mut text = format!("## {}\n\n", self.title);
         for (number, line) in lines.iter().enumerate() {
@@ -242,7 +245,8 @@ impl Table {
 /// A column's heading as a name: `99 %, beside` as `99_percent_beside`.
 fn json_name(heading: &str) -> String {
     let spelled = heading.to_lowercase().replace('%', "percent");
-    let words: Vec<&str> = spelled.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        spelled.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join("_")
 }
 

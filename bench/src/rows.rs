@@ -61,12 +61,18 @@ impl Rows {
 
     /// Walks over the rows.
     pub fn cursor(&self) -> RowCursor {
-        RowCursor { rows: *self, done: 0, key: Key::mixed(self.seed, self.first, self.key_bytes), value: [0; VALUE_BYTES_MAX] }
+        RowCursor {
+            rows: *self,
+            done: 0,
+            key: Key::mixed(self.seed, self.first, self.key_bytes),
+            value: [0; VALUE_BYTES_MAX],
+        }
     }
 
     /// The range of keys from a random one that holds about `rows` of `total` uniform keys, both bounds as long as a key.
     pub fn range_of(&self, draw: &mut Draw, rows: u64, total: u64) -> (Key, Key) {
-        let width = (u128::from(u64::MAX) * u128::from(rows) / u128::from(total.max(1))).min(u128::from(u64::MAX)) as u64;
+        let width =
+            (u128::from(u64::MAX) * u128::from(rows) / u128::from(total.max(1))).min(u128::from(u64::MAX)) as u64;
         let start = draw.below((u64::MAX - width).max(1));
         (Key::at(start, self.key_bytes), Key::at(start.saturating_add(width), self.key_bytes))
     }

@@ -65,7 +65,9 @@ impl Yardstick {
         let watch = Stopwatch::start();
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..threads).map(|_| scope.spawn(write)).collect();
-            writers.into_iter().try_for_each(|writer| writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            writers
+                .into_iter()
+                .try_for_each(|writer| writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
         Ok((next.into_inner(), watch.stop()))
     }

@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "record",
             "run",
             "snapshot",
+            "tally",
             "tree",
         ],
     ),

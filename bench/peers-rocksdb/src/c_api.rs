@@ -43,11 +43,17 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_options_set_create_if_missing(options: *mut Options, value: c_uchar);
     pub(crate) fn rocksdb_options_increase_parallelism(options: *mut Options, threads: c_int);
     pub(crate) fn rocksdb_options_set_compression(options: *mut Options, kind: c_int);
-    pub(crate) fn rocksdb_options_set_block_based_table_factory(options: *mut Options, table: *mut BlockBasedTableOptions);
+    pub(crate) fn rocksdb_options_set_block_based_table_factory(
+        options: *mut Options,
+        table: *mut BlockBasedTableOptions,
+    );
     pub(crate) fn rocksdb_block_based_options_create() -> *mut BlockBasedTableOptions;
     pub(crate) fn rocksdb_block_based_options_destroy(options: *mut BlockBasedTableOptions);
     pub(crate) fn rocksdb_block_based_options_set_block_cache(options: *mut BlockBasedTableOptions, cache: *mut Cache);
-    pub(crate) fn rocksdb_block_based_options_set_filter_policy(options: *mut BlockBasedTableOptions, policy: *mut FilterPolicy);
+    pub(crate) fn rocksdb_block_based_options_set_filter_policy(
+        options: *mut BlockBasedTableOptions,
+        policy: *mut FilterPolicy,
+    );
     pub(crate) fn rocksdb_cache_create_lru(capacity: usize) -> *mut Cache;
     pub(crate) fn rocksdb_cache_destroy(cache: *mut Cache);
     pub(crate) fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: c_double) -> *mut FilterPolicy;
@@ -88,7 +94,12 @@ unsafe extern "C" {
         value: *const c_char,
         value_len: usize,
     );
-    pub(crate) fn rocksdb_write(database: *mut Db, options: *const WriteOptions, batch: *mut WriteBatch, error: ErrorOut);
+    pub(crate) fn rocksdb_write(
+        database: *mut Db,
+        options: *const WriteOptions,
+        batch: *mut WriteBatch,
+        error: ErrorOut,
+    );
 
     pub(crate) fn rocksdb_get_pinned(
         database: *mut Db,
@@ -128,7 +139,10 @@ unsafe extern "C" {
         value_len: usize,
         error: ErrorOut,
     );
-    pub(crate) fn rocksdb_transaction_create_iterator(transaction: *mut Transaction, options: *const ReadOptions) -> *mut Iter;
+    pub(crate) fn rocksdb_transaction_create_iterator(
+        transaction: *mut Transaction,
+        options: *const ReadOptions,
+    ) -> *mut Iter;
     pub(crate) fn rocksdb_transaction_commit(transaction: *mut Transaction, error: ErrorOut);
     pub(crate) fn rocksdb_transaction_rollback(transaction: *mut Transaction, error: ErrorOut);
 }

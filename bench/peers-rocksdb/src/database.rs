@@ -107,8 +107,12 @@ impl Database {
         // SAFETY: the database is open and the options are freed after the call, which copies them.
         unsafe {
             let options = rocksdb_optimistictransaction_options_create();
-            let begun =
-                rocksdb_optimistictransaction_begin(self.transactional.as_ptr(), self.write.as_ptr(), options, ptr::null_mut());
+            let begun = rocksdb_optimistictransaction_begin(
+                self.transactional.as_ptr(),
+                self.write.as_ptr(),
+                options,
+                ptr::null_mut(),
+            );
             rocksdb_optimistictransaction_options_destroy(options);
             let read = rocksdb_readoptions_create();
             Ok(Open { _database: self, transaction: some(begun)?, read: some(read)? })

@@ -7,7 +7,9 @@
 
 use std::path::Path;
 
-use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable};
+use fjall::{
+    KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable,
+};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Rows, fingerprint};

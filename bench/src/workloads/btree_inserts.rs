@@ -38,7 +38,16 @@ enum Method {
 impl Method {
     fn all(threads: usize) -> [Method; 8] {
         use Method::{Bulk, BulkIntoLoaded, EachOs, EachSync, NoTransaction, RollBack, Uncommitted};
-        [NoTransaction, Bulk, BulkIntoLoaded, EachOs, EachSync { threads: 1 }, EachSync { threads }, Uncommitted, RollBack]
+        [
+            NoTransaction,
+            Bulk,
+            BulkIntoLoaded,
+            EachOs,
+            EachSync { threads: 1 },
+            EachSync { threads },
+            Uncommitted,
+            RollBack,
+        ]
     }
 
     fn name(self) -> String {
@@ -194,9 +203,9 @@ fn insert_from_threads(store: &dyn Store, rows: Rows, threads: usize, deadline: 
             scope.spawn(move || store.insert_each(part, deadline))
         };
         let writers: Vec<_> = (0..threads as u64).map(insert).collect();
-        writers
-            .into_iter()
-            .try_fold(0, |done, writer| Ok(done + writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?))
+        writers.into_iter().try_fold(0, |done, writer| {
+            Ok(done + writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+        })
     })
 }
 

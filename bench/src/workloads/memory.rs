@@ -12,8 +12,12 @@ use crate::rows::Rows;
 use crate::store::{Durability, Result, StoreKind};
 use crate::{Bench, Workload};
 
-pub(crate) const WORKLOAD: Workload =
-    Workload { name: "memory", about: "resident bytes per byte of key and value after random inserts", run, child: Some(child) };
+pub(crate) const WORKLOAD: Workload = Workload {
+    name: "memory",
+    about: "resident bytes per byte of key and value after random inserts",
+    run,
+    child: Some(child),
+};
 
 /// Lengths of keys and values.
 const SHAPES: [(usize, usize); 3] = [(8, 8), (16, 16), (16, 100)];
@@ -26,7 +30,8 @@ fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
 }
 
 fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
-    let columns = ["key + value", "store", "own memory", "mapped file", "resident per byte", "it says", "says per byte"];
+    let columns =
+        ["key + value", "store", "own memory", "mapped file", "resident per byte", "it says", "says per byte"];
     let title = format!("Memory of {} rows after random inserts", Cell::Count(count));
     let mut table = Table::new(title, &columns).with_bars("resident per byte", 1);
     for (key_bytes, value_bytes) in SHAPES {
@@ -46,7 +51,10 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
 fn line(bench: &Bench<'_>, kind: &StoreKind, rows: &Rows) -> Result<Vec<Cell>> {
     let arguments: Vec<String> = [WORKLOAD.name.to_owned(), kind.name.to_owned()]
         .into_iter()
-        .chain([bench.options.seed, rows.count(), rows.key_bytes() as u64, rows.value_bytes() as u64].map(|n| n.to_string()))
+        .chain(
+            [bench.options.seed, rows.count(), rows.key_bytes() as u64, rows.value_bytes() as u64]
+                .map(|n| n.to_string()),
+        )
         .collect();
     let mut told = Vec::new();
     for _ in 0..bench.options.repeat.max(1) {

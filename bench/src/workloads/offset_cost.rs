@@ -46,7 +46,8 @@ impl Tallies {
         [Tallies::Uncounted, Tallies::Rows, Tallies::RowsBytes, Tallies::RowsHash, Tallies::RowsSum, Tallies::All];
 
     /// Those that count.
-    const COUNTED: [Tallies; 5] = [Tallies::Rows, Tallies::RowsBytes, Tallies::RowsHash, Tallies::RowsSum, Tallies::All];
+    const COUNTED: [Tallies; 5] =
+        [Tallies::Rows, Tallies::RowsBytes, Tallies::RowsHash, Tallies::RowsSum, Tallies::All];
 
     fn name(self) -> &'static str {
         match self {
@@ -60,7 +61,10 @@ impl Tallies {
     }
 
     fn named(name: &str) -> Result<Self> {
-        Tallies::ALL.into_iter().find(|tallies| tallies.name() == name).ok_or_else(|| format!("no tallies `{name}`").into())
+        Tallies::ALL
+            .into_iter()
+            .find(|tallies| tallies.name() == name)
+            .ok_or_else(|| format!("no tallies `{name}`").into())
     }
 
     /// `None`: the tree does not even count rows.
@@ -202,7 +206,8 @@ fn collected(bench: &Bench<'_>, tallies: Tallies, call: Call, loaded: u64, calls
         .chain([bench.options.seed, loaded, calls].map(|number| number.to_string()))
         .collect();
     let text = bench.program.child(&tool, &arguments)?;
-    let count = text.lines().find_map(|line| line.split_once("Collected :")).and_then(|(_, count)| count.trim().parse().ok());
+    let count =
+        text.lines().find_map(|line| line.split_once("Collected :")).and_then(|(_, count)| count.trim().parse().ok());
     count.ok_or_else(|| format!("callgrind told no count:\n{text}").into())
 }
 
@@ -323,7 +328,8 @@ fn old_and_new(count: u64, times: &Times, instructions: Option<&Instructions>) -
 
 fn further_measures(count: u64, times: &Times, instructions: Option<&Instructions>) -> Table {
     let title = format!("The price of each measure, {} rows", Cell::Count(count));
-    let columns = ["request", "tree measures", "instructions", "more than uncounted", "median time", "diff, paired", "stdev"];
+    let columns =
+        ["request", "tree measures", "instructions", "more than uncounted", "median time", "diff, paired", "stdev"];
     let mut table = Table::new(title, &columns).with_bars("instructions", 1);
     for call in Call::BARE {
         let uncounted = instructions.map(|instructions| instructions[&(Tallies::Uncounted, call)]);
@@ -347,7 +353,8 @@ fn further_measures(count: u64, times: &Times, instructions: Option<&Instruction
 
 fn whole_insert(instructions: &Instructions) -> Table {
     let columns = ["table measures", "instructions", "of them in the tree", "of them for counting", "share"];
-    let mut table = Table::new("A whole insert, committed to the operating system", &columns).with_bars("instructions", 0);
+    let mut table =
+        Table::new("A whole insert, committed to the operating system", &columns).with_bars("instructions", 0);
     for tallies in Tallies::COUNTED {
         let Some(whole) = instructions.get(&(tallies, Call::Committed)).copied() else { continue };
         let tree = instructions[&(tallies, Call::Insert)];

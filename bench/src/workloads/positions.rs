@@ -106,7 +106,8 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
     let mut table = Table::new(title, &columns).with_bars("median", 1);
     for question in Question::ALL.into_iter().filter(|question| bench.options.wants(question.name())) {
         compare(&loaded, question, &rows, bench.options.seed)?;
-        let mut asked: Vec<Asked> = loaded.iter().map(|_| Asked { single: Latencies::new(), batch_nanos: Vec::new() }).collect();
+        let mut asked: Vec<Asked> =
+            loaded.iter().map(|_| Asked { single: Latencies::new(), batch_nanos: Vec::new() }).collect();
         for turn in 0..bench.options.repeat.max(1) {
             for (one, asked) in loaded.iter().zip(&mut asked) {
                 bench.progress(format_args!("{count} rows, {}, {}, turn {}", question.name(), one.kind.name, turn + 1));
@@ -115,7 +116,8 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
             }
         }
         for (one, asked) in loaded.iter().zip(asked) {
-            let batch = if asked.batch_nanos.is_empty() { Cell::Missing } else { Cell::Nanos(median(asked.batch_nanos)) };
+            let batch =
+                if asked.batch_nanos.is_empty() { Cell::Missing } else { Cell::Nanos(median(asked.batch_nanos)) };
             table.push(vec![
                 Cell::text(question.name()),
                 Cell::text(one.kind.name),

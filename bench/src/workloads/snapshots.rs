@@ -85,7 +85,8 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
             Cell::PerSecond(median(figures.snapshots_per_s)),
         ]);
     }
-    table.note("Continuous: a second thread takes a snapshot, counts about 100 rows in it and drops it, without pause.");
+    table
+        .note("Continuous: a second thread takes a snapshot, counts about 100 rows in it and drops it, without pause.");
     Ok(table)
 }
 
@@ -118,14 +119,21 @@ fn measure(bench: &Bench<'_>, kind: &StoreKind, rows: &Rows, figures: &mut Figur
 }
 
 /// Inserts for a while. Returns the rows, the seconds, and the snapshots taken meanwhile.
-fn insert_beside(bench: &Bench<'_>, store: &dyn Store, more: Rows, loaded: &Rows, living: Living) -> Result<(u64, f64, u64)> {
+fn insert_beside(
+    bench: &Bench<'_>,
+    store: &dyn Store,
+    more: Rows,
+    loaded: &Rows,
+    living: Living,
+) -> Result<(u64, f64, u64)> {
     let range = loaded.range_of(&mut Draw::new(bench.options.seed), loaded.count() / 2, loaded.count());
     let snapshot = if living == Living::One { store.snapshot()? } else { None };
     let before = snapshot.as_ref().map(|snapshot| snapshot.count(&range.0, &range.1)).transpose()?;
     let over = AtomicBool::new(false);
     let taken = AtomicU64::new(0);
     let (inserted, seconds) = std::thread::scope(|scope| {
-        let taker = (living == Living::Continuous).then(|| scope.spawn(|| take_continuously(store, loaded, &over, &taken)));
+        let taker =
+            (living == Living::Continuous).then(|| scope.spawn(|| take_continuously(store, loaded, &over, &taken)));
         let watch = Stopwatch::start();
         let deadline = Deadline::after(bench.options.seconds / 6.0);
         let inserted = store.insert_each(more, &deadline);

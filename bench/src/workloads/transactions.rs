@@ -35,8 +35,11 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
     let rows = Rows::new(bench.options.seed, count, 8, 8);
     let dirty = rows.part(count, (count / 10).min(100_000));
     let columns = ["store", "idle", "99 %", "beside dirty rows", "99 %, beside", "times idle", "in the dirty one"];
-    let title =
-        format!("Count of half of {} rows in a transaction; {} dirty rows", Cell::Count(count), Cell::Count(dirty.count()));
+    let title = format!(
+        "Count of half of {} rows in a transaction; {} dirty rows",
+        Cell::Count(count),
+        Cell::Count(dirty.count())
+    );
     let mut table = Table::new(title, &columns).with_bars("beside dirty rows", 0);
     let kinds: Vec<&StoreKind> = bench.stores.iter().filter(|kind| kind.fits(&rows)).collect();
     let mut counts: Vec<Option<Counts>> = kinds.iter().map(|_| None).collect();
