@@ -38,7 +38,7 @@ fn key(rng: &mut StdRng, keys: Keys) -> Vec<u8> {
             (0..len).map(|_| [0, 1, b'a', b'b', 255][rng.random_range(0..5)]).collect()
         }
         Keys::Huge => {
-            let mut key = vec![b'x'; if number % 3 == 0 { 300 } else { 10 }];
+            let mut key = vec![b'x'; if number.is_multiple_of(3) { 300 } else { 10 }];
             key.extend_from_slice(&(number % 100).to_be_bytes());
             key
         }
@@ -208,7 +208,8 @@ fn equals_the_model() {
 
 #[test]
 fn pages_stay_well_filled() {
-    let order: [(&str, fn(u32) -> u32, f64); 3] = [
+    type Order = (&'static str, fn(u32) -> u32, f64);
+    let order: [Order; 3] = [
         ("random", |number| number.wrapping_mul(0x9E37_79B1), 0.74),
         ("ascending", |number| number, 0.93),
         ("descending", |number| u32::MAX - number, 0.93),
