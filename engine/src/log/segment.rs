@@ -20,6 +20,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// How many files are kept for reuse, the ready ones included.
+const MAX_SPARES: usize = 2;
 /// Zeros are written in pieces of this size. It decides how large the folios of the page cache are, and a store into a mapping dirties a whole folio: after
 /// pieces of 1 MiB a mapped store with its `fdatasync` took 275 to 318 us, after 16 KiB 89 to 92 us, as a `pwrite` does.
 const ZEROS_BYTES: usize = 16 << 10;
