@@ -47,10 +47,15 @@ impl Shared {
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         let measures = trees.declaration.options.measures;
         let only_rows = measures.only_rows();
+        let mut place = None;
         // The row before this write: what decides whether it may happen, and its weight.
         let (was_live, before) = {
-            let old = match &trees.layers[..] {
-                [bottom] => bottom.view().get(key).and_then(|found| found.value()),
+            let old = match &mut trees.layers[..] {
+                // One descent serves the decision and the write: in the writer's turn nothing moves in between.
+                [bottom] => {
+                    let located = place.insert(bottom.locate(key)?);
+                    located.found.then(|| bottom.value_at(located))
+                }
                 _ => resident(trees.stack().get(key)),
             };
             let before = if only_rows { Tally::ZERO } else { old.map_or(Tally::ZERO, |old| measures.of_row(key, old)) };
@@ -83,9 +88,10 @@ impl Shared {
         top.set_epochs(epoch, protected);
         top.set_room_reserved(true);
         let applied = if top.is_bottom() {
-            match value {
-                Some(value) => top.put(key, value, When::Always),
-                None => top.remove(key),
+            match (value, &mut place) {
+                (Some(value), Some(place)) => top.put_at(place, key, value),
+                (Some(value), None) => top.put(key, value, When::Always),
+                (None, _) => top.remove(key),
             }
             .map(|_| ())
         } else {

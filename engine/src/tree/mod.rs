@@ -78,7 +78,7 @@ enum Thing {
 }
 
 /// Where a descent for a write went.
-pub(crate) struct Path {
+pub(super) struct Path {
     steps: [Step; HEIGHT_MAX],
 }
 

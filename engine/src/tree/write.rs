@@ -39,6 +39,14 @@ pub(crate) enum Written {
     Nothing,
 }
 
+/// Where a key is in a tree, or would be.
+pub(crate) struct Place {
+    path: Path,
+    position: usize,
+    /// Whether it is there.
+    pub(crate) found: bool,
+}
+
 /// The explicit weights of a record, as bytes.
 pub(super) type WeightBytes = SmallVec<[u8; 24]>;
 
@@ -47,27 +55,46 @@ impl Tree {
     #[inline]
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8], when: When) -> Result<(Written, Tally)> {
         debug_assert!(self.bottom);
+        let mut place = self.locate(key)?;
+        let wanted = match when {
+            When::Always => true,
+            When::Absent => !place.found,
+            When::Present => place.found,
+        };
+        if wanted { self.put_at(&mut place, key, value) } else { Ok((Written::Nothing, Tally::ZERO)) }
+    }
+
+    /// Finds the place of `key`, for a write that is decided and logged before it is made.
+    #[inline(always)]
+    pub(crate) fn locate(&mut self, key: &[u8]) -> Result<Place> {
         self.ensure_root()?;
         let mut path = Path::new();
         let (position, found) = self.descend(key, &mut path);
-        if !found {
-            if when == When::Present {
-                return Ok((Written::Nothing, Tally::ZERO));
-            }
+        Ok(Place { path, position, found })
+    }
+
+    /// The value at a place that was found.
+    pub(crate) fn value_at(&self, place: &Place) -> &[u8] {
+        view::value_of(&self.leaf(&place.path).leaf_record(place.position))
+    }
+
+    /// Puts `value` at a place that [`Tree::locate`] found for `key`, since when the tree has not changed.
+    #[inline(always)]
+    pub(crate) fn put_at(&mut self, place: &mut Place, key: &[u8], value: &[u8]) -> Result<(Written, Tally)> {
+        let Place { path, position, found } = place;
+        let position = *position;
+        if !*found {
             let weight = self.measures.of_row(key, value);
-            self.insert_at(&mut path, position, key, record::FRESH, &[], value, weight)?;
+            self.insert_at(path, position, key, record::FRESH, &[], value, weight)?;
             return Ok((Written::Inserted, weight));
-        }
-        if when == When::Absent {
-            return Ok((Written::Nothing, Tally::ZERO));
         }
         let change = if self.measures.only_rows() {
             Tally::ZERO
         } else {
-            let old = self.leaf(&path).leaf_record(position);
+            let old = self.leaf(path).leaf_record(position);
             self.measures.of_row(key, value) - self.measures.of_row(key, view::value_of(&old))
         };
-        self.replace_at(&mut path, position, key, record::FRESH, &[], Some(value), change)?;
+        self.replace_at(path, position, key, record::FRESH, &[], Some(value), change)?;
         Ok((Written::Replaced, change))
     }
 
