@@ -82,7 +82,7 @@ impl Tree {
             // small entries a plain split costs least; they share only what leaves room for many inserts.
             let few = count <= 64;
             let spare = page_bytes - sibling_used;
-            let pages = if spare >= if few { page_bytes / 6 } else { page_bytes / 2 } { 2 } else { 3 };
+            let pages = if spare >= if few { page_bytes / 6 } else { page_bytes * 2 / 5 } { 2 } else { 3 };
             if pages == 3 && !few {
                 self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
                 return Ok(());
