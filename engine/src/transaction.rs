@@ -281,15 +281,13 @@ pub(crate) fn merge_layer(lower: &mut Tree, upper: &Tree) -> Result<()> {
     let measures = *upper.measures();
     let mut walk = crate::tree::Walk::first(view);
     let mut key = crate::page::KeyBuffer::new();
+    let mut sweep = crate::tree::Sweep::new();
     while walk.valid() {
         key.clear();
         walk.key_into(&mut key);
         let value = walk.value();
         if lower.is_bottom() {
-            match value {
-                Some(value) => lower.put(&key, value, crate::tree::When::Always)?,
-                None => lower.remove(&key)?,
-            };
+            lower.sweep(&mut sweep, &key, value)?;
         } else {
             let weight = view.weight_of(&key, &walk.record());
             let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));

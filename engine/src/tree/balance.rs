@@ -105,6 +105,7 @@ impl Tree {
         builder.finish();
         self.root = id;
         self.height += 1;
+        self.structure += 1;
     }
 
     /// Spreads the entries of the `taken` children of the page above `index` from position `from` on over new pages.
@@ -206,6 +207,7 @@ impl Tree {
         for id in old_ids {
             self.drop_page(id);
         }
+        self.structure += 1;
         Ok(Rebuilt::Done)
     }
 
@@ -320,6 +322,7 @@ impl Tree {
             self.page_mut(parent.page).set_child(parent.position as usize, id);
         }
         self.drop_page(old_id);
+        self.structure += 1;
         true
     }
 
@@ -389,6 +392,7 @@ impl Tree {
             self.drop_record_blobs(&page.inner_record(0));
             self.root = page.child(0);
             self.height -= 1;
+            self.structure += 1;
             self.drop_page(old);
         }
     }

@@ -32,7 +32,7 @@ pub(crate) use load::Loader;
 pub(crate) use view::value_of;
 use view::{HEIGHT_MAX, Step};
 pub use view::{Side, View, Walk};
-pub(crate) use write::{When, Written};
+pub(crate) use write::{Sweep, When, Written};
 
 use crate::error::Result;
 use crate::page::record;
@@ -59,6 +59,8 @@ pub(crate) struct Tree {
     protected: u64,
     /// Whether room for the writes that follow was reserved, so that they need not ask.
     room_reserved: bool,
+    /// Changes whenever pages split, merge or move, so that a remembered path can tell that it is stale.
+    structure: u64,
     retired: Vec<Retired>,
     scratch: balance::Scratch,
 }
@@ -99,6 +101,7 @@ impl Tree {
             epoch: 1,
             protected: 0,
             room_reserved: false,
+            structure: 0,
             retired: Vec::new(),
             scratch: balance::Scratch::default(),
         }
@@ -241,6 +244,7 @@ impl Tree {
         self.height = 0;
         self.total = Tally::ZERO;
         self.entries = 0;
+        self.structure += 1;
     }
 
     /// Drops a subtree of `height` levels from the current version.

@@ -47,6 +47,22 @@ pub(crate) struct Place {
     pub(crate) found: bool,
 }
 
+/// Where a sweep over ascending keys is.
+pub(crate) struct Sweep {
+    place: Place,
+    /// The first key behind the leaf; `None`: it is the last.
+    fence: Option<KeyBuffer>,
+    /// The structure of the tree for which the place holds.
+    structure: Option<u64>,
+}
+
+impl Sweep {
+    /// Before the first key.
+    pub(crate) fn new() -> Self {
+        Sweep { place: Place { path: Path::new(), position: 0, found: false }, fence: None, structure: None }
+    }
+}
+
 /// The explicit weights of a record, as bytes.
 pub(super) type WeightBytes = SmallVec<[u8; 24]>;
 
@@ -96,6 +112,36 @@ impl Tree {
         };
         self.replace_at(path, position, key, record::FRESH, &[], Some(value), change)?;
         Ok((Written::Replaced, change))
+    }
+
+    /// Puts or removes a row of a bottom tree on a sweep over ascending keys: keys of one leaf share one descent.
+    pub(crate) fn sweep(&mut self, sweep: &mut Sweep, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let here = sweep.structure == Some(self.structure) && sweep.fence.as_ref().is_none_or(|fence| *key < **fence);
+        if here {
+            let leaf = self.height - 1;
+            let (position, found) = self.leaf(&sweep.place.path).search::<true>(key);
+            sweep.place.path.steps[leaf].position = position as u16;
+            (sweep.place.position, sweep.place.found) = (position, found);
+        } else {
+            sweep.place = self.locate(key)?;
+            sweep.structure = Some(self.structure);
+            // The next separator on the way up is the first key that belongs to another leaf.
+            sweep.fence = (0..self.height - 1).rev().find_map(|level| {
+                let step = sweep.place.path.steps[level];
+                let (page, next) = (self.page(step.page), step.position as usize + 1);
+                (next < page.count()).then(|| page.key(next))
+            });
+        }
+        let place = &mut sweep.place;
+        match value {
+            Some(value) => self.put_at(place, key, value).map(|_| ()),
+            None if !place.found => Ok(()),
+            None => {
+                let old = self.leaf(&place.path).leaf_record(place.position);
+                let change = -self.measures.of_row(key, view::value_of(&old));
+                self.erase_at(&mut place.path, place.position, key, change)
+            }
+        }
     }
 
     /// Removes `key` from a bottom tree. Returns whether it was there, and how the tally changed.
