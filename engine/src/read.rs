@@ -448,6 +448,12 @@ pub(crate) fn fill_from(
     })
 }
 
+impl<R: Read> Fill for &R {
+    fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut VecDeque<Entry>) -> Result<()> {
+        fill_from(*self, bounds, reverse, max, rows)
+    }
+}
+
 /// The rows of a range, from either end. Made by [`Read::range`].
 pub struct Range<'r> {
     source: Box<dyn Fill + 'r>,

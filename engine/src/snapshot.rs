@@ -193,18 +193,6 @@ impl Read for TableView<'_> {
     }
 }
 
-impl Fill for &TableView<'_> {
-    fn fill(
-        &self,
-        bounds: &Bounds<'_>,
-        reverse: bool,
-        max: usize,
-        rows: &mut std::collections::VecDeque<Entry>,
-    ) -> Result<()> {
-        fill_from(*self, bounds, reverse, max, rows)
-    }
-}
-
 /// A table of a snapshot that the value owns: what a range over a live table reads from.
 pub(crate) struct HeldTable {
     pub(crate) snapshot: Snapshot,

@@ -14,11 +14,10 @@ use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
 use crate::db::Shared;
-use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observation::{Observations, Question};
 use crate::options::Durability;
-use crate::read::{Fill, Read, fill_from};
+use crate::read::{Fill, Read};
 use crate::snapshot::{Declaration, Snapshot, TableId, Versions};
 use crate::stack::{Stack, resident};
 use crate::table::{Table, Write, exists, missing};
@@ -389,18 +388,6 @@ impl Read for TableTransaction<'_> {
 
     fn hold(&self) -> Box<dyn Fill + '_> {
         Box::new(self)
-    }
-}
-
-impl Fill for &TableTransaction<'_> {
-    fn fill(
-        &self,
-        bounds: &Bounds<'_>,
-        reverse: bool,
-        max: usize,
-        rows: &mut std::collections::VecDeque<Entry>,
-    ) -> Result<()> {
-        fill_from(*self, bounds, reverse, max, rows)
     }
 }
 

@@ -75,20 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What callers hold.
     (
         "transaction",
-        &[
-            "bounds",
-            "entry",
-            "error",
-            "observation",
-            "options",
-            "page",
-            "read",
-            "snapshot",
-            "stack",
-            "table",
-            "tally",
-            "tree",
-        ],
+        &["bounds", "error", "observation", "options", "page", "read", "snapshot", "stack", "table", "tally", "tree"],
     ),
     ("table", &["bounds", "entry", "error", "options", "read", "snapshot", "stack", "tree"]),
     ("snapshot", &["bounds", "entry", "error", "options", "read", "stack", "sync", "tree"]),

@@ -136,12 +136,15 @@ impl Tree {
         match value {
             Some(value) => self.put_at(place, key, value).map(|_| ()),
             None if !place.found => Ok(()),
-            None => {
-                let old = self.leaf(&place.path).leaf_record(place.position);
-                let change = -self.measures.of_row(key, view::value_of(&old));
-                self.erase_at(&mut place.path, place.position, key, change)
-            }
+            None => self.remove_at(place, key).map(|_| ()),
         }
+    }
+
+    /// Removes the row at a place where `key` was found. Returns how the tally changed.
+    fn remove_at(&mut self, place: &mut Place, key: &[u8]) -> Result<Tally> {
+        let change = -self.measures.of_row(key, self.value_at(place));
+        self.erase_at(&mut place.path, place.position, key, change)?;
+        Ok(change)
     }
 
     /// Removes `key` from a bottom tree. Returns whether it was there, and how the tally changed.
@@ -150,15 +153,11 @@ impl Tree {
         if self.root == NO_PAGE {
             return Ok((Written::Nothing, Tally::ZERO));
         }
-        let mut path = Path::new();
-        let (position, found) = self.descend(key, &mut path);
-        if !found {
+        let mut place = self.locate(key)?;
+        if !place.found {
             return Ok((Written::Nothing, Tally::ZERO));
         }
-        let old = self.leaf(&path).leaf_record(position);
-        let change = -self.measures.of_row(key, view::value_of(&old));
-        self.erase_at(&mut path, position, key, change)?;
-        Ok((Written::Removed, change))
+        Ok((Written::Removed, self.remove_at(&mut place, key)?))
     }
 
     /// Writes an entry of a layer that lies over others: `None` is a tombstone. `below` is told what the layer has at the key, and says what the layers below
