@@ -1,0 +1,3 @@
+//! The server of Quipu: faces over the engine.
+
+pub mod resp;
