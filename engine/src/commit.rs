@@ -13,7 +13,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
-use crate::db::{Shared, TableTrees, Turn, Writer, next_epoch};
+use crate::db::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Lsn;
 use crate::observation::Observations;
@@ -24,9 +24,10 @@ use crate::snapshot::{TableId, Versions};
 use crate::stack::{Cut, Stack, resident};
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, Write};
-use crate::tally::Tally;
+use crate::tally::{Measures, Tally};
 use crate::transaction::{Transaction, merge_layer};
-use crate::tree::{Tree, Walk, When, Written};
+use crate::tree::{Place, Tree, Walk, When, Written};
+use crate::writer::{TableTrees, Turn, Writer, next_epoch};
 
 /// Entries up to which a commit is applied under the latch: some 20 us.
 const IN_PLACE_MAX: u64 = 64;
@@ -45,11 +46,8 @@ impl Shared {
         let mut turn = self.writer()?;
         let writer = &mut *turn;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
-        let measures = trees.declaration.options.measures;
-        let only_rows = measures.only_rows();
         let mut place = None;
-        // The row before this write: what decides whether it may happen, and its weight.
-        let (was_live, before) = {
+        let decision = {
             let old = match &mut trees.layers[..] {
                 // One descent serves the decision and the write: in the writer's turn nothing moves in between.
                 [bottom] => {
@@ -58,27 +56,21 @@ impl Shared {
                 }
                 _ => resident(trees.stack().get(key)),
             };
-            let before = if only_rows { Tally::ZERO } else { old.map_or(Tally::ZERO, |old| measures.of_row(key, old)) };
-            (old.is_some(), before)
+            let refused = match when {
+                When::Always => false,
+                When::Absent => old.is_some(),
+                When::Present => old.is_none(),
+            };
+            if refused { None } else { Decision::of(&trees.declaration.options.measures, key, old, value) }
         };
-        let refused = match when {
-            When::Always => false,
-            When::Absent => was_live,
-            When::Present => !was_live,
-        };
-        let Some(state) = State::of(was_live, value).filter(|_| !refused) else { return Ok(Written::Nothing) };
-        let weight = if only_rows {
-            Tally { rows: i64::from(value.is_some()) - i64::from(was_live), ..Tally::ZERO }
-        } else {
-            value.map_or(Tally::ZERO, |value| measures.of_row(key, value)) - before
-        };
+        let Some(decision) = decision else { return Ok(Written::Nothing) };
         let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
         self.check_room(writer, pages, value.is_some())?;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         let sequence = writer.sequence + 1;
         writer.record.clear();
         record::put_entries_header(&mut writer.record, id, 1);
-        record::put_entry(&mut writer.record, state, key, value, &weight, &measures);
+        decision.record(&mut writer.record, key, value, &trees.declaration.options.measures);
         let lsn = self.append(sequence, &writer.record)?;
         writer.sequence = sequence;
 
@@ -87,32 +79,16 @@ impl Shared {
         let top = &mut trees.layers[0];
         top.set_epochs(epoch, protected);
         top.set_room_reserved(true);
-        let applied = if top.is_bottom() {
-            match (value, &mut place) {
-                (Some(value), Some(place)) => top.put_at(place, key, value),
-                (Some(value), None) => top.put(key, value, When::Always),
-                (None, _) => top.remove(key),
-            }
-            .map(|_| ())
-        } else {
-            let row = value.map_or(Tally::ZERO, |value| measures.of_row(key, value));
-            let lower = weight;
-            top.write_over(key, value, |existing| Some(existing.map_or(row - lower, |existing| existing.below)))
-                .map(|_| ())
-        };
+        let applied = decision.apply(top, place.as_mut(), key, value);
         let applied = applied.map_err(|error| self.broken(error));
         let published = Arc::make_mut(&mut versions);
         publish(published, trees, epoch, sequence);
         drop(versions);
-        writer.reclaim(self, id);
+        writer.reclaim(&self.registry, id);
         drop(turn);
         applied?;
         self.wait(lsn, durability)?;
-        Ok(match state {
-            State::Fresh => Written::Inserted,
-            State::Over => Written::Replaced,
-            State::Tombstone => Written::Removed,
-        })
+        Ok(decision.written())
     }
 
     /// Removes a range as a commit of its own.
@@ -155,7 +131,7 @@ impl Shared {
             publish(Arc::make_mut(&mut versions), trees, epoch, sequence);
         }
         self.unprotect(guard);
-        writer.reclaim(self, id);
+        writer.reclaim(&self.registry, id);
         drop(turn);
         applied?;
         self.wait(lsn, durability)?;
@@ -284,7 +260,7 @@ impl Shared {
             applied
         };
         for id in ids {
-            writer.reclaim(self, id);
+            writer.reclaim(&self.registry, id);
         }
         applied.map_err(|error| self.broken(error))?;
         Ok(Some(lsn))
@@ -292,7 +268,7 @@ impl Shared {
 
     /// Fails if there is no memory for a commit, also after freeing what ended snapshots held back.
     #[inline]
-    fn check_room(&self, writer: &mut Writer, pages: u64, grows: bool) -> Result<()> {
+    pub(crate) fn check_room(&self, writer: &mut Writer, pages: u64, grows: bool) -> Result<()> {
         let check = || if grows { self.arena.check_room_for(pages) } else { self.arena.check_room_to_remove(pages) };
         check().or_else(|_| {
             writer.reclaim_all(&self.registry);
@@ -313,7 +289,7 @@ impl Shared {
 
     /// Hands a record to the log.
     #[inline]
-    fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
+    pub(crate) fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
         self.check_failed()?;
         let lsn = self.log()?.append(sequence, &[record])?;
         if lsn.0 >= self.keeper_wakes_at.load(Ordering::Relaxed) {
@@ -351,14 +327,76 @@ impl Shared {
 
     /// A change that had been logged could not be applied: what is in memory is no longer what the log says.
     #[cold]
-    fn broken(&self, error: Error) -> Error {
+    pub(crate) fn broken(&self, error: Error) -> Error {
         self.failed.store(true, Ordering::SeqCst);
         error.context("a logged commit could not be applied; reopen the database to recover it from the log")
     }
 }
 
+/// What a write of one row comes to: decided before anything is changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Decision {
+    state: State,
+    /// How the tally of the table changes.
+    weight: Tally,
+}
+
+impl Decision {
+    /// The change from `old` to `value` at `key`; `None` if there is nothing to change.
+    #[inline(always)]
+    pub(crate) fn of(measures: &Measures, key: &[u8], old: Option<&[u8]>, value: Option<&[u8]>) -> Option<Decision> {
+        let state = State::of(old.is_some(), value)?;
+        let weight = if measures.only_rows() {
+            Tally { rows: i64::from(value.is_some()) - i64::from(old.is_some()), ..Tally::ZERO }
+        } else {
+            let weigh = |row: Option<&[u8]>| row.map_or(Tally::ZERO, |row| measures.of_row(key, row));
+            weigh(value) - weigh(old)
+        };
+        Some(Decision { state, weight })
+    }
+
+    /// Appends the entry to a log record.
+    #[inline(always)]
+    pub(crate) fn record(&self, out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>, measures: &Measures) {
+        record::put_entry(out, self.state, key, value, &self.weight, measures);
+    }
+
+    /// Makes the change in the newest layer, at `place` if it was located there. Room for it has been reserved.
+    #[inline(always)]
+    pub(crate) fn apply(
+        &self,
+        top: &mut Tree,
+        place: Option<&mut Place>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        if top.is_bottom() {
+            return match (value, place) {
+                (Some(value), Some(place)) => top.put_at(place, key, value),
+                (Some(value), None) => top.put(key, value, When::Always),
+                (None, Some(place)) => top.remove_at(place, key).map(|change| (Written::Removed, change)),
+                (None, None) => top.remove(key),
+            }
+            .map(|_| ());
+        }
+        let measures = *top.measures();
+        let row = value.map_or(Tally::ZERO, |value| measures.of_row(key, value));
+        let lower = self.weight;
+        top.write_over(key, value, |existing| Some(existing.map_or(row - lower, |existing| existing.below))).map(|_| ())
+    }
+
+    /// The same to the caller.
+    pub(crate) fn written(&self) -> Written {
+        match self.state {
+            State::Fresh => Written::Inserted,
+            State::Over => Written::Replaced,
+            State::Tombstone => Written::Removed,
+        }
+    }
+}
+
 #[cold]
-fn dropped() -> Error {
+pub(crate) fn dropped() -> Error {
     Error::new(ErrorKind::Missing, "the table has been dropped")
 }
 
@@ -368,7 +406,7 @@ fn conflict() -> Error {
 }
 
 /// The first key that is not before the cut: `None` at the ends.
-fn key_at(cut: Cut<'_>) -> Option<KeyBuffer> {
+pub(crate) fn key_at(cut: Cut<'_>) -> Option<KeyBuffer> {
     match cut {
         Cut::Start | Cut::End => None,
         Cut::Before(key) => Some(KeyBuffer::from_slice(key)),

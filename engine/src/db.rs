@@ -1,6 +1,5 @@
 //! The database: its shared state, its handle, its catalog.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +14,11 @@ use crate::options::{Durability, Options, TableOptions};
 use crate::record;
 use crate::snapshot::{Declaration, Registry, Snapshot, TableId, TableVersion, Versions};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard, RwLock, thread_local};
+use crate::sync::{Mutex, RwLock};
 use crate::table::{Table, WriteBatch};
 use crate::transaction::{Transaction, merge_layer};
 use crate::tree::{Arena, Tree};
+use crate::writer::{TableTrees, Turn, Writer, next_epoch, thread_number};
 
 /// Bytes of the longest table name and of the longest annotation.
 const NAME_BYTES_MAX: usize = 256;
@@ -44,9 +44,9 @@ pub struct Shared {
     /// The published version, under the latch.
     pub(crate) versions: RwLock<Arc<Versions>>,
     pub(crate) registry: Registry,
-    writer: Mutex<Writer>,
+    pub(crate) writer: Mutex<Writer>,
     /// The thread whose turn it is to write, as a number; 0 if none.
-    writer_thread: AtomicU64,
+    pub(crate) writer_thread: AtomicU64,
     /// `None` if open read-only.
     pub(crate) log: Option<Log>,
     pub(crate) database_id: u64,
@@ -60,125 +60,6 @@ pub struct Shared {
     pub(crate) damage: Option<String>,
     /// Held as long as the database is open.
     _lock: Option<Box<dyn Lock>>,
-}
-
-/// What only the writer touches.
-#[derive(Default)]
-pub(crate) struct Writer {
-    /// By table id.
-    pub(crate) tables: Vec<Option<TableTrees>>,
-    pub(crate) sequence: u64,
-    pub(crate) epoch: u64,
-    /// Working space for log records.
-    pub(crate) record: Vec<u8>,
-    /// Trees of dropped tables that snapshots may still read, each with the epoch of its end.
-    dropped: Vec<(u64, TableTrees)>,
-}
-
-/// The layers of a table.
-pub(crate) struct TableTrees {
-    pub(crate) declaration: Arc<Declaration>,
-    /// Newest first; the last is a bottom tree.
-    pub(crate) layers: Vec<Tree>,
-    pub(crate) sequence: u64,
-    /// Retired pages after the last pass over them, so that passes stay rare while a long snapshot lives.
-    retired_kept: usize,
-    /// Merged layers that snapshots may still read.
-    merged: Vec<(u64, Tree)>,
-}
-
-impl TableTrees {
-    pub(crate) fn new(declaration: Arc<Declaration>, bottom: Tree, sequence: u64) -> Self {
-        TableTrees { declaration, layers: vec![bottom], sequence, retired_kept: 0, merged: Vec::new() }
-    }
-}
-
-impl Writer {
-    pub(crate) fn new(tables: Vec<Option<TableTrees>>, sequence: u64) -> Self {
-        Writer { tables, sequence, epoch: 1, ..Writer::default() }
-    }
-
-    /// Frees retired pages of a table that nobody can see any more.
-    #[inline]
-    pub(crate) fn reclaim(&mut self, shared: &Shared, id: TableId) {
-        let Some(Some(trees)) = self.tables.get_mut(id as usize) else { return };
-        let retired: usize = trees.layers.iter().map(Tree::retired).sum::<usize>() + trees.merged.len();
-        if retired == 0 || (retired < 2 * trees.retired_kept && shared.registry.newest() != 0) {
-            return;
-        }
-        trees.reclaim(&shared.registry.live());
-    }
-
-    /// Frees everything that nobody can see any more.
-    pub(crate) fn reclaim_all(&mut self, registry: &Registry) {
-        let live = registry.live();
-        for trees in self.tables.iter_mut().flatten() {
-            trees.reclaim(&live);
-        }
-        self.dropped.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
-    }
-}
-
-/// The epoch of the next group of writes, above that of every snapshot, and the newest of those.
-#[inline]
-pub(crate) fn next_epoch(epoch: &mut u64, registry: &Registry) -> (u64, u64) {
-    let newest = registry.newest();
-    if newest >= *epoch {
-        *epoch = newest + 1;
-    }
-    (*epoch, newest)
-}
-
-impl TableTrees {
-    fn reclaim(&mut self, live: &[u64]) {
-        for tree in &mut self.layers {
-            tree.reclaim(live);
-        }
-        self.merged.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
-        self.retired_kept = self.layers.iter().map(Tree::retired).sum::<usize>() + self.merged.len();
-        self.retired_kept = self.retired_kept.max(32);
-    }
-}
-
-/// The writer's turn. Ends when dropped.
-pub(crate) struct Turn<'s> {
-    guard: MutexGuard<'s, Writer>,
-    thread: &'s AtomicU64,
-}
-
-impl std::ops::Deref for Turn<'_> {
-    type Target = Writer;
-    #[inline]
-    fn deref(&self) -> &Writer {
-        &self.guard
-    }
-}
-
-impl std::ops::DerefMut for Turn<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Writer {
-        &mut self.guard
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.thread.store(0, Ordering::Relaxed);
-    }
-}
-
-/// A number that names this thread while it lives.
-fn thread_number() -> u64 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
-    }
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
-        }
-        number.get()
-    })
 }
 
 impl Shared {
@@ -238,9 +119,7 @@ impl Shared {
             return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
         }
         let number = self.refuse_in_own_turn()?;
-        let guard = self.writer.lock();
-        self.writer_thread.store(number, Ordering::Relaxed);
-        Ok(Turn { guard, thread: &self.writer_thread })
+        Ok(Turn::new(self.writer.lock(), &self.writer_thread, number))
     }
 
     /// Fails if it is this thread's turn to write. Returns the thread's number.

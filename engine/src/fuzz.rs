@@ -5,7 +5,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::db::TableTrees;
 use crate::error::Result;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
@@ -16,6 +15,7 @@ use crate::options::TableOptions;
 use crate::snapshot::Declaration;
 use crate::tally::{Field, Measures};
 use crate::tree::{Arena, Tree, When};
+use crate::writer::TableTrees;
 
 /// A log segment: frames, and recovery of a log that consists of it.
 pub fn log_segment(bytes: &[u8]) {

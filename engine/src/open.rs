@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::checkpoint::{Checkpoints, is_run_name, remove_orphans};
-use crate::db::{Db, Handle, Progress, Shared, TABLES_MAX, TableTrees};
+use crate::db::{Db, Handle, Progress, Shared, TABLES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
@@ -16,6 +16,7 @@ use crate::run::Run;
 use crate::snapshot::{Declaration, TableId};
 use crate::tally::Measures;
 use crate::tree::{Arena, Loader, Tree, When, Written};
+use crate::writer::TableTrees;
 
 /// The file that stands for the lock on a directory.
 const LOCK_NAME: &str = "LOCK";

@@ -99,6 +99,29 @@ pub(crate) fn put_entries_header(out: &mut Vec<u8>, table: TableId, count: u64) 
     put_varint(out, count);
 }
 
+/// Starts a group of entries of a table whose number comes later. Returns where it goes, for [`set_entry_count`].
+pub(crate) fn put_open_entries_header(out: &mut Vec<u8>, table: TableId) -> usize {
+    out.push(tag::ENTRIES);
+    put_varint(out, u64::from(table));
+    let at = out.len();
+    out.extend_from_slice(&[0; OPEN_COUNT_BYTES]);
+    at
+}
+
+/// Says how many entries a group has that was started without: a varint padded to its full width.
+pub(crate) fn set_entry_count(out: &mut [u8], at: usize, count: u64) {
+    for (index, byte) in out[at..at + OPEN_COUNT_BYTES].iter_mut().enumerate() {
+        let more = if index + 1 < OPEN_COUNT_BYTES { 0x80 } else { 0 };
+        *byte = (count >> (7 * index)) as u8 & 0x7F | more;
+    }
+}
+
+/// Bytes of the number of entries where it is filled in afterwards: enough for a billion billion.
+const OPEN_COUNT_BYTES: usize = 9;
+
+/// The most that an entry takes beside its key and value.
+pub(crate) const ENTRY_BYTES_MAX: usize = 1 + 2 * 10 + 3 * 8;
+
 /// Appends one entry of the group.
 #[inline]
 pub(crate) fn put_entry(

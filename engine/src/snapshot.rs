@@ -14,9 +14,9 @@ use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TableOptions;
 use crate::read::{Fill, Read, fill_from};
-use crate::stack::Stack;
-use crate::sync::Mutex;
+use crate::stack::{Stack, resident};
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLockReadGuard};
 use crate::table::Table;
 use crate::tree::{Arena, Version};
 
@@ -137,7 +137,7 @@ impl Snapshot {
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         self.shared.check_owner(table)?;
         let version = self.versions.table(table.id())?;
-        Ok(TableView { stack: version.stack(&self.shared.arena), declaration: &version.declaration })
+        Ok(TableView::new(version.stack(&self.shared.arena), &version.declaration))
     }
 
     /// Names of the tables there were.
@@ -165,13 +165,49 @@ impl Drop for Snapshot {
     }
 }
 
-/// One table in a snapshot.
+/// All tables as they are now, under the latch: made by [`Db::look`](crate::Db::look).
+pub struct Look<'db> {
+    shared: &'db Shared,
+    versions: RwLockReadGuard<'db, Arc<Versions>>,
+}
+
+impl<'db> Look<'db> {
+    pub(crate) fn take(shared: &'db Shared) -> Look<'db> {
+        Look { shared, versions: shared.versions.read() }
+    }
+
+    /// A table as it is now.
+    ///
+    /// # Errors
+    /// As [`Snapshot::table`].
+    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+        self.shared.check_owner(table)?;
+        let version = self.versions.table(table.id())?;
+        Ok(TableView::new(version.stack(&self.shared.arena), &version.declaration))
+    }
+
+    /// Number of the last commit.
+    pub fn sequence(&self) -> u64 {
+        self.versions.sequence
+    }
+}
+
+/// One table in a snapshot, an edit or a look.
 pub struct TableView<'s> {
     stack: Stack<'s>,
     declaration: &'s Declaration,
 }
 
 impl<'s> TableView<'s> {
+    pub(crate) fn new(stack: Stack<'s>, declaration: &'s Declaration) -> TableView<'s> {
+        TableView { stack, declaration }
+    }
+
+    /// Whether it is one tree.
+    pub(crate) fn is_single(&self) -> bool {
+        self.stack.single().is_some()
+    }
+
     /// The name of the table.
     pub fn name(&self) -> &str {
         &self.declaration.name
@@ -179,7 +215,7 @@ impl<'s> TableView<'s> {
 
     /// The value of `key` where it lies, with no copy.
     pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Option<&'s [u8]> {
-        crate::stack::resident(self.stack.get(key.as_ref()))
+        resident(self.stack.get(key.as_ref()))
     }
 }
 

@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "snapshot",
             "tally",
             "tree",
+            "writer",
         ],
     ),
     ("keeper", &["db", "tree"]),
@@ -52,8 +53,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tally",
             "transaction",
             "tree",
+            "writer",
         ],
     ),
+    (
+        "edit",
+        &[
+            "bounds", "commit", "db", "entry", "error", "log", "options", "read", "record", "snapshot", "stack",
+            "sync", "table", "tree", "writer",
+        ],
+    ),
+    ("writer", &["snapshot", "sync", "tree"]),
     (
         "db",
         &[
@@ -70,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "table",
             "transaction",
             "tree",
+            "writer",
         ],
     ),
     // What callers hold.

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use model_map::{Model, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write};
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Db, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions, Transaction, Write, WriteBatch,
+    Action, Db, Durability, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions, Transaction,
+    Write, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -144,6 +145,61 @@ impl Run {
         self.db.apply(batch).unwrap();
     }
 
+    /// Writes in place: every write, read and update of an edit sees those before it.
+    fn edit(&mut self) {
+        let db = self.db.clone();
+        // Chosen before: while the edit has the latch, the database answers nobody else.
+        let tables: Vec<Table> = (0..self.rng.random_range(0..12)).filter_map(|_| self.any_table()).collect();
+        let mut edit = db.edit().unwrap();
+        for table in tables {
+            let rng = &mut self.rng;
+            let (key, value) = (key(rng), value(rng));
+            let model = &mut self.world.tables.get_mut(table.name()).expect("a table of the world").1;
+            match rng.random_range(0..7) {
+                0 => assert_eq!(edit.put(&table, &key, &value).unwrap(), model.insert(key, value).is_none()),
+                1 => {
+                    let fresh = !model.contains_key(&key);
+                    assert_eq!(edit.insert(&table, &key, &value).unwrap(), fresh);
+                    model.entry(key).or_insert(value);
+                }
+                2 => assert_eq!(edit.remove(&table, &key).unwrap(), model.remove(&key).is_some()),
+                3 => {
+                    let high = crate::key(rng);
+                    let gone: Vec<_> = model.keys().filter(|k| **k >= key && **k < high).cloned().collect();
+                    assert_eq!(edit.remove_range(&table, &key..&high).unwrap(), gone.len() as u64);
+                    gone.iter().for_each(|key| drop(model.remove(key)));
+                }
+                4..=5 => {
+                    let keys: Vec<_> = (0..rng.random_range(0..50)).map(|_| crate::key(rng)).collect();
+                    let lot: u64 = rng.random();
+                    edit.update_many(&table, &keys, |number, old, new| {
+                        let key = &keys[number];
+                        assert_eq!(old, model.get(key).map(|value| &value[..]));
+                        match (lot >> (number % 60)) & 3 {
+                            0 => Action::Keep,
+                            1 => {
+                                model.remove(key);
+                                Action::Remove
+                            }
+                            _ => {
+                                new.extend_from_slice(old.unwrap_or(b"first"));
+                                new.truncate(200);
+                                new.push(number as u8);
+                                model.insert(key.clone(), new.clone());
+                                Action::Put
+                            }
+                        }
+                    })
+                    .unwrap();
+                }
+                _ => compare(&edit.table(&table).unwrap(), model, &table.options().measures, rng),
+            }
+        }
+        if self.rng.random() {
+            edit.commit().unwrap().wait(Durability::Os).unwrap();
+        }
+    }
+
     fn create_or_drop(&mut self) {
         let name = NAMES[self.rng.random_range(0..NAMES.len())];
         if self.world.tables.contains_key(name) {
@@ -198,7 +254,8 @@ impl Run {
                     cursor_survives_removal(&table, self.world.model(table.name()), &mut self.rng);
                 }
             }
-            50..=57 => self.batch(),
+            50..=53 => self.batch(),
+            54..=57 => self.edit(),
             58..=65 => {
                 let db = self.db.clone();
                 let commits = self.rng.random_range(0..3) > 0;

@@ -208,6 +208,28 @@ impl Log {
         Ok(end)
     }
 
+    /// Makes sure that a next record of up to `bytes` can be appended without more space, so that what it says may be done before it is appended. Returns for
+    /// how many bytes that holds: at least as many.
+    ///
+    /// # Errors
+    ///
+    /// `Full` if there is no space for the segments it would need, with no harm done; after any other error the log is poisoned.
+    pub fn reserve(&self, bytes: usize) -> Result<usize> {
+        let appender = lock(&self.appender);
+        self.check_poison()?;
+        let here = appender.rest().saturating_sub(FRAME_HEADER_BYTES + 8);
+        if bytes <= here {
+            return Ok(here);
+        }
+        let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
+        let needed = bytes.div_ceil(room) + 1;
+        let mut reserve = lock(&self.reserve);
+        while reserve.ready_count() < needed {
+            self.prepare(&mut reserve)?;
+        }
+        Ok(bytes)
+    }
+
     /// Appends a record that needs more than the rest of the segment.
     #[cold]
     fn append_across(&self, appender: &mut Appender, frame: &mut Frame, parts: &mut Parts<'_>) -> Result<()> {

@@ -26,13 +26,13 @@ use std::sync::Arc;
 
 pub(crate) use arena::Arena;
 use arena::{NO_PAGE, PageId};
-pub(crate) use batch::{get_many, nth_many, rows_before_many, warm};
+pub(crate) use batch::{GROUP, get_many, nth_many, rows_before_many, warm};
 pub(crate) use blob::Blob;
 pub(crate) use load::Loader;
 pub(crate) use view::value_of;
 use view::{HEIGHT_MAX, Step};
 pub use view::{Side, View, Walk};
-pub(crate) use write::{Sweep, When, Written};
+pub(crate) use write::{Place, Sweep, When, Written};
 
 use crate::error::Result;
 use crate::page::record;

@@ -1,5 +1,6 @@
 //! Writing single entries: descend, change the leaf, add the weight to every level above.
 
+use super::batch::GROUP;
 use super::{Blob, NO_PAGE, PageId, Path, Retired, Step, Thing, Tree, view};
 use crate::error::Result;
 use crate::page::{KIND_LEAF, KeyBuffer, NewRecord, PageFull, PageRef, common_prefix_len, record};
@@ -45,6 +46,15 @@ pub(crate) struct Place {
     position: usize,
     /// Whether it is there.
     pub(crate) found: bool,
+    /// The structure of the tree for which the path holds.
+    structure: u64,
+}
+
+impl Place {
+    /// Nowhere.
+    pub(crate) fn new() -> Place {
+        Place { path: Path::new(), position: 0, found: false, structure: u64::MAX }
+    }
 }
 
 /// Where a sweep over ascending keys is.
@@ -59,7 +69,7 @@ pub(crate) struct Sweep {
 impl Sweep {
     /// Before the first key.
     pub(crate) fn new() -> Self {
-        Sweep { place: Place { path: Path::new(), position: 0, found: false }, fence: None, structure: None }
+        Sweep { place: Place::new(), fence: None, structure: None }
     }
 }
 
@@ -86,7 +96,48 @@ impl Tree {
         self.ensure_root()?;
         let mut path = Path::new();
         let (position, found) = self.descend(key, &mut path);
-        Ok(Place { path, position, found })
+        Ok(Place { path, position, found, structure: self.structure })
+    }
+
+    /// Finds the places of up to [`GROUP`] keys, whose descents are interleaved. They hold until the tree changes; [`Tree::locate_again`] is cheap while its
+    /// structure does not.
+    pub(crate) fn locate_many(&mut self, keys: &[impl AsRef<[u8]>], places: &mut [Place; GROUP]) -> Result<()> {
+        self.ensure_root()?;
+        let (root, leaf_level) = (self.root, self.height - 1);
+        let mut ids = [root; GROUP];
+        for level in 0..leaf_level {
+            for ((key, id), place) in keys.iter().zip(&mut ids).zip(places.iter_mut()) {
+                let page = self.page(*id);
+                let position = page.child_position(key.as_ref());
+                place.path.steps[level] =
+                    Step { page: *id, position: position as u16, rows_at: page.rows_at(position) };
+                *id = page.child(position);
+                PageRef::prefetch_at(self.arena.address(*id), view::PREFETCH_LINES);
+            }
+        }
+        for (key, id) in keys.iter().zip(&ids) {
+            self.page(*id).prefetch_candidate(key.as_ref());
+        }
+        for ((key, id), place) in keys.iter().zip(&ids).zip(places.iter_mut()) {
+            let (position, found) = self.page(*id).search::<true>(key.as_ref());
+            place.path.steps[leaf_level] = Step::new(*id, position);
+            (place.position, place.found, place.structure) = (position, found, self.structure);
+        }
+        Ok(())
+    }
+
+    /// Finds `key` again at a place that [`Tree::locate_many`] found, after other writes: one search of the leaf, or a descent if pages have moved since.
+    #[inline(always)]
+    pub(crate) fn locate_again(&mut self, place: &mut Place, key: &[u8]) -> Result<()> {
+        // Copying for a snapshot moves pages without changing their structure.
+        if place.structure != self.structure || self.protected != 0 {
+            *place = self.locate(key)?;
+            return Ok(());
+        }
+        let (position, found) = self.leaf(&place.path).search::<true>(key);
+        place.path.steps[self.height - 1].position = position as u16;
+        (place.position, place.found) = (position, found);
+        Ok(())
     }
 
     /// The value at a place that was found.
@@ -97,7 +148,7 @@ impl Tree {
     /// Puts `value` at a place that [`Tree::locate`] found for `key`, since when the tree has not changed.
     #[inline(always)]
     pub(crate) fn put_at(&mut self, place: &mut Place, key: &[u8], value: &[u8]) -> Result<(Written, Tally)> {
-        let Place { path, position, found } = place;
+        let Place { path, position, found, .. } = place;
         let position = *position;
         if !*found {
             let weight = self.measures.of_row(key, value);
@@ -141,7 +192,8 @@ impl Tree {
     }
 
     /// Removes the row at a place where `key` was found. Returns how the tally changed.
-    fn remove_at(&mut self, place: &mut Place, key: &[u8]) -> Result<Tally> {
+    #[inline]
+    pub(crate) fn remove_at(&mut self, place: &mut Place, key: &[u8]) -> Result<Tally> {
         let change = -self.measures.of_row(key, self.value_at(place));
         self.erase_at(&mut place.path, place.position, key, change)?;
         Ok(change)

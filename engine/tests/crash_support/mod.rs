@@ -326,7 +326,8 @@ impl Work {
             0..=29 => self.write_alone(random, &table, rows, default),
             30..=49 => self.transact(random, false),
             50..=57 => self.transact(random, true),
-            58..=65 => {
+            58..=61 => self.edit(random, &table, rows),
+            62..=65 => {
                 let durability = random_durability(random);
                 let mut batch = WriteBatch::new();
                 let count = if random.random_range(0..4) == 0 { 80 } else { random.random_range(0..9) };
@@ -404,6 +405,46 @@ impl Work {
             assert_eq!(image.as_ref(), self.history.images.last());
         }
         self.forward(durability, committed)
+    }
+
+    /// Writes in place, to two tables by turns if there are two.
+    fn edit(&mut self, random: &mut impl Rng, table: &Table, mut rows: Rows) -> Result<()> {
+        let durability = random_durability(random);
+        let mut plan = Vec::new();
+        for _ in 0..if random.random_range(0..4) == 0 { 80 } else { random.random_range(0..9) } {
+            let (key, other) = (random_key(random), random_key(random));
+            match random.random_range(0..8) {
+                0..=4 => {
+                    let mut value = random_value(random);
+                    value.truncate(100);
+                    rows.insert(key.clone(), value.clone());
+                    plan.push((key, None, Some(value)));
+                }
+                5..=6 => {
+                    rows.remove(&key);
+                    plan.push((key, None, None));
+                }
+                _ => {
+                    let (low, high) = if key <= other { (key, other) } else { (other, key) };
+                    rows.retain(|key, _| *key < low || *key >= high);
+                    plan.push((low, Some(high), None));
+                }
+            }
+        }
+        self.expect(table.name(), rows);
+        {
+            let db = self.db.as_ref().expect("open");
+            let mut edit = db.edit()?;
+            for (key, high, value) in plan {
+                match (high, value) {
+                    (Some(high), _) => drop(edit.remove_range(table, &key..&high)?),
+                    (None, Some(value)) => drop(edit.put(table, &key, &value)?),
+                    (None, None) => drop(edit.remove(table, &key)?),
+                }
+            }
+            edit.commit()?.wait(durability)?;
+        }
+        self.forward_if_there(durability)
     }
 
     fn write_alone(

@@ -1,0 +1,408 @@
+//! Edits: many writes, made in place one after the other, that become visible and durable as one commit.
+//!
+//! Invariants:
+//! 1. An edit holds the writer's turn and the latch: nobody sees a part of it, and what it reads is what it has written.
+//! 2. Everything that can fail (limits, memory, space in the log) comes before each change to a tree. What was changed is committed, whatever comes after.
+//! 3. The record of all changes is in the log before the latch is given back.
+//!
+//! While an edit lives, its thread must ask the database nothing else: it would wait for itself.
+//!
+//! Cost: nothing is copied and there is no private layer, so a write costs what it costs in the bare tree and its bytes in the log. In return there is no
+//! rollback, and readers wait while an edit lasts: keep it to what takes well under a millisecond. [`Db::write`] is for the rest.
+
+use std::sync::Arc;
+
+use crate::bounds::Bounds;
+use crate::commit::{Decision, dropped, key_at, publish};
+use crate::db::{Db, Shared};
+use crate::entry::Key;
+use crate::error::Result;
+use crate::log::Lsn;
+use crate::options::Durability;
+use crate::read::Read;
+use crate::record;
+use crate::snapshot::{Look, TableId, TableView, Versions};
+use crate::stack::resident;
+use crate::sync::RwLockWriteGuard;
+use crate::table::Table;
+use crate::tree::{GROUP, Place, Tree, When, Written};
+use crate::writer::{Turn, next_epoch};
+
+/// Space in the log that an edit makes sure of at a time, in bytes.
+const LOG_STEP_BYTES: usize = 64 << 10;
+
+/// What an update makes of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Leaves the row, or its absence, as it is.
+    Keep,
+    /// Puts what the closure wrote into the new value.
+    Put,
+    /// Removes the row, if there is one.
+    Remove,
+}
+
+/// Writes in place: see [`Db::edit`].
+pub struct Edit<'db> {
+    db: &'db Arc<Shared>,
+    turn: Turn<'db>,
+    /// The latch. Readers wait.
+    versions: RwLockWriteGuard<'db, Arc<Versions>>,
+    epoch: u64,
+    protected: u64,
+    /// Bytes that the log surely takes.
+    log_room_bytes: usize,
+    /// The group of entries being written: its table, where its count goes, and the count.
+    group: Option<(TableId, usize, u64)>,
+    /// Tables that were changed.
+    changed: smallvec::SmallVec<[TableId; 4]>,
+    /// The new value that an update's closure writes.
+    value: Vec<u8>,
+    places: Option<Box<[Place; GROUP]>>,
+    committed: bool,
+}
+
+/// The commit of an edit, visible to all. It is durable when [`Committed::wait`] returns.
+#[must_use = "the commit is durable only after `wait`"]
+pub struct Committed<'db> {
+    db: &'db Arc<Shared>,
+    /// `None` if nothing was changed.
+    lsn: Option<Lsn>,
+}
+
+impl Committed<'_> {
+    /// Waits until the commit is as durable as asked, together with others that wait.
+    pub fn wait(&self, durability: Durability) -> Result<()> {
+        self.lsn.map_or(Ok(()), |lsn| self.db.wait(lsn, durability))
+    }
+}
+
+impl Db {
+    /// Begins an edit: writes in place, as the single writer. Other writers and all readers wait until it is committed or dropped (which commits too): it is for
+    /// batches that take well under a millisecond, such as those of a server. Reads in it see its writes. The thread that holds it must use the database only
+    /// through it: anything else would wait for itself.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// use quipu::{Db, Durability, Options, Read};
+    /// # let db = Db::open("/data/shop", Options::in_memory())?;
+    /// let stock = db.table("stock")?;
+    /// let mut edit = db.edit()?;
+    /// edit.put(&stock, b"apples", b"3")?;
+    /// edit.insert(&stock, b"pears", b"5")?;
+    /// assert_eq!(edit.table(&stock)?.count(..)?, 2);
+    /// edit.commit()?.wait(Durability::Sync)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly), [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned), and
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
+    pub fn edit(&self) -> Result<Edit<'_>> {
+        let db = &self.shared;
+        let mut turn = db.writer()?;
+        db.check_failed()?;
+        let log_room_bytes = db.log()?.reserve(LOG_STEP_BYTES)?;
+        let versions = db.versions.write();
+        // Under the latch: no snapshot is taken from here on.
+        let (epoch, protected) = next_epoch(&mut turn.epoch, &db.registry);
+        turn.record.clear();
+        Ok(Edit {
+            db,
+            turn,
+            versions,
+            epoch,
+            protected,
+            log_room_bytes,
+            group: None,
+            changed: smallvec::SmallVec::new(),
+            value: Vec::new(),
+            places: None,
+            committed: false,
+        })
+    }
+
+    /// All tables as they are now, without a snapshot: writers wait while it lives. For reads that take well under a millisecond.
+    pub fn look(&self) -> Look<'_> {
+        Look::take(&self.shared)
+    }
+}
+
+impl<'db> Edit<'db> {
+    /// A table as this edit has left it.
+    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+        self.db.check_owner(table)?;
+        let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+        Ok(TableView::new(trees.stack(), &trees.declaration))
+    }
+
+    /// Puts a row, whether there is one with the key or not. Returns whether the key is new.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.write(table, key, Some(value), When::Always)? == Written::Inserted)
+    }
+
+    /// Puts a row with a new key. Returns whether it was: a live key is left as it is.
+    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.write(table, key, Some(value), When::Absent)? == Written::Inserted)
+    }
+
+    /// Removes a row. Returns whether there was one.
+    pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
+        Ok(self.write(table, key, None, When::Present)? == Written::Removed)
+    }
+
+    /// Reads a row and writes it anew in one descent: `change` is given the old value and an empty buffer for the new one.
+    pub fn update(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        change: impl FnOnce(Option<&[u8]>, &mut Vec<u8>) -> Action,
+    ) -> Result<()> {
+        self.db.check_owner(table)?;
+        let mut value = std::mem::take(&mut self.value);
+        let result = self.write_row(table.id(), key, None, |old| {
+            value.clear();
+            (change(old, &mut value), &value)
+        });
+        self.value = value;
+        result.map(|_| ())
+    }
+
+    /// [`Edit::update`] of many rows, in their order; descents are interleaved, so that they wait for memory together. `change` is also given the number of the key.
+    pub fn update_many(
+        &mut self,
+        table: &Table,
+        keys: &[impl AsRef<[u8]>],
+        mut change: impl FnMut(usize, Option<&[u8]>, &mut Vec<u8>) -> Action,
+    ) -> Result<()> {
+        self.db.check_owner(table)?;
+        let id = table.id();
+        let mut value = std::mem::take(&mut self.value);
+        let mut places = self.places.take().unwrap_or_else(|| Box::new(std::array::from_fn(|_| Place::new())));
+        let mut result = Ok(());
+        'chunks: for (chunk, keys) in keys.chunks(GROUP).enumerate() {
+            // A few keys gain nothing, and pages that are copied for a snapshot move.
+            let together = keys.len() > 1 && self.protected == 0 && self.locate_many(id, keys, &mut places);
+            for (number, key) in keys.iter().enumerate() {
+                let place = together.then(|| &mut places[number]);
+                let written = self.write_row(id, key.as_ref(), place, |old| {
+                    value.clear();
+                    (change(chunk * GROUP + number, old, &mut value), &value)
+                });
+                if let Err(error) = written {
+                    result = Err(error);
+                    break 'chunks;
+                }
+            }
+        }
+        self.value = value;
+        self.places = Some(places);
+        result
+    }
+
+    /// Whether the places of the keys in the only tree of the table were found.
+    fn locate_many(&mut self, id: TableId, keys: &[impl AsRef<[u8]>], places: &mut [Place; GROUP]) -> bool {
+        match self.turn.tables.get_mut(id as usize) {
+            Some(Some(trees)) => match &mut trees.layers[..] {
+                [bottom] => bottom.locate_many(keys, places).is_ok(),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
+        self.db.check_owner(table)?;
+        self.write_row(table.id(), key, None, |old| {
+            let wanted = match when {
+                When::Always => true,
+                When::Absent => old.is_none(),
+                When::Present => old.is_some(),
+            };
+            match (wanted, value) {
+                (false, _) => (Action::Keep, &[]),
+                (true, None) => (Action::Remove, &[]),
+                (true, Some(value)) => (Action::Put, value),
+            }
+        })
+    }
+
+    /// Decides one write by the row that is there, records it and makes it.
+    #[inline]
+    fn write_row<'v>(
+        &mut self,
+        id: TableId,
+        key: &[u8],
+        place: Option<&mut Place>,
+        change: impl FnOnce(Option<&[u8]>) -> (Action, &'v [u8]),
+    ) -> Result<Written> {
+        let db = self.db;
+        let writer = &mut *self.turn;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        let measures = trees.declaration.options.measures;
+        db.check_row(key, None)?;
+        let mut own_place = None;
+        let mut place = match (&mut trees.layers[..], place) {
+            ([bottom], Some(place)) => {
+                bottom.locate_again(place, key)?;
+                Some(place)
+            }
+            ([bottom], None) => Some(own_place.insert(bottom.locate(key)?)),
+            _ => None,
+        };
+        let (value, decision) = {
+            let old = match &place {
+                Some(place) if place.found => Some(trees.layers[0].value_at(place)),
+                Some(_) => None,
+                None => resident(trees.stack().get(key)),
+            };
+            let (action, value) = change(old);
+            let value = match action {
+                Action::Keep => return Ok(Written::Nothing),
+                Action::Put => Some(value),
+                Action::Remove => None,
+            };
+            (value, Decision::of(&measures, key, old, value))
+        };
+        let Some(decision) = decision else { return Ok(Written::Nothing) };
+        db.check_row(key, value)?;
+        let bytes = key.len() + value.map_or(0, <[u8]>::len);
+        let top = &mut trees.layers[0];
+        top.set_epochs(self.epoch, self.protected);
+        top.set_room_reserved(true);
+        let pages = top.room_for(1, bytes as u64);
+        if db.arena.check_room_for(pages).is_err() {
+            db.check_room(writer, pages, value.is_some())?;
+        }
+        self.begin_entries(id, bytes)?;
+        let writer = &mut *self.turn;
+        decision.record(&mut writer.record, key, value, &measures);
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        decision.apply(&mut trees.layers[0], place.take(), key, value).map_err(|error| db.broken(error))?;
+        Ok(decision.written())
+    }
+
+    /// Makes room in the log for an entry, and starts a group of entries of the table unless one is open.
+    #[inline]
+    fn begin_entries(&mut self, id: TableId, bytes: usize) -> Result<()> {
+        self.reserve_log(bytes + record::ENTRY_BYTES_MAX)?;
+        match &mut self.group {
+            Some((table, _, count)) if *table == id => *count += 1,
+            _ => {
+                self.end_entries();
+                let at = record::put_open_entries_header(&mut self.turn.record, id);
+                self.group = Some((id, at, 1));
+                self.note_changed(id);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn reserve_log(&mut self, bytes: usize) -> Result<()> {
+        let needed = self.turn.record.len() + bytes + 64;
+        if needed > self.log_room_bytes {
+            self.log_room_bytes = self.db.log()?.reserve(needed + LOG_STEP_BYTES)?;
+        }
+        Ok(())
+    }
+
+    fn end_entries(&mut self) {
+        if let Some((_, at, count)) = self.group.take() {
+            record::set_entry_count(&mut self.turn.record, at, count);
+        }
+    }
+
+    fn note_changed(&mut self, id: TableId) {
+        if !self.changed.contains(&id) {
+            self.changed.push(id);
+        }
+    }
+
+    /// Removes all rows of a range. Returns how many there were. One step a leaf.
+    pub fn remove_range<'b>(&mut self, table: &Table, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
+        let bounds = bounds.into();
+        let id = table.id();
+        let (low, high) = (key_at(bounds.start()), key_at(bounds.end()));
+        let (rows, layered) = {
+            let view = self.table(table)?;
+            let mut keys = None;
+            if !view.is_single() {
+                let keys = keys.insert(Vec::new());
+                view.for_each(&bounds, |key, _| {
+                    keys.push(Key::from(key));
+                    true
+                })?;
+            }
+            (view.count(&bounds)?, keys)
+        };
+        if rows == 0 {
+            return Ok(0);
+        }
+        if let Some(keys) = layered {
+            // Layers below cannot be changed: each row gets its tombstone.
+            for key in keys {
+                self.write_row(id, &key, None, |_| (Action::Remove, &[]))?;
+            }
+            return Ok(rows);
+        }
+        let db = self.db;
+        self.reserve_log(low.as_ref().map_or(0, |key| key.len()) + high.as_ref().map_or(0, |key| key.len()) + 64)?;
+        let writer = &mut *self.turn;
+        let pages = writer.tables[id as usize].as_ref().ok_or_else(dropped)?.layers[0].room_for(1, 0);
+        db.check_room(writer, pages, false)?;
+        self.end_entries();
+        self.note_changed(id);
+        let writer = &mut *self.turn;
+        record::put_remove_range(&mut writer.record, id, low.as_deref(), high.as_deref(), rows);
+        let top: &mut Tree = &mut writer.tables[id as usize].as_mut().ok_or_else(dropped)?.layers[0];
+        top.set_epochs(self.epoch, self.protected);
+        top.set_room_reserved(true);
+        top.remove_range(low.as_deref(), high.as_deref()).map_err(|error| db.broken(error))?;
+        Ok(rows)
+    }
+
+    /// Makes the edit visible to all, as one commit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned) if the log failed meanwhile; reopen the database then.
+    pub fn commit(mut self) -> Result<Committed<'db>> {
+        let lsn = self.finish()?;
+        Ok(Committed { db: self.db, lsn })
+    }
+
+    fn finish(&mut self) -> Result<Option<Lsn>> {
+        self.committed = true;
+        if self.changed.is_empty() {
+            return Ok(None);
+        }
+        self.end_entries();
+        let db = self.db;
+        let writer = &mut *self.turn;
+        let sequence = writer.sequence + 1;
+        // Its space was reserved: if this fails all the same, the trees have changed and the log has not.
+        let appended = db.append(sequence, &writer.record).map_err(|error| db.broken(error));
+        writer.sequence = sequence;
+        if writer.record.capacity() > 1 << 20 {
+            writer.record = Vec::new();
+        }
+        let published = Arc::make_mut(&mut self.versions);
+        for id in &self.changed {
+            if let Some(Some(trees)) = writer.tables.get_mut(*id as usize) {
+                publish(published, trees, self.epoch, sequence);
+            }
+            writer.reclaim(&db.registry, *id);
+        }
+        appended.map(Some)
+    }
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        if !self.committed {
+            // What was written is in the trees: it is committed with the next one that is durable. A failure has poisoned the log, which says so from now on.
+            let _ = self.finish();
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The writer: what only it touches, and whose turn it is.
+//!
+//! Invariants:
+//! 1. One thread at a time has the turn. It may ask for it once: asking again would wait for itself, and is refused.
+//! 2. The epoch of a group of writes is above that of every snapshot, so that what a snapshot sees is copied before it changes.
+//!
+//! Not here: what a writer does with its turn (`commit`, `edit`, `checkpoint`).
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::snapshot::{Declaration, Registry, TableId};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{MutexGuard, thread_local};
+use crate::tree::Tree;
+
+/// What only the writer touches.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// By table id.
+    pub(crate) tables: Vec<Option<TableTrees>>,
+    pub(crate) sequence: u64,
+    pub(crate) epoch: u64,
+    /// Working space for log records.
+    pub(crate) record: Vec<u8>,
+    /// Trees of dropped tables that snapshots may still read, each with the epoch of its end.
+    pub(crate) dropped: Vec<(u64, TableTrees)>,
+}
+
+/// The layers of a table.
+pub(crate) struct TableTrees {
+    pub(crate) declaration: Arc<Declaration>,
+    /// Newest first; the last is a bottom tree.
+    pub(crate) layers: Vec<Tree>,
+    pub(crate) sequence: u64,
+    /// Retired pages after the last pass over them, so that passes stay rare while a long snapshot lives.
+    retired_kept: usize,
+    /// Merged layers that snapshots may still read.
+    pub(crate) merged: Vec<(u64, Tree)>,
+}
+
+impl TableTrees {
+    pub(crate) fn new(declaration: Arc<Declaration>, bottom: Tree, sequence: u64) -> Self {
+        TableTrees { declaration, layers: vec![bottom], sequence, retired_kept: 0, merged: Vec::new() }
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(tables: Vec<Option<TableTrees>>, sequence: u64) -> Self {
+        Writer { tables, sequence, epoch: 1, ..Writer::default() }
+    }
+
+    /// Frees retired pages of a table that nobody can see any more.
+    #[inline]
+    pub(crate) fn reclaim(&mut self, registry: &Registry, id: TableId) {
+        let Some(Some(trees)) = self.tables.get_mut(id as usize) else { return };
+        let retired: usize = trees.layers.iter().map(Tree::retired).sum::<usize>() + trees.merged.len();
+        if retired == 0 || (retired < 2 * trees.retired_kept && registry.newest() != 0) {
+            return;
+        }
+        trees.reclaim(&registry.live());
+    }
+
+    /// Frees everything that nobody can see any more.
+    pub(crate) fn reclaim_all(&mut self, registry: &Registry) {
+        let live = registry.live();
+        for trees in self.tables.iter_mut().flatten() {
+            trees.reclaim(&live);
+        }
+        self.dropped.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
+    }
+}
+
+/// The epoch of the next group of writes, above that of every snapshot, and the newest of those.
+#[inline]
+pub(crate) fn next_epoch(epoch: &mut u64, registry: &Registry) -> (u64, u64) {
+    let newest = registry.newest();
+    if newest >= *epoch {
+        *epoch = newest + 1;
+    }
+    (*epoch, newest)
+}
+
+impl TableTrees {
+    pub(crate) fn reclaim(&mut self, live: &[u64]) {
+        for tree in &mut self.layers {
+            tree.reclaim(live);
+        }
+        self.merged.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
+        self.retired_kept = self.layers.iter().map(Tree::retired).sum::<usize>() + self.merged.len();
+        self.retired_kept = self.retired_kept.max(32);
+    }
+}
+
+/// The writer's turn. Ends when dropped.
+pub(crate) struct Turn<'s> {
+    guard: MutexGuard<'s, Writer>,
+    thread: &'s AtomicU64,
+}
+
+impl<'s> Turn<'s> {
+    /// The turn of the thread with this number, which holds the lock.
+    pub(crate) fn new(guard: MutexGuard<'s, Writer>, thread: &'s AtomicU64, number: u64) -> Turn<'s> {
+        thread.store(number, Ordering::Relaxed);
+        Turn { guard, thread }
+    }
+}
+
+impl std::ops::Deref for Turn<'_> {
+    type Target = Writer;
+    #[inline]
+    fn deref(&self) -> &Writer {
+        &self.guard
+    }
+}
+
+impl std::ops::DerefMut for Turn<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Writer {
+        &mut self.guard
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.thread.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number that names this thread while it lives.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}
