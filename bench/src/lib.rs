@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`store`] | what a store must do to be measured |
 //! | `quipu_store`, `peers/` | one adapter each; a comment says which settings and why |
+//! | `socket/` | servers and a client without a driver, for what is measured from outside |
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
 //! | [`rows`] | the keys, values and questions, equal for all stores |
 //! | [`report`] | tables, bars, JSON |
@@ -26,6 +27,7 @@ mod program;
 mod quipu_store;
 pub mod report;
 pub mod rows;
+mod socket;
 pub mod store;
 mod workloads;
 mod yardstick;
@@ -124,7 +126,8 @@ pub fn measure(
     }
     let bench = Bench {
         options,
-        stores: choose(stores, &options.stores)?,
+        // Servers have names of their own, which the workload that measures them knows.
+        stores: if asked == workloads::OF_SERVERS { stores } else { choose(stores, &options.stores)? },
         program,
         place: Place::new(options.dir.as_deref())?,
     };

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::store::Durability;
+
 /// What to measure, and how long.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
@@ -36,6 +38,22 @@ pub struct Options {
     #[arg(long)]
     pub only: Option<String>,
 
+    /// Requests sent at once over a connection to a server
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub batch: u32,
+
+    /// What servers promise before they answer a write, as in `os,sync`
+    #[arg(long, value_delimiter = ',', default_value = "os", value_parser = parse_durability)]
+    pub durability: Vec<Durability>,
+
+    /// The program `quipu` to measure as a server; default: QUIPU_BIN, else the one in the directory of this program
+    #[arg(long)]
+    pub quipu: Option<PathBuf>,
+
+    /// One more program `tarantool`, measured beside the one on the search path
+    #[arg(long)]
+    pub tarantool: Option<PathBuf>,
+
     /// Threads of figures with many threads
     #[arg(long, default_value_t = 16)]
     pub threads: usize,
@@ -69,6 +87,10 @@ impl Options {
             repeat: 1,
             stores: Vec::new(),
             only: None,
+            batch: 100,
+            durability: vec![Durability::Os],
+            quipu: None,
+            tarantool: None,
             threads: 4,
             seed: 1,
             dir: None,
@@ -112,6 +134,15 @@ fn parse_count(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a count such as 1500, 100k or 1M"))?;
     number.checked_mul(unit).filter(|count| *count > 0).ok_or_else(|| format!("`{text}` is out of range"))
+}
+
+/// What a server may promise.
+fn parse_durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "os" => Ok(Durability::Os),
+        "sync" => Ok(Durability::Sync),
+        other => Err(format!("`{other}` is neither `os` nor `sync`")),
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,19 @@
 //! Every workload runs at its smallest size with every store of this build, so that none can rot.
 
+use std::path::Path;
+
 use quipu_bench::report::Table;
 use quipu_bench::{Options, Program, measure, stores, workload_names};
 
 /// Runs a workload and returns its tables.
 fn tables(workload: &str) -> Vec<Table> {
     let program = Program::at(env!("CARGO_BIN_EXE_quipu-bench"), &[]);
+    let mut options = Options::smoke(workload);
+    // Servers: the `quipu` of the same build, unless another is named.
+    let quipu = Path::new(env!("CARGO_BIN_EXE_quipu-bench")).with_file_name("quipu");
+    options.quipu = (std::env::var_os("QUIPU_BIN").is_none() && quipu.exists()).then_some(quipu);
     let mut tables = Vec::new();
-    measure(&Options::smoke(workload), &program, stores(), &mut |name, table| {
+    measure(&options, &program, stores(), &mut |name, table| {
         assert_eq!(name, workload);
         assert!(!table.markdown().is_empty());
         assert!(table.json_lines(name).lines().all(|line| line.starts_with('{')));
@@ -31,6 +37,12 @@ fn positions() {
 #[test]
 fn offset_cost() {
     tables("offset-cost");
+}
+
+/// With the servers that are installed; the others have dashes.
+#[test]
+fn offset_tree() {
+    tables("offset-tree");
 }
 
 #[test]
@@ -64,4 +76,7 @@ fn an_unknown_workload_or_store_is_named_with_the_known_ones() {
     let mut options = Options::smoke("memory");
     options.stores = vec!["unheard".to_owned()];
     assert!(error_of(options).contains("btreemap"));
+    let mut options = Options::smoke("offset-tree");
+    options.stores = vec!["unheard".to_owned()];
+    assert!(error_of(options).contains("redis"));
 }

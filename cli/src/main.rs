@@ -18,6 +18,7 @@ mod progress;
 mod records;
 mod row_table;
 mod schema;
+mod serve;
 mod shell;
 mod stats;
 mod words;
@@ -50,6 +51,7 @@ enum Command {
     Import(import::Args),
     Export(export::Args),
     Shell(shell::Args),
+    Serve(serve::Args),
     Check(check::Args),
     Stats(stats::Args),
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Shell(args) => shell::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),

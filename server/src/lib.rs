@@ -1,3 +1,17 @@
 //! The server of Quipu: faces over the engine.
+//!
+//! A connection's bytes are parsed in place ([`resp`]), a batch of commands runs under one hold of the data ([`execute`]), each command is a function in a table
+//! ([`command`]) over the keys ([`keyspace`]), and answers are sent when they are durable ([`net`]).
 
+pub mod clock;
+pub mod command;
+pub mod config;
+pub mod execute;
+pub mod glob;
+pub mod keyspace;
+pub mod net;
 pub mod resp;
+pub mod server;
+pub mod session;
+pub mod slow_log;
+pub mod statistics;

@@ -3,16 +3,21 @@
 mod btree_inserts;
 mod memory;
 mod offset_cost;
+mod offset_tree;
 mod positions;
 mod snapshots;
 mod transactions;
 
 use crate::Workload;
 
+/// The workload whose `--stores` are servers.
+pub(crate) const OF_SERVERS: &str = offset_tree::WORKLOAD.name;
+
 pub(crate) const WORKLOADS: &[Workload] = &[
     btree_inserts::WORKLOAD,
     positions::WORKLOAD,
     offset_cost::WORKLOAD,
+    offset_tree::WORKLOAD,
     memory::WORKLOAD,
     snapshots::WORKLOAD,
     transactions::WORKLOAD,

@@ -1,0 +1,69 @@
+//! Why a command is refused, in Redis's words where it has some.
+
+use std::borrow::Cow;
+
+use quipu::{Error, ErrorKind};
+
+/// Why a command is not answered as asked.
+#[derive(Debug)]
+pub enum Refusal {
+    /// An error reply, with its code.
+    Text(Cow<'static, str>),
+    /// The engine could not do it.
+    Engine(Error),
+    /// A run of commands is to be done one by one.
+    OneByOne,
+    /// The answer is long: it is to be put together from a snapshot, where nobody waits for it.
+    Long,
+}
+
+/// An error reply that is always the same.
+pub const fn text(text: &'static str) -> Refusal {
+    Refusal::Text(Cow::Borrowed(text))
+}
+
+/// Words that do not fit together.
+pub const SYNTAX: Refusal = text("ERR syntax error");
+/// The key holds another kind.
+pub const WRONG_TYPE: Refusal = text("WRONGTYPE Operation against a key holding the wrong kind of value");
+/// No integer of 64 bits.
+pub const NOT_INTEGER: Refusal = text("ERR value is not an integer or out of range");
+/// No number.
+pub const NOT_FLOAT: Refusal = text("ERR value is not a valid float");
+/// A number that is too small or too large for what it is.
+pub const OUT_OF_RANGE: Refusal = text("ERR index out of range");
+/// There is no such key.
+pub const NO_KEY: Refusal = text("ERR no such key");
+
+impl Refusal {
+    /// An error reply put together.
+    pub fn new(text: impl Into<String>) -> Refusal {
+        Refusal::Text(Cow::Owned(text.into()))
+    }
+
+    /// The error reply.
+    pub fn reply_text(&self) -> Cow<'_, str> {
+        match self {
+            Refusal::Text(text) => Cow::Borrowed(text),
+            Refusal::OneByOne | Refusal::Long => {
+                Cow::Borrowed("ERR the answer is too long for this context; ask for a part of it")
+            }
+            Refusal::Engine(error) => match error.kind() {
+                ErrorKind::Full => {
+                    Cow::Owned(format!("OOM command not allowed when used memory > 'maxmemory'. ({error})"))
+                }
+                ErrorKind::Poisoned => Cow::Owned(format!(
+                    "MISCONF Errors writing to the log: {error}. Commands that may modify the data set are disabled."
+                )),
+                ErrorKind::ReadOnly => Cow::Borrowed("READONLY You can't write against a read only replica."),
+                _ => Cow::Owned(format!("ERR {error}")),
+            },
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Engine(error)
+    }
+}

@@ -1,0 +1,216 @@
+//! The table of commands.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use super::{Answer, Call, Run};
+
+/// What is true of a command. A set of the constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Changes the data.
+    pub const WRITE: Flags = Flags(1);
+    /// Reads the data and leaves it.
+    pub const READ: Flags = Flags(2);
+    /// Takes a constant or logarithmic time.
+    pub const FAST: Flags = Flags(4);
+    /// Is refused when memory is full.
+    pub const DENY_OOM: Flags = Flags(8);
+    /// For administrators.
+    pub const ADMIN: Flags = Flags(16);
+    /// Needs no authentication.
+    pub const NO_AUTH: Flags = Flags(32);
+    /// Runs at once inside MULTI, instead of being queued.
+    pub const NO_QUEUE: Flags = Flags(64);
+    /// Is refused inside MULTI.
+    pub const NO_MULTI: Flags = Flags(128);
+    /// Is given no data: it opens what it needs itself, and nothing is held while it runs.
+    pub const ALONE: Flags = Flags(256);
+    /// Is given the data as a write is, though it writes nothing.
+    pub const EXCLUSIVE: Flags = Flags(512);
+    /// Counts or lists keys: everything that has expired is removed first.
+    pub const EXACT: Flags = Flags(1024);
+    /// Is not told to `MONITOR`.
+    pub const SECRET: Flags = Flags(2048);
+    /// May not run at a snapshot although it only reads.
+    pub const NO_SNAPSHOT: Flags = Flags(4096);
+
+    /// Both.
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Families of commands, as `COMMAND DOCS` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Keys of any kind.
+    Generic,
+    /// Strings.
+    String,
+    /// Bits of strings.
+    Bitmap,
+    /// Sorted sets.
+    SortedSet,
+    /// Ordered keys: what Redis lacks.
+    Ordered,
+    /// MULTI and the like.
+    Transactions,
+    /// The client's connection.
+    Connection,
+    /// The server.
+    Server,
+    /// Known to Redis, and not here yet.
+    Absent,
+}
+
+impl Group {
+    /// Its name as Redis has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::Bitmap => "bitmap",
+            Group::SortedSet => "sorted-set",
+            Group::Ordered => "ordered",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server | Group::Absent => "server",
+        }
+    }
+}
+
+/// Where a command's keys stand among its words: the first, the last (negative: from the end), and every how many-th. 0: it has none there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct KeyPlaces {
+    /// The first key's place.
+    pub first: i32,
+    /// The last key's place.
+    pub last: i32,
+    /// From one key to the next.
+    pub step: i32,
+}
+
+/// How a command is run.
+pub type RunOne = fn(&mut Call<'_, '_>) -> Answer;
+/// How a run of them is, with interleaved descents.
+pub type RunMany = fn(&mut Run<'_, '_>) -> Answer;
+
+/// A command's line in the table.
+pub struct Spec {
+    /// In lower case; `config|get` for a subcommand.
+    pub name: &'static str,
+    /// How many words, the name included; if negative, that many at least.
+    pub arity: i32,
+    /// What is true of it.
+    pub flags: Flags,
+    /// Where its keys stand.
+    pub keys: KeyPlaces,
+    /// Its family.
+    pub group: Group,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// What it costs here.
+    pub cost: &'static str,
+    /// What it costs in Redis; empty if Redis does not have it.
+    pub redis_cost: &'static str,
+    /// Its words, as in `key value [NX | XX]`.
+    pub syntax: &'static str,
+    /// The version of Redis, or of Quipu, that first had it.
+    pub since: &'static str,
+    /// Runs it.
+    pub run: RunOne,
+    /// Runs many at once that have exactly this many words each.
+    pub many: &'static [(usize, RunMany)],
+    /// Its subcommands, chosen by the second word.
+    pub subcommands: &'static [Spec],
+}
+
+impl Spec {
+    /// A line with what every command has.
+    pub const fn new(name: &'static str, arity: i32, flags: Flags, group: Group, run: RunOne) -> Spec {
+        Spec {
+            name,
+            arity,
+            flags,
+            keys: KeyPlaces { first: 0, last: 0, step: 0 },
+            group,
+            summary: "",
+            cost: "",
+            redis_cost: "",
+            syntax: "",
+            since: "1.0.0",
+            run,
+            many: &[],
+            subcommands: &[],
+        }
+    }
+
+    /// Says where keys stand.
+    pub const fn keys(mut self, first: i32, last: i32, step: i32) -> Spec {
+        self.keys = KeyPlaces { first, last, step };
+        self
+    }
+
+    /// Says what it is for, with which words, and since when.
+    pub const fn about(mut self, syntax: &'static str, summary: &'static str, since: &'static str) -> Spec {
+        self.syntax = syntax;
+        self.summary = summary;
+        self.since = since;
+        self
+    }
+
+    /// Says what it costs here and in Redis.
+    pub const fn costs(mut self, cost: &'static str, redis_cost: &'static str) -> Spec {
+        self.cost = cost;
+        self.redis_cost = redis_cost;
+        self
+    }
+
+    /// Gives the ways to run many of them together.
+    pub const fn many(mut self, many: &'static [(usize, RunMany)]) -> Spec {
+        self.many = many;
+        self
+    }
+
+    /// Gives it subcommands.
+    pub const fn subcommands(mut self, subcommands: &'static [Spec]) -> Spec {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// Whether it may have so many words.
+    pub fn takes(&self, words: usize) -> bool {
+        if self.arity < 0 { words >= self.arity.unsigned_abs() as usize } else { words == self.arity as usize }
+    }
+}
+
+/// All commands, family by family.
+pub fn all() -> impl Iterator<Item = &'static Spec> {
+    FAMILIES.iter().copied().flatten()
+}
+
+/// The families' tables. One line for each file.
+const FAMILIES: &[&[Spec]] = &[super::strings::COMMANDS, super::keys::COMMANDS, super::positions::COMMANDS];
+
+/// Names longer than any command.
+const NAME_BYTES_MAX: usize = 24;
+
+/// The command of that name, in any case.
+#[inline]
+pub fn find(name: &[u8]) -> Option<&'static Spec> {
+    static BY_NAME: OnceLock<HashMap<&'static [u8], &'static Spec>> = OnceLock::new();
+    let by_name = BY_NAME.get_or_init(|| all().map(|spec| (spec.name.as_bytes(), spec)).collect());
+    let mut lower = [0; NAME_BYTES_MAX];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    by_name.get(&*lower).copied()
+}

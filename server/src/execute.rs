@@ -1,0 +1,331 @@
+//! Batches of commands: what one read of a socket brought, or several sockets in one turn of the loop, under one hold of the data and in one commit.
+//!
+//! Invariants:
+//! 1. Answers stand in the order of commands.
+//! 2. A [`Turn`] holds the data for a bounded number of commands; then it commits and lets others in.
+//! 3. Nothing that a turn answered may be sent before [`Turn::finish`] has returned: until then it need not be durable.
+//!
+//! Not here: what commands do, sockets.
+
+use quipu::{Committed, Durability, Result};
+
+use crate::clock;
+use crate::command::{Call, Flags, Refusal, Run, Spec, find, table::RunMany};
+use crate::keyspace::{Data, Need};
+use crate::resp::parse::Batch;
+use crate::resp::reply::Reply;
+use crate::server::Server;
+use crate::session::{Queue, ReplyMode, Session};
+
+/// Commands after which a turn commits and lets others in: a few hundred microseconds.
+const COMMANDS_AT_ONCE_MAX: usize = 1024;
+
+/// Commands of a run that are done together.
+const RUN_MAX: usize = 512;
+
+/// How far the commands of a client came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All are done.
+    Done,
+    /// The command of this number needs long and is to be run by [`run_long`]; those before are done.
+    Long(usize),
+    /// The session is to be closed; commands behind this number are not looked at.
+    Closing,
+}
+
+/// A hold of the data over many commands, opened as they need it.
+pub struct Turn<'k> {
+    server: &'k Server,
+    data: Option<Data<'k>>,
+    commands: usize,
+    committed: Option<Committed<'k>>,
+    now_ms: u64,
+}
+
+impl<'k> Turn<'k> {
+    /// Holding nothing yet.
+    pub fn new(server: &'k Server) -> Turn<'k> {
+        Turn { server, data: None, commands: 0, committed: None, now_ms: clock::now_ms() }
+    }
+
+    /// The data, held as needed.
+    fn data(&mut self, need: Need) -> Result<&mut Data<'k>> {
+        if let Some(data) = &self.data
+            && (!data.covers(need) || need == Need::Nothing)
+        {
+            self.commit()?;
+        }
+        if self.data.is_none() {
+            self.now_ms = clock::now_ms();
+            self.data = Some(Data::open(&self.server.keyspace, need, self.now_ms)?);
+        }
+        Ok(self.data.as_mut().expect("opened above"))
+    }
+
+    /// Commits and lets others in.
+    fn commit(&mut self) -> Result<()> {
+        self.commands = 0;
+        if let Some(data) = self.data.take()
+            && let Some(committed) = data.close()?
+        {
+            self.committed = Some(committed);
+        }
+        Ok(())
+    }
+
+    /// Ends the turn. When it returns, everything answered in it may be sent.
+    ///
+    /// # Errors
+    /// What was answered may not be durable, and must not be sent.
+    pub fn finish(mut self, durability: Durability) -> Result<()> {
+        self.commit()?;
+        match &self.committed {
+            Some(committed) => committed.wait(durability),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the commands of a client from number `from` on.
+    pub fn run(
+        &mut self,
+        session: &mut Session,
+        input: &[u8],
+        batch: &Batch,
+        from: usize,
+        reply: &mut Reply,
+    ) -> Progress {
+        // The words of all commands, so that a run of them is one slice.
+        let mut words: Vec<&[u8]> = Vec::with_capacity(batch.len() * 3);
+        let mut ends = Vec::with_capacity(batch.len());
+        for number in from..batch.len() {
+            words.extend(batch.arguments(input, number));
+            ends.push(words.len());
+        }
+        let (mut number, mut start, mut one_by_one) = (0, 0, 0);
+        while number < ends.len() {
+            let args = &words[start..ends[number]];
+            let spec = find(args[0]);
+            if number >= one_by_one
+                && let Some(spec) = spec
+                && let Some(run) = run_of(spec, args.len())
+                && self.server.takes_runs(session)
+            {
+                let width = args.len();
+                let mut last = number;
+                while last + 1 < ends.len()
+                    && last + 1 - number < RUN_MAX
+                    && ends[last + 1] - ends[last] == width
+                    && words[ends[last]].eq_ignore_ascii_case(args[0])
+                {
+                    last += 1;
+                }
+                if last > number {
+                    if self.run_together(session, spec, run, &words[start..ends[last]], width, reply) {
+                        (number, start) = (last + 1, ends[last]);
+                        continue;
+                    }
+                    one_by_one = last + 1;
+                }
+            }
+            if self.run_one(session, spec, args, reply) == Err(TakesLong) {
+                return Progress::Long(from + number);
+            }
+            if session.closing {
+                return Progress::Closing;
+            }
+            (number, start) = (number + 1, ends[number]);
+        }
+        Progress::Done
+    }
+
+    /// Runs commands that are alike together; says whether it did.
+    fn run_together(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        run: RunMany,
+        words: &[&[u8]],
+        width: usize,
+        reply: &mut Reply,
+    ) -> bool {
+        let count = words.len() / width;
+        let mark = reply.bytes.len();
+        let started = clock::moment();
+        let server = self.server;
+        let database = session.database;
+        let result = self.data(spec.flags.need()).map_err(Refusal::from).and_then(|data| {
+            if spec.flags.has(Flags::EXACT) {
+                data.make_exact()?;
+            }
+            run(&mut Run { words, width, data, database, reply })
+        });
+        match result {
+            Ok(()) => {}
+            Err(Refusal::OneByOne | Refusal::Long) => {
+                reply.bytes.truncate(mark);
+                return false;
+            }
+            Err(refusal) => {
+                reply.bytes.truncate(mark);
+                (0..count).for_each(|_| reply.error(refusal.reply_text().as_bytes()));
+            }
+        }
+        server.statistics.note_commands(spec, count as u64, clock::since(started));
+        self.count(count);
+        true
+    }
+
+    fn count(&mut self, commands: usize) {
+        self.commands += commands;
+        if self.commands >= COMMANDS_AT_ONCE_MAX {
+            // A failure to commit shows in `finish`, before anything is sent: the log says so for ever after.
+            let _ = self.commit();
+        }
+    }
+
+    fn run_one(
+        &mut self,
+        session: &mut Session,
+        spec: Option<&'static Spec>,
+        args: &[&[u8]],
+        reply: &mut Reply,
+    ) -> std::result::Result<(), TakesLong> {
+        let mark = reply.bytes.len();
+        if session.reply_mode == ReplyMode::Skip {
+            session.reply_mode = ReplyMode::On;
+        }
+        if session.reply_mode == ReplyMode::SkipNext {
+            session.reply_mode = ReplyMode::Skip;
+        }
+        let started = clock::moment();
+        let server = self.server;
+        let spec = match server.admit(session, spec, args) {
+            Ok(spec) => spec,
+            Err(refusal) => {
+                if let Some(queue) = &mut session.queue {
+                    queue.failed = true;
+                }
+                reply.error(refusal.reply_text().as_bytes());
+                server.statistics.note_refusal();
+                return self.silence(session, reply, mark);
+            }
+        };
+        if let Some(queue) = &mut session.queue
+            && !spec.flags.has(Flags::NO_QUEUE)
+        {
+            enqueue(queue, spec, args, server, reply);
+            return self.silence(session, reply, mark);
+        }
+        server.tell_monitors(session, spec, args);
+        session.can_wait = true;
+        let result = server.prepare(session, spec, args).and_then(|()| {
+            let data = self.data(spec.flags.need())?;
+            if spec.flags.has(Flags::EXACT) {
+                data.make_exact()?;
+            }
+            (spec.run)(&mut Call { args, data, session, reply, server, spec })
+        });
+        match result {
+            Ok(()) => {}
+            Err(Refusal::Long) => {
+                reply.bytes.truncate(mark);
+                return Err(TakesLong);
+            }
+            Err(refusal) => {
+                reply.bytes.truncate(mark);
+                reply.error(refusal.reply_text().as_bytes());
+                server.statistics.note_failure(spec);
+            }
+        }
+        let took = clock::since(started);
+        server.statistics.note_commands(spec, 1, took);
+        server.slow_log.note(session, args, took);
+        self.count(1);
+        self.silence(session, reply, mark)
+    }
+
+    /// Takes an answer back that the client does not want.
+    fn silence(&mut self, session: &Session, reply: &mut Reply, mark: usize) -> std::result::Result<(), TakesLong> {
+        if matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip) {
+            reply.bytes.truncate(mark);
+        }
+        Ok(())
+    }
+}
+
+/// A command is to be run beside the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TakesLong;
+
+fn run_of(spec: &'static Spec, width: usize) -> Option<RunMany> {
+    spec.many.iter().find(|(words, _)| *words == width).map(|(_, run)| *run)
+}
+
+fn enqueue(queue: &mut Queue, spec: &'static Spec, args: &[&[u8]], server: &Server, reply: &mut Reply) {
+    if spec.flags.has(Flags::NO_MULTI) {
+        queue.failed = true;
+        reply.error("ERR Command not allowed inside a transaction");
+        return;
+    }
+    let bytes: usize = args.iter().map(|word| word.len()).sum();
+    queue.bytes += bytes;
+    if queue.bytes > server.config.queue_bytes_max() {
+        queue.failed = true;
+        reply.error("ERR the transaction is too large; send it in parts, or raise client-query-buffer-limit");
+        return;
+    }
+    queue.commands.push((spec, args.iter().map(|word| word.to_vec()).collect()));
+    reply.simple("QUEUED");
+}
+
+/// Runs a command whose answer takes long, from a snapshot of its own, while others go on.
+pub fn run_long(server: &Server, session: &mut Session, words: &[Vec<u8>], reply: &mut Reply) {
+    let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+    let started = clock::moment();
+    let mark = reply.bytes.len();
+    let result = server.admit(session, find(args[0]), &args).and_then(|spec| {
+        let now_ms = clock::now_ms();
+        if spec.flags.has(Flags::EXACT) {
+            // What has expired goes first, so that the snapshot holds only what is live.
+            let mut data = Data::open(&server.keyspace, Need::Read, now_ms)?;
+            data.make_exact()?;
+            data.close()?;
+        }
+        let snapshot = server.keyspace.snapshot();
+        let mut data = Data::at(&server.keyspace, &snapshot, now_ms);
+        let result = (spec.run)(&mut Call { args: &args, data: &mut data, session, reply, server, spec });
+        let took = clock::since(started);
+        server.statistics.note_commands(spec, 1, took);
+        server.slow_log.note(session, &args, took);
+        result
+    });
+    if let Err(refusal) = result {
+        reply.bytes.truncate(mark);
+        reply.error(refusal.reply_text().as_bytes());
+    }
+}
+
+/// Runs a command inside another, such as one that `EXEC` had queued: in the same hold, its refusal as its answer.
+pub fn run_inside(call: &mut Call<'_, '_>, spec: &'static Spec, args: &[&[u8]]) {
+    let mark = call.reply.bytes.len();
+    call.server.tell_monitors(call.session, spec, args);
+    let result = call.server.prepare_inside(spec).and_then(|()| {
+        if spec.flags.has(Flags::EXACT) {
+            call.data.make_exact()?;
+        }
+        call.session.can_wait = false;
+        (spec.run)(&mut Call {
+            args,
+            data: call.data,
+            session: call.session,
+            reply: call.reply,
+            server: call.server,
+            spec,
+        })
+    });
+    if let Err(refusal) = result {
+        call.reply.bytes.truncate(mark);
+        call.reply.error(refusal.reply_text().as_bytes());
+    }
+}

@@ -1,0 +1,279 @@
+//! Changes of keys, with everything that hangs on them: elements, deadlines, watchers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use quipu::{Action, Bounds, Read, Result};
+
+use super::data::malformed;
+use super::value::{CollectionId, Entry, Header, Kind};
+use super::{Data, Touched};
+
+/// What a change makes of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leaves it as it is.
+    Keep,
+    /// Puts what was written into the new value.
+    Put,
+    /// Removes it.
+    Remove,
+}
+
+/// What hangs on a value: what has to follow when it changes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Ties {
+    deadline_ms: Option<u64>,
+    collection: Option<CollectionId>,
+}
+
+impl Ties {
+    fn of(entry: Option<&Entry<'_>>) -> Ties {
+        entry.map_or(Ties::default(), |entry| Ties {
+            deadline_ms: entry.header.deadline_ms,
+            collection: entry.collection(),
+        })
+    }
+}
+
+/// Calls `decide` with the live entry at a key, and tells what hangs on the value before and after.
+fn decide_one(
+    old: Option<&[u8]>,
+    new: &mut Vec<u8>,
+    now_ms: u64,
+    decide: impl FnOnce(Option<Entry<'_>>, &mut Vec<u8>) -> Change,
+) -> Result<(Action, Ties, Ties)> {
+    let entry = match old {
+        None => None,
+        Some(value) => Some(Entry::decode(value).ok_or_else(malformed)?),
+    };
+    let before = Ties::of(entry.as_ref());
+    let live = entry.filter(|entry| !entry.header.is_expired(now_ms));
+    let is_live = live.is_some();
+    match decide(live, new) {
+        Change::Keep if is_live || entry.is_none() => Ok((Action::Keep, before, before)),
+        // It had expired: nothing is left of it.
+        Change::Keep | Change::Remove => Ok((Action::Remove, before, Ties::default())),
+        Change::Put => Ok((Action::Put, before, Ties::of(Entry::decode(new).as_ref()))),
+    }
+}
+
+impl Data<'_> {
+    /// Changes what stands at a key: `decide` is given the live entry, and writes header and body of a new one into the empty buffer if it wants one. Elements
+    /// and deadline of what was there go with it, unless the new value has them too. Returns whether anything was changed.
+    pub fn change(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        decide: impl FnOnce(Option<Entry<'_>>, &mut Vec<u8>) -> Change,
+    ) -> Result<bool> {
+        let tables = self.tables_to_write(database)?;
+        let now_ms = self.now_ms;
+        let mut outcome = Ok((Action::Keep, Ties::default(), Ties::default()));
+        self.edit()?.update(&tables.keys, key, |old, new| {
+            outcome = decide_one(old, new, now_ms, decide);
+            outcome.as_ref().map_or(Action::Keep, |(action, ..)| *action)
+        })?;
+        let (action, before, after) = outcome?;
+        if action == Action::Keep {
+            return Ok(false);
+        }
+        self.settle(database, key, before, after)?;
+        Ok(true)
+    }
+
+    /// [`Data::change`] of many keys, whose descents are interleaved. `decide` is also given the number of the key. Returns how many were changed.
+    pub fn change_many(
+        &mut self,
+        database: usize,
+        keys: &[&[u8]],
+        mut decide: impl FnMut(usize, Option<Entry<'_>>, &mut Vec<u8>) -> Change,
+    ) -> Result<u64> {
+        let tables = self.tables_to_write(database)?;
+        let now_ms = self.now_ms;
+        let has_watchers = self.has_watchers();
+        let mut changed = 0;
+        let mut failure = Ok(());
+        // Most keys have no ties, and nobody watches them.
+        let mut to_settle: Vec<(usize, Ties, Ties)> = Vec::new();
+        self.edit()?.update_many(&tables.keys, keys, |number, old, new| {
+            match decide_one(old, new, now_ms, |entry, new| decide(number, entry, new)) {
+                Ok((Action::Keep, ..)) => Action::Keep,
+                Ok((action, before, after)) => {
+                    changed += 1;
+                    if before != after || has_watchers {
+                        to_settle.push((number, before, after));
+                    }
+                    action
+                }
+                Err(error) => {
+                    failure = Err(error);
+                    Action::Keep
+                }
+            }
+        })?;
+        failure?;
+        self.note_changes(changed - to_settle.len() as u64);
+        for (number, before, after) in to_settle {
+            self.settle(database, keys[number], before, after)?;
+        }
+        Ok(changed)
+    }
+
+    /// Does what follows from a change: drops the elements of what is gone, keeps the order of deadlines, tells who watches.
+    fn settle(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
+        let tables = self.tables_to_write(database)?;
+        if before.collection != after.collection
+            && let Some(id) = before.collection
+        {
+            self.edit()?.remove_range(&tables.elements, Bounds::prefix(&id.bytes()))?;
+        }
+        if before.deadline_ms != after.deadline_ms {
+            self.deadlines_changed = true;
+            if let Some(deadline_ms) = before.deadline_ms {
+                self.edit()?.remove(&tables.expires, &deadline_key(deadline_ms, key))?;
+            }
+            if let Some(deadline_ms) = after.deadline_ms {
+                self.edit()?.put(&tables.expires, &deadline_key(deadline_ms, key), &[])?;
+            }
+        }
+        self.touch(database, key);
+        Ok(())
+    }
+
+    /// Puts a string, whatever stood there.
+    pub fn put_string(&mut self, database: usize, key: &[u8], header: Header, body: &[u8]) -> Result<()> {
+        self.change(database, key, |_, new| {
+            header.encode(new);
+            new.extend_from_slice(body);
+            Change::Put
+        })?;
+        Ok(())
+    }
+
+    /// The id of the collection of this kind at a key that has one, or that of a new one that is put there. The caller puts an element into it.
+    pub fn collection_to_write(&mut self, database: usize, key: &[u8], kind: Kind) -> Result<CollectionId> {
+        let fresh = self.new_id();
+        let mut id = fresh;
+        self.change(database, key, |entry, new| {
+            if let Some(found) = entry.filter(|entry| entry.header.kind == kind).and_then(|entry| entry.collection()) {
+                id = found;
+                return Change::Keep;
+            }
+            Header::new(kind).encode(new);
+            new.extend_from_slice(&fresh.bytes());
+            Change::Put
+        })?;
+        Ok(id)
+    }
+
+    /// Removes a key with all that hangs on it. Returns whether it was live.
+    pub fn remove(&mut self, database: usize, key: &[u8]) -> Result<bool> {
+        if self.tables(database).is_none() {
+            return Ok(false);
+        }
+        let mut was_live = false;
+        self.change(database, key, |entry, _| {
+            was_live = entry.is_some();
+            Change::Remove
+        })?;
+        Ok(was_live)
+    }
+
+    /// Removes a key that has expired.
+    pub(super) fn remove_due(&mut self, database: usize, key: &[u8]) -> Result<()> {
+        self.change(database, key, |entry, _| if entry.is_some() { Change::Keep } else { Change::Remove }).map(|_| ())
+    }
+
+    /// Removes all keys of a database.
+    pub fn clear(&mut self, database: usize) -> Result<()> {
+        let Some(tables) = self.tables(database) else { return Ok(()) };
+        self.touch_all(database)?;
+        let removed = self.edit()?.remove_range(&tables.keys, ..)?;
+        self.edit()?.remove_range(&tables.elements, ..)?;
+        self.edit()?.remove_range(&tables.expires, ..)?;
+        self.note_changes(removed);
+        self.deadlines_changed = true;
+        Ok(())
+    }
+
+    /// Swaps all keys of two databases, which are prepared.
+    pub fn swap(&mut self, a: usize, b: usize) -> Result<()> {
+        self.touch_all(a)?;
+        self.touch_all(b)?;
+        let order = self.keyspace().swap_order(a, b);
+        let facts = self.keyspace().facts.clone();
+        self.edit()?.put(&facts, super::ORDER_FACT, &order)?;
+        self.touch_all(a)?;
+        self.touch_all(b)?;
+        self.note_changes(1);
+        Ok(())
+    }
+
+    /// Tells who watches a key that it has changed, and counts the change. Changes of a collection's elements are to be told too.
+    pub fn touch(&mut self, database: usize, key: &[u8]) {
+        self.note_changes(1);
+        if let Some(state) = self.state()
+            && !state.watched.is_empty()
+            && let Some(watchers) = state.watched.remove(&(database, Box::from(key)))
+        {
+            watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
+        }
+    }
+
+    /// Tells who watches a live key of the database.
+    fn touch_all(&mut self, database: usize) -> Result<()> {
+        let Some(state) = self.state() else { return Ok(()) };
+        let keys: Vec<Box<[u8]>> =
+            state.watched.keys().filter(|(watched, _)| *watched == database).map(|(_, key)| key.clone()).collect();
+        for key in keys {
+            if self.entry(database, &key)?.is_some()
+                && let Some(watchers) = self.state().and_then(|state| state.watched.remove(&(database, key)))
+            {
+                watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_watchers(&mut self) -> bool {
+        self.state().is_some_and(|state| !state.watched.is_empty())
+    }
+
+    fn note_changes(&self, changes: u64) {
+        if changes > 0 {
+            self.keyspace().counters.changes.fetch_add(changes, Ordering::Relaxed);
+        }
+    }
+
+    /// Watches a key: `touched` is set when it changes. The batch is one that writes.
+    pub fn watch(&mut self, database: usize, key: &[u8], touched: &Touched) {
+        if let Some(state) = self.state() {
+            let watchers = state.watched.entry((database, Box::from(key))).or_default();
+            // Those of clients that have gone or given up.
+            watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
+            watchers.push(touched.clone());
+        }
+    }
+
+    /// Forgets watchers of clients that have gone.
+    pub fn forget_watchers(&mut self) {
+        if let Some(state) = self.state() {
+            state.watched.retain(|_, watchers| {
+                watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
+                !watchers.is_empty()
+            });
+        }
+    }
+
+    /// Rows of a collection: what it holds, if each element is one row.
+    pub fn rows_with_prefix(&self, database: usize, prefix: &[u8]) -> Result<u64> {
+        let Some(tables) = self.tables(database) else { return Ok(0) };
+        self.view(&tables.elements)?.count(Bounds::prefix(prefix))
+    }
+}
+
+/// The key of a deadline: in the order in which keys expire.
+fn deadline_key(deadline_ms: u64, key: &[u8]) -> Vec<u8> {
+    [&deadline_ms.to_be_bytes()[..], key].concat()
+}

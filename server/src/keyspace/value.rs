@@ -1,0 +1,188 @@
+//! What stands at a key: a header and a body. `docs/format-keyspace.md` has the picture.
+//!
+//! One byte says the kind and which fields follow: the moment at which the key expires, the version that the HTTP face gave it. The body of a string is its
+//! bytes; that of a collection is its id, under which its elements lie in another table.
+//! Not here: elements, tables, what commands make of them.
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Bytes.
+    String = 0,
+    /// Members in the order of their scores.
+    SortedSet = 1,
+    /// Fields and values.
+    Hash = 2,
+    /// Members.
+    Set = 3,
+    /// Values in the order given.
+    List = 4,
+}
+
+impl Kind {
+    /// Its name as `TYPE` tells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::SortedSet => "zset",
+            Kind::Hash => "hash",
+            Kind::Set => "set",
+            Kind::List => "list",
+        }
+    }
+}
+
+const KIND_BITS: u8 = 0b0000_1111;
+const HAS_DEADLINE: u8 = 0b0001_0000;
+const HAS_VERSION: u8 = 0b0010_0000;
+const IS_RAW: u8 = 0b0100_0000;
+
+/// Bytes of a collection's id.
+pub const ID_BYTES: usize = 6;
+
+/// Names a collection in the table of elements. Never given twice while the server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CollectionId(pub u64);
+
+impl CollectionId {
+    /// As it begins the keys of the elements: big-endian, so that ids sort.
+    pub fn bytes(self) -> [u8; ID_BYTES] {
+        let mut bytes = [0; ID_BYTES];
+        bytes.copy_from_slice(&self.0.to_be_bytes()[8 - ID_BYTES..]);
+        bytes
+    }
+
+    /// From the start of an element's key, or the body of a collection.
+    pub fn from_bytes(bytes: &[u8]) -> Option<CollectionId> {
+        let mut whole = [0; 8];
+        whole[8 - ID_BYTES..].copy_from_slice(bytes.get(..ID_BYTES)?);
+        Some(CollectionId(u64::from_be_bytes(whole)))
+    }
+}
+
+/// What stands before the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the key holds.
+    pub kind: Kind,
+    /// The first millisecond since 1970 at which the key is no more.
+    pub deadline_ms: Option<u64>,
+    /// The version that the HTTP face gave it; a write by another face takes it away.
+    pub version: Option<u64>,
+    /// Whether it is a string that was changed in place, which `OBJECT ENCODING` calls `raw` however short it is.
+    pub raw: bool,
+}
+
+impl Header {
+    /// Of a kind, without anything else.
+    pub fn new(kind: Kind) -> Header {
+        Header { kind, deadline_ms: None, version: None, raw: false }
+    }
+
+    /// Of a string that expires or not.
+    pub fn string(deadline_ms: Option<u64>) -> Header {
+        Header { deadline_ms, ..Header::new(Kind::String) }
+    }
+
+    /// Whether the key is no more at `now_ms`.
+    #[inline]
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.deadline_ms.is_some_and(|deadline| deadline <= now_ms)
+    }
+
+    /// Appends the header; the body comes behind it.
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut first = self.kind as u8;
+        first |= if self.deadline_ms.is_some() { HAS_DEADLINE } else { 0 };
+        first |= if self.version.is_some() { HAS_VERSION } else { 0 };
+        first |= if self.raw { IS_RAW } else { 0 };
+        out.push(first);
+        for field in [self.deadline_ms, self.version].into_iter().flatten() {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+    }
+}
+
+/// A value taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'v> {
+    /// What stands before the body.
+    pub header: Header,
+    /// The bytes of a string, the id of a collection.
+    pub body: &'v [u8],
+}
+
+impl<'v> Entry<'v> {
+    /// Takes a value apart; `None` if the bytes are no value of this format.
+    #[inline]
+    pub fn decode(value: &'v [u8]) -> Option<Entry<'v>> {
+        let (&first, mut rest) = value.split_first()?;
+        if first == Kind::String as u8 {
+            return Some(Entry { header: Header::new(Kind::String), body: rest });
+        }
+        let kind = match first & KIND_BITS {
+            0 => Kind::String,
+            1 => Kind::SortedSet,
+            2 => Kind::Hash,
+            3 => Kind::Set,
+            4 => Kind::List,
+            _ => return None,
+        };
+        if first & !(KIND_BITS | HAS_DEADLINE | HAS_VERSION | IS_RAW) != 0 {
+            return None;
+        }
+        let mut field = |flag: u8| -> Option<Option<u64>> {
+            if first & flag == 0 {
+                return Some(None);
+            }
+            let (bytes, behind) = rest.split_first_chunk::<8>()?;
+            rest = behind;
+            Some(Some(u64::from_le_bytes(*bytes)))
+        };
+        let (deadline_ms, version) = (field(HAS_DEADLINE)?, field(HAS_VERSION)?);
+        if kind != Kind::String && rest.len() != ID_BYTES {
+            return None;
+        }
+        Some(Entry { header: Header { kind, deadline_ms, version, raw: first & IS_RAW != 0 }, body: rest })
+    }
+
+    /// The id, if it is a collection.
+    pub fn collection(&self) -> Option<CollectionId> {
+        if self.header.kind == Kind::String { None } else { CollectionId::from_bytes(self.body) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back() {
+        for kind in [Kind::String, Kind::SortedSet, Kind::Hash, Kind::Set, Kind::List] {
+            for bits in 0..8u64 {
+                let header = Header {
+                    kind,
+                    deadline_ms: (bits & 1 != 0).then_some(1_700_000_000_000),
+                    version: (bits & 2 != 0).then_some(u64::MAX - 1),
+                    raw: bits & 4 != 0,
+                };
+                let body: &[u8] = if kind == Kind::String { b"some bytes" } else { &CollectionId(77).bytes() };
+                let mut value = Vec::new();
+                header.encode(&mut value);
+                value.extend_from_slice(body);
+                let entry = Entry::decode(&value).expect("a value");
+                assert_eq!((entry.header, entry.body), (header, body));
+                assert_eq!(entry.collection(), (kind != Kind::String).then_some(CollectionId(77)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_told() {
+        for bytes in [&[][..], &[5], &[0x80], &[HAS_DEADLINE, 1, 2], &[1, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0]] {
+            assert_eq!(Entry::decode(bytes), None, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A client's session: what the server remembers of it between commands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::command::Spec;
+use crate::keyspace::Touched;
+
+/// What a client has queued since `MULTI`.
+#[derive(Default)]
+pub struct Queue {
+    /// The commands, each with its words.
+    pub commands: Vec<(&'static Spec, Vec<Vec<u8>>)>,
+    /// Bytes of all words.
+    pub bytes: usize,
+    /// A command could not be queued: `EXEC` will refuse.
+    pub failed: bool,
+}
+
+/// What a client watches since `WATCH`.
+#[derive(Default)]
+pub struct Watch {
+    /// Set by whoever changes a watched key.
+    pub touched: Option<Touched>,
+    /// Keys watched that had expired, and the like: `EXEC` looks again. Ranges with what they held.
+    pub ranges: Vec<WatchedRange>,
+    /// Keys, with whether they were live when they began to be watched.
+    pub keys: Vec<(usize, Vec<u8>, bool)>,
+}
+
+/// A range of keys that `Q.WATCH` watches.
+pub struct WatchedRange {
+    /// In which database.
+    pub database: usize,
+    /// Its bounds as given.
+    pub min: Vec<u8>,
+    /// Its bounds as given.
+    pub max: Vec<u8>,
+    /// Whether only the number of keys matters.
+    pub only_count: bool,
+    /// What it held: rows, bytes, hash.
+    pub held: quipu::Tally,
+}
+
+/// Which answers a client wants: `CLIENT REPLY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ReplyMode {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// All but the next one.
+    SkipNext,
+    /// All but this one.
+    Skip,
+}
+
+/// What the server remembers of a client.
+pub struct Session {
+    /// A number no other client of this server has had.
+    pub id: u64,
+    /// The database that `SELECT` chose.
+    pub database: usize,
+    /// The name that `CLIENT SETNAME` gave.
+    pub name: Vec<u8>,
+    /// The client library, as `CLIENT SETINFO` told.
+    pub library: (Vec<u8>, Vec<u8>),
+    /// The user that it is authenticated as.
+    pub user: Arc<str>,
+    /// Whether it may give commands that need authentication.
+    pub is_authenticated: bool,
+    /// What is queued, between `MULTI` and `EXEC`.
+    pub queue: Option<Queue>,
+    /// What is watched.
+    pub watch: Watch,
+    /// Which answers it wants.
+    pub reply_mode: ReplyMode,
+    /// Whether it is to be closed when its answers are sent.
+    pub closing: bool,
+    /// Whether it sees all commands.
+    pub is_monitor: bool,
+    /// Whether a long command may be run beside the loop: not inside a transaction.
+    pub can_wait: bool,
+    /// Whether `CLIENT NO-EVICT` and `CLIENT NO-TOUCH` were asked for.
+    pub no_evict: bool,
+    /// See `no_evict`.
+    pub no_touch: bool,
+    /// What else families of commands remember, by name.
+    pub notes: HashMap<&'static str, Vec<u8>>,
+    /// The client's address, and the server's.
+    pub address: String,
+    /// See `address`.
+    pub local_address: String,
+    /// When it connected, in milliseconds since 1970.
+    pub connected_ms: u64,
+}
+
+impl Session {
+    /// Of a client that has just connected.
+    pub fn new(id: u64, address: String, local_address: String, now_ms: u64, is_authenticated: bool) -> Session {
+        Session {
+            id,
+            database: 0,
+            name: Vec::new(),
+            library: Default::default(),
+            user: Arc::from("default"),
+            is_authenticated,
+            queue: None,
+            watch: Watch::default(),
+            reply_mode: ReplyMode::On,
+            closing: false,
+            is_monitor: false,
+            can_wait: true,
+            no_evict: false,
+            no_touch: false,
+            notes: HashMap::new(),
+            address,
+            local_address,
+            connected_ms: now_ms,
+        }
+    }
+
+    /// Ends `MULTI`, if it was there, and forgets what was watched.
+    pub fn leave_transaction(&mut self) {
+        self.queue = None;
+        self.watch = Watch::default();
+    }
+}
