@@ -8,6 +8,7 @@ pub mod command;
 pub mod config;
 pub mod execute;
 pub mod glob;
+pub mod housekeeping;
 pub mod keyspace;
 pub mod net;
 pub mod resp;

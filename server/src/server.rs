@@ -8,6 +8,7 @@ use std::time::Duration;
 use quipu::{Db, Durability, Measures, Options, Result};
 
 use crate::clock;
+use crate::command::snapshots::Snapshots;
 use crate::command::{Flags, Refusal, Spec, refusal};
 use crate::config::Config;
 use crate::keyspace::Keyspace;
@@ -25,6 +26,8 @@ pub struct Server {
     pub statistics: Statistics,
     /// Commands that took long.
     pub slow_log: SlowLog,
+    /// Moments that clients keep to read at.
+    pub snapshots: Snapshots,
     /// When it started, in milliseconds since 1970.
     pub started_ms: u64,
     /// Set when it is to stop.
@@ -53,6 +56,7 @@ impl Server {
             config,
             statistics: Statistics::default(),
             slow_log: SlowLog::default(),
+            snapshots: Snapshots::default(),
             started_ms: clock::now_ms(),
             stopping: AtomicBool::new(false),
             next_client: AtomicU64::new(1),
@@ -91,6 +95,16 @@ impl Server {
         let (lock, signal) = &self.stop_signal;
         *lock.lock().unwrap_or_else(PoisonError::into_inner) = true;
         signal.notify_all();
+    }
+
+    /// Waits for a while; says whether the server is to stop.
+    pub fn wait_for_stop_until(&self, round: Duration) -> bool {
+        let (lock, signal) = &self.stop_signal;
+        let stops = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        match signal.wait_timeout_while(stops, round, |stops| !*stops) {
+            Ok((stops, _)) => *stops,
+            Err(poisoned) => *poisoned.into_inner().0,
+        }
     }
 
     /// Returns when the server is to stop.

@@ -140,7 +140,11 @@ fn explain(pair: &mut Pair, protocol: u8, history: &[Step], first: Difference) -
         None if shown.is_some() => {
             Ok(report::difference(&first, &shortest, history.len()) + "\n(shown again by some replays only)\n")
         }
-        None => Ok(report::difference(&first, history, history.len()) + "\n(not shown again by a replay)\n"),
+        None => {
+            let last = &history[history.len().saturating_sub(40)..];
+            Ok(report::difference(&first, last, history.len())
+                + "\n(no replay shows it again: these are the last steps)\n")
+        }
     }
 }
 

@@ -52,7 +52,12 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception { command: "KEYS", rule: Rule::AnyOrder, free: "the order", why: ITERATION },
     Exception { command: "SCAN", rule: Rule::SameKind, free: "cursor and keys", why: ITERATION },
     Exception { command: "ZSCAN", rule: Rule::SameKind, free: "cursor, members and scores", why: ITERATION },
-    Exception { command: "RANDOMKEY", rule: Rule::SameKind, free: "which key, where there are several", why: CHANCE },
+    Exception {
+        command: "RANDOMKEY",
+        rule: Rule::SameKind,
+        free: "which key",
+        why: "the answer is random; whether there is one is compared",
+    },
     Exception { command: "ZRANDMEMBER", rule: Rule::SameShape, free: "which members", why: CHANCE },
     Exception {
         command: "DUMP",

@@ -8,8 +8,10 @@
 pub mod keys;
 pub mod positions;
 pub mod refusal;
+pub mod snapshots;
 pub mod strings;
 pub mod table;
+pub mod transactions;
 
 use crate::keyspace::value::{Entry, Kind};
 use crate::keyspace::{Data, Need};

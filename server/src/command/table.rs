@@ -198,7 +198,13 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
 }
 
 /// The families' tables. One line for each file.
-const FAMILIES: &[&[Spec]] = &[super::strings::COMMANDS, super::keys::COMMANDS, super::positions::COMMANDS];
+const FAMILIES: &[&[Spec]] = &[
+    super::strings::COMMANDS,
+    super::keys::COMMANDS,
+    super::positions::COMMANDS,
+    super::transactions::COMMANDS,
+    super::snapshots::COMMANDS,
+];
 
 /// Names longer than any command.
 const NAME_BYTES_MAX: usize = 24;

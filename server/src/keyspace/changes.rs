@@ -197,6 +197,31 @@ impl Data<'_> {
         Ok(())
     }
 
+    /// Removes all keys of a range with all that hangs on them. Returns how many there were. One step a leaf if none of them expires, is a collection, or is
+    /// watched; else one for each that does.
+    pub fn remove_range(&mut self, database: usize, bounds: &Bounds<'_>) -> Result<u64> {
+        let Some(tables) = self.tables(database) else { return Ok(0) };
+        let has_watchers = self.has_watchers();
+        let mut tied = Vec::new();
+        // Where nothing hangs on any key of the database, none has to be looked at.
+        let is_plain = self.view(&tables.expires)?.is_empty()? && self.view(&tables.elements)?.is_empty()?;
+        if !is_plain || has_watchers {
+            self.view(&tables.keys)?.for_each(bounds, |key, value| {
+                if has_watchers || Entry::decode(value).is_none_or(|entry| entry.header != Header::new(Kind::String)) {
+                    tied.push(key.to_vec());
+                }
+                true
+            })?;
+        }
+        let removed_one_by_one = tied.len() as u64;
+        for key in tied {
+            self.change(database, &key, |_, _| Change::Remove)?;
+        }
+        let removed = self.edit()?.remove_range(&tables.keys, bounds)?;
+        self.note_changes(removed);
+        Ok(removed + removed_one_by_one)
+    }
+
     /// Swaps all keys of two databases, which are prepared.
     pub fn swap(&mut self, a: usize, b: usize) -> Result<()> {
         self.touch_all(a)?;

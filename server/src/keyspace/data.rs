@@ -40,19 +40,24 @@ impl<'k> Data<'k> {
     /// Holds what is needed. To write, or where keys are due, everything that has expired by `now_ms` is removed first, up to a bound.
     pub fn open(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let is_due = keyspace.due_ms() <= now_ms;
-        let hold = match need {
-            Need::Nothing => Hold::Nothing,
-            Need::Read if !is_due => Hold::Look(keyspace.db.look()),
-            _ => {
-                let edit = keyspace.db.edit()?;
-                Hold::Edit(Box::new(edit), keyspace.state())
-            }
-        };
-        let mut data = Data { keyspace, hold, now_ms, deadlines_changed: false };
+        let mut data = Data::hold(keyspace, if is_due && need == Need::Read { Need::Write } else { need }, now_ms)?;
         if is_due && need != Need::Nothing {
             data.remove_expired(EXPIRED_AT_ONCE_MAX)?;
         }
         Ok(data)
+    }
+
+    /// Holds what is needed, and removes nothing that has expired: the caller does.
+    pub fn hold(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
+        let hold = match need {
+            Need::Nothing => Hold::Nothing,
+            Need::Read => Hold::Look(keyspace.db.look()),
+            Need::Write => {
+                let edit = keyspace.db.edit()?;
+                Hold::Edit(Box::new(edit), keyspace.state())
+            }
+        };
+        Ok(Data { keyspace, hold, now_ms, deadlines_changed: false })
     }
 
     /// The data of a snapshot that was taken at `now_ms`.

@@ -62,13 +62,16 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         let thread = std::thread::Builder::new().name(format!("resp-{number}")).spawn(move || worker.run());
         threads.push(thread.map_err(io)?);
     }
+    let keeper = server.clone();
+    let thread = std::thread::Builder::new().name("housekeeping".to_owned());
+    threads.push(thread.spawn(move || crate::housekeeping::run(&keeper)).map_err(io)?);
     Ok(Listening { server: server.clone(), handles, threads, addresses })
 }
 
 impl Listening {
     /// Stops listening, sends what is to be sent, and ends the threads.
     pub fn stop(self) {
-        self.server.stopping.store(true, std::sync::atomic::Ordering::Release);
+        self.server.stop();
         self.handles.iter().for_each(Handle::wake);
         for thread in self.threads {
             // A thread that panicked has said so.

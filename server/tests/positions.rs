@@ -1,0 +1,147 @@
+//! Goal: the commands over ordered keys, transactions over ranges, and snapshots answer exactly, with keys of any kind, expiry included.
+//! Method: transcripts, and a model of sorted keys under random writes.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use support::{Client, in_memory};
+
+#[test]
+fn positions_of_keys() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    client.expect("q.count - +", ":0");
+    client.expect("q.nth 0", "$-1");
+    client.expect("q.quantile - + 0.5", "*1|$-1");
+    client.expect("q.split - + 4", "*0");
+    client.expect("mset a 1 b 2 c 3 d 4 e 5", "+OK");
+    client.expect("q.count - +", ":5");
+    client.expect("q.count", ":5");
+    client.expect("q.count [b (d", ":2");
+    client.expect("q.count (b [d", ":2");
+    client.expect("q.count + -", ":0");
+    client.expect("q.count [d [b", ":0");
+    client.expect("q.count b d", "-ERR min or max not valid string range item");
+    client.expect("q.rank c", ":2");
+    client.expect("q.rank cc", ":3");
+    client.expect("q.nth 1", "$1|b");
+    client.expect("q.nth -1", "$1|e");
+    client.expect("q.nth -6", "$-1");
+    client.expect("q.nth 0 (b +", "$1|c");
+    client.expect("q.nth x", "-ERR value is not an integer or out of range");
+    client.expect("q.range - + offset 1 limit 2", "*2|$1|b|$1|c");
+    client.expect("q.range - + rev offset 1 limit 2 withvalues withtotal", "*2|:5|*4|$1|d|$1|4|$1|c|$1|3");
+    client.expect("q.range - + limit", "-ERR syntax error");
+    client.expect("q.quantile - + 0 0.5 1", "*3|$1|a|$1|c|$1|e");
+    client.expect("q.quantile - + 1.5", "-ERR a quantile is a number from 0 to 1");
+    client.expect("q.split - + 5", "*4|$1|b|$1|c|$1|d|$1|e");
+    client.expect("q.sample - + 9", "*5|$1|a|$1|b|$1|c|$1|d|$1|e");
+    assert!(
+        client.run("q.tally [a [b").starts_with("*6\r\n$4\r\nrows\r\n:2\r\n$5\r\nbytes\r\n:6\r\n$4\r\nhash\r\n$16\r\n")
+    );
+    client.expect("q.delrange [b (e", ":3");
+    client.expect("q.range - +", "*2|$1|a|$1|e");
+    client.expect("set a 1 px 1", "+OK");
+    std::thread::park_timeout(std::time::Duration::from_millis(5));
+    client.expect("q.count - +", ":1");
+    client.expect("get a", "$-1");
+}
+
+#[test]
+fn a_transaction_over_a_range() {
+    let server = in_memory();
+    let (mut one, mut two) = (Client::new(&server), Client::new(&server));
+    for (watch, write, goes_on) in [
+        ("q.watch [a [c", "set b changed", false),
+        ("q.watch [a [c count", "set b changed", true),
+        ("q.watch [a [c count", "del b", false),
+        ("q.watch [a [c", "set z elsewhere", true),
+        ("watch b", "set b same", false),
+        ("watch b", "set c other", true),
+    ] {
+        one.expect("mset a 1 b same c 3", "+OK");
+        one.expect(watch, "+OK");
+        one.expect("multi", "+OK");
+        one.expect("q.count [a [c", "+QUEUED");
+        one.expect("q.watch - +", "-ERR Q.WATCH inside MULTI is not allowed");
+        one.expect("discard", "+OK");
+        one.expect(watch, "+OK");
+        one.expect("multi", "+OK");
+        one.expect("q.count [a [c", "+QUEUED");
+        assert!(two.run(write).starts_with(['+', ':']));
+        one.expect("exec", if goes_on { "*1|:3" } else { "*-1" });
+    }
+    one.expect("exec", "-ERR EXEC without MULTI");
+    one.expect("multi", "+OK");
+    one.expect("multi", "-ERR MULTI calls can not be nested");
+    one.expect("nonsense", "-ERR unknown command 'nonsense', with args beginning with: ");
+    one.expect("exec", "-EXECABORT Transaction discarded because of previous errors.");
+}
+
+#[test]
+fn a_snapshot_is_one_moment() {
+    let server = in_memory();
+    let (mut one, mut two) = (Client::new(&server), Client::new(&server));
+    one.expect("mset a 1 b 2", "+OK");
+    one.expect("q.snapshot", ":1");
+    two.expect("mset a changed c 3", "+OK");
+    two.expect("del b", ":1");
+    one.expect("q.at 1 get a", "$1|1");
+    one.expect("q.at 1 q.range - +", "*2|$1|a|$1|b");
+    one.expect("q.at 1 dbsize", ":2");
+    one.expect("dbsize", ":2");
+    one.expect("q.at 1 set a 2", "-ERR 'set' does not only read: it cannot run at a snapshot");
+    one.expect("q.at 2 get a", "-ERR there is no snapshot 2: its time is over, or it was released");
+    one.expect("q.release 1", ":1");
+    one.expect("q.release 1", ":0");
+}
+
+/// The keys as a model has them, under random writes with many clients' batches.
+#[test]
+fn positions_follow_a_model() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
+    println!("SEED={seed}");
+    let rng = &mut StdRng::seed_from_u64(seed);
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    let mut model: BTreeMap<String, String> = BTreeMap::new();
+    for _ in 0..3000 {
+        let key = format!("k{:03}", rng.random_range(0..300));
+        let other = format!("k{:03}", rng.random_range(0..300));
+        match rng.random_range(0..9) {
+            0..=2 => {
+                client.expect(&format!("set {key} v{key}"), "+OK");
+                model.insert(key.clone(), format!("v{key}"));
+            }
+            3 => client.expect(&format!("del {key}"), &format!(":{}", u8::from(model.remove(&key).is_some()))),
+            4 => {
+                let rows = model.range(key.clone()..).take_while(|(k, _)| **k <= other).count();
+                client.expect(&format!("q.count [{key} [{other}"), &format!(":{rows}"));
+            }
+            5 => client.expect(&format!("q.rank {key}"), &format!(":{}", model.range(..key).count())),
+            6 => {
+                let offset = rng.random_range(0..300);
+                let expected = model.keys().nth(offset).map_or("$-1".to_owned(), |key| format!("$4|{key}"));
+                client.expect(&format!("q.nth {offset}"), &expected);
+            }
+            7 if rng.random_range(0..20) == 0 => {
+                let gone: Vec<String> =
+                    model.range(key.clone()..).map(|(k, _)| k.clone()).take_while(|k| *k < other).collect();
+                client.expect(&format!("q.delrange [{key} ({other}"), &format!(":{}", gone.len()));
+                gone.iter().for_each(|key| drop(model.remove(key)));
+            }
+            _ => {
+                let (offset, limit) = (rng.random_range(0..200), rng.random_range(0..10));
+                let rows: Vec<&String> = model.range(key.clone()..).map(|(k, _)| k).collect();
+                let mut expected = format!("*2|:{}|*", rows.len());
+                let part: Vec<_> = rows.into_iter().rev().skip(offset).take(limit).collect();
+                expected.push_str(&part.len().to_string());
+                part.iter().for_each(|key| expected.push_str(&format!("|$4|{key}")));
+                client.expect(&format!("q.range [{key} + rev offset {offset} limit {limit} withtotal"), &expected);
+            }
+        }
+    }
+}
