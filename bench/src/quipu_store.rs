@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use quipu::{Db, Options, Read, Table, Write};
+use quipu::{Bounds, Db, Options, Read, Table, Write};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
@@ -144,6 +144,11 @@ impl Reader for Table {
 
     fn rank_many(&self, keys: &[Key]) -> Result<u64> {
         Ok(Read::rank_many(self, keys)?.into_iter().fold(0, u64::wrapping_add))
+    }
+
+    fn count_many(&self, ranges: &[(Key, Key)]) -> Result<u64> {
+        let ranges: Vec<Bounds<'_>> = ranges.iter().map(|(from, to)| Bounds::from(from..to)).collect();
+        Ok(Read::count_many(self, &ranges)?.into_iter().fold(0, u64::wrapping_add))
     }
 
     fn nth_many(&self, offsets: &[u64]) -> Result<u64> {

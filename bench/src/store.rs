@@ -153,6 +153,11 @@ pub trait Reader {
         keys.iter().try_fold(0, |sum: u64, key| Ok(sum.wrapping_add(self.rank(key)?)))
     }
 
+    /// The sum of many [`Reader::count`].
+    fn count_many(&self, ranges: &[(Key, Key)]) -> Result<u64> {
+        ranges.iter().try_fold(0, |sum: u64, (from, to)| Ok(sum.wrapping_add(self.count(from, to)?)))
+    }
+
     /// The sum of many [`Reader::nth`].
     fn nth_many(&self, offsets: &[u64]) -> Result<u64> {
         offsets.iter().try_fold(0, |sum: u64, offset| Ok(sum.wrapping_add(self.nth(*offset)?)))

@@ -63,23 +63,22 @@ pub trait Read {
     where
         Self: Sized,
     {
+        let mut values = Vec::with_capacity(keys.len());
+        self.get_many_with(keys, |_, value| values.push(value.map(Value::from)))?;
+        Ok(values)
+    }
+
+    /// Looks up many keys as `get_many` does, and lends the value of each to `visit`, with the number of the key, in their order: nothing is copied.
+    ///
+    /// Over a [`Table`](crate::Table) commits wait until the last value was visited: `visit` must be short, and must not use the database.
+    fn get_many_with(&self, keys: &[impl AsRef<[u8]>], visit: impl FnMut(usize, Option<&[u8]>)) -> Result<()>
+    where
+        Self: Sized,
+    {
         for key in keys {
             self.observe(|| Question::Value(key.as_ref().into()))?;
         }
-        self.ask(|stack| {
-            let mut values = vec![None; keys.len()];
-            match stack.single() {
-                Some(view) => tree::get_many(view, keys, |number, found| {
-                    values[number] = found.and_then(|found| found.value()).map(Value::from);
-                }),
-                None => {
-                    for (value, key) in values.iter_mut().zip(keys) {
-                        *value = resident(stack.get(key.as_ref())).map(Value::from);
-                    }
-                }
-            }
-            values
-        })
+        self.ask(|stack| stack.get_many(keys, visit))
     }
 
     /// Rows in all. No descent.
@@ -148,7 +147,7 @@ pub trait Read {
         self.ask(|stack| resident(stack.scan(bounds.start(), bounds.end(), false, visit)))
     }
 
-    /// Live rows in a range. Two descents a layer, none for all.
+    /// Live rows in a range. Two descents a layer, which go down together in about the time of one; none for all.
     fn count<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64>
     where
         Self: Sized,
@@ -156,6 +155,28 @@ pub trait Read {
         let bounds = bounds.into();
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         self.ask(|stack| resident(stack.count(bounds.start(), bounds.end())))
+    }
+
+    /// The counts of many ranges from one version, in their order, with interleaved descents.
+    fn count_many(&self, ranges: &[Bounds<'_>]) -> Result<Vec<u64>>
+    where
+        Self: Sized,
+    {
+        for bounds in ranges {
+            self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        }
+        self.ask(|stack| {
+            let mut counts = vec![0u64; ranges.len()];
+            // A range that ends before it starts is not asked for, so its count stays zero.
+            let some = ranges.iter().enumerate().filter(|(_, bounds)| !bounds.start().is_at_or_past(&bounds.end()));
+            let cuts =
+                some.flat_map(|(number, bounds)| [((number, false), bounds.start()), ((number, true), bounds.end())]);
+            stack.rows_before_many(cuts, |(number, end), rows| {
+                let count = &mut counts[number];
+                *count = if end { count.wrapping_add(rows) } else { count.wrapping_sub(rows) };
+            });
+            counts
+        })
     }
 
     /// Live rows below `key`, which may be present or not. One descent a layer.
@@ -177,12 +198,9 @@ pub trait Read {
             self.observe(|| Question::Rows(Bounds::from(..key.as_ref()).into_owned()))?;
         }
         self.ask(|stack| {
-            let mut ranks = vec![0u64; keys.len()];
-            for layer in stack.layers() {
-                tree::rows_before_many(layer, keys, tree::Side::Below, |number, rows| {
-                    ranks[number] = ranks[number].wrapping_add(rows as u64);
-                });
-            }
+            let mut ranks = Vec::with_capacity(keys.len());
+            let cuts = keys.iter().map(|key| ((), Cut::Before(key.as_ref())));
+            stack.rows_before_many(cuts, |(), rows| ranks.push(rows));
             ranks
         })
     }
@@ -265,6 +283,7 @@ pub trait Read {
                 if let Some(view) = stack.single() {
                     // One descent finds the place, and the walk goes on from there.
                     let mut walk = view.nth(before + offset);
+                    walk.prefetch(wanted.min(16));
                     let mut key = crate::page::KeyBuffer::new();
                     while entries.len() < wanted {
                         key.clear();

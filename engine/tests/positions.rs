@@ -3,8 +3,12 @@
 
 mod model_map;
 
+use std::ops::Bound;
+
 use model_map::fresh;
-use quipu::{Db, Read, Table, Write};
+use quipu::{Bounds, Db, Read, Table, Write};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 const ROWS: u32 = 4000;
 
@@ -14,6 +18,48 @@ fn key(number: u32) -> [u8; 4] {
 
 fn number(key: &[u8]) -> u32 {
     u32::from_be_bytes(key.try_into().expect("four bytes"))
+}
+
+/// Counts many ranges at once, empty and inverted ones among them, and compares with arithmetic and with counts one by one.
+fn counts_of_many(reader: &impl Read, live: &[u32]) {
+    let mut rng = StdRng::seed_from_u64(live.len() as u64);
+    let keys: Vec<[[u8; 4]; 2]> =
+        (0..200).map(|_| [0, 0].map(|_: u32| key(rng.random_range(0..2 * ROWS + 10)))).collect();
+    let mut bound = |key| match rng.random_range(0..5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Excluded(key),
+        _ => Bound::Included(key),
+    };
+    let mut ranges = vec![Bounds::from(..), Bounds::prefix(&[0, 0]), Bounds::from(&key(7)..&key(7)).into_owned()];
+    for [low, high] in &keys {
+        let (low, high) = (bound(&low[..]), bound(&high[..]));
+        ranges.push(Bounds::new(low, high));
+    }
+    // All sizes of the last group, and none at all.
+    for taken in (0..20).chain([ranges.len()]) {
+        let ranges = &ranges[..taken];
+        let counts = reader.count_many(ranges).unwrap();
+        assert_eq!(counts.len(), taken);
+        for (range, count) in ranges.iter().zip(counts) {
+            let expected = live.iter().filter(|&&number| range.contains(&key(number))).count() as u64;
+            assert_eq!(count, expected, "{range:?}");
+            assert_eq!(count, reader.count(range).unwrap(), "{range:?}");
+        }
+    }
+}
+
+/// Looks up many keys at once, lent and copied, dead ones among them.
+fn values_of_many(reader: &impl Read) {
+    let keys: Vec<[u8; 4]> = (0..2 * ROWS + 5).rev().map(key).collect();
+    let one_by_one: Vec<_> = keys.iter().map(|key| reader.get(key).unwrap()).collect();
+    assert_eq!(reader.get_many(&keys).unwrap(), one_by_one);
+    let mut visited = 0;
+    let visit = |number: usize, value: Option<&[u8]>| {
+        assert_eq!((number, value), (visited, one_by_one[number].as_deref()));
+        visited += 1;
+    };
+    reader.get_many_with(&keys, visit).unwrap();
+    assert_eq!(visited, keys.len());
 }
 
 /// Asks every offset and every rank, with `live` as the ascending list of numbers that are there.
@@ -31,9 +77,11 @@ fn exact(reader: &impl Read, live: &[u32]) {
     assert!(rows.iter().flatten().map(|row| number(&row.key)).eq(live.iter().copied()));
     let keys: Vec<[u8; 4]> = live.iter().map(|&number| key(number)).collect();
     assert!(reader.rank_many(&keys).unwrap().into_iter().eq(0..live.len() as u64));
+    counts_of_many(reader, live);
+    values_of_many(reader);
     for (low, high) in [(0, ROWS), (17, 18), (100, 3900), (1999, 2001), (3000, 10), (ROWS, 4 * ROWS)] {
         let (from, to) = (live.partition_point(|&live| live < low), live.partition_point(|&live| live < high));
-        let bounds = (std::ops::Bound::Included(&key(low)[..]), std::ops::Bound::Excluded(&key(high)[..]));
+        let bounds = (Bound::Included(&key(low)[..]), Bound::Excluded(&key(high)[..]));
         let count = to.saturating_sub(from) as u64;
         assert_eq!(reader.count(bounds).unwrap(), count);
         for offset in (0..count).step_by(97) {

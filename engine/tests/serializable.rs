@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use model_map::{fresh, rng, seeds};
 use quipu::{
-    Db, Entry, ErrorKind, Field, Measures, Read, Result, Savepoint, Table, TableOptions, TableTransaction, Transaction,
-    Write, WriteBatch,
+    Bounds, Db, Entry, ErrorKind, Field, Measures, Read, Result, Savepoint, Table, TableOptions, TableTransaction,
+    Transaction, Write, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -81,6 +81,20 @@ fn a_count_conflicts_with_inserts_and_removals_in_its_range_only() {
     // What comes and goes again leaves the answer as it was.
     assert!(commits(count, |table| table.insert("g", "").and_then(|()| table.remove("g").map(|_| ()))));
     assert!(commits(count, |table| table.freeze().and_then(|()| table.put("h", "new")).and_then(|()| table.thaw())));
+}
+
+#[test]
+fn counts_of_many_ranges_conflict_as_one_by_one() {
+    let counts = |table: &TableTransaction<'_>| {
+        let ranges = [Bounds::from("b".."d"), Bounds::from("f".."p"), Bounds::from("x".."t")];
+        table.count_many(&ranges).map(|counts| assert_eq!(counts[1..], [5, 0]))
+    };
+    assert!(!commits(counts, |table| table.insert("g", "")), "an insert in one of the ranges");
+    assert!(!commits(counts, |table| table.insert("c", "")), "an insert in another");
+    assert!(!commits(counts, |table| table.remove("h").map(|_| ())), "a removal in one of them");
+    assert!(commits(counts, |table| table.put("h", "new")), "an overwrite in one of them");
+    assert!(commits(counts, |table| table.insert("e", "")), "an insert between them");
+    assert!(commits(counts, |table| table.insert("w", "")), "an insert into one that ends before it starts");
 }
 
 #[test]

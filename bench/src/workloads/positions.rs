@@ -52,13 +52,18 @@ impl Question {
             Question::Get => reader.get(&rows.key(draw.below(rows.count()))),
             Question::Rank => reader.rank(&rows.key(draw.below(rows.count()))),
             Question::CountThousand | Question::CountHalf => {
-                let wanted = if self == Question::CountHalf { rows.count() / 2 } else { 1000 };
-                let (from, to) = rows.range_of(draw, wanted, rows.count());
+                let (from, to) = self.range(rows, draw);
                 reader.count(&from, &to)
             }
             Question::Nth => reader.nth(draw.below(rows.count())),
             Question::Page => reader.page(draw.below(rows.count().saturating_sub(10).max(1)), 10),
         }
+    }
+
+    /// A range to count.
+    fn range(self, rows: &Rows, draw: &mut Draw) -> (Key, Key) {
+        let wanted = if self == Question::CountHalf { rows.count() / 2 } else { 1000 };
+        rows.range_of(draw, wanted, rows.count())
     }
 
     /// Asks as many questions as `batch`, in one call where there is one.
@@ -71,9 +76,11 @@ impl Question {
                 let offsets: Vec<u64> = (0..batch).map(|_| draw.below(rows.count())).collect();
                 reader.nth_many(&offsets)
             }
-            Question::CountThousand | Question::CountHalf | Question::Page => {
-                (0..batch).try_fold(0, |sum: u64, _| Ok(sum.wrapping_add(self.ask(reader, rows, draw)?)))
+            Question::CountThousand | Question::CountHalf => {
+                let ranges: Vec<(Key, Key)> = (0..batch).map(|_| self.range(rows, draw)).collect();
+                reader.count_many(&ranges)
             }
+            Question::Page => (0..batch).try_fold(0, |sum: u64, _| Ok(sum.wrapping_add(self.ask(reader, rows, draw)?))),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) use build::{Builder, Source, page_bytes_of, plan_prefix};
 pub(crate) use check::{check, check_unit};
 pub(crate) use disk::{MEASURES_MAX, POINTER_ARRAYS, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, new_page};
 pub use read::KeyBuffer;
-pub(crate) use read::{PageRef, Record};
+pub(crate) use read::{Aim, PageRef, Record};
 pub(crate) use write::{NewRecord, PageFull, PageMut};
 
 /// Bytes of the header.

@@ -35,6 +35,14 @@ pub(crate) struct Record<'a> {
     pub(crate) len: usize,
 }
 
+/// How far heads alone bring a search: to the first position whose head is not below that of the key.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Aim {
+    position: usize,
+    /// Whether the head there is that of the key, so that only whole keys can tell.
+    open: bool,
+}
+
 impl Record<'_> {
     #[inline(always)]
     pub(crate) fn state(&self) -> u8 {
@@ -275,10 +283,20 @@ impl<'a> PageRef<'a> {
         tally
     }
 
-    /// Rows of the children before `position`.
-    #[inline]
-    pub(crate) fn rows_before(&self, position: usize) -> i64 {
-        self.tallies(0)[..position].iter().fold(0i64, |sum, &part| sum.wrapping_add(part))
+    /// Rows of the children in `from..to`.
+    #[inline(always)]
+    pub(crate) fn rows_between(&self, from: usize, to: usize) -> i64 {
+        self.tallies(0)[from..to].iter().fold(0i64, |sum, &part| sum.wrapping_add(part))
+    }
+
+    /// Rows of the children before `position`, of a page whose children have `total` in all: sums up the shorter side.
+    #[inline(always)]
+    pub(crate) fn rows_before(&self, position: usize, total: i64) -> i64 {
+        if 2 * position <= self.count() {
+            self.rows_between(0, position)
+        } else {
+            total.wrapping_sub(self.rows_between(position, self.count()))
+        }
     }
 
     /// The record at `position`.
@@ -407,18 +425,34 @@ impl<'a> PageRef<'a> {
     /// Where `key` is, or would be: the first position whose key is not below it, and whether that is the key.
     #[inline(always)]
     pub(crate) fn search<const LEAF: bool>(&self, key: &[u8]) -> (usize, bool) {
-        let rest = match self.strip_prefix(key) {
-            Ok(rest) => rest,
-            Err(position) => return (self.past_open_low::<LEAF>(position), false),
-        };
-        let head = head_of(rest);
-        let position = self.head_lower_bound(0, head);
-        let count = self.count();
-        if position == count || self.head(position) != head {
+        self.settle::<LEAF>(self.aim::<LEAF>(key), key)
+    }
+
+    /// The first half of a search, as far as the heads tell.
+    #[inline(always)]
+    pub(crate) fn aim<const LEAF: bool>(&self, key: &[u8]) -> Aim {
+        match self.strip_prefix(key) {
+            Ok(rest) => {
+                let head = head_of(rest);
+                let position = self.head_lower_bound(0, head);
+                Aim { position, open: position < self.count() && self.head(position) == head }
+            }
+            Err(position) => Aim { position: self.past_open_low::<LEAF>(position), open: false },
+        }
+    }
+
+    /// The second half of a search for the same key: the comparison of whole keys, where it is still open.
+    #[inline(always)]
+    pub(crate) fn settle<const LEAF: bool>(&self, aim: Aim, key: &[u8]) -> (usize, bool) {
+        let Aim { position, open } = aim;
+        if !open {
             return (position, false);
         }
-        // One entry with this head is the common case; a run of them is searched by whole keys.
+        let rest = &key[self.prefix_len()..];
         let (mut low, mut high) = (position, position + 1);
+        // One entry with this head is the common case; a run of them is searched by whole keys.
+        let head = self.head(position);
+        let count = self.count();
         if high < count && self.head(high) == head {
             high = if head == u32::MAX { count } else { self.head_lower_bound(high, head + 1) };
             while high - low > 1 {
@@ -495,27 +529,57 @@ impl<'a> PageRef<'a> {
         key
     }
 
-    /// Asks the processor to fetch the lines that a search will touch.
+    /// Asks the processor to fetch `lines` lines from `start` on into the first cache: best for what is read next.
     #[inline(always)]
     pub(crate) fn prefetch_at(start: *const u8, lines: usize) {
         #[cfg(target_arch = "x86_64")]
         for line in 0..lines {
+            let at = start.wrapping_add(line * 64).cast();
             // SAFETY: a prefetch never faults.
-            unsafe {
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                    start.wrapping_add(line * 64).cast(),
-                );
-            }
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (start, lines);
     }
 
-    /// Fetches the record that a search for `key` will compare with.
+    /// As `prefetch_at`, into the second cache: best for more lines than the first one can wait for at once.
+    #[inline(always)]
+    pub(crate) fn prefetch_far_at(start: *const u8, lines: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for line in 0..lines {
+            let at = start.wrapping_add(line * 64).cast();
+            // SAFETY: as above.
+            unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (start, lines);
+    }
+
+    /// Fetches the heads. In an inner page tallies and children stand before them, so that they are far from the header.
+    #[inline(always)]
+    pub(crate) fn prefetch_heads(&self) {
+        Self::prefetch_at(self.start.wrapping_add(self.heads_at()), (4 * self.count()).div_ceil(64));
+    }
+
+    /// Fetches the record that settles a search of this leaf for `key`.
     #[inline(always)]
     pub(crate) fn prefetch_candidate(&self, key: &[u8]) {
-        if let Ok(rest) = self.strip_prefix(key) {
-            self.prefetch_record(self.head_lower_bound(0, head_of(rest)));
+        self.prefetch_aim(self.aim::<true>(key));
+    }
+
+    /// Fetches the slot of the record that settles a search.
+    #[inline(always)]
+    pub(crate) fn prefetch_slot(&self, aim: Aim) {
+        if aim.open {
+            Self::prefetch_at(self.start.wrapping_add(self.slots_at() + 2 * aim.position), 1);
+        }
+    }
+
+    /// Fetches the record that settles a search, whose slot is near.
+    #[inline(always)]
+    pub(crate) fn prefetch_aim(&self, aim: Aim) {
+        if aim.open {
+            self.prefetch_record(aim.position);
         }
     }
 

@@ -32,6 +32,8 @@ pub trait Layer<'a>: Copy {
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Fault>;
     /// The rows of the entries before `key`.
     fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Fault>;
+    /// The rows of the entries between two cuts, the first not behind the second.
+    fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Fault>;
     /// The entry at `offset` of a bottom layer.
     fn nth(&self, offset: u64) -> Result<Self::Walk, Fault>;
     /// A key between two others that has about as many entries on either side, and about how many: `None` if no entry lies between.
@@ -82,6 +84,11 @@ impl<'a> Layer<'a> for View<'a> {
     #[inline]
     fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Fault> {
         Ok(View::rows_before(self, key, side))
+    }
+
+    #[inline]
+    fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Fault> {
+        Ok(View::rows_between(self, start, end))
     }
 
     #[inline]

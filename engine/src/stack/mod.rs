@@ -22,7 +22,7 @@ pub(crate) use merge::Merge;
 
 use crate::page::KeyBuffer;
 use crate::tally::{Measures, Tally};
-use crate::tree::{Side, View};
+use crate::tree::{self, GROUP, Side, View};
 
 /// A cut between keys: every key is on one side. A start bound cuts before the first key that is in, an end bound before the first key that is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,14 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         if start.is_at_or_past(&end) {
             return Ok(0);
         }
-        Ok(self.rows_before(end)? - self.rows_before(start)?)
+        let (Some(start_key), Some(end_key)) = (start.key(), end.key()) else {
+            return Ok(self.rows_before(end)? - self.rows_before(start)?);
+        };
+        let mut rows = 0;
+        for layer in &self.layers {
+            rows += layer.rows_between(start_key, end_key)?;
+        }
+        Ok(rows as u64)
     }
 
     /// The live row with `offset` live rows before it, or `None` past the end.
@@ -247,5 +254,68 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
             }
         }
         Ok(())
+    }
+}
+
+/// Many questions at once, of layers in memory.
+impl<'a> Stack<'a> {
+    /// Looks up many keys, with interleaved descents. `found` sees the value of each that is live, in their order.
+    pub(crate) fn get_many(&self, keys: &[impl AsRef<[u8]>], mut found: impl FnMut(usize, Option<&'a [u8]>)) {
+        if let Some(view) = self.single() {
+            return tree::get_many(view, keys, |number, entry| found(number, entry.and_then(|entry| entry.value())));
+        }
+        for (chunk, keys) in keys.chunks(GROUP).enumerate() {
+            let mut values: [Option<&[u8]>; GROUP] = [None; GROUP];
+            // Those that no layer so far has an entry of, with their numbers.
+            let mut numbers: SmallVec<[usize; GROUP]> = (0..keys.len()).collect();
+            let mut asked: SmallVec<[&[u8]; GROUP]> = keys.iter().map(AsRef::as_ref).collect();
+            for layer in &self.layers {
+                let mut left = 0;
+                tree::get_many(layer, &asked.clone(), |place, entry| match entry {
+                    Some(entry) => values[numbers[place]] = entry.value(),
+                    None => {
+                        numbers[left] = numbers[place];
+                        asked[left] = asked[place];
+                        left += 1;
+                    }
+                });
+                numbers.truncate(left);
+                asked.truncate(left);
+            }
+            (0..keys.len()).for_each(|number| found(chunk * GROUP + number, values[number]));
+        }
+    }
+
+    /// Counts the live rows before many cuts, with interleaved descents. Each comes with a mark of the caller's, which goes with its answer to `counted`.
+    pub(crate) fn rows_before_many<'k, M>(
+        &self,
+        cuts: impl IntoIterator<Item = (M, Cut<'k>)>,
+        mut counted: impl FnMut(M, u64),
+    ) {
+        let mut cuts = cuts.into_iter();
+        let mut marks: SmallVec<[M; GROUP]> = SmallVec::new();
+        let mut keys: SmallVec<[(&[u8], Side); GROUP]> = SmallVec::new();
+        loop {
+            for (mark, cut) in cuts.by_ref() {
+                let Some(key) = cut.key() else {
+                    counted(mark, if cut == Cut::Start { 0 } else { self.total().rows as u64 });
+                    continue;
+                };
+                marks.push(mark);
+                keys.push(key);
+                if keys.len() == GROUP {
+                    break;
+                }
+            }
+            if keys.is_empty() {
+                return;
+            }
+            let mut rows = [0i64; GROUP];
+            for layer in &self.layers {
+                tree::rows_before_many(layer, &keys, |number, before| rows[number] += before);
+            }
+            keys.clear();
+            marks.drain(..).zip(rows).for_each(|(mark, rows)| counted(mark, rows as u64));
+        }
     }
 }

@@ -92,9 +92,16 @@ fn compare(view: &View<'_>, model: &Model, rng: &mut StdRng, keys: Keys) {
     let mut got = vec![None; asked.len()];
     get_many(view, &asked, |number, found| got[number] = found.and_then(|found| found.value()).map(<[u8]>::to_vec));
     assert_eq!(got, asked.iter().map(|key| model.get(key).cloned()).collect::<Vec<_>>());
-    rows_before_many(view, &asked, Side::Below, |number, rows| {
-        assert_eq!(rows, view.rows_before(&asked[number], Side::Below));
+    let cuts: Vec<_> = asked.iter().map(|key| (key, [Side::Below, Side::Through][rng.random_range(0..2)])).collect();
+    rows_before_many(view, &cuts, |number, rows| {
+        assert_eq!(rows, view.rows_before(cuts[number].0, cuts[number].1));
     });
+    for pair in cuts.windows(2) {
+        let mut ends = [(&**pair[0].0, pair[0].1), (&**pair[1].0, pair[1].1)];
+        ends.sort_by_key(|&(key, side)| (key, side == Side::Through));
+        let rows = view.rows_before(ends[1].0, ends[1].1) - view.rows_before(ends[0].0, ends[0].1);
+        assert_eq!(view.rows_between(ends[0], ends[1]), rows, "{ends:?}");
+    }
     if !model.is_empty() {
         let offsets: Vec<u64> = (0..40).map(|_| rng.random_range(0..model.len() as u64)).collect();
         let sorted: Vec<&Vec<u8>> = model.keys().collect();

@@ -1,15 +1,21 @@
 //! Reading a counted tree: descents for keys, prefixes and offsets, and a walk in either direction.
 
 use super::arena::{Arena, NO_PAGE, PageId};
+use super::batch;
 use super::blob::Blob;
-use crate::page::{KeyBuffer, PageRef, Record};
+use crate::page::{HEADER_BYTES, KeyBuffer, PageRef, Record, padded};
 use crate::tally::{Measures, Tally};
 
 /// Levels that a tree of 32-bit page ids can have.
 pub(crate) const HEIGHT_MAX: usize = 32;
 
-/// Cache lines of a page to fetch as soon as its id is known: a binary search over the heads then waits for one miss instead of four that depend on each other.
+/// Cache lines of a page to fetch as soon as its id is known, if nothing tells how many it takes: a binary search over the heads then waits for one miss
+/// instead of four that depend on each other.
 pub(super) const PREFETCH_LINES: usize = 24;
+
+/// Bytes of each entry of a leaf in its two arrays.
+pub(super) const HEAD_BYTES: usize = 4;
+const SLOT_BYTES: usize = 2;
 
 /// One version of a tree, to read. Whoever holds it keeps that version from changing: by a latch, or by a registered snapshot.
 #[derive(Clone, Copy)]
@@ -72,6 +78,46 @@ impl<'a> View<'a> {
         unsafe { self.arena.page(id) }
     }
 
+    /// Where the arrays of a leaf begin, as the inner page above it tells: a leaf's prefix is that of the page above, and mostly a byte or two more.
+    #[inline(always)]
+    fn leaf_arrays(above: &PageRef<'_>) -> usize {
+        HEADER_BYTES + padded(above.prefix_len() + 1)
+    }
+
+    /// How many lines of a leaf to fetch for its header and `each` bytes of every entry, as the page above it tells.
+    #[inline(always)]
+    pub(super) fn leaf_lines(&self, above: &PageRef<'_>, position: usize, each: usize) -> usize {
+        if !self.bottom || above.measures() == 0 {
+            return PREFETCH_LINES;
+        }
+        // In a bottom layer every entry is a row.
+        let entries = above.tallies(0)[position] as usize;
+        ((Self::leaf_arrays(above) + each * entries) / 64 + 1).min(PREFETCH_LINES)
+    }
+
+    /// Fetches what tells where entry `entry` of a leaf is, at `position` of the inner page `above` it: header, head and slot.
+    #[inline(always)]
+    pub(super) fn prefetch_entry(&self, above: &PageRef<'_>, position: usize, leaf: PageId, entry: usize) {
+        let start = self.arena.address(leaf);
+        let heads = Self::leaf_arrays(above);
+        let slots = heads + HEAD_BYTES * above.tallies(0)[position] as usize;
+        for at in [0, heads + HEAD_BYTES * entry, slots + SLOT_BYTES * entry] {
+            PageRef::prefetch_at(start.wrapping_add(at), 1);
+        }
+    }
+
+    /// The child at `position` of `page`, which stands `level` levels above the leaves. What a search of it reads is under way.
+    #[inline(always)]
+    fn fetch_child(&self, page: &PageRef<'a>, position: usize, level: usize) -> PageRef<'a> {
+        let child = self.page(page.child(position));
+        if level == 1 {
+            PageRef::prefetch_at(child.start(), self.leaf_lines(page, position, HEAD_BYTES + SLOT_BYTES));
+        } else {
+            child.prefetch_heads();
+        }
+        child
+    }
+
     /// The tally of all entries.
     pub(crate) fn total(&self) -> Tally {
         self.total
@@ -96,10 +142,9 @@ impl<'a> View<'a> {
     #[inline(always)]
     fn leaf_of(&self, key: &[u8]) -> PageRef<'a> {
         let mut page = self.page(self.root);
-        for _ in 1..self.height {
-            let child = page.child(page.child_position(key));
-            PageRef::prefetch_at(self.arena.address(child), PREFETCH_LINES);
-            page = self.page(child);
+        for level in (1..self.height).rev() {
+            let position = page.child_position(key);
+            page = self.fetch_child(&page, position, level);
         }
         page
     }
@@ -122,7 +167,7 @@ impl<'a> View<'a> {
 
     /// Rows of the entries of `leaf` before `position`.
     #[inline]
-    fn leaf_rows_before(&self, leaf: &PageRef<'_>, position: usize) -> i64 {
+    pub(super) fn leaf_rows_before(&self, leaf: &PageRef<'_>, position: usize) -> i64 {
         if self.bottom {
             return position as i64;
         }
@@ -157,17 +202,24 @@ impl<'a> View<'a> {
             return 0;
         }
         let mut rows = 0i64;
+        let mut below = self.total.rows;
         let mut page = self.page(self.root);
-        for _ in 1..self.height {
+        for level in (1..self.height).rev() {
             let position = page.child_position(key);
-            let child = page.child(position);
-            PageRef::prefetch_at(self.arena.address(child), PREFETCH_LINES);
-            rows = rows.wrapping_add(page.rows_before(position));
-            page = self.page(child);
+            let child = self.fetch_child(&page, position, level);
+            rows = rows.wrapping_add(page.rows_before(position, below));
+            below = page.tallies(0)[position];
+            page = child;
         }
         let (position, found) = page.search::<true>(key);
         let position = position + usize::from(found && side == Side::Through);
         rows + self.leaf_rows_before(&page, position)
+    }
+
+    /// Rows of all entries between two cuts, the first not behind the second. About the time of one `rows_before`: both descents wait together.
+    #[inline]
+    pub(crate) fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> i64 {
+        if self.root == NO_PAGE { 0 } else { batch::rows_between(self, [start, end]) }
     }
 
     /// The tally of all entries before `key`: `prefix` in the design. One page a level.
@@ -205,7 +257,9 @@ impl<'a> View<'a> {
             left -= rows;
             walk.steps[level] = Step::new(id, position);
             id = page.child(position);
-            PageRef::prefetch_at(self.arena.address(id), PREFETCH_LINES);
+            if level + 2 == self.height {
+                self.prefetch_entry(&page, position, id, left as usize);
+            }
         }
         walk.steps[self.height - 1] = Step::new(id, left as usize);
         walk.valid = true;
@@ -493,6 +547,14 @@ impl<'a> Walk<'a> {
     pub(crate) fn leaf_identity(&self) -> (PageId, bool) {
         let step = self.leaf_step();
         (step.page, step.position == 0)
+    }
+
+    /// Fetches the records of the next `entries` entries of this leaf.
+    #[inline]
+    pub(crate) fn prefetch(&self, entries: usize) {
+        let leaf = self.leaf();
+        let position = self.leaf_step().position as usize;
+        (position..position + entries).for_each(|position| leaf.prefetch_record(position));
     }
 
     /// The record here.

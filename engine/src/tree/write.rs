@@ -3,7 +3,7 @@
 use super::batch::GROUP;
 use super::{Blob, NO_PAGE, PageId, Path, Retired, Step, Thing, Tree, view};
 use crate::error::Result;
-use crate::page::{KIND_LEAF, KeyBuffer, NewRecord, PageFull, PageRef, common_prefix_len, record};
+use crate::page::{Aim, KIND_LEAF, KeyBuffer, NewRecord, PageFull, PageRef, common_prefix_len, record};
 use crate::tally::Tally;
 use smallvec::SmallVec;
 
@@ -99,29 +99,42 @@ impl Tree {
         Ok(Place { path, position, found, structure: self.structure })
     }
 
-    /// Finds the places of up to [`GROUP`] keys, whose descents are interleaved. They hold until the tree changes; [`Tree::locate_again`] is cheap while its
-    /// structure does not.
+    /// Finds the leaves of up to [`GROUP`] keys, whose descents are interleaved and fetch what is needed as those of [`super::batch`] do. The places hold until the
+    /// tree changes; [`Tree::locate_again`], which is to follow, is cheap while its structure does not.
     pub(crate) fn locate_many(&mut self, keys: &[impl AsRef<[u8]>], places: &mut [Place; GROUP]) -> Result<()> {
         self.ensure_root()?;
         let (root, leaf_level) = (self.root, self.height - 1);
+        let view = self.view();
         let mut ids = [root; GROUP];
         for level in 0..leaf_level {
+            if level > 0 {
+                ids[..keys.len()].iter().for_each(|&id| self.page(id).prefetch_heads());
+            }
             for ((key, id), place) in keys.iter().zip(&mut ids).zip(places.iter_mut()) {
                 let page = self.page(*id);
                 let position = page.child_position(key.as_ref());
                 place.path.steps[level] =
                     Step { page: *id, position: position as u16, rows_at: page.rows_at(position) };
                 *id = page.child(position);
-                PageRef::prefetch_at(self.arena.address(*id), view::PREFETCH_LINES);
+                if level + 1 == leaf_level {
+                    PageRef::prefetch_far_at(
+                        self.arena.address(*id),
+                        view.leaf_lines(&page, position, view::HEAD_BYTES),
+                    );
+                } else {
+                    PageRef::prefetch_at(self.arena.address(*id), 1);
+                }
             }
         }
-        for (key, id) in keys.iter().zip(&ids) {
-            self.page(*id).prefetch_candidate(key.as_ref());
+        let mut aims = [Aim::default(); GROUP];
+        for ((key, id), aim) in keys.iter().zip(&ids).zip(&mut aims) {
+            *aim = self.page(*id).aim::<true>(key.as_ref());
+            self.page(*id).prefetch_slot(*aim);
         }
-        for ((key, id), place) in keys.iter().zip(&ids).zip(places.iter_mut()) {
-            let (position, found) = self.page(*id).search::<true>(key.as_ref());
-            place.path.steps[leaf_level] = Step::new(*id, position);
-            (place.position, place.found, place.structure) = (position, found, self.structure);
+        for ((id, aim), place) in ids[..keys.len()].iter().zip(&aims).zip(places.iter_mut()) {
+            self.page(*id).prefetch_aim(*aim);
+            place.path.steps[leaf_level] = Step::new(*id, 0);
+            place.structure = self.structure;
         }
         Ok(())
     }

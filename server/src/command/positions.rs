@@ -108,10 +108,7 @@ fn count_many(run: &mut Run<'_, '_>) -> Answer {
         bounds.push(range(min, max).ok().flatten().ok_or(super::ONE_BY_ONE)?);
     }
     let counts = match run.data.tables(run.database) {
-        Some(tables) => {
-            let view = run.data.view(&tables.keys)?;
-            bounds.iter().map(|bounds| view.count(bounds)).collect::<Result<Vec<u64>, _>>()?
-        }
+        Some(tables) => run.data.view(&tables.keys)?.count_many(&bounds)?,
         None => vec![0; bounds.len()],
     };
     counts.into_iter().for_each(|rows| run.reply.integer(rows as i64));
