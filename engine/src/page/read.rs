@@ -561,12 +561,6 @@ impl<'a> PageRef<'a> {
         Self::prefetch_at(self.start.wrapping_add(self.heads_at()), (4 * self.count()).div_ceil(64));
     }
 
-    /// Fetches the record that settles a search of this leaf for `key`.
-    #[inline(always)]
-    pub(crate) fn prefetch_candidate(&self, key: &[u8]) {
-        self.prefetch_aim(self.aim::<true>(key));
-    }
-
     /// Fetches the slot of the record that settles a search.
     #[inline(always)]
     pub(crate) fn prefetch_slot(&self, aim: Aim) {
