@@ -46,6 +46,11 @@ fn offset_tree() {
 }
 
 #[test]
+fn http() {
+    tables("http");
+}
+
+#[test]
 fn memory() {
     tables("memory");
 }

@@ -7,10 +7,13 @@
 //!
 //! Not here: what commands do, sockets.
 
+use std::sync::atomic::Ordering;
+
 use quipu::{Committed, Durability, Result};
 
 use crate::clock;
-use crate::command::{Call, Flags, Refusal, Run, Spec, find, table::RunMany};
+use crate::command::databases::databases_named;
+use crate::command::{Answer, Call, Flags, Refusal, Run, Spec, find, refusal, table::RunMany};
 use crate::keyspace::{Data, Need};
 use crate::resp::parse::Batch;
 use crate::resp::reply::Reply;
@@ -30,6 +33,8 @@ pub enum Progress {
     Done,
     /// The command of this number needs long and is to be run by [`run_long`]; those before are done.
     Long(usize),
+    /// The command of this number has to wait, as `CLIENT PAUSE` wants it; those before are done.
+    Paused(usize),
     /// The session is to be closed; commands behind this number are not looked at.
     Closing,
 }
@@ -128,8 +133,10 @@ impl<'k> Turn<'k> {
                     one_by_one = last + 1;
                 }
             }
-            if self.run_one(session, spec, args, reply) == Err(TakesLong) {
-                return Progress::Long(from + number);
+            match self.run_one(session, spec, args, reply) {
+                Ok(()) => {}
+                Err(NotNow::TakesLong) => return Progress::Long(from + number),
+                Err(NotNow::Paused) => return Progress::Paused(from + number),
             }
             if session.closing {
                 return Progress::Closing;
@@ -154,11 +161,12 @@ impl<'k> Turn<'k> {
         let started = clock::moment();
         let server = self.server;
         let database = session.database;
+        session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
         let result = self.data(spec.flags.need()).map_err(Refusal::from).and_then(|data| {
             if spec.flags.has(Flags::EXACT) {
                 data.make_exact()?;
             }
-            run(&mut Run { words, width, data, database, reply })
+            guard(server, spec, || run(&mut Run { words, width, data, database, reply }))
         });
         match result {
             Ok(()) => {}
@@ -190,7 +198,7 @@ impl<'k> Turn<'k> {
         spec: Option<&'static Spec>,
         args: &[&[u8]],
         reply: &mut Reply,
-    ) -> std::result::Result<(), TakesLong> {
+    ) -> std::result::Result<(), NotNow> {
         let mark = reply.bytes.len();
         if session.reply_mode == ReplyMode::Skip {
             session.reply_mode = ReplyMode::On;
@@ -208,45 +216,66 @@ impl<'k> Turn<'k> {
                 }
                 reply.error(refusal.reply_text().as_bytes());
                 server.statistics.note_refusal();
+                server.statistics.note_error(&refusal.reply_text());
+                spec.into_iter().for_each(|spec| server.statistics.note_rejected(spec));
                 return self.silence(session, reply, mark);
             }
         };
+        if server.clients.paused_until_ms() > 0 && server.clients.is_paused(may_write(session, spec)) {
+            return Err(NotNow::Paused);
+        }
+        session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
+        // Before it is queued, too: what `EXEC` runs holds the data already.
+        let prepared = self.prepare_databases(spec, args);
         if let Some(queue) = &mut session.queue
             && !spec.flags.has(Flags::NO_QUEUE)
+            && prepared.is_ok()
         {
             enqueue(queue, spec, args, server, reply);
             return self.silence(session, reply, mark);
         }
         server.tell_monitors(session, spec, args);
         session.can_wait = true;
-        let result = server.prepare(session, spec, args).and_then(|()| {
+        let result = prepared.and_then(|()| server.prepare(session, spec, args)).and_then(|()| {
             let data = self.data(spec.flags.need())?;
             if spec.flags.has(Flags::EXACT) {
                 data.make_exact()?;
             }
-            (spec.run)(&mut Call { args, data, session, reply, server, spec })
+            guard(server, spec, || (spec.run)(&mut Call { args, data, session, reply, server, spec }))
         });
         match result {
             Ok(()) => {}
             Err(Refusal::Long) => {
                 reply.bytes.truncate(mark);
-                return Err(TakesLong);
+                return Err(NotNow::TakesLong);
             }
             Err(refusal) => {
                 reply.bytes.truncate(mark);
                 reply.error(refusal.reply_text().as_bytes());
                 server.statistics.note_failure(spec);
+                server.statistics.note_error(&refusal.reply_text());
             }
         }
         let took = clock::since(started);
         server.statistics.note_commands(spec, 1, took);
-        server.slow_log.note(session, args, took);
+        server.slow_log.note(&server.config.parameters, session, spec, args, took);
         self.count(1);
         self.silence(session, reply, mark)
     }
 
+    /// Makes the tables of databases that a command names and that nobody has used yet. Nothing may be held meanwhile.
+    fn prepare_databases(&mut self, spec: &Spec, args: &[&[u8]]) -> std::result::Result<(), Refusal> {
+        for database in databases_named(spec, args).into_iter().flatten() {
+            if self.server.keyspace.tables(database).is_none() {
+                self.commit()?;
+                self.server.keyspace.prepare(database)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes an answer back that the client does not want.
-    fn silence(&mut self, session: &Session, reply: &mut Reply, mark: usize) -> std::result::Result<(), TakesLong> {
+    fn silence(&mut self, session: &Session, reply: &mut Reply, mark: usize) -> std::result::Result<(), NotNow> {
         if matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip) {
             reply.bytes.truncate(mark);
         }
@@ -254,9 +283,30 @@ impl<'k> Turn<'k> {
     }
 }
 
-/// A command is to be run beside the loop.
+/// Why a command was not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TakesLong;
+enum NotNow {
+    /// It is to be run beside the loop.
+    TakesLong,
+    /// It has to wait.
+    Paused,
+}
+
+/// Whether a command may change the data, by itself or by what is queued.
+fn may_write(session: &Session, spec: &Spec) -> bool {
+    let queued =
+        || session.queue.as_ref().is_some_and(|queue| queue.commands.iter().any(|(spec, _)| may_write(session, spec)));
+    spec.flags.has(Flags::WRITE) || (spec.flags.has(Flags::EXCLUSIVE) && queued())
+}
+
+/// Runs a command. Should it panic, which is a defect, its client is told so and all others go on.
+fn guard(server: &Server, spec: &'static Spec, run: impl FnOnce() -> Answer) -> Answer {
+    // What the command had borrowed is whole, or taken back by the caller as after a refusal.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        server.log(format_args!("the command {:?} panicked; please report it with the lines above", spec.name));
+        Err(refusal::text("ERR internal error: the command failed; the server's log has the details"))
+    })
+}
 
 fn run_of(spec: &'static Spec, width: usize) -> Option<RunMany> {
     spec.many.iter().find(|(words, _)| *words == width).map(|(_, run)| *run)
@@ -294,10 +344,11 @@ pub fn run_long(server: &Server, session: &mut Session, words: &[Vec<u8>], reply
         }
         let snapshot = server.keyspace.snapshot();
         let mut data = Data::at(&server.keyspace, &snapshot, now_ms);
-        let result = (spec.run)(&mut Call { args: &args, data: &mut data, session, reply, server, spec });
+        let call = &mut Call { args: &args, data: &mut data, session, reply, server, spec };
+        let result = guard(server, spec, || (spec.run)(call));
         let took = clock::since(started);
         server.statistics.note_commands(spec, 1, took);
-        server.slow_log.note(session, &args, took);
+        server.slow_log.note(&server.config.parameters, session, spec, &args, took);
         result
     });
     if let Err(refusal) = result {
@@ -314,17 +365,23 @@ pub fn run_inside(call: &mut Call<'_, '_>, spec: &'static Spec, args: &[&[u8]]) 
         if spec.flags.has(Flags::EXACT) {
             call.data.make_exact()?;
         }
+        call.server.admit_inside(call.session, spec, args)?;
         call.session.can_wait = false;
-        (spec.run)(&mut Call {
+        let started = clock::moment();
+        let result = (spec.run)(&mut Call {
             args,
             data: call.data,
             session: call.session,
             reply: call.reply,
             server: call.server,
             spec,
-        })
+        });
+        call.server.statistics.note_commands(spec, 1, clock::since(started));
+        result
     });
     if let Err(refusal) = result {
+        call.server.statistics.note_failure(spec);
+        call.server.statistics.note_error(&refusal.reply_text());
         call.reply.bytes.truncate(mark);
         call.reply.error(refusal.reply_text().as_bytes());
     }

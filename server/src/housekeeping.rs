@@ -25,6 +25,8 @@ pub fn run(server: &Arc<Server>) {
             return;
         }
         server.snapshots.end_due(clock::now_ms());
+        server.walks.end_idle(clock::now_ms());
+        server.note_round();
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::clients::Client;
 use crate::command::Spec;
 use crate::keyspace::Touched;
+use crate::users::User;
 
 /// What a client has queued since `MULTI`.
 #[derive(Default)]
@@ -66,8 +68,10 @@ pub struct Session {
     pub name: Vec<u8>,
     /// The client library, as `CLIENT SETINFO` told.
     pub library: (Vec<u8>, Vec<u8>),
+    /// What others see of it.
+    pub client: Arc<Client>,
     /// The user that it is authenticated as.
-    pub user: Arc<str>,
+    pub user: Arc<User>,
     /// Whether it may give commands that need authentication.
     pub is_authenticated: bool,
     /// What is queued, between `MULTI` and `EXEC`.
@@ -98,13 +102,16 @@ pub struct Session {
 
 impl Session {
     /// Of a client that has just connected.
-    pub fn new(id: u64, address: String, local_address: String, now_ms: u64, is_authenticated: bool) -> Session {
+    pub fn new(client: Arc<Client>, user: Arc<User>, is_authenticated: bool) -> Session {
+        let (address, local_address) = (client.address.clone(), client.local_address.clone());
+        let (id, now_ms) = (client.id, client.connected_ms);
         Session {
             id,
+            client,
             database: 0,
             name: Vec::new(),
             library: Default::default(),
-            user: Arc::from("default"),
+            user,
             is_authenticated,
             queue: None,
             watch: Watch::default(),
@@ -119,6 +126,13 @@ impl Session {
             local_address,
             connected_ms: now_ms,
         }
+    }
+
+    /// Makes it act for a user from now on.
+    pub fn act_for(&mut self, user: Arc<User>) {
+        self.client.names().user = user.name.to_string();
+        self.user = user;
+        self.is_authenticated = true;
     }
 
     /// Ends `MULTI`, if it was there, and forgets what was watched.

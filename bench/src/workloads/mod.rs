@@ -1,6 +1,7 @@
 //! The workloads: each asks one question and answers it with tables.
 
 mod btree_inserts;
+mod http;
 mod memory;
 mod offset_cost;
 mod offset_tree;
@@ -18,6 +19,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     positions::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
+    http::WORKLOAD,
     memory::WORKLOAD,
     snapshots::WORKLOAD,
     transactions::WORKLOAD,

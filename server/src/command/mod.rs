@@ -5,13 +5,39 @@
 //!
 //! Not here: connections, batches ([`crate::execute`]).
 
+pub mod absent;
+pub mod bits;
+pub mod client;
+pub mod configuration;
+pub mod connection;
+pub mod counters;
+pub mod databases;
+pub mod dump;
+pub mod expiry;
+mod help;
+pub mod info;
+pub mod introspection;
 pub mod keys;
+pub mod maintenance;
+pub mod memory;
+pub mod nature;
+pub mod objects;
+pub mod observation;
 pub mod positions;
 pub mod refusal;
+pub mod scan;
 pub mod snapshots;
+pub mod sorted_set_algebra;
+pub mod sorted_set_ranges;
+mod sorted_set_runs;
+pub mod sorted_set_scan;
+pub mod sorted_sets;
+pub mod string_ranges;
 pub mod strings;
+pub mod subsequence;
 pub mod table;
 pub mod transactions;
+pub mod users;
 
 use crate::keyspace::value::{Entry, Kind};
 use crate::keyspace::{Data, Need};
@@ -20,7 +46,7 @@ use crate::server::Server;
 use crate::session::Session;
 
 pub use refusal::Refusal;
-pub use table::{Flags, Group, KeyPlaces, Spec, find};
+pub use table::{Flags, Group, KeyPlaces, Spec, all, find};
 
 /// What a command comes to.
 pub type Answer = Result<(), Refusal>;

@@ -34,6 +34,13 @@ pub const NOT_FLOAT: Refusal = text("ERR value is not a valid float");
 pub const OUT_OF_RANGE: Refusal = text("ERR index out of range");
 /// There is no such key.
 pub const NO_KEY: Refusal = text("ERR no such key");
+/// A key is to be copied or moved onto itself.
+pub const SAME_OBJECT: Refusal = text("ERR source and destination objects are the same");
+
+/// Words too few or too many for the command of this name.
+pub fn wrong_arity(name: &str) -> Refusal {
+    Refusal::new(format!("ERR wrong number of arguments for '{name}' command"))
+}
 
 impl Refusal {
     /// An error reply put together.

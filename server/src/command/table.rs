@@ -36,6 +36,8 @@ impl Flags {
     pub const SECRET: Flags = Flags(2048);
     /// May not run at a snapshot although it only reads.
     pub const NO_SNAPSHOT: Flags = Flags(4096);
+    /// Is `ALONE`, but may run inside a transaction, with the data that is held there.
+    pub const INSIDE_TOO: Flags = Flags(8192);
 
     /// Both.
     pub const fn and(self, other: Flags) -> Flags {
@@ -104,7 +106,10 @@ pub type RunOne = fn(&mut Call<'_, '_>) -> Answer;
 pub type RunMany = fn(&mut Run<'_, '_>) -> Answer;
 
 /// A command's line in the table.
+#[derive(Clone, Copy)]
 pub struct Spec {
+    /// Its place in the table, subcommands counted: what is kept for each command is kept under this number. The table gives it.
+    pub number: u16,
     /// In lower case; `config|get` for a subcommand.
     pub name: &'static str,
     /// How many words, the name included; if negative, that many at least.
@@ -137,6 +142,7 @@ impl Spec {
     /// A line with what every command has.
     pub const fn new(name: &'static str, arity: i32, flags: Flags, group: Group, run: RunOne) -> Spec {
         Spec {
+            number: 0,
             name,
             arity,
             flags,
@@ -192,18 +198,75 @@ impl Spec {
     }
 }
 
+/// The table, with each command under its number.
+struct Table {
+    commands: &'static [Spec],
+    by_name: HashMap<&'static [u8], &'static Spec>,
+    by_number: Vec<&'static Spec>,
+}
+
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        // What is made here lives as long as the process, so that a line of the table is a plain reference.
+        let mut commands: Vec<Spec> = FAMILIES.iter().copied().flatten().copied().collect();
+        let mut next = 0;
+        for spec in &mut commands {
+            number(spec, &mut next);
+            let subcommands = spec.subcommands.iter().map(|sub| number(&mut { *sub }, &mut next)).collect::<Vec<_>>();
+            spec.subcommands = subcommands.leak();
+        }
+        let commands: &'static [Spec] = commands.leak();
+        let by_number = commands.iter().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands)).collect();
+        Table { commands, by_name: commands.iter().map(|spec| (spec.name.as_bytes(), spec)).collect(), by_number }
+    })
+}
+
+fn number(spec: &mut Spec, next: &mut u16) -> Spec {
+    spec.number = *next;
+    *next += 1;
+    *spec
+}
+
 /// All commands, family by family.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    FAMILIES.iter().copied().flatten()
+    table().commands.iter()
+}
+
+/// All commands and subcommands, by number.
+pub fn by_number() -> &'static [&'static Spec] {
+    &table().by_number
 }
 
 /// The families' tables. One line for each file.
 const FAMILIES: &[&[Spec]] = &[
     super::strings::COMMANDS,
+    super::string_ranges::COMMANDS,
+    super::counters::COMMANDS,
+    super::bits::COMMANDS,
     super::keys::COMMANDS,
+    super::expiry::COMMANDS,
+    super::scan::COMMANDS,
+    super::objects::COMMANDS,
+    super::dump::COMMANDS,
+    super::databases::COMMANDS,
     super::positions::COMMANDS,
     super::transactions::COMMANDS,
     super::snapshots::COMMANDS,
+    super::sorted_sets::COMMANDS,
+    super::sorted_set_ranges::COMMANDS,
+    super::sorted_set_algebra::COMMANDS,
+    super::sorted_set_scan::COMMANDS,
+    super::connection::COMMANDS,
+    super::client::COMMANDS,
+    super::configuration::COMMANDS,
+    super::info::COMMANDS,
+    super::introspection::COMMANDS,
+    super::maintenance::COMMANDS,
+    super::memory::COMMANDS,
+    super::observation::COMMANDS,
+    super::users::COMMANDS,
+    super::absent::COMMANDS,
 ];
 
 /// Names longer than any command.
@@ -212,11 +275,9 @@ const NAME_BYTES_MAX: usize = 24;
 /// The command of that name, in any case.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
-    static BY_NAME: OnceLock<HashMap<&'static [u8], &'static Spec>> = OnceLock::new();
-    let by_name = BY_NAME.get_or_init(|| all().map(|spec| (spec.name.as_bytes(), spec)).collect());
     let mut lower = [0; NAME_BYTES_MAX];
     let lower = lower.get_mut(..name.len())?;
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
-    by_name.get(&*lower).copied()
+    table().by_name.get(&*lower).copied()
 }

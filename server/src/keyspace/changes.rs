@@ -22,13 +22,13 @@ pub enum Change {
 
 /// What hangs on a value: what has to follow when it changes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Ties {
-    deadline_ms: Option<u64>,
-    collection: Option<CollectionId>,
+pub(super) struct Ties {
+    pub(super) deadline_ms: Option<u64>,
+    pub(super) collection: Option<CollectionId>,
 }
 
 impl Ties {
-    fn of(entry: Option<&Entry<'_>>) -> Ties {
+    pub(super) fn of(entry: Option<&Entry<'_>>) -> Ties {
         entry.map_or(Ties::default(), |entry| Ties {
             deadline_ms: entry.header.deadline_ms,
             collection: entry.collection(),
@@ -121,7 +121,7 @@ impl Data<'_> {
     }
 
     /// Does what follows from a change: drops the elements of what is gone, keeps the order of deadlines, tells who watches.
-    fn settle(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
+    pub(super) fn settle(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
         let tables = self.tables_to_write(database)?;
         if before.collection != after.collection
             && let Some(id) = before.collection

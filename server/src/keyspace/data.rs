@@ -136,6 +136,27 @@ impl<'k> Data<'k> {
         }
     }
 
+    /// Calls `visit` with the number of each key and what stands there, in order; descents are interleaved. Counted as hits and misses. An entry that cannot be read counts as none.
+    pub fn entries(
+        &self,
+        database: usize,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(usize, Option<Entry<'_>>),
+    ) -> Result<()> {
+        let Some(tables) = self.tables(database) else {
+            (0..keys.len()).for_each(|number| visit(number, None));
+            return Ok(());
+        };
+        let mut hits = 0;
+        self.view(&tables.keys)?.get_many_with(keys, |number, value| {
+            let entry = value.and_then(Entry::decode).filter(|entry| !entry.header.is_expired(self.now_ms));
+            hits += u64::from(entry.is_some());
+            visit(number, entry);
+        })?;
+        self.keyspace.counters.note_lookups(hits, keys.len() as u64 - hits);
+        Ok(())
+    }
+
     /// How many live keys a database has.
     pub fn len(&self, database: usize) -> Result<u64> {
         match self.tables(database) {

@@ -13,6 +13,10 @@
 
 mod changes;
 mod data;
+pub mod scan;
+pub mod score;
+pub mod sorted_set;
+mod transfer;
 pub mod value;
 
 use std::collections::HashMap;
@@ -96,6 +100,8 @@ pub struct Keyspace {
     measures: Measures,
     /// For `INFO`.
     pub counters: Counters,
+    /// Where iterations over keys go on.
+    pub cursors: scan::Cursors,
 }
 
 const ORDER_FACT: &[u8] = b"order of databases";
@@ -130,6 +136,7 @@ impl Keyspace {
             hash_seed,
             measures,
             counters: Counters::default(),
+            cursors: scan::Cursors::default(),
         };
         for number in 0..DATABASES {
             if number == 0 || keyspace.db.open_table(&format!("keys.{number}"))?.is_some() {
@@ -205,6 +212,16 @@ impl Keyspace {
     /// The first moment at which a key expires, in milliseconds since 1970; `u64::MAX` if none does.
     pub fn due_ms(&self) -> u64 {
         self.due_ms.load(Ordering::Acquire)
+    }
+
+    /// A fact of the server's own. To be asked while no [`Data`] is held, as [`Keyspace::set_fact`] is.
+    pub fn fact(&self, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.facts.get(name)?.map(|value| value.to_vec()))
+    }
+
+    /// Keeps a fact of the server's own.
+    pub fn set_fact(&self, name: &[u8], value: &[u8]) -> Result<()> {
+        quipu::Write::put(&self.facts, name, value).map(|_| ())
     }
 
     /// A snapshot of all databases, taken at `now_ms`.

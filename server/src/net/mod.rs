@@ -6,16 +6,19 @@
 //! Not here: HTTP.
 
 mod connection;
+mod listener;
 mod stream;
+mod tls;
 mod worker;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use quipu::{Error, ErrorKind, Result};
 
 use crate::server::Server;
+use listener::Listener;
 use worker::{Handle, Worker};
 
 /// The threads that serve the Redis protocol.
@@ -30,24 +33,9 @@ pub struct Listening {
 /// Listens at all addresses of the configuration, and starts to serve.
 ///
 /// # Errors
-/// [`ErrorKind::Io`] if an address cannot be listened at.
+/// [`ErrorKind::Io`] if an address cannot be listened at, [`ErrorKind::Invalid`] if certificates are of no use.
 pub fn listen(server: &Arc<Server>) -> Result<Listening> {
-    let port = server.config.port.unwrap_or(0);
-    let mut listeners = Vec::new();
-    let mut addresses = Vec::new();
-    for bind in &server.config.bind {
-        let failed = |error: std::io::Error| {
-            Error::new(
-                ErrorKind::Io,
-                format!("cannot listen at {bind}:{port}: {error}; choose another `--port` or `--bind`"),
-            )
-        };
-        for address in (bind.as_str(), port).to_socket_addrs().map_err(failed)? {
-            let listener = mio::net::TcpListener::bind(address).map_err(failed)?;
-            addresses.push(listener.local_addr().map_err(failed)?);
-            listeners.push(listener);
-        }
-    }
+    let (mut listeners, addresses) = Listener::open_all(&server.config)?;
     let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}"));
     let mut workers = Vec::new();
     for number in 0..server.config.threads.max(1) {

@@ -5,13 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 
 use super::connection::Connection;
+use super::listener::Listener;
 use super::stream::Stream;
+use crate::clock;
 use crate::execute::{Progress, Turn, run_long};
 use crate::resp::parse::{Batch, Limits};
 use crate::resp::reply::Reply;
@@ -28,6 +29,9 @@ const FIRST_LISTENER: usize = 1;
 const FIRST_CONNECTION: usize = 1024;
 /// How long a stop waits for clients to take their answers.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
+/// How often limits of time are looked at, and paused commands tried again.
+const TICK: Duration = Duration::from_millis(100);
+const PAUSED_TICK: Duration = Duration::from_millis(5);
 
 /// What others send to a worker.
 enum Message {
@@ -35,6 +39,8 @@ enum Message {
     Client(Box<Stream>, String, String),
     /// A long command has been run for the connection in this slot.
     Answered { slot: usize, session: Box<Session>, reply: Reply },
+    /// Something was put into the mailbox of the client of this number, or it is to go.
+    Mail { slot: usize, id: u64 },
 }
 
 /// How others reach a worker.
@@ -62,7 +68,9 @@ pub(super) struct Worker {
     poll: Poll,
     handle: Handle,
     messages: Receiver<Message>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
+    /// Listeners that failed for want of something, such as file numbers: they are tried again.
+    failed_listeners: Vec<usize>,
     /// All workers, among whom the one that listens deals out clients.
     workers: Vec<Handle>,
     next_worker: usize,
@@ -70,6 +78,9 @@ pub(super) struct Worker {
     free: Vec<usize>,
     /// Connections with something to do that no event will tell.
     ready: VecDeque<usize>,
+    /// Connections whose next command waits.
+    paused: Vec<usize>,
+    last_tick: Instant,
     buffer: Box<[u8]>,
     batch: Batch,
 }
@@ -85,11 +96,14 @@ impl Worker {
             handle: Handle { sender, waker },
             messages,
             listeners: Vec::new(),
+            failed_listeners: Vec::new(),
             workers: Vec::new(),
             next_worker: 0,
             connections: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
+            paused: Vec::new(),
+            last_tick: clock::moment(),
             buffer: vec![0; READ_BYTES].into(),
             batch: Batch::new(),
         })
@@ -100,9 +114,9 @@ impl Worker {
     }
 
     /// Makes this worker the one that listens.
-    pub(super) fn accept(&mut self, mut listeners: Vec<TcpListener>, workers: Vec<Handle>) -> io::Result<()> {
+    pub(super) fn accept(&mut self, mut listeners: Vec<Listener>, workers: Vec<Handle>) -> io::Result<()> {
         for (number, listener) in listeners.iter_mut().enumerate() {
-            self.poll.registry().register(listener, Token(FIRST_LISTENER + number), Interest::READABLE)?;
+            listener.register(self.poll.registry(), Token(FIRST_LISTENER + number))?;
         }
         (self.listeners, self.workers) = (listeners, workers);
         Ok(())
@@ -113,8 +127,12 @@ impl Worker {
         let mut touched: Vec<usize> = Vec::new();
         let mut stop_at = None;
         loop {
-            let timeout = if self.ready.is_empty() { Some(Duration::from_millis(100)) } else { Some(Duration::ZERO) };
-            match self.poll.poll(&mut events, timeout) {
+            let timeout = match (self.ready.is_empty(), self.paused.is_empty()) {
+                (false, _) => Duration::ZERO,
+                (true, false) => PAUSED_TICK,
+                (true, true) => TICK,
+            };
+            match self.poll.poll(&mut events, Some(timeout)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
@@ -132,12 +150,15 @@ impl Worker {
                         let slot = number - FIRST_CONNECTION;
                         if let Some(Some(connection)) = self.connections.get_mut(slot) {
                             connection.is_readable |= event.is_readable() || event.is_read_closed();
+                            connection.is_read_closed |= event.is_read_closed();
                             touched.push(slot);
                         }
                     }
                 }
             }
             self.read_messages(&mut touched);
+            self.resume(&mut touched);
+            self.tick(&mut touched);
             self.serve(&touched);
             if self.server.stopping.load(Ordering::Acquire) && self.may_stop(&mut stop_at) {
                 return;
@@ -153,22 +174,71 @@ impl Worker {
         self.connections.iter().flatten().all(is_idle) || crate::clock::since(started) > DRAIN_MAX
     }
 
-    fn take_clients(&mut self, listener: usize) {
-        loop {
-            match self.listeners.get(listener).map(TcpListener::accept) {
-                Some(Ok((stream, address))) => {
-                    let local = stream.local_addr().map(|local| local.to_string()).unwrap_or_default();
-                    // A request and its answer are small, and neither should wait for the other's acknowledgement.
-                    let _ = stream.set_nodelay(true);
-                    self.deal(Box::new(Stream::Tcp(stream)), address.to_string(), local);
+    /// Lets connections go on whose next command had to wait.
+    fn resume(&mut self, touched: &mut Vec<usize>) {
+        if self.paused.is_empty() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.paused) {
+            if let Some(Some(connection)) = self.connections.get_mut(slot) {
+                connection.is_paused = false;
+                touched.push(slot);
+            }
+        }
+    }
+
+    /// Looks at limits of time.
+    fn tick(&mut self, touched: &mut Vec<usize>) {
+        if clock::since(self.last_tick) < TICK {
+            return;
+        }
+        self.last_tick = clock::moment();
+        for listener in std::mem::take(&mut self.failed_listeners) {
+            self.take_clients(listener);
+        }
+        let parameters = &self.server.config.parameters;
+        let idle_s = parameters.idle_s.load(Ordering::Relaxed);
+        let soft_bytes = parameters.output_soft_bytes_max.load(Ordering::Relaxed) as usize;
+        let soft_s = parameters.output_soft_s.load(Ordering::Relaxed);
+        if idle_s == 0 && soft_bytes == 0 {
+            return;
+        }
+        let now_ms = clock::now_ms();
+        for (slot, connection) in self.connections.iter_mut().enumerate() {
+            let Some(connection) = connection else { continue };
+            let Some(session) = &connection.session else { continue };
+            let idle_ms = now_ms.saturating_sub(connection.client.active_ms.load(Ordering::Relaxed));
+            if idle_s > 0 && idle_ms / 1000 >= idle_s && !session.is_monitor {
+                connection.give_up(format!("it was idle for {} seconds", idle_ms / 1000));
+                touched.push(slot);
+            }
+            if soft_bytes > 0 && connection.backlog_bytes() > soft_bytes {
+                let since = *connection.over_soft_since.get_or_insert_with(clock::moment);
+                if clock::since(since).as_secs() >= soft_s {
+                    connection.give_up(format!(
+                        "it left {} bytes of answers for {soft_s} seconds",
+                        connection.backlog_bytes()
+                    ));
+                    touched.push(slot);
                 }
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                Some(Err(error)) => {
+            } else {
+                connection.over_soft_since = None;
+            }
+        }
+    }
+
+    fn take_clients(&mut self, number: usize) {
+        loop {
+            let Some(listener) = self.listeners.get(number) else { return };
+            match listener.accept() {
+                Ok((stream, address, local)) => self.deal(Box::new(stream), address, local),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
                     self.server.log(format_args!("cannot accept a connection: {error}"));
+                    self.failed_listeners.push(number);
                     return;
                 }
-                None => return,
             }
         }
     }
@@ -197,6 +267,8 @@ impl Worker {
         });
         match stream.register(self.poll.registry(), Token(FIRST_CONNECTION + slot)) {
             Ok(()) => {
+                let (handle, id) = (self.handle.clone(), session.id);
+                session.client.reached_by(move || handle.send(Message::Mail { slot, id }));
                 self.connections[slot] = Some(Connection::new(stream, session));
                 self.ready.push_back(slot);
             }
@@ -217,6 +289,18 @@ impl Worker {
                         connection.session = Some(session);
                         connection.reply.bytes.extend_from_slice(&reply.bytes);
                         connection.reply.protocol = reply.protocol;
+                        touched.push(slot);
+                    }
+                }
+                Message::Mail { slot, id } => {
+                    if let Some(Some(connection)) = self.connections.get_mut(slot)
+                        && connection.client.id == id
+                    {
+                        if connection.client.is_killed() {
+                            connection.give_up("it was killed".to_owned());
+                        } else {
+                            connection.reply.bytes.extend_from_slice(&connection.client.take_pushed());
+                        }
                         touched.push(slot);
                     }
                 }
@@ -248,11 +332,7 @@ impl Worker {
                     spawn_long(&server, &self.handle, slot, session, words, reply);
                 },
             ) {
-                connection.is_closing = true;
-                connection.reply.bytes.clear();
-                if let Some(session) = &connection.session {
-                    server.log_client(session, format_args!("reading failed: {error}"));
-                }
+                connection.give_up(format!("reading failed: {error}"));
             }
         }
         if let Err(error) = turn.finish(server.durability()) {
@@ -271,16 +351,19 @@ impl Worker {
             let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
             let sent = connection.flush();
             bytes_out += *sent.as_ref().unwrap_or(&0) as u64;
-            let too_much = connection.backlog_bytes() > server.config.output_bytes_max();
-            if sent.is_err() || too_much {
-                connection.reply.bytes.clear();
-                connection.is_closing = true;
-                if too_much && let Some(session) = &connection.session {
-                    server.log_client(session, format_args!("it does not take its answers: closed"));
-                }
+            if let Err(error) = &sent
+                && connection.why_closed.is_empty()
+            {
+                connection.give_up(format!("writing failed: {error}"));
             }
-            if connection.is_finished() || sent.is_err() || too_much {
+            if connection.backlog_bytes() > server.config.output_bytes_max() {
+                connection.give_up(format!("it left {} bytes of answers", connection.backlog_bytes()));
+            }
+            connection.note();
+            if connection.is_finished() || (sent.is_err() && connection.session.is_some()) {
                 self.close(slot);
+            } else if connection.is_paused {
+                self.paused.push(slot);
             } else if connection.takes_commands() && (connection.is_readable || connection.has_commands()) {
                 self.ready.push_back(slot);
             }
@@ -290,9 +373,10 @@ impl Worker {
 
     fn close(&mut self, slot: usize) {
         if let Some(mut connection) = self.connections[slot].take() {
+            connection.stream.end();
             connection.stream.deregister(self.poll.registry());
             if let Some(session) = &connection.session {
-                self.server.farewell(session, "");
+                self.server.farewell(session, &connection.why_closed);
             }
             self.free.push(slot);
         }
@@ -355,11 +439,11 @@ fn read_and_run(
     if connection.is_ended && !connection.has_commands() {
         connection.is_closing = true;
     }
+    if *bytes_in > 0 {
+        connection.client.active_ms.store(clock::now_ms(), Ordering::Relaxed);
+    }
     if connection.input.len() > server.config.query_bytes_max() {
-        connection.is_closing = true;
-        if let Some(session) = &connection.session {
-            server.log_client(session, format_args!("its command is over the limit of a query: closed"));
-        }
+        connection.give_up(format!("{} bytes of commands are over the limit", connection.input.len()));
     }
     Ok(())
 }
@@ -380,6 +464,7 @@ fn run_input(
         // The limits change when a client has authenticated: its commands are parsed one at a time until then.
         let commands_max = if session.is_authenticated { COMMANDS_MAX } else { 1 };
         batch.clear();
+        connection.parser.set_limits(limits(server, session));
         let rest = &input[consumed..];
         let parsed = connection.parser.parse(rest, commands_max, batch);
         let progress = turn.run(session, rest, batch, 0, &mut connection.reply);
@@ -389,6 +474,12 @@ fn run_input(
             Progress::Closing => {
                 connection.is_closing = true;
                 return input.len();
+            }
+            Progress::Paused(number) => {
+                connection.is_paused = true;
+                connection.set_has_commands(true);
+                connection.parser.restart_at_command();
+                return consumed + number.checked_sub(1).map_or(0, |last| batch.end_of(last));
             }
             Progress::Long(number) => {
                 let words = batch.arguments(rest, number).map(<[u8]>::to_vec).collect();
@@ -405,9 +496,6 @@ fn run_input(
             Ok(parsed) => {
                 consumed += parsed.consumed;
                 connection.set_wanted_bytes(parsed.wanted);
-                if commands_max == 1 && connection.session.as_ref().is_some_and(|session| session.is_authenticated) {
-                    connection.parser.set_limits(Limits::default());
-                }
                 let is_full = batch.len() == commands_max;
                 connection.set_has_commands(is_full && consumed < input.len());
                 if !is_full || commands >= COMMANDS_MAX || consumed == input.len() {
@@ -421,5 +509,14 @@ fn run_input(
                 return input.len();
             }
         }
+    }
+}
+
+/// What a client may send.
+fn limits(server: &Server, session: &Session) -> Limits {
+    Limits {
+        bulk_bytes_max: server.config.parameters.bulk_bytes_max.load(Ordering::Relaxed) as usize,
+        is_authenticated: session.is_authenticated,
+        ..Limits::default()
     }
 }

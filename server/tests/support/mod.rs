@@ -59,7 +59,7 @@ impl<'s> Client<'s> {
             let progress = turn.run(&mut self.session, &input, &batch, from, &mut reply);
             turn.finish(Durability::Os).expect("committed");
             match progress {
-                Progress::Done | Progress::Closing => break,
+                Progress::Done | Progress::Closing | Progress::Paused(_) => break,
                 Progress::Long(number) => {
                     let words: Vec<Vec<u8>> = batch.arguments(&input, number).map(<[u8]>::to_vec).collect();
                     run_long(self.server, &mut self.session, &words, &mut reply);

@@ -1,0 +1,335 @@
+//! `CLIENT`: who is connected, and what is known of each.
+//!
+//! Differences from Redis: there is no tracking of keys for caches of clients, so `TRACKING ON` is refused; memory figures are bytes of buffers; `NO-EVICT` and
+//! `NO-TOUCH` are remembered, as there is no eviction. Nobody is ever blocked, so `UNBLOCK` answers 0.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::connection::check_name;
+use super::table::{Flags, Group, Spec};
+use super::{Answer, Call, Refusal, help, is_word, refusal};
+use crate::clients::Client;
+use crate::clock;
+use crate::resp::number::parse_i64;
+use crate::server::printable;
+use crate::session::ReplyMode;
+
+const fn sub(name: &'static str, arity: i32, flags: Flags, run: super::table::RunOne) -> Spec {
+    Spec::new(name, arity, flags, Group::Connection, run).costs("O(1)", "O(1)")
+}
+
+const PLAIN: Flags = Flags(0);
+
+/// The family's lines.
+pub const COMMANDS: &[Spec] = &[Spec::new("client", -2, PLAIN, Group::Connection, help::run)
+    .about("subcommand", "Tells about connections, and changes them.", "2.4.0")
+    .costs("see its subcommands", "see its subcommands")
+    .subcommands(&[
+        sub("client|caching", 3, PLAIN, caching).about("YES | NO", "Refused: keys are not tracked.", "6.0.0"),
+        sub("client|getname", 2, PLAIN, get_name).about("", "The connection's name.", "2.6.9"),
+        sub("client|getredir", 2, PLAIN, |call| integer(call, -1)).about(
+            "",
+            "Always -1: keys are not tracked.",
+            "6.0.0",
+        ),
+        sub("client|help", 2, PLAIN, help::run).about("", "Lists the subcommands.", "5.0.0"),
+        sub("client|id", 2, PLAIN, |call| integer(call, call.session.id as i64)).about(
+            "",
+            "The connection's number.",
+            "5.0.0",
+        ),
+        sub("client|info", 2, PLAIN, info).about("", "The connection's line of CLIENT LIST.", "6.2.0"),
+        sub("client|kill", -3, Flags::ADMIN, kill)
+            .about(
+                "ip:port | [ID client-id] [TYPE NORMAL | MASTER | REPLICA | PUBSUB] [USER username] [ADDR ip:port] \
+                 [LADDR ip:port] [SKIPME YES | NO]",
+                "Closes connections.",
+                "2.4.0",
+            )
+            .costs("O(n) connections", "O(n) connections"),
+        sub("client|list", -2, Flags::ADMIN, list)
+            .about(
+                "[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id [client-id ...]]",
+                "A line for each connection.",
+                "2.4.0",
+            )
+            .costs("O(n) connections", "O(n) connections"),
+        sub("client|no-evict", 3, Flags::ADMIN, |call| switch(call, |session, on| session.no_evict = on)).about(
+            "ON | OFF",
+            "Remembered: there is no eviction.",
+            "7.0.0",
+        ),
+        sub("client|no-touch", 3, PLAIN, |call| switch(call, |session, on| session.no_touch = on)).about(
+            "ON | OFF",
+            "Remembered: reading changes nothing anyway.",
+            "7.2.0",
+        ),
+        sub("client|pause", -3, Flags::ADMIN, pause).about(
+            "timeout [WRITE | ALL]",
+            "Lets commands wait for so many milliseconds.",
+            "3.0.0",
+        ),
+        sub("client|reply", 3, PLAIN, reply_mode).about("ON | OFF | SKIP", "Which answers the client wants.", "3.2.0"),
+        sub("client|setinfo", 4, PLAIN, set_info).about(
+            "LIB-NAME libname | LIB-VER libver",
+            "Names the library that the client uses.",
+            "7.2.0",
+        ),
+        sub("client|setname", 3, PLAIN, set_name).about("connection-name", "Names the connection.", "2.6.9"),
+        sub("client|tracking", -3, PLAIN, tracking).about(
+            "ON | OFF",
+            "Tells a client of keys that change: only OFF is there.",
+            "6.0.0",
+        ),
+        sub("client|trackinginfo", 2, PLAIN, tracking_info).about(
+            "",
+            "Whether keys are tracked: they are not.",
+            "6.2.0",
+        ),
+        sub("client|unblock", -3, Flags::ADMIN, unblock).about(
+            "client-id [TIMEOUT | ERROR]",
+            "Frees a client that waits in a command.",
+            "5.0.0",
+        ),
+        sub("client|unpause", 2, Flags::ADMIN, unpause).about("", "Ends CLIENT PAUSE.", "6.2.0"),
+    ])];
+
+fn integer(call: &mut Call<'_, '_>, number: i64) -> Answer {
+    call.reply.integer(number);
+    Ok(())
+}
+
+fn caching(_: &mut Call<'_, '_>) -> Answer {
+    Err(refusal::text(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+    ))
+}
+
+fn get_name(call: &mut Call<'_, '_>) -> Answer {
+    if call.session.name.is_empty() {
+        call.reply.null()
+    } else {
+        call.reply.bulk(&call.session.name)
+    }
+    Ok(())
+}
+
+fn set_name(call: &mut Call<'_, '_>) -> Answer {
+    let name = call.args[2];
+    check_name(name, "Client names")?;
+    name.clone_into(&mut call.session.name);
+    name.clone_into(&mut call.session.client.names().name);
+    call.reply.ok();
+    Ok(())
+}
+
+fn set_info(call: &mut Call<'_, '_>) -> Answer {
+    let (option, value) = (call.args[2], call.args[3].to_vec());
+    let library = &mut call.session.library;
+    if is_word(option, "lib-name") {
+        check_name(&value, "lib-name")?;
+        library.0 = value;
+    } else if is_word(option, "lib-ver") {
+        check_name(&value, "lib-ver")?;
+        library.1 = value;
+    } else {
+        return Err(Refusal::new(format!("ERR Unrecognized option '{}'", printable(option, 128))));
+    }
+    call.session.client.names().library = library.clone();
+    call.reply.ok();
+    Ok(())
+}
+
+fn switch(call: &mut Call<'_, '_>, set: fn(&mut crate::session::Session, bool)) -> Answer {
+    let on = is_word(call.args[2], "on");
+    if !on && !is_word(call.args[2], "off") {
+        return Err(refusal::SYNTAX);
+    }
+    set(call.session, on);
+    call.reply.ok();
+    Ok(())
+}
+
+fn info(call: &mut Call<'_, '_>) -> Answer {
+    note_self(call);
+    let line = call.session.client.line() + "\n";
+    call.reply.verbatim("txt", line.as_bytes());
+    Ok(())
+}
+
+/// Others see a session as it was after its last turn; it sees itself as it is.
+fn note_self(call: &mut Call<'_, '_>) {
+    call.session.client.note(call.session);
+    call.session.client.active_ms.store(clock::now_ms(), Ordering::Relaxed);
+    let protocol = if call.reply.protocol == crate::resp::reply::Protocol::Resp2 { 2 } else { 3 };
+    call.session.client.protocol.store(protocol, Ordering::Relaxed);
+}
+
+/// Whether clients of this kind are plain ones, as all are here.
+fn is_plain_kind(word: &[u8]) -> Result<bool, Refusal> {
+    if is_word(word, "normal") {
+        return Ok(true);
+    }
+    if ["master", "replica", "slave", "pubsub"].iter().any(|kind| is_word(word, kind)) {
+        return Ok(false);
+    }
+    Err(Refusal::new(format!("ERR Unknown client type '{}'", printable(word, 128))))
+}
+
+fn list(call: &mut Call<'_, '_>) -> Answer {
+    let mut clients = call.server.clients.all();
+    match call.args {
+        [_, _] => {}
+        [_, _, option, kind] if is_word(option, "type") => {
+            if !is_plain_kind(kind)? {
+                clients.clear();
+            }
+        }
+        [_, _, option, ids @ ..] if is_word(option, "id") && !ids.is_empty() => {
+            let number = |word: &&[u8]| parse_i64(word).ok_or(refusal::text("ERR Invalid client ID"));
+            let ids = ids.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+            clients = ids.iter().filter_map(|id| call.server.clients.get(*id as u64)).collect();
+        }
+        _ => return Err(refusal::SYNTAX),
+    }
+    note_self(call);
+    let lines: String = clients.iter().map(|client| client.line() + "\n").collect();
+    call.reply.verbatim("txt", lines.as_bytes());
+    Ok(())
+}
+
+fn kill(call: &mut Call<'_, '_>) -> Answer {
+    type Condition<'a> = Box<dyn Fn(&Client) -> bool + 'a>;
+    let mut wanted: Vec<Condition<'_>> = Vec::new();
+    let (is_old_form, mut spares_self) = (call.args.len() == 3, call.args.len() != 3);
+    if is_old_form {
+        let address = call.args[2];
+        wanted.push(Box::new(move |client| client.address.as_bytes() == address));
+    } else {
+        let (pairs, rest) = call.args[2..].as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(refusal::SYNTAX);
+        }
+        for [option, value] in pairs.iter().copied() {
+            if is_word(option, "id") {
+                let id = parse_i64(value)
+                    .filter(|id| *id > 0)
+                    .ok_or(refusal::text("ERR client-id should be greater than 0"))?;
+                wanted.push(Box::new(move |client| client.id == id as u64));
+            } else if is_word(option, "type") {
+                let is_plain = is_plain_kind(value)?;
+                wanted.push(Box::new(move |_| is_plain));
+            } else if is_word(option, "addr") {
+                wanted.push(Box::new(move |client| client.address.as_bytes() == value));
+            } else if is_word(option, "laddr") {
+                wanted.push(Box::new(move |client| client.local_address.as_bytes() == value));
+            } else if is_word(option, "user") {
+                if call.server.users.get(value).is_none() {
+                    return Err(Refusal::new(format!("ERR No such user '{}'", printable(value, 128))));
+                }
+                wanted.push(Box::new(move |client| client.names().user.as_bytes() == value));
+            } else if is_word(option, "skipme") {
+                spares_self = match value {
+                    word if is_word(word, "yes") => true,
+                    word if is_word(word, "no") => false,
+                    _ => return Err(refusal::SYNTAX),
+                };
+            } else {
+                return Err(refusal::SYNTAX);
+            }
+        }
+    }
+    let mut killed = 0;
+    for client in call.server.clients.all() {
+        let is_self = Arc::ptr_eq(&client, &call.session.client);
+        if (is_self && spares_self) || !wanted.iter().all(|condition| condition(&client)) {
+            continue;
+        }
+        killed += 1;
+        // Who kills itself still gets the answer.
+        if is_self { call.session.closing = true } else { client.kill() }
+    }
+    match (is_old_form, killed) {
+        (true, 0) => return Err(refusal::text("ERR No such client")),
+        (true, _) => call.reply.ok(),
+        (false, killed) => call.reply.integer(killed),
+    }
+    Ok(())
+}
+
+fn pause(call: &mut Call<'_, '_>) -> Answer {
+    let all = match call.args.get(3) {
+        None => true,
+        Some(word) if is_word(word, "all") => true,
+        Some(word) if is_word(word, "write") => false,
+        Some(_) => return Err(refusal::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let ms = parse_i64(call.args[2]).ok_or(refusal::text("ERR timeout is not an integer or out of range"))?;
+    let ms = u64::try_from(ms).map_err(|_| refusal::text("ERR timeout is negative"))?;
+    if call.args.len() > 4 {
+        return Err(refusal::SYNTAX);
+    }
+    call.server.clients.pause(clock::now_ms().saturating_add(ms), all);
+    call.reply.ok();
+    Ok(())
+}
+
+fn unpause(call: &mut Call<'_, '_>) -> Answer {
+    call.server.clients.unpause();
+    call.reply.ok();
+    Ok(())
+}
+
+fn reply_mode(call: &mut Call<'_, '_>) -> Answer {
+    let word = call.args[2];
+    if is_word(word, "on") {
+        call.session.reply_mode = ReplyMode::On;
+        call.reply.ok();
+    } else if is_word(word, "off") {
+        call.session.reply_mode = ReplyMode::Off;
+    } else if is_word(word, "skip") {
+        if call.session.reply_mode != ReplyMode::Off {
+            call.session.reply_mode = ReplyMode::SkipNext;
+        }
+    } else {
+        return Err(refusal::SYNTAX);
+    }
+    Ok(())
+}
+
+fn tracking(call: &mut Call<'_, '_>) -> Answer {
+    if is_word(call.args[2], "off") {
+        call.reply.ok();
+        return Ok(());
+    }
+    if is_word(call.args[2], "on") {
+        return Err(refusal::text("ERR this server does not track keys for client side caching"));
+    }
+    Err(refusal::SYNTAX)
+}
+
+fn tracking_info(call: &mut Call<'_, '_>) -> Answer {
+    let reply = &mut *call.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.integer(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+fn unblock(call: &mut Call<'_, '_>) -> Answer {
+    if let Some(word) = call.args.get(3)
+        && !is_word(word, "timeout")
+        && !is_word(word, "error")
+    {
+        return Err(refusal::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+    }
+    call.integer(2)?;
+    call.reply.integer(0);
+    Ok(())
+}

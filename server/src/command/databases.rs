@@ -1,0 +1,113 @@
+//! Whole databases: chosen, counted, emptied, swapped.
+
+use super::table::{Flags, Group, Spec};
+use super::{Answer, Call, Refusal, is_word, refusal};
+use crate::keyspace::DATABASES;
+use crate::resp::number::parse_i64;
+
+/// The family's lines.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("select", 2, Flags::FAST, Group::Connection, select)
+        .about("index", "Chooses the database that the connection's commands are about.", "1.0.0")
+        .costs("O(1)", "O(1)"),
+    Spec::new("dbsize", 1, Flags::READ.and(Flags::FAST).and(Flags::EXACT), Group::Server, dbsize)
+        .about("", "How many keys there are.", "1.0.0")
+        .costs("O(1)", "O(1)"),
+    Spec::new("flushdb", -1, Flags::WRITE, Group::Server, flush_db)
+        .about("[ASYNC | SYNC]", "Removes all keys of the database.", "1.0.0")
+        .costs("O(pages)", "O(n)"),
+    Spec::new("flushall", -1, Flags::WRITE, Group::Server, flush_all)
+        .about("[ASYNC | SYNC]", "Removes all keys of all databases.", "1.0.0")
+        .costs("O(pages)", "O(n)"),
+    Spec::new("swapdb", 3, Flags::WRITE.and(Flags::FAST), Group::Server, swap)
+        .about("index1 index2", "Swaps all keys of two databases.", "4.0.0")
+        .costs("O(1), and a step for each watched key", "O(n) of the clients that watch"),
+];
+
+/// The database that a word names.
+pub fn database_number(word: &[u8]) -> Result<usize, Refusal> {
+    let number = parse_i64(word).ok_or(refusal::NOT_INTEGER)?;
+    if i32::try_from(number).is_err() {
+        return Err(Refusal::new(format!(
+            "ERR value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        )));
+    }
+    in_range(number)
+}
+
+fn in_range(number: i64) -> Result<usize, Refusal> {
+    usize::try_from(number)
+        .ok()
+        .filter(|number| *number < DATABASES)
+        .ok_or(refusal::text("ERR DB index is out of range"))
+}
+
+/// The databases that a command is about to use besides the session's: they are prepared before it runs. What it refuses is none.
+pub fn databases_named(spec: &Spec, args: &[&[u8]]) -> [Option<usize>; 2] {
+    let named = |place: usize| args.get(place).and_then(|word| database_number(word).ok());
+    match spec.name {
+        "select" => [named(1), None],
+        "move" => [named(2), None],
+        "swapdb" => [named(1), named(2)],
+        "copy" => {
+            // The last one counts.
+            let option = args.iter().rposition(|word| is_word(word, "db")).filter(|place| *place > 2);
+            [option.and_then(|place| named(place + 1)), None]
+        }
+        _ => [None, None],
+    }
+}
+
+fn select(call: &mut Call<'_, '_>) -> Answer {
+    call.session.database = database_number(call.args[1])?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn dbsize(call: &mut Call<'_, '_>) -> Answer {
+    let rows = call.data.len(call.session.database)?;
+    call.reply.integer(rows as i64);
+    Ok(())
+}
+
+/// Whether the words behind the name are what they may be. All is removed before the answer, whichever is asked.
+fn check_flush(args: &[&[u8]]) -> Answer {
+    match args[1..] {
+        [] => Ok(()),
+        [how] if is_word(how, "async") || is_word(how, "sync") => Ok(()),
+        _ => Err(refusal::SYNTAX),
+    }
+}
+
+fn flush_db(call: &mut Call<'_, '_>) -> Answer {
+    check_flush(call.args)?;
+    call.data.clear(call.session.database)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn flush_all(call: &mut Call<'_, '_>) -> Answer {
+    check_flush(call.args)?;
+    for database in 0..DATABASES {
+        call.data.clear(database)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn swap(call: &mut Call<'_, '_>) -> Answer {
+    let number = |word, invalid: &'static str| {
+        let number = parse_i64(word).filter(|number| i32::try_from(*number).is_ok());
+        number.ok_or(refusal::text(invalid))
+    };
+    let first = number(call.args[1], "ERR invalid first DB index")?;
+    let second = number(call.args[2], "ERR invalid second DB index")?;
+    let (first, second) = (in_range(first)?, in_range(second)?);
+    if first != second {
+        call.data.swap(first, second)?;
+    }
+    call.reply.ok();
+    Ok(())
+}

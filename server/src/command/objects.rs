@@ -1,0 +1,118 @@
+//! How Redis would hold what a key has: `OBJECT`.
+//!
+//! Differences from Redis: nothing is held as these answers say; they are what Redis would say of the same value after the same commands, with these exceptions.
+//! Idle times and frequencies are not kept: the first is always 0, the second an error, as in Redis with its default policy. A sorted set that was large and is
+//! small again counts as small. A copy of a small integer counts as shared.
+
+use super::table::{Flags, Group, Spec};
+use super::{Answer, Call, Refusal, help, refusal};
+use crate::keyspace::Data;
+use crate::keyspace::sorted_set::SortedSet;
+use crate::keyspace::value::{Entry, Kind};
+use crate::resp::number::parse_i64;
+
+/// The family's lines.
+pub const COMMANDS: &[Spec] = &[Spec::new("object", -2, Flags(0), Group::Generic, help::run)
+    .about("", "How Redis would hold what a key has.", "2.2.3")
+    .costs("depends on the subcommand", "depends on the subcommand")
+    .subcommands(&[
+        Spec::new("object|encoding", 3, Flags::READ, Group::Generic, encoding)
+            .keys(2, 2, 1)
+            .about("key", "The form in which Redis would hold a value.", "2.2.3")
+            .costs("O(log n), and a step for each of 128 members at most", "O(1)"),
+        Spec::new("object|freq", 3, Flags::READ, Group::Generic, frequency)
+            .keys(2, 2, 1)
+            .about("key", "How often a key was used, which is not kept.", "4.0.0")
+            .costs("O(log n)", "O(1)"),
+        Spec::new("object|idletime", 3, Flags::READ, Group::Generic, idle_time)
+            .keys(2, 2, 1)
+            .about("key", "For how many seconds a key was not used, which is not kept.", "2.2.3")
+            .costs("O(log n)", "O(1)"),
+        Spec::new("object|refcount", 3, Flags::READ, Group::Generic, references)
+            .keys(2, 2, 1)
+            .about("key", "How many references to a value Redis would have.", "2.2.3")
+            .costs("O(log n)", "O(1)"),
+        Spec::new("object|help", 2, Flags(0), Group::Generic, help::run)
+            .about("", "The subcommands of OBJECT.", "6.2.0")
+            .costs("O(1)", "O(1)"),
+    ])];
+
+/// Bytes of the longest string that Redis holds in one piece with its header.
+const EMBEDDED_BYTES_MAX: usize = 44;
+/// Members of the largest sorted set that Redis holds in one piece, and bytes of its longest member.
+const PACKED_MEMBERS_MAX: u64 = 128;
+const PACKED_BYTES_MAX: usize = 64;
+/// Integers below this are held once, however many keys have them.
+const SHARED_INTEGERS: i64 = 10_000;
+
+fn lookup<'a>(call: &'a Call<'_, '_>) -> Result<Option<Entry<'a>>, Refusal> {
+    Ok(call.data.entry(call.database(), call.args[2])?)
+}
+
+/// The integer that a string is, if it is held as one.
+fn held_integer(entry: &Entry<'_>) -> Option<i64> {
+    if entry.header.kind == Kind::String && !entry.header.raw { parse_i64(entry.body) } else { None }
+}
+
+fn encoding(call: &mut Call<'_, '_>) -> Answer {
+    let name = match lookup(call)? {
+        None => None,
+        Some(entry) => Some(match entry.header.kind {
+            Kind::String if held_integer(&entry).is_some() => "int",
+            Kind::String if entry.header.raw || entry.body.len() > EMBEDDED_BYTES_MAX => "raw",
+            Kind::String => "embstr",
+            Kind::SortedSet if is_packed(call.data, call.database(), &entry)? => "listpack",
+            Kind::SortedSet => "skiplist",
+            Kind::Hash | Kind::Set => "hashtable",
+            Kind::List => "quicklist",
+        }),
+    };
+    match name {
+        Some(name) => call.reply.bulk(name.as_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn is_packed(data: &Data<'_>, database: usize, entry: &Entry<'_>) -> Result<bool, Refusal> {
+    let Some(id) = entry.collection() else { return Ok(false) };
+    let set = SortedSet::open(data, database, id)?;
+    let all = set.all()?;
+    if all.rows > PACKED_MEMBERS_MAX {
+        return Ok(false);
+    }
+    let mut longest = 0;
+    set.walk(all, false, |member, _| longest = longest.max(member.len()))?;
+    Ok(longest <= PACKED_BYTES_MAX)
+}
+
+fn references(call: &mut Call<'_, '_>) -> Answer {
+    let count = lookup(call)?.map(|entry| match held_integer(&entry) {
+        Some(0..SHARED_INTEGERS) => i64::from(i32::MAX),
+        _ => 1,
+    });
+    answer_integer(call, count)
+}
+
+fn idle_time(call: &mut Call<'_, '_>) -> Answer {
+    let seconds = lookup(call)?.map(|_| 0);
+    answer_integer(call, seconds)
+}
+
+fn answer_integer(call: &mut Call<'_, '_>, number: Option<i64>) -> Answer {
+    match number {
+        Some(number) => call.reply.integer(number),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn frequency(call: &mut Call<'_, '_>) -> Answer {
+    if lookup(call)?.is_some() {
+        return Err(refusal::text(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    call.reply.null();
+    Ok(())
+}

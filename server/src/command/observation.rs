@@ -1,0 +1,210 @@
+//! What takes long, and what goes on: `SLOWLOG`, `LATENCY`, `MONITOR`.
+//!
+//! Differences from Redis: `LATENCY` knows the events `command` and `fast-command`; `MONITOR` does not show commands of administrators, nor passwords.
+
+use super::table::{Flags, Group, RunOne, Spec, by_number};
+use super::{Answer, Call, Refusal, help, is_word, refusal};
+use crate::resp::number::parse_i64;
+use crate::resp::reply::Aggregate;
+use crate::server::printable;
+
+const ADMIN: Flags = Flags::ADMIN;
+
+const fn line(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
+    Spec::new(name, arity, flags, Group::Server, run)
+}
+
+/// The family's lines.
+pub const COMMANDS: &[Spec] = &[
+    line("slowlog", -2, Flags(0), help::run)
+        .about("subcommand", "Commands that took long.", "2.2.12")
+        .costs("see its subcommands", "see its subcommands")
+        .subcommands(&[
+            line("slowlog|get", -2, ADMIN, slow_get)
+                .about("[count]", "The last commands that took long, the newest first.", "2.2.12")
+                .costs("O(n) entries", "O(n) entries"),
+            line("slowlog|len", 2, ADMIN, slow_len).about("", "How many are kept.", "2.2.12").costs("O(1)", "O(1)"),
+            line("slowlog|reset", 2, ADMIN, slow_reset)
+                .about("", "Forgets them.", "2.2.12")
+                .costs("O(n) entries", "O(n) entries"),
+            line("slowlog|help", 2, Flags(0), help::run)
+                .about("", "Lists the subcommands.", "6.2.0")
+                .costs("O(1)", "O(1)"),
+        ]),
+    line("latency", -2, Flags(0), help::run)
+        .about("subcommand", "How long commands take.", "2.8.13")
+        .costs("see its subcommands", "see its subcommands")
+        .subcommands(&[
+            line("latency|doctor", 2, ADMIN, doctor)
+                .about("", "What took long, in words.", "2.8.13")
+                .costs("O(1)", "O(1)"),
+            line("latency|graph", 3, ADMIN, graph)
+                .about("event", "What took long, as a picture.", "2.8.13")
+                .costs("O(1)", "O(1)"),
+            line("latency|help", 2, Flags(0), help::run)
+                .about("", "Lists the subcommands.", "2.8.13")
+                .costs("O(1)", "O(1)"),
+            line("latency|histogram", -2, ADMIN, histogram)
+                .about("[command [command ...]]", "How many calls of commands took how long.", "7.0.0")
+                .costs("O(n) commands", "O(n) commands"),
+            line("latency|history", 3, ADMIN, history)
+                .about("event", "When an event took long.", "2.8.13")
+                .costs("O(1)", "O(1)"),
+            line("latency|latest", 2, ADMIN, latest)
+                .about("", "Events that took long, the last time of each.", "2.8.13")
+                .costs("O(1)", "O(1)"),
+            line("latency|reset", -2, ADMIN, reset)
+                .about("[event [event ...]]", "Forgets what took long.", "2.8.13")
+                .costs("O(1)", "O(1)"),
+        ]),
+    line("monitor", 1, ADMIN.and(Flags::NO_MULTI), monitor)
+        .about("", "Shows every command that the server is given, from now on.", "1.0.0")
+        .costs("O(1), and every command costs more", "O(1), and every command costs more"),
+];
+
+fn slow_get(call: &mut Call<'_, '_>) -> Answer {
+    let count = match call.args {
+        [_, _] => 10,
+        [_, _, count] => parse_i64(count)
+            .filter(|count| *count >= -1)
+            .ok_or(refusal::text("ERR count should be greater than or equal to -1"))?,
+        _ => return Err(refusal::text("ERR wrong number of arguments for 'slowlog|get' command")),
+    };
+    let entries = call.server.slow_log.last(usize::try_from(count).unwrap_or(usize::MAX));
+    let reply = &mut *call.reply;
+    reply.array(entries.len());
+    for entry in entries {
+        reply.array(6);
+        reply.integer(entry.id as i64);
+        reply.integer(entry.second as i64);
+        reply.integer(entry.us as i64);
+        reply.array(entry.words.len());
+        entry.words.iter().for_each(|word| reply.bulk(word));
+        reply.bulk(entry.address.as_bytes());
+        reply.bulk(&entry.name);
+    }
+    Ok(())
+}
+
+fn slow_len(call: &mut Call<'_, '_>) -> Answer {
+    call.reply.integer(call.server.slow_log.len() as i64);
+    Ok(())
+}
+
+fn slow_reset(call: &mut Call<'_, '_>) -> Answer {
+    call.server.slow_log.clear();
+    call.reply.ok();
+    Ok(())
+}
+
+fn latest(call: &mut Call<'_, '_>) -> Answer {
+    let events = call.server.slow_log.all_events();
+    call.reply.array(events.len());
+    for (name, event) in events {
+        let (second, ms) = event.moments.back().copied().unwrap_or_default();
+        call.reply.array(4);
+        call.reply.bulk(name.as_bytes());
+        for number in [second, ms, event.longest_ms] {
+            call.reply.integer(number as i64);
+        }
+    }
+    Ok(())
+}
+
+fn history(call: &mut Call<'_, '_>) -> Answer {
+    let events = call.server.slow_log.all_events();
+    let event = events.iter().find(|(name, _)| is_word(call.args[2], name));
+    let moments = event.map(|(_, event)| event.moments.clone()).unwrap_or_default();
+    call.reply.array(moments.len());
+    for (second, ms) in moments {
+        call.reply.array(2);
+        call.reply.integer(second as i64);
+        call.reply.integer(ms as i64);
+    }
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_, '_>) -> Answer {
+    let count = call.server.slow_log.clear_events(&call.args[2..]);
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+fn doctor(call: &mut Call<'_, '_>) -> Answer {
+    let threshold_ms = call.server.config.parameters.get("latency-monitor-threshold").unwrap_or_default();
+    let events = call.server.slow_log.all_events();
+    let mut text = String::new();
+    if threshold_ms == "0" {
+        text.push_str(
+            "Latencies are not watched. \"CONFIG SET latency-monitor-threshold <milliseconds>\" begins to.\n",
+        );
+    } else if events.is_empty() {
+        text.push_str(&format!("Nothing has taken {threshold_ms} ms or longer.\n"));
+    }
+    for (name, event) in events {
+        let sum: u64 = event.moments.iter().map(|(_, ms)| ms).sum();
+        let count = event.moments.len().max(1) as u64;
+        text.push_str(&format!(
+            "{name}: in {count} seconds something took {threshold_ms} ms or longer, {} ms on average, {} ms at most. SLOWLOG GET shows commands.\n",
+            sum / count,
+            event.longest_ms
+        ));
+    }
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn graph(call: &mut Call<'_, '_>) -> Answer {
+    const ROWS: u64 = 4;
+    let events = call.server.slow_log.all_events();
+    let Some((name, event)) = events.iter().find(|(name, _)| is_word(call.args[2], name)) else {
+        return Err(Refusal::new(format!("ERR No samples available for event '{}'", printable(call.args[2], 128))));
+    };
+    let mut text = format!("{name}: {} ms at most, the newest moment on the right\n", event.longest_ms);
+    for row in (1..=ROWS).rev() {
+        for (_, ms) in &event.moments {
+            text.push(if ms * ROWS >= event.longest_ms * row { '#' } else { ' ' });
+        }
+        text.push('\n');
+    }
+    call.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn histogram(call: &mut Call<'_, '_>) -> Answer {
+    let names = &call.args[2..];
+    let is_wanted = |name: &str| {
+        let container = name.split('|').next().unwrap_or(name);
+        names.is_empty() || names.iter().any(|wanted| is_word(wanted, name) || is_word(wanted, container))
+    };
+    let reply = &mut *call.reply;
+    let all = reply.later(Aggregate::Map);
+    let mut count = 0;
+    for spec in by_number().iter().filter(|spec| is_wanted(spec.name)) {
+        let Some(command) = call.server.statistics.of(spec) else { continue };
+        let Some(durations) = command.durations().filter(|durations| durations.count() > 0) else { continue };
+        count += 1;
+        reply.bulk(spec.name.as_bytes());
+        reply.map(2);
+        reply.bulk(b"calls");
+        reply.integer(durations.count() as i64);
+        reply.bulk(b"histogram_usec");
+        let classes = durations.cumulative_us();
+        reply.map(classes.len());
+        for (us, calls) in classes {
+            reply.integer(us as i64);
+            reply.integer(calls as i64);
+        }
+    }
+    reply.fill(all, count);
+    Ok(())
+}
+
+fn monitor(call: &mut Call<'_, '_>) -> Answer {
+    if !call.session.is_monitor {
+        call.session.is_monitor = true;
+        call.server.clients.begin_monitor(&call.session.client);
+    }
+    call.reply.ok();
+    Ok(())
+}

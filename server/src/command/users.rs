@@ -1,0 +1,271 @@
+//! `ACL`: who may do what.
+//!
+//! Differences from Redis: `SAVE` and `LOAD` keep users with the data, where Redis has a file of its own for them; `GETUSER` and `LIST` tell the rules about
+//! commands as they were given, without those that a later one has made void, where Redis 7.0 makes them up anew from what they come to;
+//! `+command|word` is there for subcommands only. `SAVE` and `LOAD` are refused inside MULTI.
+
+use super::table::{Flags, Group, RunOne, Spec};
+use super::{Answer, Call, Refusal, find, help, is_word, nature, refusal};
+use crate::clock;
+use crate::resp::number::parse_i64;
+use crate::server::printable;
+use crate::users::permissions::{Permissions, members};
+use crate::users::{Denied, rules};
+
+const fn sub(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
+    Spec::new(name, arity, flags, Group::Server, run)
+}
+
+const ADMIN: Flags = Flags::ADMIN.and(Flags::SECRET);
+const ALONE: Flags = ADMIN.and(Flags::ALONE);
+
+/// The family's lines.
+pub const COMMANDS: &[Spec] = &[Spec::new("acl", -2, Flags(0), Group::Server, help::run)
+    .about("subcommand", "Tells and changes who may do what.", "6.0.0")
+    .costs("see its subcommands", "see its subcommands")
+    .subcommands(&[
+        sub("acl|cat", -2, Flags(0), categories)
+            .about("[category]", "The categories of commands, or the commands of one.", "6.0.0")
+            .costs("O(n) commands", "O(1)"),
+        sub("acl|deluser", -3, ADMIN, delete)
+            .about("username [username ...]", "Removes users and closes their connections.", "6.0.0")
+            .costs("O(n) connections", "O(1)"),
+        sub("acl|dryrun", -4, ADMIN, dry_run)
+            .about("username command [arg ...]", "Whether a user may give a command, without giving it.", "7.0.0")
+            .costs("O(1)", "O(1)"),
+        sub("acl|genpass", -2, Flags(0), generate_password)
+            .about("[bits]", "A random password.", "6.0.0")
+            .costs("O(1)", "O(1)"),
+        sub("acl|getuser", 3, ADMIN, get_user)
+            .about("username", "The rules of a user, part by part.", "6.0.0")
+            .costs("O(n) rules", "O(n) rules"),
+        sub("acl|help", 2, Flags(0), help::run).about("", "Lists the subcommands.", "6.0.0").costs("O(1)", "O(1)"),
+        sub("acl|list", 2, ADMIN, list)
+            .about("", "All users with their rules, a line each.", "6.0.0")
+            .costs("O(n) users", "O(n) users"),
+        sub("acl|load", 2, ALONE, load)
+            .about("", "Makes users again as ACL SAVE kept them.", "6.0.0")
+            .costs("O(n) users", "O(n) users"),
+        sub("acl|log", -2, ADMIN, log)
+            .about("[count | RESET]", "What users were refused lately.", "6.0.0")
+            .costs("O(n) entries", "O(n) entries"),
+        sub("acl|save", 2, ALONE, save)
+            .about("", "Keeps all users with the data.", "6.0.0")
+            .costs("O(n) users", "O(n) users"),
+        sub("acl|setuser", -3, ADMIN, set_user)
+            .about("username [rule [rule ...]]", "Makes a user, or changes one.", "6.0.0")
+            .costs("O(n) rules", "O(n) rules"),
+        sub("acl|users", 2, ADMIN, users)
+            .about("", "The names of all users.", "6.0.0")
+            .costs("O(n) users", "O(n) users"),
+        sub("acl|whoami", 2, Flags(0), who_am_i)
+            .about("", "The name of the connection's user.", "6.0.0")
+            .costs("O(1)", "O(1)"),
+    ])];
+
+fn categories(call: &mut Call<'_, '_>) -> Answer {
+    let names = match call.args {
+        [_, _] => nature::CATEGORIES.to_vec(),
+        [_, _, name] => {
+            let unknown = || Refusal::new(format!("ERR Unknown category '{}'", printable(name, 128)));
+            members(nature::category(name).ok_or_else(unknown)?)
+        }
+        _ => return Err(unknown_subcommand(call)),
+    };
+    call.reply.array(names.len());
+    names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+fn unknown_subcommand(call: &Call<'_, '_>) -> Refusal {
+    Refusal::new(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{}'. Try ACL HELP.",
+        printable(call.args[1], 128)
+    ))
+}
+
+fn delete(call: &mut Call<'_, '_>) -> Answer {
+    if call.args[2..].contains(&b"default".as_slice()) {
+        return Err(refusal::text("ERR The 'default' user cannot be removed"));
+    }
+    let mut removed = 0;
+    for name in &call.args[2..] {
+        if let Some(user) = call.server.users.remove(name) {
+            call.server.end_sessions_of(&user.name);
+            call.session.closing |= user.name == call.session.user.name;
+            removed += 1;
+        }
+    }
+    call.reply.integer(removed);
+    Ok(())
+}
+
+fn dry_run(call: &mut Call<'_, '_>) -> Answer {
+    let name = printable(call.args[2], 128);
+    let user = call.server.users.get(call.args[2]);
+    let user = user.ok_or_else(|| Refusal::new(format!("ERR User '{name}' not found")))?;
+    let args = &call.args[3..];
+    let unknown = || Refusal::new(format!("ERR Command '{}' not found", printable(args[0], 128)));
+    let mut spec = find(args[0]).ok_or_else(unknown)?;
+    if let Some(sub) = args.get(1).and_then(|word| spec.subcommands.iter().find(|sub| names(sub, word))) {
+        spec = sub;
+    }
+    if !spec.takes(args.len()) {
+        return Err(Refusal::new(format!("ERR wrong number of arguments for '{}' command", spec.name)));
+    }
+    match user.may(spec, args) {
+        Ok(()) => call.reply.ok(),
+        Err(Denied::Command) => {
+            call.reply.bulk(format!("This user has no permissions to run the '{}' command", spec.name).as_bytes());
+        }
+        Err(Denied::Key(key)) => {
+            let text = format!("This user has no permissions to access the '{}' key", printable(&key, 128));
+            call.reply.bulk(text.as_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn names(sub: &Spec, word: &[u8]) -> bool {
+    sub.name.rsplit('|').next().is_some_and(|name| is_word(word, name))
+}
+
+fn generate_password(call: &mut Call<'_, '_>) -> Answer {
+    let bits = match call.args {
+        [_, _] => 256,
+        [_, _, bits] => parse_i64(bits).ok_or(refusal::NOT_INTEGER)?,
+        _ => return Err(unknown_subcommand(call)),
+    };
+    if !(1..=4096).contains(&bits) {
+        return Err(refusal::text(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
+        ));
+    }
+    let digits = (bits as usize).div_ceil(4);
+    let bytes: Vec<u8> = (0..digits.div_ceil(2)).map(|_| rand::random()).collect();
+    call.reply.bulk(&rules::hex(&bytes).as_bytes()[..digits]);
+    Ok(())
+}
+
+fn get_user(call: &mut Call<'_, '_>) -> Answer {
+    let Some(user) = call.server.users.get(call.args[2]) else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let (rules, reply) = (user.rules(), &mut *call.reply);
+    reply.map(6);
+    reply.bulk(b"flags");
+    let flags = rules.flags();
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
+    reply.bulk(b"passwords");
+    reply.array(rules.passwords.len());
+    rules.passwords.iter().for_each(|digest| reply.bulk(rules::hex(digest).as_bytes()));
+    let mut tell = |permissions: &Permissions| {
+        for (name, text) in [
+            ("commands", permissions.command_text()),
+            ("keys", permissions.key_text()),
+            ("channels", permissions.channel_text()),
+        ] {
+            reply.bulk(name.as_bytes());
+            reply.bulk(text.as_bytes());
+        }
+    };
+    tell(&rules.permissions);
+    call.reply.bulk(b"selectors");
+    call.reply.array(rules.selectors.len());
+    for selector in &rules.selectors {
+        call.reply.map(3);
+        for (name, text) in [
+            ("commands", selector.command_text()),
+            ("keys", selector.key_text()),
+            ("channels", selector.channel_text()),
+        ] {
+            call.reply.bulk(name.as_bytes());
+            call.reply.bulk(text.as_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn list(call: &mut Call<'_, '_>) -> Answer {
+    let list = call.server.users.list();
+    call.reply.array(list.len());
+    list.iter().for_each(|(name, rules)| call.reply.bulk(format!("user {name} {rules}").as_bytes()));
+    Ok(())
+}
+
+fn users(call: &mut Call<'_, '_>) -> Answer {
+    let users = call.server.users.all();
+    call.reply.array(users.len());
+    users.iter().for_each(|user| call.reply.bulk(user.name.as_bytes()));
+    Ok(())
+}
+
+fn who_am_i(call: &mut Call<'_, '_>) -> Answer {
+    call.reply.bulk(call.session.user.name.as_bytes());
+    Ok(())
+}
+
+fn set_user(call: &mut Call<'_, '_>) -> Answer {
+    let name = std::str::from_utf8(call.args[2]).ok();
+    let is_bad =
+        |name: &&str| name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter == '\0');
+    let Some(name) = name.filter(|name| !is_bad(name)) else {
+        return Err(refusal::text("ERR Usernames can't contain spaces or null characters"));
+    };
+    call.server.users.set(name, &call.args[3..]).map_err(|why| Refusal::new(format!("ERR {why}")))?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn save(call: &mut Call<'_, '_>) -> Answer {
+    call.server.save_users()?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn load(call: &mut Call<'_, '_>) -> Answer {
+    match call.server.load_users()? {
+        None => Err(refusal::text("ERR no users were kept; ACL SAVE keeps them")),
+        Some(Err(why)) => Err(Refusal::new(format!("ERR {why}"))),
+        Some(Ok(())) => {
+            call.reply.ok();
+            Ok(())
+        }
+    }
+}
+
+fn log(call: &mut Call<'_, '_>) -> Answer {
+    let count = match call.args {
+        [_, _] => 10,
+        [_, _, word] if is_word(word, "reset") => {
+            call.server.users.refusals.clear();
+            call.reply.ok();
+            return Ok(());
+        }
+        [_, _, count] => parse_i64(count).ok_or(refusal::NOT_INTEGER)?.max(0) as usize,
+        _ => return Err(unknown_subcommand(call)),
+    };
+    let entries = call.server.users.refusals.last(count);
+    let (now_ms, reply) = (clock::now_ms(), &mut *call.reply);
+    reply.array(entries.len());
+    for entry in entries {
+        reply.map(7);
+        reply.bulk(b"count");
+        reply.integer(entry.count as i64);
+        reply.bulk(b"reason");
+        reply.bulk(entry.reason.name().as_bytes());
+        reply.bulk(b"context");
+        reply.bulk(if entry.in_transaction { b"multi" } else { b"toplevel" });
+        reply.bulk(b"object");
+        reply.bulk(&entry.object);
+        reply.bulk(b"username");
+        reply.bulk(entry.user.as_bytes());
+        reply.bulk(b"age-seconds");
+        reply.double(now_ms.saturating_sub(entry.last_ms) as f64 / 1000.0);
+        reply.bulk(b"client-info");
+        reply.bulk(entry.client.as_bytes());
+    }
+    Ok(())
+}

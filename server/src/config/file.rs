@@ -1,0 +1,157 @@
+//! The configuration file: TOML, names as on the command line, and users with their rules.
+//!
+//! ```toml
+//! port = 6379
+//! data = "air"
+//! durability = "os"
+//! bind = ["127.0.0.1", "10.0.0.5"]
+//!
+//! [users]
+//! default = "on >secret ~* &* +@all"
+//! reader  = "on nopass ~public:* +@read"
+//! ```
+//!
+//! `CONFIG REWRITE` puts what was changed into its place there, and leaves comments and order.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml_edit::{Document, DocumentMut, Item, Table, Value, value};
+
+use super::{Config, Rejected};
+
+/// Reads a file into a configuration.
+///
+/// # Errors
+/// A text that names the file, the line, and the key.
+pub fn read(config: &mut Config, path: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let at = |span: Option<Range<usize>>| {
+        let start = span.map_or(0, |span| span.start).min(text.len());
+        let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("{}:{line}", path.display())
+    };
+    let document = Document::parse(text.as_str())
+        .map_err(|error| format!("{}: {}", at(error.span()), error.message().replace('\n', ", ")))?;
+    for (name, _) in document.as_table().iter() {
+        let Some((key, item)) = document.as_table().get_key_value(name) else { continue };
+        let here = || format!("{}, key `{name}`", at(key.span()));
+        if name == "users" {
+            let users = item.as_table_like().ok_or_else(|| format!("{}: it is no table of names and rules", here()))?;
+            for (user, rules) in users.iter() {
+                let rules = rules.as_str().ok_or_else(|| format!("{}: the rules of `{user}` are no text", here()))?;
+                crate::users::rules::check(rules).map_err(|error| format!("{}: user `{user}`: {error}", here()))?;
+                config.users.push((user.to_owned(), rules.to_owned()));
+            }
+            continue;
+        }
+        let text =
+            plain(item).ok_or_else(|| format!("{}: a text, a number, yes or no, or a list is wanted", here()))?;
+        config.set(name, &text).map_err(|rejected| match rejected {
+            Rejected::Unknown => format!("{}: no such setting; `quipu serve --help` lists them", here()),
+            Rejected::Because(why) => format!("{}: {why}", here()),
+        })?;
+    }
+    config.file = Some(path.to_owned());
+    Ok(())
+}
+
+/// A value as it stands on a command line.
+fn plain(item: &Item) -> Option<String> {
+    let one = |value: &Value| match value {
+        Value::String(text) => Some(text.value().clone()),
+        Value::Integer(number) => Some(number.value().to_string()),
+        Value::Boolean(flag) => Some(if *flag.value() { "yes" } else { "no" }.to_owned()),
+        Value::Float(number) => Some(number.value().to_string()),
+        _ => None,
+    };
+    match item.as_value()? {
+        Value::Array(list) => Some(list.iter().map(one).collect::<Option<Vec<_>>>()?.join(" ")),
+        value => one(value),
+    }
+}
+
+/// Writes what has changed since the start into the file, and all users if `users` has some.
+///
+/// # Errors
+/// A text that says what failed.
+pub fn rewrite(config: &Config, path: &Path, users: &[(String, String)]) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("Rewriting config file: {error}");
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| failed(&error.message()))?;
+    for (name, kept) in config.parameters.changed() {
+        document[name] = match kept.parse::<i64>() {
+            Ok(number) => value(number),
+            Err(_) => value(kept),
+        };
+    }
+    if !users.is_empty() {
+        let mut table = Table::new();
+        for (name, rules) in users {
+            table[name] = value(rules.as_str());
+        }
+        document["users"] = Item::Table(table);
+    }
+    let new_path = path.with_extension("toml.new");
+    write(&new_path, &document.to_string())
+        .and_then(|()| std::fs::rename(&new_path, path))
+        .map_err(|error| failed(&error))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the configuration is no part of the data, whose files go through `Disk`"
+)]
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    std::fs::write(path, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("quipu.toml");
+        write(&path, text).expect("a file");
+        (directory, path)
+    }
+
+    #[test]
+    fn values_are_read() {
+        let (_directory, path) =
+            file("port = 7000\nbind = [\"127.0.0.1\", \"::1\"]\ndurability = \"os\"\nsave = \"\"\nappendonly = true\n");
+        let mut config = Config::default();
+        read(&mut config, &path).expect("a configuration");
+        assert_eq!((config.port, config.bind.len(), config.durability()), (Some(7000), 2, quipu::Durability::Os));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        for (text, place) in [
+            ("port = 7000\nprot = 1\n", "quipu.toml:2, key `prot`: no such setting"),
+            ("\n\nport = 70000\n", "quipu.toml:3, key `port`: argument must be between 0 and 65535 inclusive"),
+            ("port = \n", "quipu.toml:1: "),
+            ("[users]\nbob = 1\n", "quipu.toml:1, key `users`: the rules of `bob` are no text"),
+            ("[users]\nbob = \"on +nosuch\"\n", "user `bob`: Error in ACL SETUSER modifier '+nosuch'"),
+        ] {
+            let (_directory, path) = file(text);
+            let error = read(&mut Config::default(), &path).expect_err(text);
+            assert!(error.contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rewrite_leaves_comments() {
+        let (_directory, path) = file("# mine\nport = 7000 # here\nmaxclients = 5\n");
+        let mut config = Config::default();
+        read(&mut config, &path).expect("a configuration");
+        config.parameters.set("maxclients", "77".to_owned());
+        rewrite(&config, &path, &[("default".to_owned(), "on nopass ~* &* +@all".to_owned())]).expect("written");
+        let text = std::fs::read_to_string(&path).expect("a file");
+        assert_eq!(
+            text,
+            "# mine\nport = 7000 # here\nmaxclients = 77\n\n[users]\ndefault = \"on nopass ~* &* +@all\"\n"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! What can be configured: what is fixed at the start, and what `CONFIG SET` changes while the server runs.
+//!
+//! Values come, each over those before, from the defaults, a file ([`file`]), the environment (`QUIPU_MAXCLIENTS=100`) and the command line; a name is
+//! the same in all four. What is fixed at the start is a field of [`Config`]; the rest is in its [`Parameters`].
+//!
+//! Not here: the command line, `CONFIG`.
+
+pub mod file;
+pub mod parameters;
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use quipu::Durability;
+
+pub use parameters::{Parameters, Rejected};
+
+/// Certificates and keys, files in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those between it and a root.
+    pub certificate: Option<PathBuf>,
+    /// The server's private key.
+    pub key: Option<PathBuf>,
+    /// Roots of the clients' certificates; without, clients need none.
+    pub authority: Option<PathBuf>,
+    /// Whether a client must have a certificate, where there are roots.
+    pub clients_need_one: bool,
+}
+
+/// The configuration of a server.
+#[derive(Debug)]
+pub struct Config {
+    /// Where the data is.
+    pub data: PathBuf,
+    /// Addresses to listen at.
+    pub bind: Vec<String>,
+    /// The port of the Redis protocol; `None`: it is not served.
+    pub port: Option<u16>,
+    /// The port of HTTP; `None`: it is not served.
+    pub http_port: Option<u16>,
+    /// The port of the Redis protocol over TLS.
+    pub tls_port: Option<u16>,
+    /// Its certificates.
+    pub tls: TlsFiles,
+    /// A local socket for the Redis protocol.
+    pub unix_socket: Option<PathBuf>,
+    /// Its permissions; 0: as they come.
+    pub unix_socket_mode: u32,
+    /// The address at which other nodes reach this one.
+    pub self_url: Option<String>,
+    /// The addresses of all nodes.
+    pub cluster: Vec<String>,
+    /// Threads that serve connections.
+    pub threads: usize,
+    /// Where log lines go; standard error if `None`.
+    pub log_file: Option<PathBuf>,
+    /// The file that it was read from, which `CONFIG REWRITE` writes.
+    pub file: Option<PathBuf>,
+    /// Users as the file has them: a name, and rules as `ACL SETUSER` takes them.
+    pub users: Vec<(String, String)>,
+    /// What can be changed while the server runs, and what Redis has and Quipu only remembers.
+    pub parameters: Parameters,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            data: PathBuf::from("quipu-data"),
+            bind: vec!["127.0.0.1".to_owned()],
+            port: Some(6379),
+            http_port: None,
+            tls_port: None,
+            tls: TlsFiles::default(),
+            unix_socket: None,
+            unix_socket_mode: 0,
+            self_url: None,
+            cluster: Vec::new(),
+            threads: 1,
+            log_file: None,
+            file: None,
+            users: Vec::new(),
+            parameters: Parameters::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Sets what has this name, at the start.
+    ///
+    /// # Errors
+    /// There is no such name, or it cannot have this value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Rejected> {
+        self.parameters.set_at_start(name, value)?;
+        let name = name.to_ascii_lowercase();
+        let kept = self.parameters.get(&name).unwrap_or_default();
+        let text = || Some(kept.clone()).filter(|text| !text.is_empty());
+        let path = || text().map(PathBuf::from);
+        let port = || kept.parse().ok().filter(|port| *port != 0);
+        let list = || kept.split([',', ' ']).filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        match name.as_str() {
+            "dir" | "data" => self.data = PathBuf::from(value),
+            "bind" => self.bind = list(),
+            // Port 0: that face is not served.
+            "port" => self.port = port(),
+            "http-port" => self.http_port = port(),
+            "tls-port" => self.tls_port = port(),
+            "tls-cert-file" => self.tls.certificate = path(),
+            "tls-key-file" => self.tls.key = path(),
+            "tls-ca-cert-file" => self.tls.authority = path(),
+            "tls-auth-clients" => self.tls.clients_need_one = kept == "yes",
+            "unixsocket" => self.unix_socket = path(),
+            "unixsocketperm" => self.unix_socket_mode = u32::from_str_radix(&kept, 8).unwrap_or(0),
+            "self-url" => self.self_url = text(),
+            "cluster" => self.cluster = list(),
+            "threads" | "io-threads" => self.threads = kept.parse().unwrap_or(1),
+            "logfile" => self.log_file = path(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// When a commit is answered.
+    pub fn durability(&self) -> Durability {
+        self.parameters.durability()
+    }
+
+    /// Where the data is.
+    pub fn directory(&self) -> PathBuf {
+        self.data.clone()
+    }
+
+    /// Bytes that one client may queue in a transaction.
+    pub fn queue_bytes_max(&self) -> usize {
+        self.query_bytes_max()
+    }
+
+    /// Bytes of a command that has not come whole above which its client is closed.
+    pub fn query_bytes_max(&self) -> usize {
+        self.parameters.query_bytes_max.load(Ordering::Relaxed) as usize
+    }
+
+    /// Bytes of answers that a client does not take above which it is closed.
+    pub fn output_bytes_max(&self) -> usize {
+        // Where there is no limit, a client that takes nothing still is given no more than this: its commands are not read meanwhile, so one answer.
+        match self.parameters.output_bytes_max.load(Ordering::Relaxed) as usize {
+            0 => 4 << 30,
+            bytes => bytes,
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! The names of what can be configured, what each may be, and what it is: the list of Redis 7.0, and Quipu's own.
+//!
+//! Every name of Redis is taken and remembered, so that programs that set one find it; what has an effect here is listed in [`Parameters`].
+//! A value is kept as `CONFIG GET` shows it; those that are asked for on every command are kept as numbers beside.
+//!
+//! Invariant: the number beside a value is that value's.
+//!
+//! Not here: where values come from (files, the command line), what they do.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use quipu::Durability;
+
+/// Quipu's own, in the form of the file that lists Redis's.
+const OWN: &str = "\
+cluster - text start
+durability - one-of:sync|os|none any sync
+http-port - int:0:65535 start 0
+self-url - text start
+threads - int:1:256 start 1
+";
+
+/// What a value may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `yes` or `no`.
+    Bool,
+    /// Anything, or something that only its name knows.
+    Text,
+    /// An integer within bounds.
+    Integer(i64, i64),
+    /// A number of bytes within bounds, `10mb` for instance.
+    Bytes(u64, u64),
+    /// One of these words.
+    OneOf(Vec<&'static str>),
+}
+
+/// When a value may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Any,
+    Start,
+    /// As `Start`, but refused in other words.
+    Protected,
+}
+
+/// A name, and what it may be.
+#[derive(Debug)]
+struct Parameter {
+    name: &'static str,
+    /// What it was called before.
+    older_name: Option<&'static str>,
+    kind: Kind,
+    when: When,
+    default: &'static str,
+}
+
+/// All names, in order of the alphabet.
+fn list() -> &'static [Parameter] {
+    static LIST: OnceLock<Vec<Parameter>> = OnceLock::new();
+    LIST.get_or_init(|| {
+        let lines = include_str!("redis_parameters.txt").lines().chain(OWN.lines());
+        let mut list: Vec<_> = lines.filter(|line| !line.starts_with('#')).filter_map(parse_line).collect();
+        list.sort_by_key(|parameter| parameter.name);
+        list
+    })
+}
+
+fn parse_line(line: &'static str) -> Option<Parameter> {
+    let mut words = line.splitn(5, ' ');
+    let name = words.next()?;
+    let older_name = Some(words.next()?).filter(|name| *name != "-");
+    let (kind, bounds) = words.next().map(|word| word.split_once(':').unwrap_or((word, "")))?;
+    let kind = match kind {
+        "bool" => Kind::Bool,
+        "int" => bounds.split_once(':').and_then(|(a, b)| Some(Kind::Integer(a.parse().ok()?, b.parse().ok()?)))?,
+        "bytes" => bounds.split_once(':').and_then(|(a, b)| Some(Kind::Bytes(a.parse().ok()?, b.parse().ok()?)))?,
+        "one-of" => Kind::OneOf(bounds.split('|').collect()),
+        _ => Kind::Text,
+    };
+    let when = match words.next()? {
+        "start" => When::Start,
+        "protected" => When::Protected,
+        _ => When::Any,
+    };
+    Some(Parameter { name, older_name, kind, when, default: words.next().unwrap_or("") })
+}
+
+/// The number of a name, whatever its case.
+fn number_of(name: &str) -> Option<usize> {
+    static NUMBERS: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();
+    let numbers = NUMBERS.get_or_init(|| {
+        let names = |(number, parameter): (usize, &'static Parameter)| {
+            std::iter::once(parameter.name).chain(parameter.older_name).map(move |name| (name, number))
+        };
+        list().iter().enumerate().flat_map(names).collect()
+    });
+    let name = name.to_ascii_lowercase();
+    numbers.get(if name == "data" { "dir" } else { &name }).copied()
+}
+
+/// Whether there is something of that name to configure.
+pub fn is_known(name: &str) -> bool {
+    number_of(name).is_some()
+}
+
+/// All names, the older ones too.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    list().iter().flat_map(|parameter| std::iter::once(parameter.name).chain(parameter.older_name))
+}
+
+/// Why a value was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejected {
+    /// Nothing has this name.
+    Unknown,
+    /// It cannot be this value, or not now: why.
+    Because(String),
+}
+
+/// All values.
+#[derive(Debug)]
+pub struct Parameters {
+    values: RwLock<Vec<String>>,
+    /// Which were set by `CONFIG SET`.
+    changed: Vec<AtomicBool>,
+    durability: AtomicU8,
+    /// How many clients may be connected: `maxclients`.
+    pub clients_max: AtomicU64,
+    /// Bytes of memory above which writes are refused, 0 if there is no limit: `maxmemory`.
+    pub memory_bytes_max: AtomicU64,
+    /// Bytes of a command that has not come whole above which its client is closed: `client-query-buffer-limit`.
+    pub query_bytes_max: AtomicU64,
+    /// Bytes of answers that are not taken above which their client is closed, 0 if there is no limit: `client-output-buffer-limit`.
+    pub output_bytes_max: AtomicU64,
+    /// As `output_bytes_max`, if it lasts for `output_soft_s`.
+    pub output_soft_bytes_max: AtomicU64,
+    /// Seconds for which `output_soft_bytes_max` may be passed.
+    pub output_soft_s: AtomicU64,
+    /// Seconds without a command after which a client is closed, 0 for never: `timeout`.
+    pub idle_s: AtomicU64,
+    /// Microseconds from which a command is slow; negative: none is. `slowlog-log-slower-than`.
+    pub slow_us: AtomicI64,
+    /// Slow commands that are kept: `slowlog-max-len`.
+    pub slow_commands_max: AtomicU64,
+    /// Milliseconds from which an event is kept for `LATENCY`; 0: none is. `latency-monitor-threshold`.
+    pub latency_ms: AtomicU64,
+    /// Bytes of one word of a command: `proto-max-bulk-len`.
+    pub bulk_bytes_max: AtomicU64,
+    /// Refusals that `ACL LOG` keeps: `acllog-max-len`.
+    pub refusals_max: AtomicU64,
+    /// Whether latencies of commands are counted: `latency-tracking`.
+    pub tracks_latency: AtomicBool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        let parameters = Parameters {
+            values: RwLock::new(list().iter().map(|parameter| parameter.default.to_owned()).collect()),
+            changed: list().iter().map(|_| AtomicBool::new(false)).collect(),
+            durability: AtomicU8::new(0),
+            clients_max: AtomicU64::new(0),
+            memory_bytes_max: AtomicU64::new(0),
+            query_bytes_max: AtomicU64::new(0),
+            output_bytes_max: AtomicU64::new(0),
+            output_soft_bytes_max: AtomicU64::new(0),
+            output_soft_s: AtomicU64::new(0),
+            idle_s: AtomicU64::new(0),
+            slow_us: AtomicI64::new(0),
+            slow_commands_max: AtomicU64::new(0),
+            latency_ms: AtomicU64::new(0),
+            bulk_bytes_max: AtomicU64::new(0),
+            refusals_max: AtomicU64::new(0),
+            tracks_latency: AtomicBool::new(false),
+        };
+        list().iter().for_each(|parameter| parameters.take_effect(parameter.name, parameter.default));
+        parameters
+    }
+}
+
+impl Parameters {
+    /// When a commit is answered.
+    pub fn durability(&self) -> Durability {
+        match self.durability.load(Ordering::Relaxed) {
+            0 => Durability::Sync,
+            1 => Durability::Os,
+            _ => Durability::None,
+        }
+    }
+
+    /// The value of a name, as `CONFIG GET` shows it.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let number = number_of(name)?;
+        self.values.read().unwrap_or_else(PoisonError::into_inner).get(number).cloned()
+    }
+
+    /// Names that match patterns, each with its value. A name that was asked for in other letters comes back in these.
+    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, String)> {
+        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<(String, String)> = Vec::new();
+        let is_plain = |pattern: &[u8]| !pattern.iter().any(|byte| b"*?[\\".contains(byte));
+        for pattern in patterns {
+            if is_plain(pattern) {
+                let name = String::from_utf8_lossy(pattern).into_owned();
+                if let Some(number) = number_of(&name)
+                    && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name))
+                {
+                    found.push((name, values[number].clone()));
+                }
+                continue;
+            }
+            for name in names() {
+                if crate::glob::matches(pattern, name.as_bytes(), true)
+                    && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+                    && let Some(number) = number_of(name)
+                {
+                    found.push((name.to_owned(), values[number].clone()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Sets a value while the server starts.
+    pub(super) fn set_at_start(&self, name: &str, value: &str) -> Result<(), Rejected> {
+        let number = number_of(name).ok_or(Rejected::Unknown)?;
+        let value = normal(&list()[number], value, &self.value(number)).map_err(Rejected::Because)?;
+        self.put(number, value);
+        Ok(())
+    }
+
+    /// What a value would be kept as, if it may be set while the server runs.
+    pub fn check(&self, name: &str, value: &str) -> Result<String, Rejected> {
+        let number = number_of(name).ok_or(Rejected::Unknown)?;
+        let parameter = &list()[number];
+        match parameter.when {
+            When::Any => {}
+            When::Start => return Err(Rejected::Because("can't set immutable config".to_owned())),
+            When::Protected => return Err(Rejected::Because("can't set protected config".to_owned())),
+        }
+        normal(parameter, value, &self.value(number)).map_err(Rejected::Because)
+    }
+
+    /// Sets a value that [`Parameters::check`] has returned.
+    pub fn set(&self, name: &str, value: String) {
+        if let Some(number) = number_of(name) {
+            self.changed[number].store(true, Ordering::Relaxed);
+            self.put(number, value);
+        }
+    }
+
+    /// What `CONFIG SET` has changed, with its values.
+    pub fn changed(&self) -> Vec<(&'static str, String)> {
+        let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
+        let changed = |number: &usize| self.changed[*number].load(Ordering::Relaxed);
+        (0..list().len()).filter(changed).map(|number| (list()[number].name, values[number].clone())).collect()
+    }
+
+    fn value(&self, number: usize) -> String {
+        self.values.read().unwrap_or_else(PoisonError::into_inner)[number].clone()
+    }
+
+    fn put(&self, number: usize, value: String) {
+        let name = list()[number].name;
+        self.take_effect(name, &value);
+        // Two names for one thing: when commits are durable.
+        let twin = match (name, value.as_str()) {
+            ("durability", "sync") => Some(("appendfsync", "always")),
+            ("durability", "os") => Some(("appendfsync", "everysec")),
+            ("durability", _) => Some(("appendfsync", "no")),
+            ("appendfsync", "always") => Some(("durability", "sync")),
+            ("appendfsync", _) => Some(("durability", "os")),
+            _ => None,
+        };
+        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        values[number] = value;
+        if let Some((name, value)) = twin
+            && let Some(number) = number_of(name)
+        {
+            values[number] = value.to_owned();
+        }
+    }
+
+    /// Keeps the number beside a value.
+    fn take_effect(&self, name: &str, value: &str) {
+        let store = |place: &AtomicU64| place.store(value.parse().unwrap_or(0), Ordering::Relaxed);
+        match name {
+            "durability" => {
+                let level = match value {
+                    "sync" => 0,
+                    "os" => 1,
+                    _ => 2,
+                };
+                self.durability.store(level, Ordering::Relaxed);
+            }
+            "appendfsync" => self.durability.store(u8::from(value != "always"), Ordering::Relaxed),
+            "maxclients" => store(&self.clients_max),
+            "maxmemory" => store(&self.memory_bytes_max),
+            "client-query-buffer-limit" => store(&self.query_bytes_max),
+            "client-output-buffer-limit" => {
+                let mut numbers = value.split(' ').skip(1).filter_map(|number| number.parse().ok());
+                for place in [&self.output_bytes_max, &self.output_soft_bytes_max, &self.output_soft_s] {
+                    place.store(numbers.next().unwrap_or(0), Ordering::Relaxed);
+                }
+            }
+            "timeout" => store(&self.idle_s),
+            "slowlog-log-slower-than" => self.slow_us.store(value.parse().unwrap_or(-1), Ordering::Relaxed),
+            "slowlog-max-len" => store(&self.slow_commands_max),
+            "latency-monitor-threshold" => store(&self.latency_ms),
+            "proto-max-bulk-len" => store(&self.bulk_bytes_max),
+            "acllog-max-len" => store(&self.refusals_max),
+            "latency-tracking" => self.tracks_latency.store(value == "yes", Ordering::Relaxed),
+            _ => {}
+        }
+    }
+}
+
+/// A value as it is kept, or why it cannot be. `old` is what it was.
+fn normal(parameter: &Parameter, value: &str, old: &str) -> Result<String, String> {
+    match &parameter.kind {
+        Kind::Bool => {
+            let lower = value.to_ascii_lowercase();
+            if lower != "yes" && lower != "no" {
+                return Err("argument must be 'yes' or 'no'".to_owned());
+            }
+            Ok(lower)
+        }
+        Kind::Integer(min, max) => {
+            let radix = if parameter.name == "unixsocketperm" { 8 } else { 10 };
+            let number = i64::from_str_radix(value, radix)
+                .map_err(|_| "argument couldn't be parsed into an integer".to_owned())?;
+            if number < *min || number > *max {
+                return Err(format!("argument must be between {min} and {max} inclusive"));
+            }
+            Ok(match parameter.name {
+                "unixsocketperm" => format!("{number:o}"),
+                "hz" => number.clamp(1, 500).to_string(),
+                _ => number.to_string(),
+            })
+        }
+        Kind::Bytes(min, max) => {
+            let number = parse_bytes(value).ok_or("argument must be a memory value")?;
+            if number < *min || number > *max {
+                return Err(format!("argument must be between {min} and {max} inclusive"));
+            }
+            Ok(number.to_string())
+        }
+        Kind::OneOf(words) => match words.iter().find(|word| word.eq_ignore_ascii_case(value)) {
+            Some(word) => Ok((*word).to_owned()),
+            None => Err(format!("argument(s) must be one of the following: {}", words.join(", "))),
+        },
+        Kind::Text => match parameter.name {
+            "client-output-buffer-limit" => buffer_limits(value, old),
+            "save" => save_points(value),
+            "notify-keyspace-events" => event_classes(value),
+            "latency-tracking-info-percentiles" => {
+                let is_percentile = |word: &str| word.parse().is_ok_and(|number: f64| (0.0..=100.0).contains(&number));
+                if value.split_whitespace().all(is_percentile) {
+                    Ok(value.split_whitespace().collect::<Vec<_>>().join(" "))
+                } else {
+                    Err("Invalid latency-tracking-info-percentiles parameters".to_owned())
+                }
+            }
+            _ => Ok(value.to_owned()),
+        },
+    }
+}
+
+/// A number of bytes with a unit as Redis has them: `1k` is 1000, `1kb` is 1024.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let scale = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+/// Limits of `value` in place of those of the same class in `old`.
+fn buffer_limits(value: &str, old: &str) -> Result<String, String> {
+    const WRONG: &str = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+    let words: Vec<&str> = value.split_whitespace().collect();
+    if words.is_empty() || !words.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    let mut limits: Vec<String> = old.split(' ').map(str::to_owned).collect();
+    for group in words.chunks(4) {
+        let class = match group[0].to_ascii_lowercase().as_str() {
+            "normal" => 0,
+            "slave" | "replica" => 1,
+            "pubsub" => 2,
+            _ => return Err("Invalid client class specified in buffer limit configuration.".to_owned()),
+        };
+        let numbers = [parse_bytes(group[1]), parse_bytes(group[2]), group[3].parse().ok()];
+        for (place, number) in numbers.into_iter().enumerate() {
+            limits[class * 4 + 1 + place] = number.ok_or(WRONG)?.to_string();
+        }
+    }
+    Ok(limits.join(" "))
+}
+
+fn save_points(value: &str) -> Result<String, String> {
+    let numbers: Result<Vec<u64>, _> = value.split_whitespace().map(str::parse).collect();
+    match numbers {
+        Ok(numbers) if numbers.len().is_multiple_of(2) => {
+            Ok(numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+        }
+        _ => Err("Invalid save parameters".to_owned()),
+    }
+}
+
+/// The letters of event classes, in Redis's order, `A` for most of them.
+fn event_classes(value: &str) -> Result<String, String> {
+    const MOST: &str = "g$lshzxetd";
+    let mut given: Vec<char> = Vec::new();
+    for letter in value.chars() {
+        match letter {
+            'A' => given.extend(MOST.chars()),
+            _ if "g$lshzxeKEtmdn".contains(letter) => given.push(letter),
+            _ => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
+        }
+    }
+    let has = |letter: &char| given.contains(letter);
+    let mut kept = String::new();
+    if MOST.chars().all(|letter| given.contains(&letter)) {
+        kept.push('A');
+    } else {
+        kept.extend(MOST.chars().filter(has));
+    }
+    kept.extend("KEmn".chars().filter(has));
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_understood_and_every_default_allowed() {
+        let lines =
+            include_str!("redis_parameters.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        assert_eq!(lines.count() + OWN.lines().count(), list().len());
+        for parameter in list() {
+            let kept = normal(parameter, parameter.default, parameter.default);
+            assert_eq!(kept.as_deref(), Ok(parameter.default), "{}", parameter.name);
+        }
+    }
+
+    #[test]
+    fn values_are_checked_as_redis_checks_them() {
+        let parameters = Parameters::default();
+        let because = |text: &str| Err(Rejected::Because(text.to_owned()));
+        assert_eq!(parameters.check("nosuch", "1"), Err(Rejected::Unknown));
+        assert_eq!(parameters.check("maxclients", "abc"), because("argument couldn't be parsed into an integer"));
+        assert_eq!(parameters.check("maxclients", "0"), because("argument must be between 1 and 4294967295 inclusive"));
+        assert_eq!(parameters.check("maxmemory", "1GB"), Ok("1073741824".to_owned()));
+        assert_eq!(parameters.check("maxmemory", "12xx"), because("argument must be a memory value"));
+        assert_eq!(parameters.check("daemonize", "yes"), because("can't set immutable config"));
+        assert_eq!(parameters.check("dir", "/x"), because("can't set protected config"));
+        assert_eq!(parameters.check("notify-keyspace-events", "KA"), Ok("AK".to_owned()));
+        let limits = parameters.check("client-output-buffer-limit", "normal 1mb 2 3");
+        assert_eq!(limits.as_deref(), Ok("normal 1048576 2 3 slave 268435456 67108864 60 pubsub 33554432 8388608 60"));
+    }
+
+    #[test]
+    fn both_names_of_durability_agree() {
+        let parameters = Parameters::default();
+        parameters.set("appendfsync", "everysec".to_owned());
+        assert_eq!((parameters.durability(), parameters.get("durability").as_deref()), (Durability::Os, Some("os")));
+        parameters.set("durability", "sync".to_owned());
+        assert_eq!(parameters.get("appendfsync").as_deref(), Some("always"));
+        assert_eq!(parameters.durability(), Durability::Sync);
+    }
+}

@@ -1,0 +1,246 @@
+//! `/v0/entity`: one key and its value.
+//!
+//! Entities are the strings of database 0 of the Redis face. A key that holds a collection there is a conflict to a reader, and replaced or removed by a writer, as
+//! by `SET` and `DEL`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::body::{Body, Incoming};
+use hyper::header::ETAG;
+use hyper::{Method, Request, Response, StatusCode};
+use quipu::{ErrorKind, Snapshot};
+
+use super::answer::{self, Answer};
+use super::condition::{Conditions, Tag, Verdict};
+use super::coordinator::{Quorum, Replica};
+use super::limits::{Pulse, Taken};
+use super::query;
+use super::writer::{DATABASE, EntityChange, Write, WriteFailure, Written};
+use super::{Node, STREAM_STEP_BYTES};
+use crate::clock;
+use crate::keyspace::value::{Entry, Kind};
+use crate::keyspace::{Data, Need};
+use crate::server::Server;
+
+/// Values above are sent from a snapshot, piece by piece.
+const LONG_VALUE_BYTES: usize = 256 << 10;
+
+/// Bodies up to here are not counted against the bytes in flight: the number of requests bounds them.
+const SMALL_BODY_BYTES: usize = 16 << 10;
+
+pub(super) async fn serve(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
+    let (parts, body) = request.into_parts();
+    match parts.method {
+        Method::GET | Method::PUT | Method::DELETE => {}
+        _ => return answer::not_allowed("GET, PUT, DELETE"),
+    }
+    let (asked, ttl) = if parts.method == Method::PUT {
+        match query::parse(parts.uri.query(), ["id", "ack", "from", "ttl"]) {
+            Ok([id, ack, from, ttl]) => ((id, ack, from), ttl),
+            Err(reason) => return answer::bad_request(reason),
+        }
+    } else {
+        match query::parse(parts.uri.query(), ["id", "ack", "from"]) {
+            Ok([id, ack, from]) => ((id, ack, from), None),
+            Err(reason) => return answer::bad_request(reason),
+        }
+    };
+    let (Some(key), ack, from) = asked else { return answer::bad_request("`id` is missing") };
+    if key.is_empty() {
+        return answer::bad_request("`id` is empty");
+    }
+    if key.len() > node.limits.key_bytes_max {
+        let reason = format!("the key has {} bytes, the limit is {}", key.len(), node.limits.key_bytes_max);
+        return answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason);
+    }
+    let quorum = match Quorum::parse(ack.as_deref(), from.as_deref(), node.coordinator.nodes()) {
+        Ok(quorum) => quorum,
+        Err(reason) => return answer::bad_request(reason),
+    };
+    let conditions = match Conditions::parse(&parts.headers) {
+        Ok(conditions) => conditions,
+        Err(reason) => return answer::bad_request(reason),
+    };
+    let Replica::Here = node.coordinator.replica_of(&key, quorum);
+    if parts.method == Method::GET {
+        return get(node, &key, &conditions).unwrap_or_else(|error| answer::failed(&error));
+    }
+    // What a long body takes is given back when it is written.
+    let (change, _taken) = if parts.method == Method::DELETE {
+        (EntityChange::Delete, Vec::new())
+    } else {
+        let ttl_ms = match ttl.map(|ttl| query::milliseconds("ttl", &ttl)).transpose() {
+            Ok(ttl_ms) => ttl_ms,
+            Err(reason) => return answer::bad_request(reason),
+        };
+        match read_body(node, pulse, body).await {
+            Ok((value, taken)) => (EntityChange::Put(value, ttl_ms), taken),
+            Err(refusal) => return *refusal,
+        }
+    };
+    let outcome = node.writer.write(Write { key: key.into_owned(), change, conditions }).await;
+    answer_write(node, outcome)
+}
+
+fn get(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Response<Answer>> {
+    let keyspace = &node.server.keyspace;
+    let now_ms = clock::now_ms();
+    let data = Data::open(keyspace, Need::Read, now_ms)?;
+    let entry = data.entry(DATABASE, key)?;
+    keyspace.counters.note_lookup(entry.is_some());
+    if entry.is_some_and(|entry| entry.body.len() > LONG_VALUE_BYTES) {
+        data.close()?;
+        let Some(taken) = node.streams.take(1) else {
+            return Ok(answer::overloaded("too many long answers are being sent"));
+        };
+        let snapshot = keyspace.snapshot();
+        let data = Data::at(keyspace, &snapshot, now_ms);
+        let mut long_bytes = None;
+        let mut response = answer_read(data.entry(DATABASE, key)?, conditions, |value| {
+            long_bytes = Some(value.len() as u64);
+            Answer::Whole(None)
+        });
+        drop(data);
+        if let Some(left_bytes) = long_bytes {
+            let stream = ValueStream {
+                server: node.server.clone(),
+                snapshot,
+                now_ms,
+                key: key.to_vec(),
+                sent_bytes: 0,
+                left_bytes,
+                _taken: taken,
+            };
+            *response.body_mut() = Answer::Value(Box::new(stream));
+        }
+        return Ok(response);
+    }
+    let response = answer_read(entry, conditions, |value| Answer::Whole(Some(Bytes::copy_from_slice(value))));
+    data.close()?;
+    Ok(response)
+}
+
+/// The answer to a read of what stands at the key.
+fn answer_read(
+    entry: Option<Entry<'_>>,
+    conditions: &Conditions,
+    body: impl FnOnce(&[u8]) -> Answer,
+) -> Response<Answer> {
+    let verdict = conditions.check(entry.as_ref());
+    if verdict == Verdict::Changed {
+        return answer::empty(StatusCode::PRECONDITION_FAILED);
+    }
+    let Some(entry) = entry else { return answer::empty(StatusCode::NOT_FOUND) };
+    let tag = Tag::of(&entry);
+    let mut response = match tag {
+        _ if verdict == Verdict::Unchanged => answer::empty(StatusCode::NOT_MODIFIED),
+        Some(_) => answer::octets(body(entry.body)),
+        None => answer::text(StatusCode::CONFLICT, wrong_kind(entry.header.kind)),
+    };
+    if let Some(tag) = tag {
+        response.headers_mut().insert(ETAG, tag.header());
+    }
+    response
+}
+
+fn wrong_kind(kind: Kind) -> String {
+    format!("the key holds a {}, which only a Redis client can read", kind.name())
+}
+
+fn answer_write(node: &Node, outcome: Result<Written, WriteFailure>) -> Response<Answer> {
+    match outcome {
+        Ok(Written::Put(version)) => {
+            let mut response = answer::empty(StatusCode::CREATED);
+            response.headers_mut().insert(ETAG, Tag::Version(version).header());
+            response
+        }
+        Ok(Written::Deleted) => answer::empty(StatusCode::ACCEPTED),
+        Ok(Written::Refused(_)) => answer::empty(StatusCode::PRECONDITION_FAILED),
+        Err(WriteFailure::Overloaded) => answer::overloaded("too many writes wait"),
+        Err(WriteFailure::Failed(ErrorKind::Full, text)) => answer::text(StatusCode::INSUFFICIENT_STORAGE, text),
+        Err(WriteFailure::Failed(ErrorKind::Invalid, text)) => answer::text(StatusCode::PAYLOAD_TOO_LARGE, text),
+        Err(WriteFailure::Failed(_, text)) => {
+            // The only replica has not confirmed: whether it holds the write is not known.
+            node.server.log(format_args!("a write over HTTP failed: {text}"));
+            answer::text(StatusCode::GATEWAY_TIMEOUT, "Not Enough Replicas")
+        }
+    }
+}
+
+/// Reads a value. What is long is counted as it comes, so that nobody claims room with a header alone.
+async fn read_body(
+    node: &Node,
+    pulse: &Pulse,
+    mut body: Incoming,
+) -> Result<(Bytes, Vec<Taken>), Box<Response<Answer>>> {
+    let limit = node.limits.value_bytes_max;
+    let too_long = || {
+        let reason = format!("the value is longer than the limit of {limit} bytes");
+        Box::new(answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason))
+    };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_long());
+    }
+    let mut taken = Vec::new();
+    let (mut first, mut whole, mut stepped_bytes) = (Bytes::new(), Vec::new(), 0);
+    while let Some(frame) = std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)).await {
+        // It ended early, or its chunks are malformed: the connection is of no more use, and hyper closes it.
+        let frame =
+            frame.map_err(|error| Box::new(answer::bad_request(format!("the body cannot be read: {error}"))))?;
+        let Ok(bytes) = frame.into_data() else { continue };
+        let so_far = first.len() + whole.len();
+        if so_far + bytes.len() > limit {
+            return Err(too_long());
+        }
+        if so_far + bytes.len() > SMALL_BODY_BYTES {
+            let Some(more) = node.flight_bytes.take(bytes.len()) else {
+                return Err(Box::new(answer::overloaded("too many bytes of values are being received")));
+            };
+            taken.push(more);
+        }
+        // A body that trickles is as good as none.
+        if so_far + bytes.len() >= stepped_bytes + SMALL_BODY_BYTES {
+            stepped_bytes = so_far + bytes.len();
+            pulse.step();
+        }
+        // Most bodies come in one piece, which is kept as it is.
+        if so_far == 0 {
+            first = bytes;
+        } else {
+            if whole.is_empty() {
+                whole.extend_from_slice(&std::mem::take(&mut first));
+            }
+            whole.extend_from_slice(&bytes);
+        }
+    }
+    Ok((if whole.is_empty() { first } else { whole.into() }, taken))
+}
+
+/// A value that is sent piece by piece, as it was when it was asked for.
+pub(super) struct ValueStream {
+    server: Arc<Server>,
+    snapshot: Snapshot,
+    now_ms: u64,
+    key: Vec<u8>,
+    sent_bytes: usize,
+    left_bytes: u64,
+    _taken: Taken,
+}
+
+impl ValueStream {
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.left_bytes
+    }
+
+    /// The next piece. One descent, and a copy.
+    pub(super) fn next(&mut self) -> quipu::Result<Option<Bytes>> {
+        let data = Data::at(&self.server.keyspace, &self.snapshot, self.now_ms);
+        let Some(entry) = data.entry(DATABASE, &self.key)? else { return Ok(None) };
+        let rest = entry.body.get(self.sent_bytes..).unwrap_or_default();
+        let piece = &rest[..rest.len().min(STREAM_STEP_BYTES)];
+        self.sent_bytes += piece.len();
+        self.left_bytes = self.left_bytes.saturating_sub(piece.len() as u64);
+        Ok((!piece.is_empty()).then(|| Bytes::copy_from_slice(piece)))
+    }
+}

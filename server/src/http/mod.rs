@@ -1,0 +1,278 @@
+//! The HTTP face: entities with `ack` and `from`, ranges, positions, and what operators ask. `docs/http.md` is what users read.
+//!
+//! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; writes as [`writer`] says; ranges are streams over a snapshot.
+//!
+//! | module | |
+//! |---|---|
+//! | `route` | which request goes where |
+//! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
+//! | `query`, `condition`, `answer` | parameters, entity tags, bodies |
+//! | [`coordinator`], [`version`] | who keeps an entity; what orders its writes |
+//! | `writer` | how this node's replica is written |
+//! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
+//!
+//! Invariants:
+//! 1. A write is answered when it is as durable as configured.
+//! 2. No task holds the data while it waits.
+//! 3. What clients can make the server hold is bounded by [`HttpLimits`].
+//!
+//! Not here: replication to other nodes, HTTP/2, TLS, passwords.
+
+mod answer;
+mod condition;
+pub mod coordinator;
+mod entities;
+mod entity;
+mod limits;
+mod metrics;
+mod operations;
+mod positions;
+mod profile;
+mod query;
+mod route;
+mod socket;
+pub mod version;
+mod writer;
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use quipu::{Error, ErrorKind, Result};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+use crate::server::Server;
+use coordinator::Coordinator;
+pub use limits::HttpLimits;
+use limits::{Places, Pulse};
+use metrics::Metrics;
+use writer::Writer;
+
+/// Bytes that a stream reads at a time.
+const STREAM_STEP_BYTES: usize = 64 << 10;
+/// Bytes that hyper buffers of one connection, each way: a request's head must fit.
+const CONNECTION_BUFFER_BYTES: usize = 128 << 10;
+/// Connections that the system keeps for us until we take them.
+const BACKLOG: u32 = 1024;
+/// How long a stop waits for requests under way.
+const DRAIN_MAX: Duration = Duration::from_secs(4);
+
+/// What is listened at, and as whom.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// Addresses to listen at.
+    pub bind: Vec<String>,
+    /// The port; 0 for any that is free.
+    pub port: u16,
+    /// The address under which the nodes of the cluster know this one.
+    pub self_url: Option<String>,
+    /// The addresses of all nodes; none for this one alone.
+    pub cluster: Vec<String>,
+    /// Threads that answer requests.
+    pub threads: usize,
+    /// What bounds them.
+    pub limits: HttpLimits,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        HttpOptions {
+            bind: vec!["127.0.0.1".to_owned()],
+            port: 0,
+            self_url: None,
+            cluster: Vec::new(),
+            threads: 2,
+            limits: HttpLimits::default(),
+        }
+    }
+}
+
+/// What all requests share.
+struct Node {
+    server: Arc<Server>,
+    coordinator: Coordinator,
+    writer: Writer,
+    limits: HttpLimits,
+    requests: Places,
+    streams: Places,
+    flight_bytes: Places,
+    metrics: Arc<Metrics>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Node {
+    fn is_stopping(&self) -> bool {
+        *self.stopping.borrow() || self.server.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// The running HTTP face.
+pub struct HttpListening {
+    /// Where it listens.
+    pub addresses: Vec<SocketAddr>,
+    runtime: Runtime,
+    node: Arc<Node>,
+    commit_thread: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    /// Ends when the last connection does.
+    connections: mpsc::Receiver<Infallible>,
+}
+
+/// Listens, and starts to serve.
+///
+/// # Errors
+/// [`ErrorKind::Io`] if an address cannot be listened at; [`ErrorKind::Invalid`] if the cluster cannot be served.
+pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListening> {
+    let own_url = options.self_url.clone().unwrap_or_else(|| format!("http://localhost:{}", options.port));
+    let coordinator = Coordinator::new(&own_url, options.cluster.clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.threads.max(1))
+        .thread_name("http")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}")))?;
+    let listeners = runtime.block_on(async { bind(&options) })?;
+    let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let metrics = Arc::new(Metrics::default());
+    let mut limits = options.limits;
+    limits.key_bytes_max = limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX);
+    let (writer, commit_thread) = Writer::start(server.clone(), metrics.clone(), limits.requests_max)?;
+    let (stop, stopping) = watch::channel(false);
+    let (open, connections) = mpsc::channel(1);
+    let node = Arc::new(Node {
+        server: server.clone(),
+        coordinator,
+        writer,
+        requests: Places::new(limits.requests_max),
+        streams: Places::new(limits.streams_max),
+        flight_bytes: Places::new(limits.flight_bytes_max),
+        limits,
+        metrics,
+        stopping,
+    });
+    for listener in listeners {
+        runtime.spawn(accept(listener, node.clone(), open.clone()));
+    }
+    Ok(HttpListening { addresses, runtime, node, commit_thread, stop, connections })
+}
+
+impl HttpListening {
+    /// Takes no more connections, answers what is under way, and ends: within five seconds, whatever clients do. Not to be called from a task.
+    pub fn stop(mut self) {
+        // Nobody listens if all have ended.
+        let _ = self.stop.send(true);
+        self.runtime.block_on(async {
+            // If time runs out, connections end as they are.
+            let _ = tokio::time::timeout(DRAIN_MAX, self.connections.recv()).await;
+        });
+        self.node.writer.stop();
+        if self.commit_thread.join().is_err() {
+            self.node.server.log(format_args!("the thread that commits writes over HTTP had failed"));
+        }
+        self.runtime.shutdown_timeout(Duration::from_millis(500));
+    }
+}
+
+fn bind(options: &HttpOptions) -> Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    for bind in &options.bind {
+        let failed = |error: std::io::Error| {
+            let port = options.port;
+            let message = format!("cannot listen at {bind}:{port} for HTTP: {error}; choose another port or address");
+            Error::new(ErrorKind::Io, message)
+        };
+        for address in (bind.as_str(), options.port).to_socket_addrs().map_err(failed)? {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
+            // So that the port can be bound while connections of an earlier process linger.
+            socket.set_reuseaddr(true).map_err(failed)?;
+            socket.bind(address).map_err(failed)?;
+            listeners.push(socket.listen(BACKLOG).map_err(failed)?);
+        }
+    }
+    Ok(listeners)
+}
+
+/// Takes connections until the node stops. Each holds `open` while it lives.
+async fn accept(listener: TcpListener, node: Arc<Node>, open: mpsc::Sender<Infallible>) {
+    let mut stopping = node.stopping.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = until_stop(&mut stopping) => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                node.metrics.connections_accepted.fetch_add(1, Ordering::Relaxed);
+                if node.metrics.connections.load(Ordering::Relaxed) >= node.limits.connections_max {
+                    refuse(&node, &stream);
+                    continue;
+                }
+                node.metrics.connections.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(serve(stream, node.clone(), open.clone()));
+            }
+            Err(error) => {
+                node.server.log(format_args!("cannot accept a connection for HTTP: {error}"));
+                // The cause, such as too many open files, does not go away by asking again at once.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+/// Returns when the node stops.
+async fn until_stop(stopping: &mut watch::Receiver<bool>) {
+    // Whoever would say so is gone: that is a stop too.
+    let _ = stopping.wait_for(|stops| *stops).await;
+}
+
+/// Turns a connection away.
+fn refuse(node: &Node, stream: &TcpStream) {
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    node.metrics.connections_refused.fetch_add(1, Ordering::Relaxed);
+    // A fresh socket takes so much at once; if it does not, the client sees the end.
+    let _ = stream.try_write(ANSWER);
+}
+
+/// Serves one connection.
+async fn serve(stream: TcpStream, node: Arc<Node>, open: mpsc::Sender<Infallible>) {
+    // A request and its answer are small, and neither should wait for the other's acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let pulse = Arc::new(Pulse::default());
+    let socket = socket::Socket::new(stream, pulse.clone(), node.limits.quiet_max);
+    let mut stopping = node.stopping.clone();
+    let of_service = node.clone();
+    let service = service_fn(move |request| {
+        let (node, pulse) = (of_service.clone(), pulse.clone());
+        async move { Ok::<_, Infallible>(route::serve(&node, &pulse, request).await) }
+    });
+    let connection = http1::Builder::new()
+        // `socket` looks after quiet clients; hyper's way is a timer for each request.
+        .header_read_timeout(None)
+        .half_close(true)
+        .pipeline_flush(true)
+        // One buffer a write: the chunks of a range would be three pieces each.
+        .writev(false)
+        .max_buf_size(CONNECTION_BUFFER_BYTES)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = std::pin::pin!(connection);
+    // A connection that fails is the client's affair: it has gone, was quiet, or speaks no HTTP, which it has been told.
+    tokio::select! {
+        biased;
+        _ = connection.as_mut() => {}
+        () = until_stop(&mut stopping) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+    node.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+    drop(open);
+}

@@ -1,0 +1,112 @@
+//! What watches a node asks: whether it is up, healthy, ready, and what it does.
+
+use std::sync::atomic::Ordering;
+
+use hyper::{Response, StatusCode};
+
+use super::Node;
+use super::answer::{self, Answer};
+use super::metrics::Page;
+use crate::keyspace::DATABASES;
+
+/// `/v0/status`: the node serves.
+pub(super) fn status(node: &Node) -> Response<Answer> {
+    answer::text(StatusCode::OK, format!("up, {} node(s)\n", node.coordinator.nodes()))
+}
+
+/// `/healthz`: whether a restart would help.
+pub(super) fn health(node: &Node) -> Response<Answer> {
+    match node.server.keyspace.db().stats().poisoned {
+        false => answer::text(StatusCode::OK, "healthy\n"),
+        true => answer::text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a write to the log failed, and no write is taken any more: free space if that is what lacks, and restart\n",
+        ),
+    }
+}
+
+/// `/readyz`: whether requests should be sent here.
+pub(super) fn readiness(node: &Node) -> Response<Answer> {
+    if node.is_stopping() {
+        return answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+    }
+    health(node)
+}
+
+/// `/metrics`.
+pub(super) fn metrics(node: &Node) -> Response<Answer> {
+    let mut page = Page::default();
+    engine(node, &mut page);
+    keys(node, &mut page);
+    redis(node, &mut page);
+    node.metrics.write(&mut page);
+    page.gauge("quipu_http_requests_now", "Requests that are being answered.", node.requests.taken() as f64);
+    page.gauge("quipu_http_streams", "Ranges and long values that are being sent.", node.streams.taken() as f64);
+    let help = "Bytes of long bodies and long entities in memory.";
+    page.gauge("quipu_http_flight_bytes", help, node.flight_bytes.taken() as f64);
+    answer::typed(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page.text)
+}
+
+fn engine(node: &Node, page: &mut Page) {
+    let stats = node.server.keyspace.db().stats();
+    page.head("quipu_info", "gauge", "The version, and when a write is answered.");
+    let durability = format!("{:?}", node.server.durability()).to_lowercase();
+    page.line("quipu_info", &format!("version=\"{}\",durability=\"{durability}\"", env!("CARGO_PKG_VERSION")), 1.0);
+    page.gauge("quipu_uptime_seconds", "Time since the start.", node.server.uptime().as_secs_f64());
+    page.head("quipu_table_rows", "gauge", "Rows of a table.");
+    for table in &stats.tables {
+        page.line("quipu_table_rows", &format!("table=\"{}\"", label(&table.name)), table.tally.rows as f64);
+    }
+    for (name, help, value) in [
+        ("quipu_memory_bytes", "Memory that rows take.", stats.memory_bytes()),
+        ("quipu_memory_limit_bytes", "Memory that rows may take.", stats.memory_bytes_max),
+        ("quipu_log_bytes", "Bytes of log files.", stats.log_bytes),
+        ("quipu_log_files", "Log files.", stats.log_segments),
+        ("quipu_log_tail_bytes", "Log since the last checkpoint: what a restart replays.", stats.log_tail_bytes),
+        ("quipu_snapshots", "Different versions that snapshots look at.", stats.snapshots as u64),
+        ("quipu_poisoned", "1 if a write to the log has failed, so that no more are taken.", u64::from(stats.poisoned)),
+        ("quipu_checkpoint_failed", "1 if the last checkpoint failed.", u64::from(stats.checkpoint_failure.is_some())),
+    ] {
+        page.gauge(name, help, value as f64);
+    }
+    page.counter("quipu_commits_total", "Commits in the life of the database.", stats.sequence);
+    page.counter("quipu_checkpoints_total", "Checkpoints in the life of the database.", stats.checkpoint);
+}
+
+fn keys(node: &Node, page: &mut Page) {
+    let keyspace = &node.server.keyspace;
+    page.head("quipu_keys", "gauge", "Keys of a database, those included that have expired and are not removed yet.");
+    for database in 0..DATABASES {
+        let rows = keyspace.tables(database).map(|tables| quipu::Read::len(&tables.keys));
+        if let Some(Ok(rows)) = rows {
+            page.line("quipu_keys", &format!("database=\"{database}\""), rows as f64);
+        }
+    }
+    let counters = &keyspace.counters;
+    for (name, help, counter) in [
+        ("quipu_lookup_hits_total", "Lookups that found a key.", &counters.hits),
+        ("quipu_lookup_misses_total", "Lookups that found none.", &counters.misses),
+        ("quipu_expired_keys_total", "Keys that were removed because they had expired.", &counters.expired),
+        ("quipu_changes_total", "Changes of keys.", &counters.changes),
+    ] {
+        page.counter(name, help, counter.load(Ordering::Relaxed));
+    }
+}
+
+fn redis(node: &Node, page: &mut Page) {
+    let statistics = &node.server.statistics;
+    for (name, help, counter) in [
+        ("quipu_redis_commands_total", "Commands of Redis clients.", &statistics.commands),
+        ("quipu_redis_errors_total", "Commands that were refused or failed.", &statistics.errors),
+        ("quipu_redis_connections_accepted_total", "Connections of Redis clients.", &statistics.connections),
+        ("quipu_redis_received_bytes_total", "Bytes from Redis clients.", &statistics.bytes_in),
+        ("quipu_redis_sent_bytes_total", "Bytes to Redis clients.", &statistics.bytes_out),
+    ] {
+        page.counter(name, help, counter.load(Ordering::Relaxed));
+    }
+}
+
+/// A text as a label's value has it.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

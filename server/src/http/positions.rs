@@ -1,0 +1,112 @@
+//! `/v0/count`, `/v0/rank` and `/v0/nth`: how many keys lie in a range, where a key stands in it, which key stands at an offset. Each costs a descent or two.
+
+use hyper::header::HeaderValue;
+use hyper::{Response, StatusCode};
+use quipu::{Bounds, Read, Result, TableView};
+
+use super::answer::{self, Answer};
+use super::entities::check_cluster;
+use super::writer::DATABASE;
+use super::{Node, query};
+use crate::clock;
+use crate::keyspace::value::{Entry, Kind};
+use crate::keyspace::{Data, Need};
+
+/// Bytes of the value at an offset, where it is a string.
+const VALUE_LENGTH: &str = "x-quipu-value-length";
+
+/// Parameters that all positions take.
+struct Range<'q> {
+    start: Option<std::borrow::Cow<'q, [u8]>>,
+    end: Option<std::borrow::Cow<'q, [u8]>>,
+}
+
+impl Range<'_> {
+    fn check(&self, cluster: Option<&[u8]>) -> std::result::Result<(), String> {
+        for (name, bound) in [("start", &self.start), ("end", &self.end)] {
+            if bound.as_ref().is_some_and(|bound| bound.is_empty()) {
+                return Err(format!("`{name}` is empty; leave it out for a range without it"));
+            }
+        }
+        check_cluster(cluster)
+    }
+
+    fn bounds(&self) -> Bounds<'_> {
+        bounds(self.start.as_deref(), self.end.as_deref())
+    }
+}
+
+fn bounds<'a>(start: Option<&'a [u8]>, end: Option<&'a [u8]>) -> Bounds<'a> {
+    use std::ops::Bound;
+    Bounds::new(start.map_or(Bound::Unbounded, Bound::Included), end.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+pub(super) fn count(node: &Node, query: Option<&str>) -> Response<Answer> {
+    let range = query::parse(query, ["start", "end", "cluster"]).and_then(|[start, end, cluster]| {
+        let range = Range { start, end };
+        range.check(cluster.as_deref()).map(|()| range)
+    });
+    match range {
+        Ok(range) => answer_number(ask(node, |keys| keys.count(range.bounds()))),
+        Err(reason) => answer::bad_request(reason),
+    }
+}
+
+pub(super) fn rank(node: &Node, query: Option<&str>) -> Response<Answer> {
+    let asked = query::parse(query, ["id", "start", "end", "cluster"]).and_then(|[id, start, end, cluster]| {
+        let range = Range { start, end };
+        range.check(cluster.as_deref())?;
+        let id = id.filter(|id| !id.is_empty()).ok_or("`id` is missing or empty")?;
+        Ok((id, range))
+    });
+    let (id, range) = match asked {
+        Ok(asked) => asked,
+        Err(reason) => return answer::bad_request(reason),
+    };
+    // The keys of the range below the key.
+    let end = range.end.as_deref().map_or(&*id, |end| end.min(&*id));
+    answer_number(ask(node, |keys| keys.count(bounds(range.start.as_deref(), Some(end)))))
+}
+
+pub(super) fn nth(node: &Node, query: Option<&str>) -> Response<Answer> {
+    let asked = query::parse(query, ["offset", "start", "end", "cluster"]).and_then(|[offset, start, end, cluster]| {
+        let range = Range { start, end };
+        range.check(cluster.as_deref())?;
+        let offset = offset.ok_or("`offset` is missing")?;
+        Ok((query::number("offset", &offset)?, range))
+    });
+    let (offset, range) = match asked {
+        Ok(asked) => asked,
+        Err(reason) => return answer::bad_request(reason),
+    };
+    match ask(node, |keys| keys.nth(range.bounds(), offset)) {
+        Ok(Some(row)) => {
+            let mut response = answer::octets(Answer::Whole(Some(row.key.to_vec().into())));
+            if let Some(entry) = Entry::decode(&row.value).filter(|entry| entry.header.kind == Kind::String) {
+                response.headers_mut().insert(VALUE_LENGTH, HeaderValue::from(entry.body.len()));
+            }
+            response
+        }
+        Ok(None) => answer::empty(StatusCode::NOT_FOUND),
+        Err(error) => answer::failed(&error),
+    }
+}
+
+/// Asks the keys that are live now.
+fn ask<R: Default>(node: &Node, question: impl FnOnce(&TableView<'_>) -> Result<R>) -> Result<R> {
+    let mut data = Data::open(&node.server.keyspace, Need::Read, clock::now_ms())?;
+    data.make_exact()?;
+    let answer = match data.tables(DATABASE) {
+        Some(tables) => question(&data.view(&tables.keys)?)?,
+        None => R::default(),
+    };
+    data.close()?;
+    Ok(answer)
+}
+
+fn answer_number(number: Result<u64>) -> Response<Answer> {
+    match number {
+        Ok(number) => answer::text(StatusCode::OK, number.to_string()),
+        Err(error) => answer::failed(&error),
+    }
+}

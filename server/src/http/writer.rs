@@ -1,0 +1,204 @@
+//! Writes of entities to this node's replica.
+//!
+//! Where commits are on stable storage before they are answered, writes wait for a thread of their own: it takes all that have come, makes them in one hold of
+//! the data, waits for the disk once, and answers all; those that come meanwhile are the next group. Else a commit is done when it is made, and a write is made
+//! at once, where its request is served.
+//!
+//! Invariants:
+//! 1. A write is answered when its commit is as durable as configured, a refused one when what it was refused for is.
+//! 2. The queue is bounded: a write that finds it full is turned away.
+//!
+//! Not here: tombstones. One node removes a key and all of it; replicas will need to know until when it was there.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use quipu::{Committed, Durability, Error, ErrorKind};
+use tokio::sync::{mpsc, oneshot};
+
+use super::condition::{Conditions, Verdict};
+use super::metrics::Metrics;
+use super::version::{Version, VersionClock};
+use crate::clock;
+use crate::keyspace::value::{Header, Kind};
+use crate::keyspace::{Change, Data, Need};
+use crate::server::Server;
+
+/// The database whose keys are the entities.
+pub(super) const DATABASE: usize = 0;
+
+/// Writes of one group, at most: some 2 ms of holding the data.
+const GROUP_MAX: usize = 1024;
+
+/// What is to become of an entity.
+pub(super) struct Write {
+    pub(super) key: Vec<u8>,
+    pub(super) change: EntityChange,
+    pub(super) conditions: Conditions,
+}
+
+pub(super) enum EntityChange {
+    /// The value, and after how long it is gone.
+    Put(Bytes, Option<u64>),
+    Delete,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Put(Version),
+    Deleted,
+    /// By a condition.
+    Refused(Verdict),
+}
+
+/// Why nothing is known to have been written.
+#[derive(Clone, Debug)]
+pub(super) enum WriteFailure {
+    /// Too many writes wait.
+    Overloaded,
+    /// The database said so.
+    Failed(ErrorKind, String),
+}
+
+impl From<Error> for WriteFailure {
+    fn from(error: Error) -> Self {
+        WriteFailure::Failed(error.kind(), error.to_string())
+    }
+}
+
+type Outcome = Result<Written, WriteFailure>;
+
+enum Job {
+    Write(Write, oneshot::Sender<Outcome>),
+    Stop,
+}
+
+/// The writing side of the replica.
+pub(super) struct Writer {
+    server: Arc<Server>,
+    clock: Arc<VersionClock>,
+    metrics: Arc<Metrics>,
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    /// Starts the thread. `queue_max` writes may wait for it.
+    pub(super) fn start(
+        server: Arc<Server>,
+        metrics: Arc<Metrics>,
+        queue_max: usize,
+    ) -> quipu::Result<(Writer, JoinHandle<()>)> {
+        let clock = Arc::new(VersionClock::open(server.keyspace.db())?);
+        let (jobs, queue) = mpsc::channel(queue_max.max(1));
+        let (of_thread, clock_of_thread, metrics_of_thread) = (server.clone(), clock.clone(), metrics.clone());
+        let run = move || commit_groups(&of_thread, &clock_of_thread, &metrics_of_thread, queue);
+        let thread = std::thread::Builder::new().name("http-commit".to_owned()).spawn(run);
+        let thread = thread.map_err(|error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}")))?;
+        Ok((Writer { server, clock, metrics, jobs }, thread))
+    }
+
+    /// Makes a write, and returns when it is durable.
+    pub(super) async fn write(&self, write: Write) -> Outcome {
+        if self.server.durability() != Durability::Sync {
+            return self.write_at_once(&write);
+        }
+        let (sender, outcome) = oneshot::channel();
+        match self.jobs.try_send(Job::Write(write, sender)) {
+            Ok(()) => outcome.await.unwrap_or_else(|_| Err(stopped())),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(WriteFailure::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(stopped()),
+        }
+    }
+
+    fn write_at_once(&self, write: &Write) -> Outcome {
+        self.metrics.note_commit(1);
+        let mut data = Data::open(&self.server.keyspace, Need::Write, clock::now_ms())?;
+        let outcome = apply(&mut data, &self.clock, write);
+        if let Some(committed) = data.close()? {
+            committed.wait(self.server.durability())?;
+        }
+        outcome
+    }
+
+    /// Ends the thread when the writes before are done. Not to be called from a task.
+    pub(super) fn stop(&self) {
+        // If it has ended already, all the better.
+        let _ = self.jobs.blocking_send(Job::Stop);
+    }
+}
+
+fn stopped() -> WriteFailure {
+    WriteFailure::Failed(ErrorKind::Poisoned, "the server stops".to_owned())
+}
+
+/// Takes what waits, commits it, answers; until it is to stop.
+fn commit_groups(server: &Server, clock: &VersionClock, metrics: &Metrics, mut queue: mpsc::Receiver<Job>) {
+    let mut jobs = Vec::new();
+    while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        let mut stops = false;
+        let committed = Data::open(&server.keyspace, Need::Write, clock::now_ms()).and_then(|mut data| {
+            for job in &jobs {
+                match job {
+                    Job::Write(write, _) => outcomes.push(apply(&mut data, clock, write)),
+                    Job::Stop => stops = true,
+                }
+            }
+            data.close()
+        });
+        let durable = committed.and_then(|committed| wait(server, committed));
+        if !outcomes.is_empty() {
+            metrics.note_commit(outcomes.len() as u64);
+        }
+        let failure = durable.err().map(WriteFailure::from);
+        let mut outcomes = outcomes.into_iter();
+        for job in jobs.drain(..) {
+            let Job::Write(_, answer) = job else { continue };
+            let outcome = match (&failure, outcomes.next()) {
+                (Some(failure), _) => Err(failure.clone()),
+                (None, Some(outcome)) => outcome,
+                (None, None) => Err(stopped()),
+            };
+            // The client may have gone meanwhile.
+            let _ = answer.send(outcome);
+        }
+        if stops {
+            return;
+        }
+    }
+}
+
+fn wait(server: &Server, committed: Option<Committed<'_>>) -> quipu::Result<()> {
+    committed.map_or(Ok(()), |committed| committed.wait(server.durability()))
+}
+
+/// Makes one write in a hold of the data.
+fn apply(data: &mut Data<'_>, clock: &VersionClock, write: &Write) -> Outcome {
+    let mut verdict = Verdict::Holds;
+    match &write.change {
+        EntityChange::Put(value, ttl_ms) => {
+            let version = clock.stamp(data)?;
+            let deadline_ms = ttl_ms.map(|ttl_ms| data.now_ms.saturating_add(ttl_ms));
+            let header = Header { deadline_ms, version: Some(version.0), ..Header::new(Kind::String) };
+            data.change(DATABASE, &write.key, |old, new| {
+                verdict = write.conditions.check(old.as_ref());
+                if verdict != Verdict::Holds {
+                    return Change::Keep;
+                }
+                header.encode(new);
+                new.extend_from_slice(value);
+                Change::Put
+            })?;
+            Ok(if verdict == Verdict::Holds { Written::Put(version) } else { Written::Refused(verdict) })
+        }
+        EntityChange::Delete => {
+            data.change(DATABASE, &write.key, |old, _| {
+                verdict = write.conditions.check(old.as_ref());
+                if verdict == Verdict::Holds { Change::Remove } else { Change::Keep }
+            })?;
+            Ok(if verdict == Verdict::Holds { Written::Deleted } else { Written::Refused(verdict) })
+        }
+    }
+}

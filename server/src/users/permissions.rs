@@ -1,0 +1,278 @@
+//! Which commands with which keys are allowed: one set of them. A user has one, and may have more, of which any may allow a command.
+
+use std::fmt;
+
+use crate::command::nature::{self, CATEGORIES, KeyPlace};
+use crate::command::table::{Flags, Spec, by_number};
+use crate::command::{all, find};
+use crate::glob;
+
+/// Why a command is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// Not this command.
+    Command,
+    /// Not with this key.
+    Key(Vec<u8>),
+}
+
+/// Keys, by a pattern, and what may be done with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// As `KEYS` takes it.
+    pub pattern: Vec<u8>,
+    /// What stands there may be told.
+    pub read: bool,
+    /// What stands there may be changed.
+    pub write: bool,
+}
+
+/// A set of commands and keys.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Permissions {
+    /// A bit for each command and subcommand, by number.
+    commands: Vec<u64>,
+    /// All commands are allowed, those of later versions too.
+    all_commands: bool,
+    /// The rules that made `commands`, behind `+@all` or `-@all`.
+    command_rules: Vec<String>,
+    /// Which keys.
+    keys: Vec<Keys>,
+    all_keys: bool,
+    channels: Vec<Vec<u8>>,
+    all_channels: bool,
+}
+
+impl Permissions {
+    /// Nothing.
+    pub fn none() -> Permissions {
+        Permissions { commands: vec![0; by_number().len().div_ceil(64)], ..Permissions::default() }
+    }
+
+    /// Everything.
+    pub fn all() -> Permissions {
+        let mut permissions = Permissions { all_keys: true, all_channels: true, ..Permissions::none() };
+        permissions.allow_all();
+        permissions
+    }
+
+    /// Whether nothing is forbidden.
+    pub fn is_everything(&self) -> bool {
+        self.all_keys && self.all_commands && self.command_rules.is_empty()
+    }
+
+    /// Whether a command is allowed, whatever its keys.
+    fn allows(&self, number: u16) -> bool {
+        self.commands.get(usize::from(number) / 64).is_some_and(|bits| bits >> (number % 64) & 1 == 1)
+    }
+
+    /// Whether a command with these words is allowed.
+    pub fn may(&self, spec: &'static Spec, args: &[&[u8]]) -> Result<(), Denied> {
+        if !self.allows(spec.number) && !spec.flags.has(Flags::NO_AUTH) {
+            return Err(Denied::Command);
+        }
+        if self.all_keys {
+            return Ok(());
+        }
+        // Words in which no keys can be told are refused by the command itself.
+        for key in nature::keys(spec, args).unwrap_or_default() {
+            if !self.may_use(args[key.place], &key) {
+                return Err(Denied::Key(args[key.place].to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    fn may_use(&self, key: &[u8], place: &KeyPlace) -> bool {
+        let enough = |keys: &&Keys| (keys.read || !place.is_read()) && (keys.write || !place.is_written());
+        self.keys.iter().filter(enough).any(|keys| glob::matches(&keys.pattern, key, false))
+    }
+
+    fn set(&mut self, spec: &Spec, allowed: bool) {
+        for number in std::iter::once(spec.number).chain(spec.subcommands.iter().map(|sub| sub.number)) {
+            let bits = &mut self.commands[usize::from(number) / 64];
+            *bits = *bits & !(1 << (number % 64)) | u64::from(allowed) << (number % 64);
+        }
+    }
+
+    fn allow_all(&mut self) {
+        self.commands.fill(u64::MAX);
+        (self.all_commands, self.command_rules) = (true, Vec::new());
+    }
+
+    /// Applies one rule. `false` if it is none of permissions.
+    ///
+    /// # Errors
+    /// Why it is malformed.
+    pub fn apply(&mut self, word: &[u8]) -> Result<bool, String> {
+        const UNKNOWN: &str = "Unknown command or category name in ACL";
+        let lower = String::from_utf8_lossy(word).to_ascii_lowercase();
+        match lower.as_str() {
+            "allkeys" | "~*" => (self.all_keys, self.keys) = (true, Vec::new()),
+            "resetkeys" => (self.all_keys, self.keys) = (false, Vec::new()),
+            "allchannels" | "&*" => (self.all_channels, self.channels) = (true, Vec::new()),
+            "resetchannels" => (self.all_channels, self.channels) = (false, Vec::new()),
+            "allcommands" | "+@all" => self.allow_all(),
+            "nocommands" | "-@all" => {
+                self.commands.fill(0);
+                (self.all_commands, self.command_rules) = (false, Vec::new());
+            }
+            _ => match word.first() {
+                Some(b'~' | b'%') => self.add_keys(word)?,
+                Some(b'&') => {
+                    if self.all_channels {
+                        return Err(after_all("channels", "allchannels"));
+                    }
+                    check_pattern(&word[1..])?;
+                    if !self.channels.iter().any(|known| known == &word[1..]) {
+                        self.channels.push(word[1..].to_vec());
+                    }
+                }
+                Some(sign @ (b'+' | b'-')) => {
+                    let (allowed, name) = (*sign == b'+', &lower[1..]);
+                    if let Some(category) = name.strip_prefix('@') {
+                        let bit = nature::category(category.as_bytes()).ok_or(UNKNOWN)?;
+                        for spec in by_number().iter().filter(|spec| nature::of(spec).categories & bit != 0) {
+                            // A container's bit does not speak for its subcommands here: each has categories of its own.
+                            self.set(&Spec { subcommands: &[], ..**spec }, allowed);
+                        }
+                    } else if let Some((container, sub)) = name.split_once('|') {
+                        let spec = find(container.as_bytes()).ok_or(UNKNOWN)?;
+                        let found = spec.subcommands.iter().find(|spec| spec.name == name);
+                        match found {
+                            Some(spec) => self.set(spec, allowed),
+                            // The first word of a command that has no subcommands: Redis has deprecated it, and here it is not.
+                            None if sub.contains('|') || sub.is_empty() => return Err(UNKNOWN.to_owned()),
+                            None if spec.subcommands.is_empty() && allowed => {
+                                return Err("Allowing first-arg of a command is not supported".to_owned());
+                            }
+                            None => return Err(UNKNOWN.to_owned()),
+                        }
+                    } else {
+                        match find(name.as_bytes()) {
+                            Some(spec) => self.set(spec, allowed),
+                            // What Redis has and Quipu has not is forbidden anyway, so rules for it are kept.
+                            None if nature::is_redis(name) => {}
+                            None => return Err(UNKNOWN.to_owned()),
+                        }
+                    }
+                    self.note_rule(&lower);
+                }
+                _ => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    fn add_keys(&mut self, word: &[u8]) -> Result<(), String> {
+        const SYNTAX: &str = "Syntax error";
+        let (mut read, mut write, mut place) = (word[0] == b'~', word[0] == b'~', 1);
+        if word[0] == b'%' {
+            loop {
+                match word.get(place).map(u8::to_ascii_uppercase) {
+                    Some(b'R') if !read => read = true,
+                    Some(b'W') if !write => write = true,
+                    Some(b'~') if place > 1 => break,
+                    _ => return Err(SYNTAX.to_owned()),
+                }
+                place += 1;
+            }
+            place += 1;
+        }
+        if self.all_keys {
+            return Err(after_all("patterns", "allkeys"));
+        }
+        let pattern = &word[place..];
+        check_pattern(pattern)?;
+        match self.keys.iter_mut().find(|keys| keys.pattern == pattern) {
+            Some(keys) => {
+                keys.read |= read;
+                keys.write |= write;
+            }
+            None => self.keys.push(Keys { pattern: pattern.to_vec(), read, write }),
+        }
+        Ok(())
+    }
+
+    /// Keeps a rule about commands, in place of what it makes void.
+    fn note_rule(&mut self, rule: &str) {
+        let name = &rule[1..];
+        let container = format!("{name}|");
+        self.command_rules.retain(|known| &known[1..] != name && !known[1..].starts_with(&container));
+        self.command_rules.push(rule.to_owned());
+    }
+
+    /// The rules about commands.
+    pub fn command_text(&self) -> String {
+        let first = if self.all_commands { "+@all" } else { "-@all" };
+        std::iter::once(first).chain(self.command_rules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The rules about keys.
+    pub fn key_text(&self) -> String {
+        if self.all_keys {
+            return "~*".to_owned();
+        }
+        let one = |keys: &Keys| {
+            let access = match (keys.read, keys.write) {
+                (true, true) => "~",
+                (true, false) => "%R~",
+                _ => "%W~",
+            };
+            format!("{access}{}", String::from_utf8_lossy(&keys.pattern))
+        };
+        self.keys.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The rules about channels.
+    pub fn channel_text(&self) -> String {
+        if self.all_channels {
+            return "&*".to_owned();
+        }
+        let one = |pattern: &Vec<u8>| format!("&{}", String::from_utf8_lossy(pattern));
+        self.channels.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl fmt::Display for Permissions {
+    /// As `ACL LIST` shows them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.key_text();
+        if !keys.is_empty() {
+            write!(f, "{keys} ")?;
+        }
+        if !self.all_channels {
+            f.write_str("resetchannels ")?;
+        }
+        let channels = self.channel_text();
+        if !channels.is_empty() {
+            write!(f, "{channels} ")?;
+        }
+        f.write_str(&self.command_text())
+    }
+}
+
+fn check_pattern(pattern: &[u8]) -> Result<(), String> {
+    let is_bad = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
+    if pattern.iter().any(is_bad) { Err("Syntax error".to_owned()) } else { Ok(()) }
+}
+
+fn after_all(what: &str, word: &str) -> String {
+    let (reset, list) = if what == "channels" { ("resetchannels", "channels") } else { ("resetkeys", "patterns") };
+    format!(
+        "Adding a pattern after the * pattern (or the '{word}' flag) is not valid and does not have any effect. \
+         Try '{reset}' to start with an empty list of {list}"
+    )
+}
+
+/// The commands and subcommands of a category.
+pub fn members(category: u32) -> Vec<&'static str> {
+    let has = |spec: &&'static Spec| nature::of(spec).categories & category != 0;
+    all().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands)).filter(has).map(|spec| spec.name).collect()
+}
+
+/// The names of the categories that a command has.
+pub fn categories_of(spec: &Spec) -> impl Iterator<Item = &'static str> + use<> {
+    let bits = nature::of(spec).categories;
+    CATEGORIES.iter().enumerate().filter(move |(place, _)| bits >> place & 1 == 1).map(|(_, name)| *name)
+}
