@@ -62,7 +62,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let (words, redis_style) = serve::take_redis_style(std::env::args_os().collect());
+    let mut arguments = Arguments::parse_from(words);
+    if let Command::Serve(args) = &mut arguments.command {
+        args.redis_style = redis_style;
+    }
     let result = match &arguments.command {
         Command::Demo(args) => demo::run(args),
         Command::Import(args) => import::run(args),

@@ -1,68 +1,126 @@
-//! `quipu serve`: the server.
+//! `quipu serve`: the server as a process: its configuration, its banner, its signals, its end.
 
-use std::path::PathBuf;
+mod arguments;
+mod banner;
+
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use quipu_server::config::Config;
-use quipu_server::net;
+use quipu_server::http::{self, HttpListening, HttpOptions};
+use quipu_server::net::{self, Listening};
 use quipu_server::server::Server;
 
+pub(crate) use arguments::{Args, take_redis_style};
+
+use crate::clock::timed;
 use crate::failure::{Failure, Result};
 use crate::progress::Follower;
 
-const EXAMPLES: &str = "\
-Examples:
-  quipu serve                                   Redis clients at port 6379, the data in ./quipu-data
-  quipu serve --port 7000 --data air --durability os";
-
-/// Serves a database to Redis clients and over HTTP
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// The port for Redis clients
-    #[arg(long, default_value_t = 6379)]
-    port: u16,
-    /// The addresses to listen at
-    #[arg(long, default_value = "127.0.0.1", num_args = 1..)]
-    bind: Vec<String>,
-    /// Where the data is
-    #[arg(long, default_value = "quipu-data")]
-    data: PathBuf,
-    /// When a write is answered: once it is on stable storage (sync), once the system has it (os), at once (none)
-    #[arg(long, default_value = "sync", value_parser = ["sync", "os", "none"])]
-    durability: String,
-    /// Threads that serve connections
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
-}
+/// File numbers that the process needs beside those of its clients.
+const OWN_FILES: u64 = 64;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let durability = match args.durability.as_str() {
-        "os" => quipu::Durability::Os,
-        "none" => quipu::Durability::None,
-        _ => quipu::Durability::Sync,
-    };
-    let config = Config {
-        data: args.data.clone(),
-        durability,
-        bind: args.bind.clone(),
-        port: Some(args.port),
-        threads: args.threads,
-    };
-    let mut follower = Follower::default();
-    let server = Arc::new(Server::open(config, &mut |progress| follower.show(progress))?);
+    let (config, without_effect) = arguments::configure(args)?;
+    let files = raise_file_limit(&config);
+    let (server, recovery) = timed(|| {
+        let mut follower = Follower::default();
+        Server::open(config, &mut |progress| follower.show(progress))
+    });
+    let server = Arc::new(server?);
+    if let Some(clients) = files {
+        server.log(format_args!(
+            "the system allows so few open files that only {clients} clients can connect; `ulimit -n` raises that"
+        ));
+    }
+    if !without_effect.is_empty() {
+        server.log(format_args!("accepted, and without effect here: {}", without_effect.join(", ")));
+    }
+    // Signals are taken from here on, so that one which comes while faces are opened is not lost.
+    watch_signals(&server)?;
     let listening = net::listen(&server)?;
-    println!("ready at {:?}", listening.addresses);
-    let stopper = server.clone();
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
-        .map_err(|error| Failure::new(format!("cannot wait for signals: {error}")))?;
+    let http = match serve_http(&server) {
+        Ok(http) => http,
+        Err(error) => {
+            listening.stop();
+            return Err(error.into());
+        }
+    };
+    banner::print(&server, &listening, http.as_ref(), recovery)?;
+    listening.wait();
+    stop(&server, listening, http)
+}
+
+fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
+    let config = &server.config;
+    let Some(port) = config.http_port else { return Ok(None) };
+    let options = HttpOptions {
+        bind: config.bind.clone(),
+        port,
+        self_url: config.self_url.clone(),
+        cluster: config.cluster.clone(),
+        ..HttpOptions::default()
+    };
+    http::listen(server, options).map(Some)
+}
+
+/// Lets clients take their answers, and leaves a checkpoint behind, so that the next start is short.
+fn stop(server: &Arc<Server>, listening: Listening, http: Option<HttpListening>) -> Result<()> {
+    server.log(format_args!("stopping: no more connections, answers under way are sent"));
+    if let Some(http) = http {
+        http.stop();
+    }
+    listening.stop();
+    if server.stops_without_checkpoint.load(Ordering::Acquire) {
+        server.keyspace.db().sync()?;
+        server.log(format_args!("stopped without a checkpoint: the next start reads the log"));
+        return Ok(());
+    }
+    let (result, took) = timed(|| server.keyspace.db().checkpoint());
+    let info = result?;
+    server.log(format_args!(
+        "stopped: checkpoint {} with {} rows in {}",
+        info.number,
+        info.rows_written,
+        crate::clock::show(took)
+    ));
+    Ok(())
+}
+
+/// The first signal stops in order, the second at once.
+fn watch_signals(server: &Arc<Server>) -> Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let failed = |error| Failure::new(format!("cannot wait for signals: {error}"));
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(failed)?;
+    let server = server.clone();
     std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            stopper.stop();
+        for (number, signal) in signals.forever().enumerate() {
+            if number > 0 {
+                eprintln!("quipu: a second signal: ended at once; the next start reads the log");
+                std::process::exit(128 + signal);
+            }
+            server.stop();
         }
     });
-    listening.wait();
-    listening.stop();
-    server.keyspace.db().checkpoint()?;
     Ok(())
+}
+
+/// Asks the system for as many open files as there may be clients. Returns how many clients there can be if those are fewer.
+fn raise_file_limit(config: &Config) -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let wanted = config.parameters.clients_max.load(Ordering::Relaxed);
+    let limit = getrlimit(Resource::Nofile);
+    let needed = wanted.saturating_add(OWN_FILES);
+    let mut current = limit.current.unwrap_or(u64::MAX);
+    if current < needed {
+        let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum }).is_ok() {
+            current = raised;
+        }
+    }
+    let possible = current.saturating_sub(OWN_FILES).max(1);
+    (possible < wanted).then(|| {
+        config.parameters.set("maxclients", possible.to_string());
+        possible
+    })
 }

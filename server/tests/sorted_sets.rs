@@ -373,7 +373,7 @@ fn words_are_checked_as_redis_does() {
         ("zintercard 1 z limit -1", "-ERR LIMIT can't be negative"),
         ("zrank z a withscore", "*2|:0|$1|1"),
         ("zrank z none withscore", "*-1"),
-        ("zrank z a other", "-ERR syntax error"),
+        ("zrank z a other", "-ERR wrong number of arguments for 'zrank' command"),
         ("zscan z x", "-ERR invalid cursor"),
         ("zscan z 0 count 0", "-ERR syntax error"),
         ("zscan none 0 nonsense", "*2|$1|0|*0"),

@@ -76,6 +76,8 @@ fn value_of(number: u64) -> [u8; VALUE_BYTES] {
 struct Rival {
     name: &'static str,
     address: SocketAddr,
+    /// What its threads are called.
+    threads: &'static str,
     /// Whether it knows the entities; else every answer is `200` with a value's bytes.
     stores: bool,
 }
@@ -92,8 +94,8 @@ fn one_size(bench: &Bench<'_>, entities: u64) -> Result<Table> {
     let quipu = start_quipu(dir.path())?;
     let hello = Hello::start()?;
     let rivals = [
-        Rival { name: "bare hyper", address: hello.address, stores: false },
-        Rival { name: "quipu", address: quipu.addresses[0], stores: true },
+        Rival { name: "bare hyper", address: hello.address, threads: "hello", stores: false },
+        Rival { name: "quipu", address: quipu.addresses[0], threads: "http", stores: true },
     ];
     let connections = if bench.options.smoke { 4 } else { CONNECTIONS };
     let mut crowds = Vec::new();
@@ -104,26 +106,27 @@ fn one_size(bench: &Bench<'_>, entities: u64) -> Result<Table> {
     let everyone: Vec<u64> = (0..entities).collect();
     crowds[1].serve(Question::Put, &mut everyone.iter().copied(), &Deadline::never())?;
 
-    let columns = ["request", "server", "requests", "requests/s", "of bare hyper", "median", "99 %"];
+    let columns = ["request", "server", "requests", "requests/s", "median", "99 %", "CPU a request", "of bare hyper"];
     let mut table =
         Table::new(format!("HTTP, {connections} connections, {} entities", Cell::Count(entities)), &columns)
             .with_bars("requests/s", 1);
     for question in Question::ALL.into_iter().filter(|question| bench.options.wants(question.name())) {
         let turns = bench.options.repeat.max(1);
         let seconds = bench.options.seconds / turns as f64 / 2.0;
-        let mut rates: [Vec<f64>; 2] = Default::default();
-        let mut ratios = Vec::new();
+        let (mut rates, mut costs): ([Vec<f64>; 2], [Vec<f64>; 2]) = Default::default();
         let mut latencies = [Latencies::new(), Latencies::new()];
         for turn in 0..turns {
             for (number, rival) in rivals.iter().enumerate() {
                 bench.progress(format_args!("{}, {}, turn {}", question.name(), rival.name, turn + 1));
                 let mut draw = Draw::new(bench.options.seed + turn as u64);
                 let mut asked = std::iter::repeat_with(|| draw.below(entities));
+                let cpu_before = cpu_nanos(rival.threads);
                 let served = crowds[number].serve(question, &mut asked, &Deadline::after(seconds))?;
-                rates[number].push(served.nanos.len() as f64 / served.wall_s);
+                let requests = served.nanos.len() as f64;
+                rates[number].push(requests / served.wall_s);
+                costs[number].push((cpu_nanos(rival.threads) - cpu_before) / requests);
                 served.nanos.iter().for_each(|nanos| latencies[number].record(*nanos));
             }
-            ratios.push(rates[1][turn] / rates[0][turn]);
         }
         for (number, rival) in rivals.iter().enumerate() {
             table.push(vec![
@@ -131,22 +134,33 @@ fn one_size(bench: &Bench<'_>, entities: u64) -> Result<Table> {
                 Cell::text(rival.name),
                 Cell::Count(latencies[number].count()),
                 Cell::PerSecond(median(rates[number].clone())),
-                if rival.stores { Cell::Times(median(ratios.clone())) } else { Cell::Missing },
                 latencies[number].median(),
                 latencies[number].p99(),
+                Cell::Nanos(median(costs[number].clone())),
+                Cell::Times(median(costs[0].clone()) / median(costs[number].clone())),
             ]);
         }
     }
+    table.note("CPU: of the server's threads, in user and kernel mode. Of bare hyper: requests that the same CPU time would serve.");
     table.note("Closed loop: a stall is one slow answer on each connection. `oha -q RATE --latency-correction` shows stalls as clients feel them.");
     drop(crowds);
     quipu.stop();
     Ok(table)
 }
 
+/// CPU time of this process' threads of a name, in nanoseconds.
+fn cpu_nanos(name: &str) -> f64 {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let ours = tasks.filter(|task| read(task.path().join("comm")).trim() == name);
+    // The first number of `schedstat` is the time on a processor.
+    ours.filter_map(|task| read(task.path().join("schedstat")).split(' ').next()?.parse::<f64>().ok()).sum()
+}
+
 fn start_quipu(dir: &std::path::Path) -> Result<HttpListening> {
     let options = quipu::Options { durability: quipu::Durability::Os, ..quipu::Options::default() };
     let db = quipu::Db::open(dir, options)?;
-    let config = quipu_server::config::Config { durability: quipu::Durability::Os, ..Default::default() };
+    let config = quipu_server::config::Config::default().with_durability(quipu::Durability::Os);
     let server = Arc::new(Server::over(db, config)?);
     Ok(listen(&server, HttpOptions { threads: SERVER_THREADS, ..HttpOptions::default() })?)
 }
@@ -161,7 +175,7 @@ struct Hello {
 impl Hello {
     fn start() -> Result<Hello> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(SERVER_THREADS).enable_all().build()?;
+        let runtime = builder.worker_threads(SERVER_THREADS).thread_name("hello").enable_all().build()?;
         let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
         runtime.spawn(async move {

@@ -190,3 +190,16 @@ pub const COMMANDS: &[Spec] = &[
     cluster("readonly", 1, FAST, (0, 0, 0), "3.0.0"),
     cluster("readwrite", 1, FAST, (0, 0, 0), "3.0.0"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{COMMANDS, Group};
+
+    #[test]
+    fn what_is_absent_is_not_there() {
+        for spec in COMMANDS {
+            let lines = crate::command::table::all().filter(|other| other.name == spec.name);
+            assert_eq!(lines.map(|line| line.group).collect::<Vec<_>>(), [Group::Absent], "{}", spec.name);
+        }
+    }
+}

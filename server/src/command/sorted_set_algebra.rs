@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::sorted_sets::{answer_member, begin_members};
+use super::sorted_sets::{Members, answer_member, begin_members};
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, is_word, refusal};
 use crate::keyspace::sorted_set::SortedSet;
@@ -140,30 +140,30 @@ impl Request {
             inputs.push(Input { id, members: 0, weight: 1.0 });
         }
         let weighs = matches!(operation, Operation::Union | Operation::Intersection);
-        let (mut has_weights, mut aggregate, mut with_scores, mut limit) = (false, None, false, None);
+        // Options may be said again; the last counts.
+        let (mut aggregate, mut with_scores, mut limit) = (Aggregate::default(), false, 0);
         let mut place = end;
         while let Some(&word) = call.args.get(place) {
             let left = call.args.len() - place;
-            if weighs && !has_weights && left > inputs.len() && is_word(word, "weights") {
+            if weighs && left > inputs.len() && is_word(word, "weights") {
                 for (input, word) in inputs.iter_mut().zip(&call.args[place + 1..]) {
                     input.weight = number::parse_f64(word).ok_or(refusal::text("ERR weight value is not a float"))?;
                 }
-                has_weights = true;
                 place += 1 + inputs.len();
-            } else if weighs && aggregate.is_none() && left >= 2 && is_word(word, "aggregate") {
-                aggregate = Some(match call.args[place + 1] {
+            } else if weighs && left >= 2 && is_word(word, "aggregate") {
+                aggregate = match call.args[place + 1] {
                     word if is_word(word, "sum") => Aggregate::Sum,
                     word if is_word(word, "min") => Aggregate::Min,
                     word if is_word(word, "max") => Aggregate::Max,
                     _ => return Err(refusal::SYNTAX),
-                });
+                };
                 place += 2;
-            } else if !stores && operation != Operation::Cardinality && !with_scores && is_word(word, "withscores") {
+            } else if !stores && operation != Operation::Cardinality && is_word(word, "withscores") {
                 with_scores = true;
                 place += 1;
-            } else if operation == Operation::Cardinality && limit.is_none() && left >= 2 && is_word(word, "limit") {
+            } else if operation == Operation::Cardinality && left >= 2 && is_word(word, "limit") {
                 let number = number::parse_i64(call.args[place + 1]).filter(|number| *number >= 0);
-                limit = Some(number.ok_or(refusal::text("ERR LIMIT can't be negative"))? as u64);
+                limit = number.ok_or(refusal::text("ERR LIMIT can't be negative"))? as u64;
                 place += 2;
             } else {
                 return Err(refusal::SYNTAX);
@@ -178,8 +178,8 @@ impl Request {
         if operation != Operation::Difference {
             inputs.sort_by_key(|input| input.members);
         }
-        let limit = limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX);
-        Ok(Request { inputs, aggregate: aggregate.unwrap_or_default(), with_scores, limit })
+        let limit = if limit == 0 { u64::MAX } else { limit };
+        Ok(Request { inputs, aggregate, with_scores, limit })
     }
 
     /// The inputs' sets, in their order.
@@ -187,7 +187,7 @@ impl Request {
         self.inputs.iter().map(|input| input.id.map(|id| call.sorted_set_with(id)).transpose()).collect()
     }
 
-    fn union(&self, call: &Call<'_, '_>) -> Result<Vec<(Vec<u8>, f64)>, Refusal> {
+    fn union(&self, call: &Call<'_, '_>) -> Result<Members, Refusal> {
         let mut scores: HashMap<Vec<u8>, f64> = HashMap::new();
         for (input, set) in self.inputs.iter().zip(self.sets(call)?) {
             let Some(set) = set else { continue };
@@ -202,7 +202,7 @@ impl Request {
         Ok(scores.into_iter().collect())
     }
 
-    fn intersection(&self, call: &Call<'_, '_>) -> Result<Vec<(Vec<u8>, f64)>, Refusal> {
+    fn intersection(&self, call: &Call<'_, '_>) -> Result<Members, Refusal> {
         let sets: Vec<SortedSet<'_>> = match self.sets(call)?.into_iter().collect() {
             Some(sets) => sets,
             None => return Ok(Vec::new()),
@@ -229,7 +229,7 @@ impl Request {
         Ok(members)
     }
 
-    fn difference(&self, call: &Call<'_, '_>) -> Result<Vec<(Vec<u8>, f64)>, Refusal> {
+    fn difference(&self, call: &Call<'_, '_>) -> Result<Members, Refusal> {
         let sets = self.sets(call)?;
         let mut members = Vec::new();
         let Some((Some(first), others)) = sets.split_first() else { return Ok(members) };
@@ -252,7 +252,7 @@ impl Request {
 }
 
 /// The result's members in order.
-fn compute(call: &Call<'_, '_>, request: &Request, operation: Operation) -> Result<Vec<(Vec<u8>, f64)>, Refusal> {
+fn compute(call: &Call<'_, '_>, request: &Request, operation: Operation) -> Result<Members, Refusal> {
     let mut members = match operation {
         Operation::Union => request.union(call)?,
         Operation::Intersection | Operation::Cardinality => request.intersection(call)?,

@@ -98,12 +98,14 @@ enum Order {
     Member,
 }
 
+type MemberBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// A range as given.
 enum Range<'a> {
     Ranks(i64, i64),
     Scores(Bound<f64>, Bound<f64>),
     /// `None`: nothing can lie in it.
-    Members(Option<(Bound<&'a [u8]>, Bound<&'a [u8]>)>),
+    Members(Option<MemberBounds<'a>>),
 }
 
 impl<'a> Range<'a> {

@@ -9,7 +9,8 @@ use quipu::{Read, Result};
 use super::sorted_set_ranges::{rank_part, score_bounds};
 use super::sorted_sets::{answer_score, check_member, id_of, score};
 use super::{Answer, LONG_ROWS, ONE_BY_ONE, Refusal, Run, check_keys};
-use crate::keyspace::sorted_set::{Found, Scoring, SortedSet, Span, Writer, score_key, scores_many};
+use crate::keyspace::sorted_set::{Found, SortedSet, Span, score_key, scores_many};
+use crate::keyspace::sorted_set_writer::{Scoring, Writer};
 use crate::keyspace::value::{CollectionId, Kind};
 use crate::resp::number;
 

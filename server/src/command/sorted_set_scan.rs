@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quipu::Snapshot;
 
-use super::sorted_sets::id_of;
+use super::sorted_sets::{Members, id_of};
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, LONG_ROWS, Refusal, is_word, refusal};
 use crate::clock;
@@ -136,11 +136,13 @@ impl Walks {
 /// A cursor as `strtoul` reads it.
 fn cursor(word: &[u8]) -> Result<u64, Refusal> {
     let invalid = refusal::text("ERR invalid cursor");
-    let (negative, digits) = match word {
+    // It ends at a zero byte.
+    let end = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
+    let (negative, digits) = match &word[..end] {
         [] => return Ok(0),
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
-        _ => (false, word),
+        word => (false, word),
     };
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(invalid);
@@ -233,7 +235,7 @@ fn begins_walk(call: &Call<'_, '_>, data: &Data<'_>, given: u64, now_ms: u64) ->
     Ok(known.is_none_or(|course| course.id != id) && SortedSet::open(data, database, id)?.len()? > WHOLE_ROWS_MAX)
 }
 
-type Step = (Vec<(Vec<u8>, f64)>, u64);
+type Step = (Members, u64);
 
 /// The next members of a walk, the one that has just begun or the one that the cursor names, and the cursor that goes on behind them.
 fn step(call: &Call<'_, '_>, data: &Data<'_>, given: u64, begun: Option<Course>, now_ms: u64) -> Result<Step, Refusal> {
@@ -260,7 +262,7 @@ fn step(call: &Call<'_, '_>, data: &Data<'_>, given: u64, begun: Option<Course>,
         None => Course { snapshot: None, id, place: Span::whole(id).start },
     };
     // Members as they stood at the beginning.
-    let mut members: Vec<(Vec<u8>, f64)> = Vec::new();
+    let mut members = Members::new();
     let (mut rows, mut place) = (0, Vec::new());
     let mut visit = |at: &[u8], member: &[u8], score: f64| {
         rows += 1;
@@ -298,9 +300,14 @@ mod tests {
 
     #[test]
     fn cursors_are_read_as_strtoul_reads() {
-        for (word, number) in
-            [(&b"0"[..], Some(0)), (b"", Some(0)), (b"-1", Some(u64::MAX)), (b"+5", Some(5)), (b"007", Some(7))]
-        {
+        for (word, number) in [
+            (&b"0"[..], Some(0)),
+            (b"", Some(0)),
+            (b"-1", Some(u64::MAX)),
+            (b"+5", Some(5)),
+            (b"007", Some(7)),
+            (b"\x005", Some(0)),
+        ] {
             assert_eq!(cursor(word).ok(), number);
         }
         for word in [&b"x"[..], b" 1", b"1 ", b"-", b"18446744073709551616"] {

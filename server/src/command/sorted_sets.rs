@@ -6,7 +6,8 @@ use rand::RngExt;
 
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, check_key, is_word, refusal, sorted_set_runs as runs};
-use crate::keyspace::sorted_set::{Found, Scoring, SortedSet, Writer};
+use crate::keyspace::sorted_set::{Found, SortedSet};
+use crate::keyspace::sorted_set_writer::{Scoring, Writer};
 use crate::keyspace::value::{CollectionId, Entry, Kind};
 use crate::keyspace::{Change, KEY_BYTES_MAX};
 use crate::resp::number;
@@ -82,6 +83,9 @@ pub const COMMANDS: &[Spec] = &[
 
 /// The most members that `ZRANDMEMBER` draws with repetition: some hundred MB of answer.
 const DRAWN_MAX: u64 = 1 << 24;
+
+/// Members with their scores.
+pub(super) type Members = Vec<(Vec<u8>, f64)>;
 
 /// Members that a store writes with interleaved descents.
 const STORED_AT_ONCE: usize = 512;
@@ -359,7 +363,10 @@ fn rank(call: &mut Call<'_, '_>, reverse: bool) -> Answer {
     let with_score = match call.args {
         [_, _, _] => false,
         [_, _, _, word] if is_word(word, "withscore") => true,
-        _ => return Err(refusal::SYNTAX),
+        // As before the option was there.
+        _ => {
+            return Err(Refusal::new(format!("ERR wrong number of arguments for '{}' command", call.spec.name)));
+        }
     };
     let member = call.args[2];
     let mut found = None;
@@ -449,12 +456,7 @@ fn pop_one(call: &mut Call<'_, '_>, highest: bool) -> Answer {
 }
 
 /// Removes members at one end of the set at a key, if there is one.
-fn pop(
-    call: &mut Call<'_, '_>,
-    key: &[u8],
-    members: u64,
-    highest: bool,
-) -> Result<Option<Vec<(Vec<u8>, f64)>>, Refusal> {
+fn pop(call: &mut Call<'_, '_>, key: &[u8], members: u64, highest: bool) -> Result<Option<Members>, Refusal> {
     let Some(id) = call.sorted_set_to_change(key)? else { return Ok(None) };
     let mut popped = Vec::new();
     let (all, found) = {

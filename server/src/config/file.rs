@@ -20,11 +20,11 @@ use toml_edit::{Document, DocumentMut, Item, Table, Value, value};
 
 use super::{Config, Rejected};
 
-/// Reads a file into a configuration.
+/// Reads a file into a configuration. Returns the names that stand there.
 ///
 /// # Errors
 /// A text that names the file, the line, and the key.
-pub fn read(config: &mut Config, path: &Path) -> Result<(), String> {
+pub fn read(config: &mut Config, path: &Path) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let at = |span: Option<Range<usize>>| {
         let start = span.map_or(0, |span| span.start).min(text.len());
@@ -33,6 +33,7 @@ pub fn read(config: &mut Config, path: &Path) -> Result<(), String> {
     };
     let document = Document::parse(text.as_str())
         .map_err(|error| format!("{}: {}", at(error.span()), error.message().replace('\n', ", ")))?;
+    let mut names = Vec::new();
     for (name, _) in document.as_table().iter() {
         let Some((key, item)) = document.as_table().get_key_value(name) else { continue };
         let here = || format!("{}, key `{name}`", at(key.span()));
@@ -51,9 +52,10 @@ pub fn read(config: &mut Config, path: &Path) -> Result<(), String> {
             Rejected::Unknown => format!("{}: no such setting; `quipu serve --help` lists them", here()),
             Rejected::Because(why) => format!("{}: {why}", here()),
         })?;
+        names.push(name.to_owned());
     }
     config.file = Some(path.to_owned());
-    Ok(())
+    Ok(names)
 }
 
 /// A value as it stands on a command line.

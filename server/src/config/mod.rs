@@ -125,6 +125,17 @@ impl Config {
         self.parameters.durability()
     }
 
+    /// The same, with commits answered then.
+    pub fn with_durability(self, durability: Durability) -> Config {
+        let word = match durability {
+            Durability::Sync => "sync",
+            Durability::Os => "os",
+            Durability::None => "none",
+        };
+        self.parameters.set("durability", word.to_owned());
+        self
+    }
+
     /// Where the data is.
     pub fn directory(&self) -> PathBuf {
         self.data.clone()

@@ -111,6 +111,46 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     list().iter().flat_map(|parameter| std::iter::once(parameter.name).chain(parameter.older_name))
 }
 
+/// Whether what has this name does something here; the others are only remembered.
+pub fn has_effect(name: &str) -> bool {
+    const EFFECTIVE: &[&str] = &[
+        "acllog-max-len",
+        "appendfsync",
+        "bind",
+        "client-output-buffer-limit",
+        "client-query-buffer-limit",
+        "cluster",
+        "data",
+        "dir",
+        "durability",
+        "http-port",
+        "io-threads",
+        "latency-monitor-threshold",
+        "latency-tracking-info-percentiles",
+        "logfile",
+        "loglevel",
+        "maxclients",
+        "maxmemory",
+        "port",
+        "proto-max-bulk-len",
+        "requirepass",
+        "self-url",
+        "slowlog-log-slower-than",
+        "slowlog-max-len",
+        "threads",
+        "timeout",
+        "tls-auth-clients",
+        "tls-ca-cert-file",
+        "tls-cert-file",
+        "tls-key-file",
+        "tls-port",
+        "unixsocket",
+        "unixsocketperm",
+        "users",
+    ];
+    EFFECTIVE.contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Why a value was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejected {
@@ -151,8 +191,6 @@ pub struct Parameters {
     pub bulk_bytes_max: AtomicU64,
     /// Refusals that `ACL LOG` keeps: `acllog-max-len`.
     pub refusals_max: AtomicU64,
-    /// Whether latencies of commands are counted: `latency-tracking`.
-    pub tracks_latency: AtomicBool,
 }
 
 impl Default for Parameters {
@@ -173,7 +211,6 @@ impl Default for Parameters {
             latency_ms: AtomicU64::new(0),
             bulk_bytes_max: AtomicU64::new(0),
             refusals_max: AtomicU64::new(0),
-            tracks_latency: AtomicBool::new(false),
         };
         list().iter().for_each(|parameter| parameters.take_effect(parameter.name, parameter.default));
         parameters
@@ -311,7 +348,6 @@ impl Parameters {
             "latency-monitor-threshold" => store(&self.latency_ms),
             "proto-max-bulk-len" => store(&self.bulk_bytes_max),
             "acllog-max-len" => store(&self.refusals_max),
-            "latency-tracking" => self.tracks_latency.store(value == "yes", Ordering::Relaxed),
             _ => {}
         }
     }

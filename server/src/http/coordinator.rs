@@ -49,9 +49,6 @@ impl Placement {
 
     /// The nodes that keep `key` if `from` of them do, the first choice first. One hash a node.
     pub fn replicas(&self, key: &[u8], from: usize) -> Vec<usize> {
-        if self.nodes.len() == 1 {
-            return vec![0; from.min(1)];
-        }
         let score = |&(seed, _): &(u64, String)| xxh3_64_with_seed(key, seed);
         let mut order: Vec<(u64, usize)> = self.nodes.iter().map(score).zip(0..).collect();
         order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -125,10 +122,12 @@ impl Coordinator {
 
     /// The replica whose answer to a request for `key` is the coordinator's own.
     pub fn replica_of(&self, key: &[u8], quorum: Quorum) -> Replica {
-        match *self.placement.replicas(key, quorum.from) {
-            [node, ..] => self.replicas[node],
-            [] => Replica::Here,
+        // With one node there is nothing to choose, nor to allocate.
+        if let [only] = *self.replicas {
+            return only;
         }
+        let order = self.placement.replicas(key, quorum.from);
+        order.first().map_or(Replica::Here, |&node| self.replicas[node])
     }
 }
 

@@ -3,12 +3,13 @@
 //! Entities are the strings of database 0 of the Redis face. A key that holds a collection there is a conflict to a reader, and replaced or removed by a writer, as
 //! by `SET` and `DEL`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::ETAG;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use quipu::{ErrorKind, Snapshot};
 
 use super::answer::{self, Answer};
@@ -29,61 +30,66 @@ const LONG_VALUE_BYTES: usize = 256 << 10;
 /// Bodies up to here are not counted against the bytes in flight: the number of requests bounds them.
 const SMALL_BODY_BYTES: usize = 16 << 10;
 
-pub(super) async fn serve(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
-    let (parts, body) = request.into_parts();
-    match parts.method {
-        Method::GET | Method::PUT | Method::DELETE => {}
-        _ => return answer::not_allowed("GET, PUT, DELETE"),
-    }
-    let (asked, ttl) = if parts.method == Method::PUT {
-        match query::parse(parts.uri.query(), ["id", "ack", "from", "ttl"]) {
-            Ok([id, ack, from, ttl]) => ((id, ack, from), ttl),
-            Err(reason) => return answer::bad_request(reason),
+/// What every request for an entity says.
+struct Asked<'q> {
+    key: Cow<'q, [u8]>,
+    conditions: Conditions,
+    ttl_ms: Option<u64>,
+}
+
+/// Reads the parameters of a request; the answer to one that is wrong.
+fn parse<'q>(node: &Node, method: &Method, query: Option<&'q str>, headers: &HeaderMap) -> Result<Asked<'q>, Refusal> {
+    let wrong = |reason: String| Refusal::from(answer::bad_request(reason));
+    let ([id, ack, from], ttl) = match *method {
+        Method::PUT => {
+            let [id, ack, from, ttl] = query::parse(query, ["id", "ack", "from", "ttl"]).map_err(wrong)?;
+            ([id, ack, from], ttl)
         }
-    } else {
-        match query::parse(parts.uri.query(), ["id", "ack", "from"]) {
-            Ok([id, ack, from]) => ((id, ack, from), None),
-            Err(reason) => return answer::bad_request(reason),
-        }
+        _ => (query::parse(query, ["id", "ack", "from"]).map_err(wrong)?, None),
     };
-    let (Some(key), ack, from) = asked else { return answer::bad_request("`id` is missing") };
-    if key.is_empty() {
-        return answer::bad_request("`id` is empty");
-    }
+    let key = id.filter(|key| !key.is_empty()).ok_or_else(|| wrong("`id` is missing or empty".to_owned()))?;
     if key.len() > node.limits.key_bytes_max {
         let reason = format!("the key has {} bytes, the limit is {}", key.len(), node.limits.key_bytes_max);
-        return answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason);
+        return Err(answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason).into());
     }
-    let quorum = match Quorum::parse(ack.as_deref(), from.as_deref(), node.coordinator.nodes()) {
-        Ok(quorum) => quorum,
-        Err(reason) => return answer::bad_request(reason),
-    };
-    let conditions = match Conditions::parse(&parts.headers) {
-        Ok(conditions) => conditions,
-        Err(reason) => return answer::bad_request(reason),
-    };
+    let quorum = Quorum::parse(ack.as_deref(), from.as_deref(), node.coordinator.nodes()).map_err(wrong)?;
     let Replica::Here = node.coordinator.replica_of(&key, quorum);
-    if parts.method == Method::GET {
-        return get(node, &key, &conditions).unwrap_or_else(|error| answer::failed(&error));
-    }
+    let ttl_ms = ttl.map(|ttl| query::milliseconds("ttl", &ttl)).transpose().map_err(wrong)?;
+    Ok(Asked { key, conditions: Conditions::parse(headers).map_err(wrong)?, ttl_ms })
+}
+
+/// An answer in the place of what was asked for. Boxed: it is rare, and large.
+type Refusal = Box<Response<Answer>>;
+
+/// Answers `PUT` and `DELETE`.
+pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
+    let (parts, body) = request.into_parts();
+    let asked = match parse(node, &parts.method, parts.uri.query(), &parts.headers) {
+        Ok(asked) => asked,
+        Err(refusal) => return *refusal,
+    };
     // What a long body takes is given back when it is written.
     let (change, _taken) = if parts.method == Method::DELETE {
         (EntityChange::Delete, Vec::new())
     } else {
-        let ttl_ms = match ttl.map(|ttl| query::milliseconds("ttl", &ttl)).transpose() {
-            Ok(ttl_ms) => ttl_ms,
-            Err(reason) => return answer::bad_request(reason),
-        };
         match read_body(node, pulse, body).await {
-            Ok((value, taken)) => (EntityChange::Put(value, ttl_ms), taken),
+            Ok((value, taken)) => (EntityChange::Put(value, asked.ttl_ms), taken),
             Err(refusal) => return *refusal,
         }
     };
-    let outcome = node.writer.write(Write { key: key.into_owned(), change, conditions }).await;
-    answer_write(node, outcome)
+    let write = Write { key: asked.key.into_owned(), change, conditions: asked.conditions };
+    answer_write(node, node.writer.write(write).await)
 }
 
-fn get(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Response<Answer>> {
+/// Answers `GET`.
+pub(super) fn get(node: &Node, request: &Request<Incoming>) -> Response<Answer> {
+    match parse(node, request.method(), request.uri().query(), request.headers()) {
+        Ok(asked) => read(node, &asked.key, &asked.conditions).unwrap_or_else(|error| answer::failed(&error)),
+        Err(refusal) => *refusal,
+    }
+}
+
+fn read(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Response<Answer>> {
     let keyspace = &node.server.keyspace;
     let now_ms = clock::now_ms();
     let data = Data::open(keyspace, Need::Read, now_ms)?;
@@ -169,11 +175,7 @@ fn answer_write(node: &Node, outcome: Result<Written, WriteFailure>) -> Response
 }
 
 /// Reads a value. What is long is counted as it comes, so that nobody claims room with a header alone.
-async fn read_body(
-    node: &Node,
-    pulse: &Pulse,
-    mut body: Incoming,
-) -> Result<(Bytes, Vec<Taken>), Box<Response<Answer>>> {
+async fn read_body(node: &Node, pulse: &Pulse, mut body: Incoming) -> Result<(Bytes, Vec<Taken>), Refusal> {
     let limit = node.limits.value_bytes_max;
     let too_long = || {
         let reason = format!("the value is longer than the limit of {limit} bytes");

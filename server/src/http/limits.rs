@@ -15,7 +15,7 @@ pub struct HttpLimits {
     pub key_bytes_max: usize,
     /// The longest value that is taken; a longer one is answered with `413`.
     pub value_bytes_max: usize,
-    /// Requests that are being answered at once.
+    /// Writes that are being answered at once.
     pub requests_max: usize,
     /// Ranges and long values that are being sent at once: each holds a snapshot.
     pub streams_max: usize,

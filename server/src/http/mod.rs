@@ -37,7 +37,7 @@ mod writer;
 use std::convert::Infallible;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ const CONNECTION_BUFFER_BYTES: usize = 128 << 10;
 /// Connections that the system keeps for us until we take them.
 const BACKLOG: u32 = 1024;
 /// How long a stop waits for requests under way.
-const DRAIN_MAX: Duration = Duration::from_secs(4);
+const DRAIN_MAX: Duration = Duration::from_secs(3);
 
 /// What is listened at, and as whom.
 #[derive(Clone, Debug)]
@@ -105,12 +105,15 @@ struct Node {
     streams: Places,
     flight_bytes: Places,
     metrics: Arc<Metrics>,
+    /// Wakes who waits for a stop.
     stopping: watch::Receiver<bool>,
+    /// Set before they are woken.
+    stops: AtomicBool,
 }
 
 impl Node {
     fn is_stopping(&self) -> bool {
-        *self.stopping.borrow() || self.server.stopping.load(Ordering::Acquire)
+        self.stops.load(Ordering::Acquire) || self.server.stopping.load(Ordering::Acquire)
     }
 }
 
@@ -157,6 +160,7 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
         limits,
         metrics,
         stopping,
+        stops: AtomicBool::new(false),
     });
     for listener in listeners {
         runtime.spawn(accept(listener, node.clone(), open.clone()));
@@ -167,6 +171,7 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
 impl HttpListening {
     /// Takes no more connections, answers what is under way, and ends: within five seconds, whatever clients do. Not to be called from a task.
     pub fn stop(mut self) {
+        self.node.stops.store(true, Ordering::Release);
         // Nobody listens if all have ended.
         let _ = self.stop.send(true);
         self.runtime.block_on(async {
@@ -250,10 +255,7 @@ async fn serve(stream: TcpStream, node: Arc<Node>, open: mpsc::Sender<Infallible
     let socket = socket::Socket::new(stream, pulse.clone(), node.limits.quiet_max);
     let mut stopping = node.stopping.clone();
     let of_service = node.clone();
-    let service = service_fn(move |request| {
-        let (node, pulse) = (of_service.clone(), pulse.clone());
-        async move { Ok::<_, Infallible>(route::serve(&node, &pulse, request).await) }
-    });
+    let service = service_fn(move |request| route::serve(&of_service, &pulse, request));
     let connection = http1::Builder::new()
         // `socket` looks after quiet clients; hyper's way is a timer for each request.
         .header_read_timeout(None)
@@ -264,15 +266,21 @@ async fn serve(stream: TcpStream, node: Arc<Node>, open: mpsc::Sender<Infallible
         .max_buf_size(CONNECTION_BUFFER_BYTES)
         .serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
+    let mut stop = std::pin::pin!(until_stop(&mut stopping));
+    // The task is told of a stop once, and then looks at the flag: asking the channel takes a lock, for each request.
+    let (mut is_told, mut is_closing) = (false, false);
     // A connection that fails is the client's affair: it has gone, was quiet, or speaks no HTTP, which it has been told.
-    tokio::select! {
-        biased;
-        _ = connection.as_mut() => {}
-        () = until_stop(&mut stopping) => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+    let _ = std::future::poll_fn(|cx| {
+        if !is_closing && (!is_told || node.stops.load(Ordering::Acquire)) {
+            is_told = true;
+            if stop.as_mut().poll(cx).is_ready() {
+                is_closing = true;
+                connection.as_mut().graceful_shutdown();
+            }
         }
-    }
+        connection.as_mut().poll(cx)
+    })
+    .await;
     node.metrics.connections.fetch_sub(1, Ordering::Relaxed);
     drop(open);
 }

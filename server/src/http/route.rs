@@ -1,4 +1,12 @@
 //! Which request goes where.
+//!
+//! What only reads is answered at once, with no task or place in a queue to keep: that is most requests, and those that operators send to a node under load. What
+//! waits, for a body, a disk or a profile, is a future, and takes one of the places for requests.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
@@ -9,56 +17,85 @@ use super::metrics::Kind;
 use super::{Node, entities, entity, operations, positions, profile};
 use crate::clock;
 
+/// An answer that is there, or comes.
+pub(super) enum Answering {
+    /// Until it is taken.
+    Now(Option<Response<Answer>>),
+    Later(Pin<Box<dyn Future<Output = Response<Answer>> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Answer>, std::convert::Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Answering::Now(response) => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
+            Answering::Later(later) => later.as_mut().poll(cx).map(Ok),
+        }
+    }
+}
+
 /// Answers a request, and notes how.
-pub(super) async fn serve(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
+pub(super) fn serve(node: &Arc<Node>, pulse: &Arc<Pulse>, request: Request<Incoming>) -> Answering {
     let started = clock::moment();
     pulse.step();
     let kind = Kind::of(&request);
-    let method = request.method().clone();
-    let response = match node.requests.take(1) {
-        Some(_taken) => dispatch(node, pulse, request).await,
-        None => answer::overloaded("too many requests are being answered"),
-    };
-    // An answer that took long is not the client's silence.
-    pulse.step();
-    node.metrics.note_request(kind, &method, response.status(), clock::since(started));
-    response
+    if let Some(response) = answer_now(node, &request) {
+        note(node, pulse, kind, request.method(), &response, started);
+        return Answering::Now(Some(response));
+    }
+    let (node, pulse) = (node.clone(), pulse.clone());
+    Answering::Later(Box::pin(async move {
+        let method = request.method().clone();
+        let response = match node.requests.take(1) {
+            Some(_taken) => answer_later(&node, &pulse, request).await,
+            None => answer::overloaded("too many requests are being answered"),
+        };
+        note(&node, &pulse, kind, &method, &response, started);
+        response
+    }))
 }
 
-async fn dispatch(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
-    let query = request.uri().query();
-    let path = request.uri().path();
-    if path == "/v0/entity" {
-        return entity::serve(node, pulse, request).await;
-    }
+fn note(node: &Node, pulse: &Pulse, kind: Kind, method: &Method, response: &Response<Answer>, started: Instant) {
+    // An answer that took long is not the client's silence.
+    pulse.step();
+    node.metrics.note_request(kind, method, response.status(), clock::since(started));
+}
+
+const PROFILE: &str = "/debug/profile/cpu";
+
+/// The answer to a request that waits for nothing.
+fn answer_now(node: &Node, request: &Request<Incoming>) -> Option<Response<Answer>> {
+    let (path, query) = (request.uri().path(), request.uri().query());
     let is_get = request.method() == Method::GET;
-    match path {
-        "/v0/status"
-        | "/v0/entities"
-        | "/v0/count"
-        | "/v0/rank"
-        | "/v0/nth"
-        | "/metrics"
-        | "/healthz"
-        | "/readyz"
-        | "/debug/profile/cpu"
-        | "/debug/profile/heap"
-        | "/debug/profile/lock"
-            if !is_get =>
-        {
-            answer::not_allowed("GET")
+    let answer: fn(&Node, Option<&str>) -> Response<Answer> = match path {
+        "/v0/entity" => {
+            return match *request.method() {
+                Method::GET => Some(entity::get(node, request)),
+                Method::PUT | Method::DELETE => None,
+                _ => Some(answer::not_allowed("GET, PUT, DELETE")),
+            };
         }
-        "/v0/status" => operations::status(node),
-        "/v0/entities" => entities::serve(node, query),
-        "/v0/count" => positions::count(node, query),
-        "/v0/rank" => positions::rank(node, query),
-        "/v0/nth" => positions::nth(node, query),
-        "/metrics" => operations::metrics(node),
-        "/healthz" => operations::health(node),
-        "/readyz" => operations::readiness(node),
-        "/debug/profile/cpu" => profile::cpu(pulse, query).await,
-        "/debug/profile/heap" => profile::not_built("heap"),
-        "/debug/profile/lock" => profile::not_built("lock"),
-        _ => answer::bad_request("there is no such path; docs/http.md has all that there are"),
+        PROFILE if is_get => return None,
+        PROFILE => |_, _| answer::not_allowed("GET"),
+        "/v0/status" => |node, _| operations::status(node),
+        "/v0/entities" => entities::serve,
+        "/v0/count" => positions::count,
+        "/v0/rank" => positions::rank,
+        "/v0/nth" => positions::nth,
+        "/metrics" => |node, _| operations::metrics(node),
+        "/healthz" => |node, _| operations::health(node),
+        "/readyz" => |node, _| operations::readiness(node),
+        "/debug/profile/heap" => |_, _| profile::not_built("heap"),
+        "/debug/profile/lock" => |_, _| profile::not_built("lock"),
+        _ => return Some(answer::bad_request("there is no such path; docs/http.md has all that there are")),
+    };
+    Some(if is_get { answer(node, query) } else { answer::not_allowed("GET") })
+}
+
+async fn answer_later(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
+    match request.uri().path() {
+        PROFILE => profile::cpu(pulse, request.uri().query()).await,
+        _ => entity::write(node, pulse, request).await,
     }
 }

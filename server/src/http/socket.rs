@@ -21,6 +21,8 @@ pub(super) struct Socket {
     pulse: Arc<Pulse>,
     timer: Pin<Box<Sleep>>,
     quiet_max: Duration,
+    /// Whether the timer is to wake this task: it is told once, since a task keeps its waker.
+    is_set: bool,
     /// Steps when the timer was set.
     seen_steps: u64,
 }
@@ -29,12 +31,17 @@ impl Socket {
     /// To be made in a task.
     pub(super) fn new(stream: TcpStream, pulse: Arc<Pulse>, quiet_max: Duration) -> Socket {
         let seen_steps = pulse.steps();
-        Socket { stream, pulse, timer: Box::pin(sleep(quiet_max)), quiet_max, seen_steps }
+        Socket { stream, pulse, timer: Box::pin(sleep(quiet_max)), quiet_max, is_set: false, seen_steps }
     }
 
     /// Ready with an error when the client has been quiet for too long.
     fn poll_quiet(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        // This is asked several times for each request, and the timer's own answer costs more than a look at it.
+        if self.is_set && !self.timer.is_elapsed() {
+            return Poll::Pending;
+        }
         loop {
+            self.is_set = true;
             ready!(self.timer.as_mut().poll(cx));
             let steps = self.pulse.steps();
             if steps == self.seen_steps {

@@ -16,6 +16,7 @@ mod data;
 pub mod scan;
 pub mod score;
 pub mod sorted_set;
+pub mod sorted_set_writer;
 mod transfer;
 pub mod value;
 

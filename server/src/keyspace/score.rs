@@ -5,7 +5,8 @@
 //! 2. No encoding is the beginning of another, so that whatever follows one does not disturb the order.
 //! 3. `decode` accepts exactly what `encode` writes.
 //!
-//! Costs: 1 byte for 0, 2 for 1 to 7, 2 to 5 for integers up to a billion either way, 9 for most fractions.
+//! Costs: 1 byte for 0, 2 for integers up to 7, 3 up to 1023, 4 up to 131,071, 5 up to 16,777,215, either way of
+//! it; 9 for most fractions.
 
 use std::ops::Deref;
 

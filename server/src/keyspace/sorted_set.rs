@@ -10,13 +10,13 @@
 //!    where there are none. (With a million members of one score, one pair of members shares its entry about every second time.)
 //! 3. There is nothing else under the id. [`SortedSet::check`] looks.
 //!
-//! Costs: a score two descents, a rank four, a count two; a new member two, a changed score four.
-//! Not here: keys, kinds, watchers ([`super::changes`]), what commands make of it.
+//! Costs: a score two descents, a rank four, a count two.
+//! Not here: writing ([`super::sorted_set_writer`]), keys, kinds, watchers ([`super::changes`]), what commands make of it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use quipu::{Action, Bounds, Edit, Entry, Read, Result, TableView};
+use quipu::{Bounds, Entry, Read, Result, TableView};
 use rand::Rng;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -68,7 +68,7 @@ fn hash_place(id: CollectionId, hash: u64, behind: bool) -> [u8; PLACE_BYTES] {
 }
 
 #[inline]
-fn member_key(id: CollectionId, hash: u64, score: f64) -> Vec<u8> {
+pub(super) fn member_key(id: CollectionId, hash: u64, score: f64) -> Vec<u8> {
     let mut key = Vec::with_capacity(PLACE_BYTES + SCORE_BYTES_MAX);
     key.extend_from_slice(&hash_place(id, hash, false));
     key.extend_from_slice(&score::encode(score));
@@ -76,35 +76,8 @@ fn member_key(id: CollectionId, hash: u64, score: f64) -> Vec<u8> {
 }
 
 /// How many further members share an entry by member.
-fn sharers(value: &[u8]) -> Option<u32> {
+pub(super) fn sharers(value: &[u8]) -> Option<u32> {
     if value.is_empty() { Some(0) } else { value.try_into().ok().map(u32::from_le_bytes) }
-}
-
-fn write_sharers(number: u32, value: &mut Vec<u8>) {
-    if number > 0 {
-        value.extend_from_slice(&number.to_le_bytes());
-    }
-}
-
-/// One more member has the entry.
-fn share(old: Option<&[u8]>, new: &mut Vec<u8>) -> Action {
-    match old.and_then(sharers) {
-        None => {}
-        Some(number) => write_sharers(number + 1, new),
-    }
-    Action::Put
-}
-
-/// One member less has it.
-fn unshare(old: Option<&[u8]>, new: &mut Vec<u8>) -> Action {
-    match old.and_then(sharers) {
-        None => Action::Keep,
-        Some(0) => Action::Remove,
-        Some(number) => {
-            write_sharers(number - 1, new);
-            Action::Put
-        }
-    }
 }
 
 /// Score and member of a key in the part by score.
@@ -136,10 +109,10 @@ impl Span {
         let before = |score| score_key(id, score, b"");
         let behind = |score| {
             let mut key = score_key(id, score, b"");
-            // The next key of that length. No score is all ones, so the carry ends in it.
-            for byte in key.iter_mut().rev() {
-                *byte = byte.wrapping_add(1);
-                if *byte != 0 {
+            // The first key that does not begin with it. No score is all ones, so something is left.
+            while let Some(last) = key.pop() {
+                if last != 0xFF {
+                    key.push(last + 1);
                     break;
                 }
             }
@@ -228,6 +201,11 @@ impl<'v> SortedSet<'v> {
     pub fn open(data: &'v Data<'_>, database: usize, id: CollectionId) -> Result<SortedSet<'v>> {
         let elements = data.view(&data.tables_to_write(database)?.elements)?;
         Ok(SortedSet { elements, id, hash_seed: data.keyspace().hash_seed() })
+    }
+
+    /// The same of a table as it is now.
+    pub(super) fn over(elements: TableView<'v>, id: CollectionId, hash_seed: u64) -> SortedSet<'v> {
+        SortedSet { elements, id, hash_seed }
     }
 
     /// Its id.
@@ -507,99 +485,53 @@ pub fn scores_many(
     Ok(scores)
 }
 
-/// A member that gets a score.
-#[derive(Clone, Copy, Debug)]
-pub struct Scoring<'m> {
-    /// Who.
-    pub member: &'m [u8],
-    /// The score it has now.
-    pub old: Option<f64>,
-    /// The score it gets.
-    pub new: f64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A sorted set to write to. Whoever does tells [`Data::touch`], and removes the key with the last member.
-pub struct Writer<'d, 'k> {
-    data: &'d mut Data<'k>,
-    tables: &'k Tables,
-    id: CollectionId,
-    hash_seed: u64,
-}
-
-impl<'d, 'k> Writer<'d, 'k> {
-    /// The set with this id.
-    pub fn open(data: &'d mut Data<'k>, database: usize, id: CollectionId) -> Result<Writer<'d, 'k>> {
-        let tables = data.tables_to_write(database)?;
-        let hash_seed = data.keyspace().hash_seed();
-        Ok(Writer { data, tables, id, hash_seed })
+    /// The rows of the example in `docs/format-keyspace.md`.
+    #[test]
+    fn the_page_is_right() {
+        let page = include_str!("../../../docs/format-keyspace.md");
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+        let id = CollectionId(5);
+        let members = [(-3.0, b"c"), (1.0, b"a"), (1.5, b"b")];
+        let mut keys: Vec<Vec<u8>> = members.iter().map(|(score, member)| score_key(id, *score, *member)).collect();
+        keys.extend(members.iter().map(|(score, member)| member_key(id, member_hash(0, *member), *score)));
+        let missing: Vec<String> =
+            keys.iter().map(|key| format!("| `{}` | |", hex(key))).filter(|row| !page.contains(row)).collect();
+        assert!(missing.is_empty(), "the page lacks {missing:#?}");
     }
 
-    /// The set as it is now.
-    pub fn set(&self) -> Result<SortedSet<'_>> {
-        Ok(SortedSet { elements: self.data.view(&self.tables.elements)?, id: self.id, hash_seed: self.hash_seed })
+    #[test]
+    fn the_place_behind_the_last_hash_is_in_the_next_part() {
+        let id = CollectionId(1);
+        let last = (1 << (8 * HASH_BYTES)) - 1;
+        assert_eq!(hash_place(id, last, true)[..PREFIX_BYTES], prefix(id, BY_MEMBER + 1));
+        assert!(hash_place(id, last, true) > hash_place(id, last, false));
     }
 
-    /// Gives a member a score: a new one if it has the old one now.
-    pub fn put(&mut self, scoring: Scoring<'_>) -> Result<()> {
-        let Scoring { member, old, new } = scoring;
-        let hash = member_hash(self.hash_seed, member);
-        if let Some(old) = old {
-            self.remove_hashed(member, hash, old)?;
-        }
-        let (id, elements) = (self.id, &self.tables.elements);
-        let edit = self.data.edit()?;
-        edit.put(elements, &score_key(id, new, member), &[])?;
-        edit.update(elements, &member_key(id, hash, new), share)
-    }
-
-    /// [`Writer::put`] of many different members, with descents that are interleaved.
-    pub fn put_many(&mut self, scorings: &[Scoring<'_>]) -> Result<()> {
-        type Change = fn(Option<&[u8]>, &mut Vec<u8>) -> Action;
-        let mut keys: Vec<Vec<u8>> = Vec::with_capacity(scorings.len() * 2);
-        let mut changes: Vec<Change> = Vec::with_capacity(scorings.len() * 2);
-        for &Scoring { member, old, new } in scorings {
-            let hash = member_hash(self.hash_seed, member);
-            if let Some(old) = old {
-                keys.push(score_key(self.id, old, member));
-                changes.push(|_, _| Action::Remove);
-                keys.push(member_key(self.id, hash, old));
-                changes.push(unshare);
+    #[test]
+    fn spans_hold_what_they_say() {
+        let id = CollectionId(9);
+        let scores = [f64::NEG_INFINITY, -1e300, -2.5, -1.0, 0.0, 5e-324, 0.1, 1.0, 255.0, f64::MAX, f64::INFINITY];
+        for &min in &scores {
+            for &max in &scores {
+                for open in 0..4 {
+                    let low = if open & 1 != 0 { Bound::Excluded(min) } else { Bound::Included(min) };
+                    let high = if open & 2 != 0 { Bound::Excluded(max) } else { Bound::Included(max) };
+                    let span = Span::of_scores(id, low, high);
+                    for &score in &scores {
+                        for member in [&b""[..], b"\xff\xff", b"m"] {
+                            let key = score_key(id, score, member);
+                            let is_inside = span.start <= key && key < span.end;
+                            let is_meant = (if open & 1 != 0 { score > min } else { score >= min })
+                                && (if open & 2 != 0 { score < max } else { score <= max });
+                            assert_eq!(is_inside, is_meant, "{score} in {low:?} to {high:?}");
+                        }
+                    }
+                }
             }
-            keys.push(score_key(self.id, new, member));
-            changes.push(|_, _| Action::Put);
-            keys.push(member_key(self.id, hash, new));
-            changes.push(share);
         }
-        let elements = &self.tables.elements;
-        self.data.edit()?.update_many(elements, &keys, |number, old, new| changes[number](old, new))
-    }
-
-    /// Removes a member that has this score.
-    pub fn remove(&mut self, member: &[u8], score: f64) -> Result<()> {
-        self.remove_hashed(member, member_hash(self.hash_seed, member), score)
-    }
-
-    fn remove_hashed(&mut self, member: &[u8], hash: u64, score: f64) -> Result<()> {
-        let (id, elements) = (self.id, &self.tables.elements);
-        let edit: &mut Edit<'_> = self.data.edit()?;
-        edit.remove(elements, &score_key(id, score, member))?;
-        edit.update(elements, &member_key(id, hash, score), unshare)
-    }
-
-    /// Removes members that stand together, but not all there are.
-    pub fn remove_found(&mut self, found: Found) -> Result<()> {
-        let (mut first, mut last, mut keys) = (None, Vec::new(), Vec::with_capacity(found.rows.min(1 << 20) as usize));
-        let (id, hash_seed) = (self.id, self.hash_seed);
-        self.set()?.walk(found, false, |member, score| {
-            first.get_or_insert_with(|| score_key(id, score, member));
-            last.clear();
-            last.extend_from_slice(&score_key(id, score, member));
-            keys.push(member_key(id, member_hash(hash_seed, member), score));
-        })?;
-        let Some(first) = first else { return Ok(()) };
-        let elements = &self.tables.elements;
-        let edit = self.data.edit()?;
-        edit.remove_range(elements, &first[..]..=&last[..])?;
-        edit.update_many(elements, &keys, |_, old, new| unshare(old, new))
     }
 }

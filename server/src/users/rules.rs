@@ -116,7 +116,7 @@ impl Rules {
         const BAD_DIGEST: &str =
             "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters";
         const NO_PASSWORD: &str = "The password you are trying to remove from the user does not exist";
-        let mut remove =
+        let remove =
             |digest: Digest, passwords: &mut Vec<Digest>| match passwords.iter().position(|known| *known == digest) {
                 Some(place) => {
                     passwords.remove(place);
