@@ -26,6 +26,9 @@ const COMMANDS_AT_ONCE_MAX: usize = 1024;
 /// Commands of a run that are done together.
 const RUN_MAX: usize = 512;
 
+/// Bytes of answers after which the rest of a client's commands wait until it has taken them.
+const ANSWER_BYTES_AT_ONCE_MAX: usize = 4 << 20;
+
 /// How far the commands of a client came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -35,6 +38,8 @@ pub enum Progress {
     Long(usize),
     /// The command of this number has to wait, as `CLIENT PAUSE` wants it; those before are done.
     Paused(usize),
+    /// There are many bytes of answers: the commands from this number on are to be run when they are sent.
+    Enough(usize),
     /// The session is to be closed; commands behind this number are not looked at.
     Closing,
 }
@@ -108,7 +113,11 @@ impl<'k> Turn<'k> {
             ends.push(words.len());
         }
         let (mut number, mut start, mut one_by_one) = (0, 0, 0);
+        let answered = reply.bytes.len();
         while number < ends.len() {
+            if reply.bytes.len() - answered > ANSWER_BYTES_AT_ONCE_MAX {
+                return Progress::Enough(from + number);
+            }
             let args = &words[start..ends[number]];
             let spec = find(args[0]);
             if number >= one_by_one
@@ -119,7 +128,7 @@ impl<'k> Turn<'k> {
                 let width = args.len();
                 let mut last = number;
                 while last + 1 < ends.len()
-                    && last + 1 - number < RUN_MAX
+                    && last + 1 - number < session.run_max
                     && ends[last + 1] - ends[last] == width
                     && words[ends[last]].eq_ignore_ascii_case(args[0])
                 {
@@ -180,6 +189,9 @@ impl<'k> Turn<'k> {
             }
         }
         server.statistics.note_commands(spec, count as u64, clock::since(started));
+        // Whose answers are long has fewer commands done together.
+        let bytes_each = (reply.bytes.len() - mark) / count;
+        session.run_max = (ANSWER_BYTES_AT_ONCE_MAX / bytes_each.max(1)).clamp(1, RUN_MAX);
         self.count(count);
         true
     }
@@ -214,7 +226,15 @@ impl<'k> Turn<'k> {
                 if let Some(queue) = &mut session.queue {
                     queue.failed = true;
                 }
-                reply.error(refusal.reply_text().as_bytes());
+                if spec.is_some_and(|spec| spec.name == "exec") {
+                    // A malformed EXEC ends the transaction all the same.
+                    session.leave_transaction();
+                    let text = refusal.reply_text();
+                    let why = text.strip_prefix("ERR ").unwrap_or(&text);
+                    reply.error(format!("EXECABORT Transaction discarded because of: {why}"));
+                } else {
+                    reply.error(refusal.reply_bytes());
+                }
                 server.statistics.note_refusal();
                 server.statistics.note_error(&refusal.reply_text());
                 spec.into_iter().for_each(|spec| server.statistics.note_rejected(spec));

@@ -342,18 +342,25 @@ fn parse_users(stored: &[u8]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Bytes as text for an error, cut to a length.
+/// Bytes as text for an error, cut to a length, and at the first zero byte as in Redis.
 pub fn printable(bytes: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+    let end = bytes.iter().take(max).position(|byte| *byte == 0).unwrap_or(bytes.len().min(max));
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 fn unknown_command(args: &[&[u8]]) -> Refusal {
-    let mut text = format!("ERR unknown command '{}', with args beginning with: ", printable(args[0], 128));
+    // Bytes as they came, up to the first zero byte of each word: what Redis prints.
+    let cut = |word: &[u8], max: usize| -> Vec<u8> { word.iter().take(max).take_while(|&&byte| byte != 0).copied().collect() };
+    let mut words = Vec::new();
     for word in &args[1..] {
-        if text.len() >= 128 {
+        if words.len() >= 128 {
             break;
         }
-        text.push_str(&format!("'{}' ", printable(word, 128 - text.len().min(127))));
+        let shown = cut(word, 128 - words.len());
+        words.push(b'\'');
+        words.extend_from_slice(&shown);
+        words.extend_from_slice(b"' ");
     }
-    Refusal::new(text)
+    let name = cut(args[0], 128);
+    Refusal::Bytes([b"ERR unknown command '", &*name, b"', with args beginning with: ", &words].concat())
 }

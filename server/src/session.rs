@@ -84,6 +84,8 @@ pub struct Session {
     pub closing: bool,
     /// Whether it sees all commands.
     pub is_monitor: bool,
+    /// How many commands that are alike are done together, going by how long their answers were.
+    pub run_max: usize,
     /// Whether a long command may be run beside the loop: not inside a transaction.
     pub can_wait: bool,
     /// Whether `CLIENT NO-EVICT` and `CLIENT NO-TOUCH` were asked for.
@@ -118,6 +120,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             closing: false,
             is_monitor: false,
+            run_max: 512,
             can_wait: true,
             no_evict: false,
             no_touch: false,

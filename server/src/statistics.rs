@@ -326,13 +326,13 @@ mod tests {
     #[test]
     fn classes_are_in_order_and_have_no_gap() {
         let mut last = 0;
-        for ns in (0..100_000).chain((1..60).map(|power| 1 << power)) {
+        for ns in 0..100_000 {
             let class = Durations::class(ns);
-            assert!(class == last || class == last + 1 || ns >= 100_000, "{ns}");
-            assert!(Durations::longest_ns(class) >= ns || class == PARTS * POWERS - 1, "{ns}");
-            assert!(class == 0 || Durations::longest_ns(class - 1) < ns, "{ns}");
+            assert!(class == last || class == last + 1, "{ns}");
+            assert!(Durations::longest_ns(class) >= ns && (class == 0 || Durations::longest_ns(class - 1) < ns), "{ns}");
             last = class;
         }
+        assert_eq!(Durations::class(u64::MAX), PARTS * POWERS - 1);
     }
 
     #[test]

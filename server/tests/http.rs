@@ -23,7 +23,7 @@ struct Node {
 
 impl Node {
     fn over(db: Db, durability: Durability, options: HttpOptions) -> Node {
-        let server = Server::over(db, Config { durability, ..Config::default() }).unwrap();
+        let server = Server::over(db, Config::default().with_durability(durability)).unwrap();
         let server = Arc::new(server);
         let listening = listen(&server, options).unwrap();
         let address = listening.addresses[0];
@@ -407,7 +407,8 @@ fn what_is_no_request_is_refused_and_others_are_served() {
         let mut answer = Vec::new();
         let _ = client.stream.read_to_end(&mut answer);
         let text = String::from_utf8_lossy(&answer);
-        assert!(answer.is_empty() || text.starts_with("HTTP/1.1 400"), "{bytes:?} got {text}");
+        // A client that begins with HTTP/2 would not understand an answer.
+        assert!(text.starts_with("HTTP/1.1 400") || bytes.starts_with("PRI"), "{bytes:?} got {text}");
         assert_eq!(bystander.get("a").status, 404, "after {bytes:?}");
     }
     let mut client = node.client();
@@ -793,7 +794,8 @@ fn too_much_load_is_turned_away() {
     let mut first = node.client();
     first.send(message("GET /v0/entities?start=k", b""));
     first.fill();
-    assert!(overloaded(&client.ask("GET /v0/entities?start=k")));
+    let reply = client.ask("GET /v0/entities?start=k");
+    assert!(overloaded(&reply), "{} {}", reply.head, reply.body.len());
     assert!(overloaded(&client.get("k1")), "a long value is a stream too");
     assert_eq!(first.read().chunks.len(), 60);
     drop(first);

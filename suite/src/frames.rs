@@ -30,7 +30,6 @@ pub const FRAMES: &[&[u8]] = &[
     b"ECHO \"a\"b\r\n",
     b"ECHO a\"b\"\r\n",
     b"ECHO \"\"\r\n",
-    b"ECHO a\x00b\r\n",
     b"hello world\r\n",
     b"GET\r\n",
     b"$4\r\nPING\r\n",
@@ -201,7 +200,8 @@ fn damaged(dice: &mut Dice) -> Vec<u8> {
         let place = dice.below(bytes.len());
         match dice.below(5) {
             0 => bytes[place] = *dice.pick(&[&b'*', &b'$', &b'\r', &b'\n', &b'-', &b'0', &b' ', &b'"']),
-            1 => bytes[place] = dice.bytes(1)[0],
+            // No zero byte: Redis takes the end of a line for missing behind one, and waits.
+            1 => bytes[place] = dice.bytes(1)[0].max(1),
             2 => bytes.insert(place, *dice.pick(&[&b'1', &b'9', &b'\r', &b'\n', &b'-', &b'x', &b'\''])),
             3 => {
                 bytes.remove(place);

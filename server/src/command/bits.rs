@@ -387,9 +387,13 @@ enum Overflow {
 
 impl Overflow {
     /// The number that is written; none if it cannot be held.
-    fn settle(self, encoding: Encoding, number: i128) -> Option<i128> {
+    fn settle(self, encoding: Encoding, number: i128, is_set: bool) -> Option<i128> {
         if (encoding.least()..=encoding.most()).contains(&number) {
             return Some(number);
+        }
+        // As Redis has it: a number so low that its distance from the highest overflows counts as too high.
+        if is_set && matches!(self, Overflow::Saturate) && encoding.most() - number > i128::from(i64::MAX) {
+            return Some(encoding.most());
         }
         match self {
             Overflow::Wrap => Some(encoding.wrap(number)),
@@ -506,7 +510,7 @@ fn bitfield(call: &mut Call<'_, '_>) -> Answer {
                     Deed::Set(number) => (i128::from(*number), true),
                     Deed::Add(increment) => (before + i128::from(*increment), false),
                 };
-                match overflow.settle(*encoding, wanted) {
+                match overflow.settle(*encoding, wanted, is_set) {
                     Some(number) => {
                         encoding.set(bytes, *offset, number);
                         reply.integer(if is_set { before } else { number } as i64);

@@ -57,7 +57,7 @@ fn get(call: &mut Call<'_, '_>) -> Answer {
 fn set(call: &mut Call<'_, '_>) -> Answer {
     let (pairs, rest) = call.args[2..].as_chunks::<2>();
     if !rest.is_empty() {
-        return Err(refusal::text("ERR wrong number of arguments for 'config|set' command"));
+        return Err(refusal::SYNTAX);
     }
     let failed = |name: &[u8], why: &str| {
         Refusal::new(format!("ERR CONFIG SET failed (possibly related to argument '{}') - {why}", printable(name, 128)))

@@ -27,10 +27,10 @@ pub const COMMANDS: &[Spec] = &[Spec::new("command", -1, Flags(0), Group::Server
                 "7.0.0",
             )
             .costs("O(n) commands", "O(n) commands"),
-        sub("command|getkeys", -3, get_keys)
+        sub("command|getkeys", -4, get_keys)
             .about("command [arg [arg ...]]", "The keys among the words of a command.", "2.8.13")
             .costs("O(n) words", "O(n) words"),
-        sub("command|getkeysandflags", -3, get_keys_and_flags)
+        sub("command|getkeysandflags", -4, get_keys_and_flags)
             .about(
                 "command [arg [arg ...]]",
                 "The keys among the words of a command, and what it does to each.",
@@ -109,7 +109,8 @@ fn tell(reply: &mut Reply, spec: &Spec) {
     nature.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.set(nature.keys.len());
     nature.keys.iter().for_each(|keys| tell_keys(reply, keys));
-    reply.array(spec.subcommands.len());
+    // Redis says a set here where there are none.
+    if spec.subcommands.is_empty() { reply.set(0) } else { reply.array(spec.subcommands.len()) }
     spec.subcommands.iter().for_each(|sub| tell(reply, sub));
 }
 

@@ -24,6 +24,7 @@ pub mod nature;
 pub mod objects;
 pub mod observation;
 pub mod positions;
+pub mod reference;
 pub mod refusal;
 pub mod scan;
 pub mod snapshots;

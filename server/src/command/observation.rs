@@ -68,7 +68,12 @@ fn slow_get(call: &mut Call<'_, '_>) -> Answer {
         [_, _, count] => parse_i64(count)
             .filter(|count| *count >= -1)
             .ok_or(refusal::text("ERR count should be greater than or equal to -1"))?,
-        _ => return Err(refusal::text("ERR wrong number of arguments for 'slowlog|get' command")),
+        _ => {
+            return Err(Refusal::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{}'. Try SLOWLOG HELP.",
+                printable(call.args[1], 128)
+            )));
+        }
     };
     let entries = call.server.slow_log.last(usize::try_from(count).unwrap_or(usize::MAX));
     let reply = &mut *call.reply;

@@ -9,6 +9,8 @@ use quipu::{Error, ErrorKind};
 pub enum Refusal {
     /// An error reply, with its code.
     Text(Cow<'static, str>),
+    /// An error reply that repeats bytes of the client's.
+    Bytes(Vec<u8>),
     /// The engine could not do it.
     Engine(Error),
     /// A run of commands is to be done one by one.
@@ -48,10 +50,19 @@ impl Refusal {
         Refusal::Text(Cow::Owned(text.into()))
     }
 
-    /// The error reply.
+    /// The error reply, byte for byte.
+    pub fn reply_bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Refusal::Bytes(bytes) => Cow::Borrowed(bytes),
+            other => Cow::Owned(other.reply_text().into_owned().into_bytes()),
+        }
+    }
+
+    /// The error reply as text.
     pub fn reply_text(&self) -> Cow<'_, str> {
         match self {
             Refusal::Text(text) => Cow::Borrowed(text),
+            Refusal::Bytes(bytes) => String::from_utf8_lossy(bytes),
             Refusal::OneByOne | Refusal::Long => {
                 Cow::Borrowed("ERR the answer is too long for this context; ask for a part of it")
             }

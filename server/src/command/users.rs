@@ -8,6 +8,7 @@ use super::table::{Flags, Group, RunOne, Spec};
 use super::{Answer, Call, Refusal, find, help, is_word, nature, refusal};
 use crate::clock;
 use crate::resp::number::parse_i64;
+use crate::resp::reply::Reply;
 use crate::server::printable;
 use crate::users::permissions::{Permissions, members};
 use crate::users::{Denied, rules};
@@ -149,7 +150,7 @@ fn generate_password(call: &mut Call<'_, '_>) -> Answer {
 
 fn get_user(call: &mut Call<'_, '_>) -> Answer {
     let Some(user) = call.server.users.get(call.args[2]) else {
-        call.reply.null_array();
+        call.reply.null();
         return Ok(());
     };
     let (rules, reply) = (user.rules(), &mut *call.reply);
@@ -161,31 +162,25 @@ fn get_user(call: &mut Call<'_, '_>) -> Answer {
     reply.bulk(b"passwords");
     reply.array(rules.passwords.len());
     rules.passwords.iter().for_each(|digest| reply.bulk(rules::hex(digest).as_bytes()));
-    let mut tell = |permissions: &Permissions| {
-        for (name, text) in [
-            ("commands", permissions.command_text()),
-            ("keys", permissions.key_text()),
-            ("channels", permissions.channel_text()),
-        ] {
-            reply.bulk(name.as_bytes());
-            reply.bulk(text.as_bytes());
-        }
-    };
-    tell(&rules.permissions);
+    tell_permissions(reply, &rules.permissions);
     call.reply.bulk(b"selectors");
     call.reply.array(rules.selectors.len());
     for selector in &rules.selectors {
         call.reply.map(3);
-        for (name, text) in [
-            ("commands", selector.command_text()),
-            ("keys", selector.key_text()),
-            ("channels", selector.channel_text()),
-        ] {
-            call.reply.bulk(name.as_bytes());
-            call.reply.bulk(text.as_bytes());
-        }
+        tell_permissions(call.reply, selector);
     }
     Ok(())
+}
+
+fn tell_permissions(reply: &mut Reply, permissions: &Permissions) {
+    for (name, text) in [
+        ("commands", permissions.command_text()),
+        ("keys", permissions.key_text()),
+        ("channels", permissions.channel_text()),
+    ] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
 }
 
 fn list(call: &mut Call<'_, '_>) -> Answer {

@@ -260,7 +260,6 @@ async fn serve(stream: TcpStream, node: Arc<Node>, open: mpsc::Sender<Infallible
         // `socket` looks after quiet clients; hyper's way is a timer for each request.
         .header_read_timeout(None)
         .half_close(true)
-        .pipeline_flush(true)
         // One buffer a write: the chunks of a range would be three pieces each.
         .writev(false)
         .max_buf_size(CONNECTION_BUFFER_BYTES)

@@ -25,6 +25,8 @@ use super::score::{self, SCORE_BYTES_MAX};
 use super::value::{CollectionId, ID_BYTES};
 use super::{Data, Tables};
 
+pub use super::sorted_set_writer::{Scoring, Writer};
+
 const BY_SCORE: u8 = 0;
 const BY_MEMBER: u8 = 1;
 const PREFIX_BYTES: usize = ID_BYTES + 1;

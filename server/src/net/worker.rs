@@ -475,8 +475,8 @@ fn run_input(
                 connection.is_closing = true;
                 return input.len();
             }
-            Progress::Paused(number) => {
-                connection.is_paused = true;
+            Progress::Paused(number) | Progress::Enough(number) => {
+                connection.is_paused = matches!(progress, Progress::Paused(_));
                 connection.set_has_commands(true);
                 connection.parser.restart_at_command();
                 return consumed + number.checked_sub(1).map_or(0, |last| batch.end_of(last));

@@ -60,6 +60,7 @@ impl<'s> Client<'s> {
             turn.finish(Durability::Os).expect("committed");
             match progress {
                 Progress::Done | Progress::Closing | Progress::Paused(_) => break,
+                Progress::Enough(number) => from = number,
                 Progress::Long(number) => {
                     let words: Vec<Vec<u8>> = batch.arguments(&input, number).map(<[u8]>::to_vec).collect();
                     run_long(self.server, &mut self.session, &words, &mut reply);
