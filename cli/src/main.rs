@@ -51,7 +51,7 @@ enum Command {
     Import(import::Args),
     Export(export::Args),
     Shell(shell::Args),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Check(check::Args),
     Stats(stats::Args),
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them

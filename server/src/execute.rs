@@ -13,7 +13,7 @@ use quipu::{Committed, Durability, Result};
 
 use crate::clock;
 use crate::command::databases::databases_named;
-use crate::command::{Answer, Call, Flags, Refusal, Run, Spec, find, refusal, table::RunMany};
+use crate::command::{Answer, Call, Flags, Refusal, Run, Spec, find, is_word, refusal, table::RunMany};
 use crate::keyspace::{Data, Need};
 use crate::resp::parse::Batch;
 use crate::resp::reply::Reply;
@@ -220,6 +220,12 @@ impl<'k> Turn<'k> {
         }
         let started = clock::moment();
         let server = self.server;
+        if spec.is_none() && (is_word(args[0], "post") || is_word(args[0], "host:")) {
+            // A browser was talked into sending commands: as Redis does, it is cut off before the body.
+            server.log_client(session, format_args!("it speaks HTTP at the port for Redis clients: closed"));
+            session.closing = true;
+            return Ok(());
+        }
         let spec = match server.admit(session, spec, args) {
             Ok(spec) => spec,
             Err(refusal) => {

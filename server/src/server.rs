@@ -350,7 +350,9 @@ pub fn printable(bytes: &[u8], max: usize) -> String {
 
 fn unknown_command(args: &[&[u8]]) -> Refusal {
     // Bytes as they came, up to the first zero byte of each word: what Redis prints.
-    let cut = |word: &[u8], max: usize| -> Vec<u8> { word.iter().take(max).take_while(|&&byte| byte != 0).copied().collect() };
+    let cut = |word: &[u8], max: usize| -> Vec<u8> {
+        word.iter().take(max).take_while(|&&byte| byte != 0).copied().collect()
+    };
     let mut words = Vec::new();
     for word in &args[1..] {
         if words.len() >= 128 {

@@ -120,7 +120,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             closing: false,
             is_monitor: false,
-            run_max: 512,
+            run_max: 2,
             can_wait: true,
             no_evict: false,
             no_touch: false,

@@ -329,7 +329,10 @@ mod tests {
         for ns in 0..100_000 {
             let class = Durations::class(ns);
             assert!(class == last || class == last + 1, "{ns}");
-            assert!(Durations::longest_ns(class) >= ns && (class == 0 || Durations::longest_ns(class - 1) < ns), "{ns}");
+            assert!(
+                Durations::longest_ns(class) >= ns && (class == 0 || Durations::longest_ns(class - 1) < ns),
+                "{ns}"
+            );
             last = class;
         }
         assert_eq!(Durations::class(u64::MAX), PARTS * POWERS - 1);

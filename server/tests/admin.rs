@@ -74,7 +74,10 @@ fn users_may_do_what_their_rules_say() {
     client.expect("SET r1 v GET", "-NOPERM this user has no permissions to access one of the keys used as arguments");
     client.expect("DEL k1", "-NOPERM this user has no permissions to run the 'del' command");
     client.expect("CONFIG GET hz", "*2|$2|hz|$2|10");
-    assert_eq!(client.run("CONFIG SET hz 1"), "-NOPERM this user has no permissions to run the 'config|set' command\r\n");
+    assert_eq!(
+        client.run("CONFIG SET hz 1"),
+        "-NOPERM this user has no permissions to run the 'config|set' command\r\n"
+    );
     // Rules count for commands that are sent together, too.
     assert_eq!(
         client.run_all(&["GET k1", "GET z"]),
@@ -130,7 +133,9 @@ fn what_happened_is_counted() {
     client.expect("CONFIG SET slowlog-log-slower-than 0", "+OK");
     client.run_all(&["SET a 1", "SET b 2", "GET a", "NOSUCH", "LPUSH"]);
     let info = client.run("INFO commandstats errorstats keyspace latencystats");
-    for part in ["cmdstat_set:calls=2,", "cmdstat_get:calls=1,", "errorstat_ERR:count=2", "db0:keys=2,expires=0,avg_ttl=0"] {
+    for part in
+        ["cmdstat_set:calls=2,", "cmdstat_get:calls=1,", "errorstat_ERR:count=2", "db0:keys=2,expires=0,avg_ttl=0"]
+    {
         assert!(info.contains(part), "{part}: {info}");
     }
     assert!(info.contains("latency_percentiles_usec_set:p50="));
@@ -213,7 +218,8 @@ fn no_words_of_administrators_panic() {
         }
         let names = std::iter::once(spec.name).chain(spec.subcommands.iter().map(|sub| sub.name));
         for name in names.filter(|name| *name != "client|pause") {
-            for words in ["", "\"\"", "a", "-1 -1", "\"\\xff\" (", "1 2 3", "get", "set a", "~ & % +", "ID", "TYPE x y"] {
+            for words in ["", "\"\"", "a", "-1 -1", "\"\\xff\" (", "1 2 3", "get", "set a", "~ & % +", "ID", "TYPE x y"]
+            {
                 client.run(&format!("{} {words}", name.replace('|', " ")));
                 client.run("CLIENT REPLY ON");
             }

@@ -171,6 +171,23 @@ fn deadlines() {
     }
 }
 
+/// `DEL` of nothing told those who watched it.
+#[test]
+fn what_was_not_there_is_not_changed_by_its_removal() {
+    let server = in_memory();
+    let (mut watcher, mut other) = (Client::new(&server), Client::new(&server));
+    for line in ["del none", "unlink none none", "getdel none", "bitop and none gone", "expire none 1", "rename none x"]
+    {
+        watcher.run("watch none");
+        other.run(line);
+        other.run_all(&[line, line]);
+        assert_eq!(watcher.run_all(&["multi", "exec"]), "+OK\r\n*0\r\n", "{line}");
+    }
+    watcher.run("watch none");
+    other.run("set none v");
+    assert_eq!(watcher.run_all(&["multi", "exec"]), "+OK\r\n*-1\r\n");
+}
+
 #[test]
 fn patterns() {
     let server = in_memory();
@@ -262,6 +279,14 @@ fn encodings() {
         ("object refcount k", ":2147483647"),
         ("set k 10000", "+OK"),
         ("object refcount k", ":1"),
+        ("set k 5", "+OK"),
+        ("copy k copied", ":1"),
+        ("object refcount copied", ":1"),
+        ("object encoding copied", "$3|int"),
+        ("incrbyfloat k 2", "$1|7"),
+        ("object encoding k", "$6|embstr"),
+        ("incr k", ":8"),
+        ("object encoding k", "$3|int"),
         ("set k 0123", "+OK"),
         ("object encoding k", "$6|embstr"),
         (&format!("set k {}", &long[..44]), "+OK"),

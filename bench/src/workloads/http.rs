@@ -152,7 +152,7 @@ fn one_size(bench: &Bench<'_>, entities: u64) -> Result<Table> {
 fn cpu_nanos(name: &str) -> f64 {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let ours = tasks.filter(|task| read(task.path().join("comm")).trim() == name);
+    let ours = tasks.filter(|task| read(task.path().join("comm")).trim().starts_with(name));
     // The first number of `schedstat` is the time on a processor.
     ours.filter_map(|task| read(task.path().join("schedstat")).split(' ').next()?.parse::<f64>().ok()).sum()
 }

@@ -6,7 +6,7 @@ use super::string_ranges::{STRING_BYTES_MAX, change_string, part};
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, check_key, is_word, refusal};
 use crate::keyspace::Change;
-use crate::keyspace::value::{Entry, Header, Kind};
+use crate::keyspace::value::{Entry, Form, Header, Kind};
 use crate::resp::number::parse_i64;
 
 const READ: Flags = Flags::READ;
@@ -95,7 +95,7 @@ fn setbit(call: &mut Call<'_, '_>) -> Answer {
         call.data,
         database,
         key,
-        |_| true,
+        |_| Form::Changed,
         |old, new| {
             let bytes = old.unwrap_or_default();
             let before = bit_at(bytes, offset);
@@ -120,7 +120,7 @@ fn setbit(call: &mut Call<'_, '_>) -> Answer {
 
 /// Notes that a string was to be changed in place, though it stayed the same: `OBJECT ENCODING` tells, and nobody else.
 fn note_raw(call: &mut Call<'_, '_>, key: &[u8]) -> Answer {
-    call.data.restate(call.session.database, key, |header| Header { raw: true, ..header })?;
+    call.data.restate(call.session.database, key, |header| Header { form: Form::Changed, ..header })?;
     Ok(())
 }
 
@@ -317,7 +317,7 @@ fn bitop(call: &mut Call<'_, '_>) -> Answer {
     if result.is_empty() {
         call.data.remove(database, target)?;
     } else {
-        call.data.put_string(database, target, Header { raw: true, ..Header::string(None) }, &result)?;
+        call.data.put_string(database, target, Header { form: Form::Changed, ..Header::string(None) }, &result)?;
     }
     call.reply.integer(length as i64);
     Ok(())
@@ -491,7 +491,7 @@ fn bitfield(call: &mut Call<'_, '_>) -> Answer {
         call.data,
         database,
         key,
-        |_| true,
+        |_| Form::Changed,
         |old, new| {
             let old = old.unwrap_or_default();
             let start = new.len();

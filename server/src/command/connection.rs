@@ -129,14 +129,17 @@ fn hello(call: &mut Call<'_, '_>) -> Answer {
             _ => return Err(refusal::text("NOPROTO unsupported protocol version")),
         });
     }
-    let (mut credentials, mut name, mut place) = (None, None, 2);
+    // Each option counts as it is read, also if a later one is refused.
+    let mut place = 2;
     while let Some(option) = call.args.get(place) {
         if is_word(option, "auth") && place + 2 < call.args.len() {
-            credentials = Some((call.args[place + 1], call.args[place + 2]));
+            authenticate(call, call.args[place + 1], call.args[place + 2])?;
             place += 3;
         } else if is_word(option, "setname") && place + 1 < call.args.len() {
-            check_name(call.args[place + 1], "Client names")?;
-            name = Some(call.args[place + 1]);
+            let name = call.args[place + 1];
+            check_name(name, "Client names")?;
+            name.clone_into(&mut call.session.name);
+            name.clone_into(&mut call.session.client.names().name);
             place += 2;
         } else {
             return Err(Refusal::new(format!(
@@ -145,18 +148,11 @@ fn hello(call: &mut Call<'_, '_>) -> Answer {
             )));
         }
     }
-    if let Some((name, password)) = credentials {
-        authenticate(call, name, password)?;
-    }
     if !call.session.is_authenticated {
         return Err(refusal::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
              <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
-    }
-    if let Some(name) = name {
-        name.clone_into(&mut call.session.name);
-        name.clone_into(&mut call.session.client.names().name);
     }
     let reply = &mut *call.reply;
     if let Some(protocol) = protocol {

@@ -4,7 +4,7 @@ use super::string_ranges::change_string;
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, Run, check_key, check_keys, refusal};
 use crate::keyspace::Change;
-use crate::keyspace::value::{Entry, Header, Kind};
+use crate::keyspace::value::{Entry, Form, Header, Kind};
 use crate::resp::number::{self, SumError, add_long_double};
 
 const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
@@ -104,7 +104,7 @@ fn incrbyfloat(call: &mut Call<'_, '_>) -> Answer {
         call.data,
         call.session.database,
         call.args[1],
-        |_| false,
+        |_| Form::Text,
         |old, new| {
             let sum = add_long_double(old.unwrap_or(b"0"), increment).map_err(|error| match error {
                 SumError::NotFinite => refusal::text("ERR increment would produce NaN or Infinity"),

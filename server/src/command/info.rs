@@ -133,7 +133,7 @@ impl Page<'_> {
         let hz = self.parameter("hz");
         self.line("hz", &hz);
         self.line("configured_hz", &hz);
-        self.line("lru_clock", clock::now_ms() / 1000 & 0xff_ffff);
+        self.line("lru_clock", (clock::now_ms() / 1000) & 0xff_ffff);
         self.line("executable", std::env::current_exe().unwrap_or_default().display());
         self.line("config_file", self.server.config.file.clone().unwrap_or_default().display());
         self.line("io_threads_active", u8::from(self.server.config.threads > 1));

@@ -110,7 +110,11 @@ fn tell(reply: &mut Reply, spec: &Spec) {
     reply.set(nature.keys.len());
     nature.keys.iter().for_each(|keys| tell_keys(reply, keys));
     // Redis says a set here where there are none.
-    if spec.subcommands.is_empty() { reply.set(0) } else { reply.array(spec.subcommands.len()) }
+    if spec.subcommands.is_empty() {
+        reply.set(0)
+    } else {
+        reply.array(spec.subcommands.len())
+    }
     spec.subcommands.iter().for_each(|sub| tell(reply, sub));
 }
 
@@ -198,11 +202,11 @@ fn tell_docs(reply: &mut Reply, spec: &Spec) {
 /// The command that words are, with its keys.
 fn keys_of(call: &Call<'_, '_>) -> Result<Vec<nature::KeyPlace>, Refusal> {
     let args = &call.args[2..];
-    let mut spec = find(args[0]).ok_or(refusal::text("ERR Invalid command specified"))?;
-    if let Some(sub) = args.get(1).and_then(|word| {
-        spec.subcommands.iter().find(|sub| sub.name.rsplit('|').next().is_some_and(|name| is_word(word, name)))
-    }) {
-        spec = sub;
+    const INVALID: Refusal = refusal::text("ERR Invalid command specified");
+    let mut spec = find(args[0]).ok_or(INVALID)?;
+    if let Some(word) = args.get(1).filter(|_| !spec.subcommands.is_empty()) {
+        let names = |sub: &&'static Spec| sub.name.rsplit('|').next().is_some_and(|name| is_word(word, name));
+        spec = spec.subcommands.iter().find(names).ok_or(INVALID)?;
     }
     let has_keys = nature::of(spec).keys.iter().any(|keys| !keys.flags.contains(&"not_key"));
     if !has_keys {

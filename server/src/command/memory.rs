@@ -129,7 +129,7 @@ fn usage(call: &mut Call<'_, '_>) -> Answer {
         let looked_at = if samples == 0 { rows } else { rows.min(samples as u64) };
         call.expect_rows(looked_at)?;
         let (mut seen, mut sum) = (0u64, 0u64);
-        elements.prefix(&prefix).take(looked_at as usize).try_for_each(|row| {
+        elements.prefix(prefix).take(looked_at as usize).try_for_each(|row| {
             let row = row?;
             seen += 1;
             sum += (row.key.len() + row.value.len()) as u64 + ROW_BYTES;

@@ -2,13 +2,13 @@
 //!
 //! Differences from Redis: nothing is held as these answers say; they are what Redis would say of the same value after the same commands, with these exceptions.
 //! Idle times and frequencies are not kept: the first is always 0, the second an error, as in Redis with its default policy. A sorted set that was large and is
-//! small again counts as small. A copy of a small integer counts as shared.
+//! small again counts as small.
 
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, help, refusal};
 use crate::keyspace::Data;
 use crate::keyspace::sorted_set::SortedSet;
-use crate::keyspace::value::{Entry, Kind};
+use crate::keyspace::value::{Entry, Form, Kind};
 use crate::resp::number::parse_i64;
 
 /// The family's lines.
@@ -51,7 +51,8 @@ fn lookup<'a>(call: &'a Call<'_, '_>) -> Result<Option<Entry<'a>>, Refusal> {
 
 /// The integer that a string is, if it is held as one.
 fn held_integer(entry: &Entry<'_>) -> Option<i64> {
-    if entry.header.kind == Kind::String && !entry.header.raw { parse_i64(entry.body) } else { None }
+    let is_content = matches!(entry.header.form, Form::Content | Form::Copied);
+    if entry.header.kind == Kind::String && is_content { parse_i64(entry.body) } else { None }
 }
 
 fn encoding(call: &mut Call<'_, '_>) -> Answer {
@@ -59,7 +60,7 @@ fn encoding(call: &mut Call<'_, '_>) -> Answer {
         None => None,
         Some(entry) => Some(match entry.header.kind {
             Kind::String if held_integer(&entry).is_some() => "int",
-            Kind::String if entry.header.raw || entry.body.len() > EMBEDDED_BYTES_MAX => "raw",
+            Kind::String if entry.header.form == Form::Changed || entry.body.len() > EMBEDDED_BYTES_MAX => "raw",
             Kind::String => "embstr",
             Kind::SortedSet if is_packed(call.data, call.database(), &entry)? => "listpack",
             Kind::SortedSet => "skiplist",
@@ -88,7 +89,7 @@ fn is_packed(data: &Data<'_>, database: usize, entry: &Entry<'_>) -> Result<bool
 
 fn references(call: &mut Call<'_, '_>) -> Answer {
     let count = lookup(call)?.map(|entry| match held_integer(&entry) {
-        Some(0..SHARED_INTEGERS) => i64::from(i32::MAX),
+        Some(0..SHARED_INTEGERS) if entry.header.form == Form::Content => i64::from(i32::MAX),
         _ => 1,
     });
     answer_integer(call, count)

@@ -5,7 +5,7 @@
 use super::subsequence::{self, Table};
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, check_key, is_word, refusal};
-use crate::keyspace::value::{Header, Kind};
+use crate::keyspace::value::{Form, Header, Kind};
 use crate::keyspace::{Change, Data};
 use crate::resp::reply::Reply;
 
@@ -49,8 +49,8 @@ pub const STRING_BYTES_MAX: usize = 512 << 20;
 
 const TOO_LONG: Refusal = refusal::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-/// Changes the string at a key, whose deadline stays: `change` is given its bytes and appends the new ones behind the header that is there already. `is_raw`
-/// says whether the new string counts as changed in place.
+/// Changes the string at a key, whose deadline stays: `change` is given its bytes and appends the new ones behind the header that is there already. `form`
+/// says what the new string counts as.
 ///
 /// # Errors
 /// `WRONGTYPE` if the key holds something else, and those of `change`; nothing is changed then.
@@ -58,7 +58,7 @@ pub fn change_string(
     data: &mut Data<'_>,
     database: usize,
     key: &[u8],
-    is_raw: fn(Option<&[u8]>) -> bool,
+    form: fn(Option<&[u8]>) -> Form,
     change: impl FnOnce(Option<&[u8]>, &mut Vec<u8>) -> Result<Change, Refusal>,
 ) -> Answer {
     let mut refused = Ok(());
@@ -69,7 +69,7 @@ pub fn change_string(
         }
         let deadline_ms = entry.and_then(|entry| entry.header.deadline_ms);
         let old = entry.map(|entry| entry.body);
-        Header { raw: is_raw(old), ..Header::string(deadline_ms) }.encode(new);
+        Header { form: form(old), ..Header::string(deadline_ms) }.encode(new);
         change(old, new).unwrap_or_else(|refusal| {
             refused = Err(refusal);
             Change::Keep
@@ -93,7 +93,7 @@ fn append(call: &mut Call<'_, '_>) -> Answer {
         call.data,
         call.session.database,
         call.args[1],
-        |old| old.is_some(),
+        |old| if old.is_some() { Form::Changed } else { Form::Content },
         |old, new| {
             let old = old.unwrap_or_default();
             let length = old.len() + part.len();
@@ -116,7 +116,7 @@ fn setrange(call: &mut Call<'_, '_>) -> Answer {
         call.data,
         call.session.database,
         call.args[1],
-        |_| true,
+        |_| Form::Changed,
         |old, new| {
             let old = old.unwrap_or_default();
             if part.is_empty() {

@@ -52,6 +52,8 @@ fn decide_one(
     let is_live = live.is_some();
     match decide(live, new) {
         Change::Keep if is_live || entry.is_none() => Ok((Action::Keep, before, before)),
+        // Nothing was there: nobody is told.
+        Change::Remove if entry.is_none() => Ok((Action::Keep, before, before)),
         // It had expired: nothing is left of it.
         Change::Keep | Change::Remove => Ok((Action::Remove, before, Ties::default())),
         Change::Put => Ok((Action::Put, before, Ties::of(Entry::decode(new).as_ref()))),

@@ -10,8 +10,9 @@ use quipu::{Action, Bounds, Read, Result};
 
 use super::changes::{Change, Ties};
 use super::data::malformed;
-use super::value::{CollectionId, Entry, Header};
+use super::value::{CollectionId, Entry, Form, Header, Kind};
 use super::{Data, Tables};
+use crate::resp::number::parse_i64;
 
 /// Elements that are read before they are written.
 const CHUNK_ROWS: usize = 256;
@@ -34,7 +35,19 @@ impl Data<'_> {
     /// Puts a copy of a live key at another place, instead of what stood there. Returns whether there was such a key. Both databases are prepared, and the places
     /// differ.
     pub fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
-        let Some((header, mut body)) = self.owned_entry(from.0, from.1)? else { return Ok(false) };
+        self.put_copy(from, to, true)
+    }
+
+    /// Moves a live key to another database, instead of what stood there. Returns whether there was such a key. Both databases are prepared.
+    pub fn move_key(&mut self, key: &[u8], from: usize, to: usize) -> Result<bool> {
+        Ok(self.put_copy((from, key), (to, key), false)? && self.remove(from, key)?)
+    }
+
+    fn put_copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), stays: bool) -> Result<bool> {
+        let Some((mut header, mut body)) = self.owned_entry(from.0, from.1)? else { return Ok(false) };
+        if stays && header.kind == Kind::String && header.form == Form::Content && parse_i64(&body).is_some() {
+            header.form = Form::Copied;
+        }
         let source = Entry { header, body: &body }.collection();
         if let Some(source) = source {
             let id = self.new_id();
@@ -43,11 +56,6 @@ impl Data<'_> {
         }
         self.put_entry(to.0, to.1, header, &body)?;
         Ok(true)
-    }
-
-    /// Moves a live key to another database, instead of what stood there. Returns whether there was such a key. Both databases are prepared.
-    pub fn move_key(&mut self, key: &[u8], from: usize, to: usize) -> Result<bool> {
-        Ok(self.copy((from, key), (to, key))? && self.remove(from, key)?)
     }
 
     /// Writes the header of a live key anew where only its form changes, neither kind nor deadline: nobody is told, as nothing that counts is another.

@@ -36,7 +36,7 @@ impl Kind {
 const KIND_BITS: u8 = 0b0000_1111;
 const HAS_DEADLINE: u8 = 0b0001_0000;
 const HAS_VERSION: u8 = 0b0010_0000;
-const IS_RAW: u8 = 0b0100_0000;
+const FORM_SHIFT: u32 = 6;
 
 /// Bytes of a collection's id.
 pub const ID_BYTES: usize = 6;
@@ -61,6 +61,20 @@ impl CollectionId {
     }
 }
 
+/// How a string came to be, as far as `OBJECT` tells: Redis holds the same bytes in one way or another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Form {
+    /// Put as a whole: its bytes tell the rest.
+    Content = 0,
+    /// Changed in place: `raw` however short it is.
+    Changed = 1,
+    /// The sum of `INCRBYFLOAT`: a text even if it is whole.
+    Text = 2,
+    /// A copy of an integer: shared with no other key however small it is.
+    Copied = 3,
+}
+
 /// What stands before the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -70,14 +84,14 @@ pub struct Header {
     pub deadline_ms: Option<u64>,
     /// The version that the HTTP face gave it; a write by another face takes it away.
     pub version: Option<u64>,
-    /// Whether it is a string that was changed in place, which `OBJECT ENCODING` calls `raw` however short it is.
-    pub raw: bool,
+    /// What Redis would make of a string, where its bytes do not tell.
+    pub form: Form,
 }
 
 impl Header {
     /// Of a kind, without anything else.
     pub fn new(kind: Kind) -> Header {
-        Header { kind, deadline_ms: None, version: None, raw: false }
+        Header { kind, deadline_ms: None, version: None, form: Form::Content }
     }
 
     /// Of a string that expires or not.
@@ -97,7 +111,7 @@ impl Header {
         let mut first = self.kind as u8;
         first |= if self.deadline_ms.is_some() { HAS_DEADLINE } else { 0 };
         first |= if self.version.is_some() { HAS_VERSION } else { 0 };
-        first |= if self.raw { IS_RAW } else { 0 };
+        first |= (self.form as u8) << FORM_SHIFT;
         out.push(first);
         for field in [self.deadline_ms, self.version].into_iter().flatten() {
             out.extend_from_slice(&field.to_le_bytes());
@@ -130,9 +144,7 @@ impl<'v> Entry<'v> {
             4 => Kind::List,
             _ => return None,
         };
-        if first & !(KIND_BITS | HAS_DEADLINE | HAS_VERSION | IS_RAW) != 0 {
-            return None;
-        }
+        let form = [Form::Content, Form::Changed, Form::Text, Form::Copied][usize::from(first >> FORM_SHIFT)];
         let mut field = |flag: u8| -> Option<Option<u64>> {
             if first & flag == 0 {
                 return Some(None);
@@ -145,7 +157,7 @@ impl<'v> Entry<'v> {
         if kind != Kind::String && rest.len() != ID_BYTES {
             return None;
         }
-        Some(Entry { header: Header { kind, deadline_ms, version, raw: first & IS_RAW != 0 }, body: rest })
+        Some(Entry { header: Header { kind, deadline_ms, version, form }, body: rest })
     }
 
     /// The id, if it is a collection.
@@ -161,12 +173,12 @@ mod tests {
     #[test]
     fn headers_come_back() {
         for kind in [Kind::String, Kind::SortedSet, Kind::Hash, Kind::Set, Kind::List] {
-            for bits in 0..8u64 {
+            for bits in 0..16u64 {
                 let header = Header {
                     kind,
                     deadline_ms: (bits & 1 != 0).then_some(1_700_000_000_000),
                     version: (bits & 2 != 0).then_some(u64::MAX - 1),
-                    raw: bits & 4 != 0,
+                    form: [Form::Content, Form::Changed, Form::Text, Form::Copied][(bits >> 2) as usize],
                 };
                 let body: &[u8] = if kind == Kind::String { b"some bytes" } else { &CollectionId(77).bytes() };
                 let mut value = Vec::new();
@@ -181,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_no_value_is_told() {
-        for bytes in [&[][..], &[5], &[0x80], &[HAS_DEADLINE, 1, 2], &[1, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0]] {
+        for bytes in [&[][..], &[5], &[0x85], &[HAS_DEADLINE, 1, 2], &[1, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0]] {
             assert_eq!(Entry::decode(bytes), None, "{bytes:?}");
         }
     }

@@ -39,6 +39,8 @@ enum Message {
     Client(Box<Stream>, String, String),
     /// A long command has been run for the connection in this slot.
     Answered { slot: usize, session: Box<Session>, reply: Reply },
+    /// The long command of the client of this number has ended without an answer.
+    Lost { slot: usize, id: u64 },
     /// Something was put into the mailbox of the client of this number, or it is to go.
     Mail { slot: usize, id: u64 },
 }
@@ -292,6 +294,16 @@ impl Worker {
                         touched.push(slot);
                     }
                 }
+                Message::Lost { slot, id } => {
+                    if self
+                        .connections
+                        .get(slot)
+                        .is_some_and(|open| open.as_ref().is_some_and(|one| one.client.id == id))
+                    {
+                        self.server.log(format_args!("client {id}: closed: its command ended without an answer"));
+                        self.close(slot);
+                    }
+                }
                 Message::Mail { slot, id } => {
                     if let Some(Some(connection)) = self.connections.get_mut(slot)
                         && connection.client.id == id
@@ -375,8 +387,9 @@ impl Worker {
         if let Some(mut connection) = self.connections[slot].take() {
             connection.stream.end();
             connection.stream.deregister(self.poll.registry());
-            if let Some(session) = &connection.session {
-                self.server.farewell(session, &connection.why_closed);
+            match &connection.session {
+                Some(session) => self.server.farewell(session, &connection.why_closed),
+                None => self.server.clients.leave(connection.client.id),
             }
             self.free.push(slot);
         }
@@ -392,14 +405,38 @@ fn spawn_long(
     words: Vec<Vec<u8>>,
     protocol: crate::resp::reply::Protocol,
 ) {
-    let (server, handle) = (server.clone(), handle.clone());
+    let server = server.clone();
+    let promise = Promise { handle: handle.clone(), slot, id: session.id, is_kept: false };
     let run = move || {
         let mut reply = Reply::new(protocol);
         run_long(&server, &mut session, &words, &mut reply);
-        handle.send(Message::Answered { slot, session, reply });
+        promise.keep(session, reply);
     };
-    // A thread costs some 20 us, and the command milliseconds.
-    std::thread::Builder::new().name("long".to_owned()).spawn(run).map(|_| ()).unwrap_or(());
+    // A thread costs some 20 us, and the command milliseconds. If there is none to be had, the promise is dropped, which closes the connection.
+    let _ = std::thread::Builder::new().name("long".to_owned()).spawn(run);
+}
+
+/// That a long command will be answered. Dropped without, it lets the connection close.
+struct Promise {
+    handle: Handle,
+    slot: usize,
+    id: u64,
+    is_kept: bool,
+}
+
+impl Promise {
+    fn keep(mut self, session: Box<Session>, reply: Reply) {
+        self.is_kept = true;
+        self.handle.send(Message::Answered { slot: self.slot, session, reply });
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.handle.send(Message::Lost { slot: self.slot, id: self.id });
+        }
+    }
 }
 
 /// Reads what a connection has sent, as far as the turn goes, and runs it.

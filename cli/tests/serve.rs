@@ -1,0 +1,110 @@
+//! Goal: `quipu serve` starts, says what it serves, ends in order, and tells what is wrong in one line.
+//! Method: the program is run; a client speaks to it over a local socket, which needs no free port.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+fn program(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.arg("serve").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A server that has said it is ready, and what it said before.
+fn start(words: &[&str]) -> (Child, String) {
+    let mut child = program(words).spawn().expect("the program");
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stdout.take().expect("its output"));
+    while !said.ends_with("ready\n") {
+        assert_ne!(lines.read_line(&mut said).expect("a line"), 0, "it ended: {said}");
+    }
+    (child, said)
+}
+
+/// Ends a server by SHUTDOWN and returns what it logged.
+fn end(mut child: Child, socket: &Path, command: &str) -> String {
+    let mut client = UnixStream::connect(socket).expect("a connection");
+    client.write_all(format!("{command}\r\n").as_bytes()).expect("sent");
+    let mut log = String::new();
+    child.stderr.take().expect("its log").read_to_string(&mut log).expect("the log");
+    assert!(child.wait().expect("its end").success(), "{log}");
+    log
+}
+
+/// What a server that does not start says, and its exit code.
+fn fails(words: &[&str]) -> (String, i32) {
+    let output = program(words).output().expect("the program");
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code().expect("a code"))
+}
+
+#[test]
+fn it_starts_ends_and_starts_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data").to_str().expect("a path").to_owned();
+    let socket = directory.path().join("s.sock");
+    let words = ["--data", &data, "--unixsocket", socket.to_str().expect("a path"), "--durability", "os"];
+    let redis_style = ["--save", "", "--appendonly", "no", "--zset-max-listpack-entries=7"];
+    let (child, said) = start(&[&words[..], &redis_style[..]].concat());
+    assert!(said.contains("holds       0 keys") && said.contains("durability  os"), "{said}");
+    let (busy, code) = fails(&["--data", &data, "--unixsocket", "/nowhere/s.sock"]);
+    assert!(code == 1 && busy.lines().count() == 1 && busy.starts_with("quipu: "), "{busy}");
+    let mut client = UnixStream::connect(&socket).expect("a connection");
+    client.write_all(b"SET a 1\r\nCONFIG GET zset-max-listpack-entries\r\n").expect("sent");
+    let expected = "+OK\r\n*2\r\n$25\r\nzset-max-listpack-entries\r\n$1\r\n7\r\n";
+    let mut answer = vec![0; expected.len()];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(String::from_utf8_lossy(&answer), expected);
+    let log = end(child, &socket, "SHUTDOWN");
+    assert!(log.contains("without effect here: appendonly, save, zset-max-listpack-entries"), "{log}");
+    assert!(log.contains("stopped: checkpoint"), "{log}");
+
+    let (child, said) = start(&words);
+    assert!(said.contains("holds       1 keys"), "{said}");
+    assert!(end(child, &socket, "SHUTDOWN NOSAVE").contains("without a checkpoint"));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a file of a test")]
+fn values_come_from_file_environment_and_flags_in_this_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (file, data, socket) = (path("quipu.toml"), path("data"), path("s.sock"));
+    std::fs::write(&file, "maxclients = 5\ntimeout = 6\nhz = 7\n").expect("a file");
+    let mut command = program(&["--config", &file, "--data", &data, "--unixsocket", &socket, "--timeout", "60"]);
+    let mut child = command.env("QUIPU_TIMEOUT", "50").env("QUIPU_HZ", "70").spawn().expect("the program");
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stdout.take().expect("its output"));
+    while !said.ends_with("ready\n") {
+        assert_ne!(lines.read_line(&mut said).expect("a line"), 0, "{said}");
+    }
+    let mut client = UnixStream::connect(&socket).expect("a connection");
+    client.write_all(b"CONFIG GET maxclients timeout hz\r\n").expect("sent");
+    let expected = "*6\r\n$10\r\nmaxclients\r\n$1\r\n5\r\n$7\r\ntimeout\r\n$2\r\n60\r\n$2\r\nhz\r\n$2\r\n70\r\n";
+    let mut answer = vec![0; expected.len()];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(String::from_utf8_lossy(&answer), expected);
+    end(child, Path::new(&socket), "SHUTDOWN");
+}
+
+#[test]
+fn mistakes_are_told_in_one_line() {
+    for (words, told) in [
+        (&["--maxclients", "0"][..], "quipu: `--maxclients 0`: argument must be between 1 and 4294967295 inclusive\n"),
+        (
+            &["--durability", "always"][..],
+            "quipu: `--durability always`: argument(s) must be one of the following: sync, os, none\n",
+        ),
+        (
+            &["--port", "0"][..],
+            "quipu: nothing is to be served: name `--port`, `--http-port`, `--tls-port` or `--unixsocket`\n",
+        ),
+    ] {
+        assert_eq!(fails(words), (told.to_owned(), 2));
+    }
+    let (told, code) = fails(&["--nosuch", "1"]);
+    assert!(code == 2 && told.contains("--nosuch"), "{told}");
+    let (told, code) = fails(&["--config", "/nowhere/quipu.toml"]);
+    assert!(code == 2 && told.starts_with("quipu: cannot read /nowhere/quipu.toml"), "{told}");
+}
