@@ -300,3 +300,30 @@ fn integers_within_strings() {
         client.expect(line, answer);
     }
 }
+
+/// Redis does the same: who watches is told of numbers, and of nothing else.
+#[test]
+fn nobody_is_told_of_a_string_that_only_grew_or_stayed() {
+    let server = in_memory();
+    let (mut watcher, mut other) = (Client::new(&server), Client::new(&server));
+    other.run("set k a");
+    for (line, is_told) in [
+        ("setbit k 1 1", false),
+        ("setbit k 1 0", true),
+        ("setbit k 20 0", true),
+        ("bitfield k set u8 0 33", false),
+        ("bitfield k overflow fail set u8 32 256", false),
+        ("strlen k", false),
+        ("bitfield k set u8 100 0", true),
+        ("bitfield none overflow fail set u8 0 256", false),
+        ("del none", true),
+        ("del none", false),
+        ("set none v exat 1", true),
+    ] {
+        watcher.run("watch k none");
+        other.run(line);
+        let expected = if is_told { "+OK\r\n*-1\r\n" } else { "+OK\r\n*0\r\n" };
+        assert_eq!(watcher.run_all(&["multi", "exec"]), expected, "{line}");
+    }
+    other.expect("strlen k", ":14");
+}

@@ -1,6 +1,7 @@
 //! Bits of strings, the highest bit of the first byte first.
 //!
 //! Cost: a string is stored as one value, so changing a bit writes the string anew, where Redis changes it in place.
+//! Not here: integers made of bits ([`super::bit_fields`]).
 
 use super::string_ranges::{STRING_BYTES_MAX, change_string, part};
 use super::table::{Flags, Group, Spec};
@@ -42,25 +43,13 @@ pub const COMMANDS: &[Spec] = &[
             "2.6.0",
         )
         .costs("O(k (log n + length))", "O(k length)"),
-    Spec::new("bitfield", -2, WRITE, Group::Bitmap, bitfield)
-        .keys(1, 1, 1)
-        .about(
-            "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY encoding offset increment ...]",
-            "Reads and writes integers of any width within a string.",
-            "3.2.0",
-        )
-        .costs("O(log n + length)", "O(1) for each integer"),
-    Spec::new("bitfield_ro", -2, READ.and(Flags::FAST), Group::Bitmap, bitfield_ro)
-        .keys(1, 1, 1)
-        .about("key [GET encoding offset ...]", "Reads integers of any width within a string.", "6.0.0")
-        .costs("O(log n)", "O(1) for each integer"),
 ];
 
 const BAD_OFFSET: Refusal = refusal::text("ERR bit offset is not an integer or out of range");
 const BAD_BIT: Refusal = refusal::text("ERR bit is not an integer or out of range");
 
 /// A position of a bit; with `width`, `#3` is the fourth integer of that many bits.
-fn bit_offset(word: &[u8], width: Option<u32>) -> Result<u64, Refusal> {
+pub(super) fn bit_offset(word: &[u8], width: Option<u32>) -> Result<u64, Refusal> {
     let (word, factor) = match (word, width) {
         ([b'#', rest @ ..], Some(width)) => (rest, i64::from(width)),
         _ => (word, 1),
@@ -69,12 +58,12 @@ fn bit_offset(word: &[u8], width: Option<u32>) -> Result<u64, Refusal> {
     u64::try_from(offset).ok().filter(|offset| offset / 8 < STRING_BYTES_MAX as u64).ok_or(BAD_OFFSET)
 }
 
-fn bit_at(bytes: &[u8], offset: u64) -> u8 {
+pub(super) fn bit_at(bytes: &[u8], offset: u64) -> u8 {
     bytes.get((offset / 8) as usize).map_or(0, |byte| byte >> (7 - offset % 8) & 1)
 }
 
 /// Writes a string with zeros behind it, up to the byte of this bit.
-fn grow(new: &mut Vec<u8>, old: &[u8], last_bit: u64) {
+pub(super) fn grow(new: &mut Vec<u8>, old: &[u8], last_bit: u64) {
     let start = new.len();
     new.extend_from_slice(old);
     new.resize(start + old.len().max((last_bit / 8) as usize + 1), 0);
@@ -113,19 +102,23 @@ fn setbit(call: &mut Call<'_, '_>) -> Answer {
         },
     )?;
     if is_same {
-        note_raw(call, key)?;
+        put_quietly(call, key, None)?;
     }
     Ok(())
 }
 
-/// Notes that a string was to be changed in place, though it stayed the same: `OBJECT ENCODING` tells, and nobody else.
-fn note_raw(call: &mut Call<'_, '_>, key: &[u8]) -> Answer {
-    call.data.restate(call.session.database, key, |header| Header { form: Form::Changed, ..header })?;
+/// Puts a string that was to be changed in place. Nobody who watches it is told: it is the same, or Redis does not tell either.
+pub(super) fn put_quietly(call: &mut Call<'_, '_>, key: &[u8], body: Option<Vec<u8>>) -> Answer {
+    call.data.put_quietly(call.session.database, key, |entry, new| {
+        let header = entry.map_or(Header::string(None), |entry| entry.header);
+        Header { form: Form::Changed, ..header }.encode(new);
+        new.extend_from_slice(body.as_deref().or(entry.map(|entry| entry.body)).unwrap_or_default());
+    })?;
     Ok(())
 }
 
-/// What stands at the key that is the first argument. Counted as a hit or a miss.
-fn lookup<'a>(call: &'a Call<'_, '_>) -> Result<Option<&'a [u8]>, Refusal> {
+/// The string at the key that is the first argument. Counted as a hit or a miss.
+pub(super) fn lookup<'a>(call: &'a Call<'_, '_>) -> Result<Option<&'a [u8]>, Refusal> {
     call.string(call.args[1])
 }
 
@@ -323,214 +316,9 @@ fn bitop(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-/// The kind of an integer within a string.
-#[derive(Clone, Copy)]
-struct Encoding {
-    is_signed: bool,
-    width: u32,
-}
-
-impl Encoding {
-    fn read(word: &[u8]) -> Result<Encoding, Refusal> {
-        const BAD: Refusal = refusal::text(
-            "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
-        );
-        let (is_signed, width) = match word {
-            [b'i', width @ ..] => (true, width),
-            [b'u', width @ ..] => (false, width),
-            _ => return Err(BAD),
-        };
-        let most = if is_signed { 64 } else { 63 };
-        match parse_i64(width) {
-            Some(width) if (1..=most).contains(&width) => Ok(Encoding { is_signed, width: width as u32 }),
-            _ => Err(BAD),
-        }
-    }
-
-    fn least(self) -> i128 {
-        if self.is_signed { -(1 << (self.width - 1)) } else { 0 }
-    }
-
-    fn most(self) -> i128 {
-        if self.is_signed { (1 << (self.width - 1)) - 1 } else { (1 << self.width) - 1 }
-    }
-
-    /// The number that its lowest bits are.
-    fn wrap(self, number: i128) -> i128 {
-        let bits = number & ((1 << self.width) - 1);
-        if bits > self.most() { bits - (1 << self.width) } else { bits }
-    }
-
-    fn get(self, bytes: &[u8], offset: u64) -> i128 {
-        let bits = (0..u64::from(self.width)).fold(0, |bits, bit| bits << 1 | i128::from(bit_at(bytes, offset + bit)));
-        self.wrap(bits)
-    }
-
-    fn set(self, bytes: &mut [u8], offset: u64, number: i128) {
-        for bit in 0..self.width {
-            let place = offset + u64::from(bit);
-            let mask = 0x80 >> (place % 8);
-            let byte = &mut bytes[(place / 8) as usize];
-            let is_set = number >> (self.width - 1 - bit) & 1 == 1;
-            *byte = *byte & !mask | if is_set { mask } else { 0 };
-        }
-    }
-}
-
-/// What becomes of a number that its encoding cannot hold.
-#[derive(Clone, Copy)]
-enum Overflow {
-    Wrap,
-    Saturate,
-    Fail,
-}
-
-impl Overflow {
-    /// The number that is written; none if it cannot be held.
-    fn settle(self, encoding: Encoding, number: i128, is_set: bool) -> Option<i128> {
-        if (encoding.least()..=encoding.most()).contains(&number) {
-            return Some(number);
-        }
-        // As Redis has it: a number so low that its distance from the highest overflows counts as too high.
-        if is_set && matches!(self, Overflow::Saturate) && encoding.most() - number > i128::from(i64::MAX) {
-            return Some(encoding.most());
-        }
-        match self {
-            Overflow::Wrap => Some(encoding.wrap(number)),
-            Overflow::Saturate => Some(number.clamp(encoding.least(), encoding.most())),
-            Overflow::Fail => None,
-        }
-    }
-}
-
-enum Deed {
-    Get,
-    Set(i64),
-    Add(i64),
-}
-
-/// One integer to read or write.
-struct Operation {
-    deed: Deed,
-    encoding: Encoding,
-    offset: u64,
-    overflow: Overflow,
-}
-
-/// The operations that a command names.
-fn operations(call: &Call<'_, '_>) -> Result<Vec<Operation>, Refusal> {
-    let (mut operations, mut overflow, mut place) = (Vec::new(), Overflow::Wrap, 2);
-    while let Some(&word) = call.args.get(place) {
-        let left = call.args.len() - place - 1;
-        let words = if is_word(word, "get") && left >= 2 {
-            2
-        } else if (is_word(word, "set") || is_word(word, "incrby")) && left >= 3 {
-            3
-        } else if is_word(word, "overflow") && left >= 1 {
-            let kind = call.args[place + 1];
-            overflow = if is_word(kind, "wrap") {
-                Overflow::Wrap
-            } else if is_word(kind, "sat") {
-                Overflow::Saturate
-            } else if is_word(kind, "fail") {
-                Overflow::Fail
-            } else {
-                return Err(refusal::text("ERR Invalid OVERFLOW type specified"));
-            };
-            place += 2;
-            continue;
-        } else {
-            return Err(refusal::SYNTAX);
-        };
-        let encoding = Encoding::read(call.args[place + 1])?;
-        let offset = bit_offset(call.args[place + 2], Some(encoding.width))?;
-        let deed = match words {
-            2 => Deed::Get,
-            _ if is_word(word, "set") => Deed::Set(call.integer(place + 3)?),
-            _ => Deed::Add(call.integer(place + 3)?),
-        };
-        operations.push(Operation { deed, encoding, offset, overflow });
-        place += 1 + words;
-    }
-    Ok(operations)
-}
-
-fn bitfield_ro(call: &mut Call<'_, '_>) -> Answer {
-    let operations = operations(call)?;
-    read_fields(call, &operations)
-}
-
-/// Answers operations that read.
-fn read_fields(call: &mut Call<'_, '_>, operations: &[Operation]) -> Answer {
-    let writes = operations.iter().any(|operation| !matches!(operation.deed, Deed::Get));
-    if writes {
-        return Err(refusal::text("ERR BITFIELD_RO only supports the GET subcommand"));
-    }
-    let numbers: Vec<i128> = {
-        let bytes = lookup(call)?.unwrap_or_default();
-        operations.iter().map(|operation| operation.encoding.get(bytes, operation.offset)).collect()
-    };
-    call.reply.array(numbers.len());
-    numbers.into_iter().for_each(|number| call.reply.integer(number as i64));
-    Ok(())
-}
-
-fn bitfield(call: &mut Call<'_, '_>) -> Answer {
-    let key = call.args[1];
-    check_key(key)?;
-    let operations = operations(call)?;
-    let last_written = operations
-        .iter()
-        .filter(|operation| !matches!(operation.deed, Deed::Get))
-        .map(|operation| operation.offset + u64::from(operation.encoding.width) - 1)
-        .max();
-    let Some(last_written) = last_written else { return read_fields(call, &operations) };
-    let (reply, database) = (&mut *call.reply, call.session.database);
-    let mut is_same = false;
-    change_string(
-        call.data,
-        database,
-        key,
-        |_| Form::Changed,
-        |old, new| {
-            let old = old.unwrap_or_default();
-            let start = new.len();
-            grow(new, old, last_written);
-            reply.array(operations.len());
-            for Operation { deed, encoding, offset, overflow } in &operations {
-                let bytes = &mut new[start..];
-                let before = encoding.get(bytes, *offset);
-                let (wanted, is_set) = match deed {
-                    Deed::Get => {
-                        reply.integer(before as i64);
-                        continue;
-                    }
-                    // What is below zero is past the highest for an unsigned integer.
-                    Deed::Set(number) if !encoding.is_signed => (i128::from(*number as u64), true),
-                    Deed::Set(number) => (i128::from(*number), true),
-                    Deed::Add(increment) => (before + i128::from(*increment), false),
-                };
-                match overflow.settle(*encoding, wanted, is_set) {
-                    Some(number) => {
-                        encoding.set(bytes, *offset, number);
-                        reply.integer(if is_set { before } else { number } as i64);
-                    }
-                    None => reply.null(),
-                }
-            }
-            is_same = &new[start..] == old;
-            Ok(if is_same { Change::Keep } else { Change::Put })
-        },
-    )?;
-    if is_same {
-        note_raw(call, key)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Encoding, count_bits, find_bit};
+    use super::{count_bits, find_bit};
 
     #[test]
     fn bits_are_counted_and_found_as_one_by_one() {
@@ -543,28 +331,6 @@ mod tests {
                 for bit in [0, 1] {
                     let found = (first..=last).find(|place| bit_at(*place) == bit);
                     assert_eq!(find_bit(&bytes, bit, first, last), found, "{bit} {first} {last}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn integers_of_every_width_come_back() {
-        for width in 1..=64 {
-            for is_signed in [false, true] {
-                if width == 64 && !is_signed {
-                    continue;
-                }
-                let encoding = Encoding { is_signed, width };
-                for number in [encoding.least(), encoding.most(), encoding.wrap(0x5A5A_1234_5678_9ABC)] {
-                    for offset in 0..9 {
-                        let mut bytes = [0xA5; 12];
-                        encoding.set(&mut bytes, offset, number);
-                        assert_eq!(encoding.get(&bytes, offset), number, "{width} {offset}");
-                        for place in (0..offset).chain(offset + u64::from(width)..96) {
-                            assert_eq!(super::bit_at(&bytes, place), super::bit_at(&[0xA5; 12], place));
-                        }
-                    }
                 }
             }
         }

@@ -6,6 +6,7 @@
 //! Not here: connections, batches ([`crate::execute`]).
 
 pub mod absent;
+pub mod bit_fields;
 pub mod bits;
 pub mod client;
 pub mod configuration;

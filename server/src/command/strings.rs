@@ -244,7 +244,7 @@ fn put(
     time: Time<u64>,
 ) -> Result<bool, Refusal> {
     let (reply, now_ms) = (&mut *call.reply, call.data.now_ms);
-    let (mut refused, mut done) = (None, false);
+    let (mut refused, mut done, mut came_and_went) = (None, false, false);
     call.data.change(call.session.database, call.args[1], |entry, new| {
         let is_live = entry.is_some();
         if wants_old && let Err(refusal) = answer_string(reply, entry) {
@@ -259,13 +259,19 @@ fn put(
             Time::Default | Time::Never => None,
             Time::Keep => entry.and_then(|entry| entry.header.deadline_ms),
             // What is past at once is not there at all.
-            Time::At(deadline_ms) if deadline_ms <= now_ms => return Change::Remove,
+            Time::At(deadline_ms) if deadline_ms <= now_ms => {
+                came_and_went = !is_live;
+                return Change::Remove;
+            }
             Time::At(deadline_ms) => Some(deadline_ms),
         };
         Header::string(deadline_ms).encode(new);
         new.extend_from_slice(value);
         Change::Put
     })?;
+    if came_and_went {
+        call.data.touch(call.session.database, call.args[1]);
+    }
     refused.map_or(Ok(done), Err)
 }
 

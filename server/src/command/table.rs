@@ -244,6 +244,7 @@ const FAMILIES: &[&[Spec]] = &[
     super::string_ranges::COMMANDS,
     super::counters::COMMANDS,
     super::bits::COMMANDS,
+    super::bit_fields::COMMANDS,
     super::keys::COMMANDS,
     super::expiry::COMMANDS,
     super::scan::COMMANDS,

@@ -58,18 +58,18 @@ impl Data<'_> {
         Ok(true)
     }
 
-    /// Writes the header of a live key anew where only its form changes, neither kind nor deadline: nobody is told, as nothing that counts is another.
-    pub fn restate(&mut self, database: usize, key: &[u8], change: impl FnOnce(Header) -> Header) -> Result<()> {
+    /// Puts a string, or the same one in another form, and tells nobody: for the few changes that Redis keeps from those who watch. `write` is given what stands
+    /// there, and leaves kind and deadline.
+    pub fn put_quietly(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        write: impl FnOnce(Option<Entry<'_>>, &mut Vec<u8>),
+    ) -> Result<()> {
         let tables = self.tables_to_write(database)?;
         self.edit()?.update(&tables.keys, key, |old, new| {
-            let Some(entry) = old.and_then(Entry::decode) else { return Action::Keep };
-            let header = change(entry.header);
-            if header == entry.header {
-                return Action::Keep;
-            }
-            header.encode(new);
-            new.extend_from_slice(entry.body);
-            Action::Put
+            write(old.and_then(Entry::decode), new);
+            if old == Some(&**new) { Action::Keep } else { Action::Put }
         })
     }
 

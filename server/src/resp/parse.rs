@@ -42,7 +42,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            arguments_max: 1024 * 1024,
+            arguments_max: i32::MAX as usize,
             bulk_bytes_max: 512 * 1024 * 1024,
             inline_bytes_max: 64 * 1024,
             is_authenticated: true,
