@@ -48,6 +48,12 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception { command: "EXPIRETIME", rule: Rule::Near(2), free: "2 seconds", why: CLOCK },
     Exception { command: "PEXPIRETIME", rule: Rule::Near(2000), free: "2000 milliseconds", why: CLOCK },
     Exception { command: "OBJECT IDLETIME", rule: Rule::Near(10), free: "10 seconds", why: CLOCK },
+    Exception {
+        command: "OBJECT REFCOUNT",
+        rule: Rule::Near(1),
+        free: "one reference",
+        why: "inside MULTI the queued words of Redis hold a reference to the object",
+    },
     Exception { command: "TIME", rule: Rule::SameShape, free: "the time", why: CLOCK },
     Exception { command: "KEYS", rule: Rule::AnyOrder, free: "the order", why: ITERATION },
     Exception { command: "SCAN", rule: Rule::SameKind, free: "cursor and keys", why: ITERATION },

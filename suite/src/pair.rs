@@ -297,8 +297,14 @@ fn collect(client: &mut Client, command: &Command, cursor: usize, first: Answer)
         }
         let Some([next, portion]) = value.items() else { return Err("a reply that is not a pair".to_string()) };
         for entry in portion.items().unwrap_or_default().chunks(per_entry) {
-            found
-                .insert(entry.iter().map(|part| quoted(part.text().unwrap_or_default())).collect::<Vec<_>>().join(" "));
+            let mut texts: Vec<String> = entry.iter().map(|part| quoted(part.text().unwrap_or_default())).collect();
+            // How a score is written depends on the set's encoding in Redis; what it is does not.
+            if let [_, score] = &mut texts[..]
+                && let Ok(number) = score.trim_matches('"').parse::<f64>()
+            {
+                *score = format!("{number:?}");
+            }
+            found.insert(texts.join(" "));
         }
         let next = next.text().unwrap_or_default().to_vec();
         if next == b"0" {

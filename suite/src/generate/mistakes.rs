@@ -33,6 +33,11 @@ const TIMED: [&str; 9] = ["SET", "SETEX", "PSETEX", "GETEX", "EXPIRE", "PEXPIRE"
 /// The command with a mistake in it.
 pub(super) fn with_mistake(dice: &mut Dice, command: &Command) -> Command {
     let mut words = command.words.clone();
+    if matches!(command.name().as_str(), "ZRANK" | "ZREVRANK") {
+        // A fourth word is WITHSCORE since 7.2, which the reference is not.
+        words.pop();
+        return Command { words };
+    }
     let timed = TIMED.contains(&command.name().as_str());
     let lex = words.iter().any(|word| is_lex_key(word));
     let last = words.len() - 1;
