@@ -85,7 +85,6 @@ pub const FRAMES: &[&[u8]] = &[
     b"*1\r\n\r\n",
     b"*1\r\n*1\r\n$4\r\nPING\r\n",
     b"*2\r\n$4\r\nECHO\r\n:5\r\n",
-    b"*2\r\n$4\r\nECHO\r\n\x00\xff\r\n",
     // Words longer or shorter than they say.
     b"*1\r\n$3\r\nPING\r\n",
     b"*1\r\n$5\r\nPING\r\n",
@@ -112,12 +111,8 @@ pub const FRAMES: &[&[u8]] = &[
     b"*1\r\n$4\r\nQUIT\r\n",
     b"*1\r\n$4\r\nQUIT\r\n*1\r\n$4\r\nPING\r\n",
     b"*2\r\n$4\r\nquit\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n",
-    b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*1\r\n$-7\r\n",
     b"*2\r\n$5\r\nHELLO\r\n$1\r\n9\r\n*1\r\n$4\r\nPING\r\n",
-    b"*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$3\r\nOFF\r\n*1\r\n$-7\r\n",
-    b"\x00\x00\x00\x00\r\n",
     b"\xff\xfe\xfd\r\n",
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n",
 ];
 
 /// A difference between the answers to one case.
@@ -181,7 +176,20 @@ fn answers(address: SocketAddr, cases: &[Vec<u8>], quiet: Duration) -> io::Resul
         clients.push(client);
     }
     clock::pause(quiet);
-    Ok(clients.into_iter().map(Client::drain).collect())
+    let drained = clients.into_iter().map(Client::drain);
+    Ok(drained.map(|(bytes, closed)| (without_client_id(bytes), closed)).collect())
+}
+
+/// An answer without the client's number in that to `HELLO`, which damaged frames may turn into.
+fn without_client_id(mut bytes: Vec<u8>) -> Vec<u8> {
+    const BEFORE: &[u8] = b"$2\r\nid\r\n:";
+    let mut from = 0;
+    while let Some(at) = bytes[from..].windows(BEFORE.len()).position(|window| window == BEFORE) {
+        from += at + BEFORE.len();
+        let digits = bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        bytes.drain(from..from + digits);
+    }
+    bytes
 }
 
 /// Harmless requests with a few bytes changed.
