@@ -16,11 +16,13 @@ mod key;
 mod load;
 mod progress;
 mod records;
+mod remote;
 mod row_table;
 mod schema;
 mod serve;
 mod shell;
 mod stats;
+mod top;
 mod words;
 
 use std::process::ExitCode;
@@ -54,6 +56,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Check(check::Args),
     Stats(stats::Args),
+    Top(top::Args),
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Args),
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Stats(args) => stats::run(args),
+        Command::Top(args) => top::run(args),
         Command::DemoWriter(args) => demo::run_writer(args),
     };
     match result {

@@ -1,6 +1,6 @@
 //! What can be configured: what is fixed at the start, and what `CONFIG SET` changes while the server runs.
 //!
-//! Values come, each over those before, from the defaults, a file ([`file`]), the environment (`QUIPU_MAXCLIENTS=100`) and the command line; a name is
+//! Values come, each over those before, from the defaults, a file (`file`), the environment (`QUIPU_MAXCLIENTS=100`) and the command line; a name is
 //! the same in all four. What is fixed at the start is a field of [`Config`]; the rest is in its [`Parameters`].
 //!
 //! Not here: the command line, `CONFIG`.

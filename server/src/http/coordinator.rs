@@ -7,7 +7,7 @@
 //! more nodes [`Replica`] gets a second kind, which asks over the network; the coordinator then stamps a write before it sends it, and picks the newest of the
 //! first `ack` answers of a read.
 //!
-//! Not here: how a replica stores ([`super::writer`]), what requests look like ([`super::entity`]).
+//! Not here: how a replica stores (`writer`), what requests look like (`entity`).
 
 use quipu::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

@@ -1,6 +1,6 @@
 //! The HTTP face: entities with `ack` and `from`, ranges, positions, and what operators ask. `docs/http.md` is what users read.
 //!
-//! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; writes as [`writer`] says; ranges are streams over a snapshot.
+//! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; writes as `writer` says; ranges are streams over a snapshot.
 //!
 //! | module | |
 //! |---|---|

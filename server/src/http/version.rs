@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! 1. Versions of one clock grow, over restarts too: no version given is as high as the limit that is stored, and the limit is stored in the commit of the first
-//!    write above the last one. A restart goes on from the limit, [`LEAD_MS`] ahead of the last write at most.
+//!    write above the last one. A restart goes on from the limit, `LEAD_MS` ahead of the last write at most.
 //! 2. A version is given while the data is held for writing, so versions grow in the order of commits.
 //!
 //! Not here: the node's id, which breaks ties between nodes; it comes with replication.

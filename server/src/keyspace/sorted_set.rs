@@ -11,7 +11,7 @@
 //! 3. There is nothing else under the id. [`SortedSet::check`] looks.
 //!
 //! Costs: a score two descents, a rank four, a count two.
-//! Not here: writing ([`super::sorted_set_writer`]), keys, kinds, watchers ([`super::changes`]), what commands make of it.
+//! Not here: writing ([`super::sorted_set_writer`]), keys, kinds, watchers (`changes`), what commands make of it.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
