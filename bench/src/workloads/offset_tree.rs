@@ -356,9 +356,9 @@ impl Size<'_> {
         // A few requests for each connection, so that the start, when all of them send at once, does not count for much.
         let least = 20 * connections as u64;
         let most = if self.bench.options.smoke { least } else { QUESTIONS_MAX.max(least) };
-        let limit = Deadline::after(self.bench.options.seconds / 2.0 / self.turns() as f64);
         let mut draw = Draw::new(self.bench.options.seed + turn as u64);
         let mut crowd = Crowd::open(server.address, connections)?;
+        let limit = Deadline::after(self.bench.options.seconds / 2.0 / self.turns() as f64);
         let cpu_before_s = server.cpu_s();
         // A replace puts the value that is there already: the next figure needs it, and a server cannot know.
         let served = crowd.serve(most, &limit, &mut |batch| {

@@ -96,6 +96,16 @@ impl Drop for Listener {
     }
 }
 
+/// Clients that may wait to be accepted, if the system allows as many. One more would wait for a second before it is heard again.
+const BACKLOG: i32 = 4096;
+
+fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    // The second call changes the backlog.
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
 /// Listens at a port of all addresses. One that begins with `-` may be missing; `*` is all of them.
 fn bind_all(config: &Config, port: u16) -> Result<Vec<TcpListener>> {
     let mut sockets = Vec::new();
@@ -109,8 +119,7 @@ fn bind_all(config: &Config, port: u16) -> Result<Vec<TcpListener>> {
             "::*" => "::",
             host => host,
         };
-        let open =
-            || -> io::Result<Vec<TcpListener>> { (host, port).to_socket_addrs()?.map(TcpListener::bind).collect() };
+        let open = || -> io::Result<Vec<TcpListener>> { (host, port).to_socket_addrs()?.map(listen_at).collect() };
         match open() {
             Ok(opened) => sockets.extend(opened),
             Err(_) if may_be_missing => {}
