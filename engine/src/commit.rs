@@ -56,12 +56,8 @@ impl Shared {
                 }
                 _ => resident(trees.stack().get(key)),
             };
-            let refused = match when {
-                When::Always => false,
-                When::Absent => old.is_some(),
-                When::Present => old.is_none(),
-            };
-            if refused { None } else { Decision::of(&trees.declaration.options.measures, key, old, value) }
+            let measures = &trees.declaration.options.measures;
+            if when.allows(old.is_some()) { Decision::of(measures, key, old, value) } else { None }
         };
         let Some(decision) = decision else { return Ok(Written::Nothing) };
         let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);

@@ -214,17 +214,10 @@ impl<'db> Edit<'db> {
 
     fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         self.db.check_owner(table)?;
-        self.write_row(table.id(), key, None, |old| {
-            let wanted = match when {
-                When::Always => true,
-                When::Absent => old.is_none(),
-                When::Present => old.is_some(),
-            };
-            match (wanted, value) {
-                (false, _) => (Action::Keep, &[]),
-                (true, None) => (Action::Remove, &[]),
-                (true, Some(value)) => (Action::Put, value),
-            }
+        self.write_row(table.id(), key, None, |old| match (when.allows(old.is_some()), value) {
+            (false, _) => (Action::Keep, &[]),
+            (true, None) => (Action::Remove, &[]),
+            (true, Some(value)) => (Action::Put, value),
         })
     }
 
@@ -272,9 +265,7 @@ impl<'db> Edit<'db> {
         top.set_epochs(self.epoch, self.protected);
         top.set_room_reserved(true);
         let pages = top.room_for(1, bytes as u64);
-        if db.arena.check_room_for(pages).is_err() {
-            db.check_room(writer, pages, value.is_some())?;
-        }
+        db.check_room(writer, pages, value.is_some())?;
         self.begin_entries(id, bytes)?;
         let writer = &mut *self.turn;
         decision.record(&mut writer.record, key, value, &measures);

@@ -271,9 +271,14 @@ impl Clients {
     /// Shows a command to those who see all.
     pub fn tell_monitors(&self, session: &Session, args: &[&[u8]]) {
         let now_us = clock::now_us();
-        let mut line =
-            format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, session.database, session.address)
-                .into_bytes();
+        let mut line = format!(
+            "+{}.{:06} [{} {}]",
+            now_us / 1_000_000,
+            now_us % 1_000_000,
+            session.database,
+            session.client.address
+        )
+        .into_bytes();
         for word in args {
             line.push(b' ');
             quote(&mut line, word);

@@ -50,13 +50,12 @@ pub struct Turn<'k> {
     data: Option<Data<'k>>,
     commands: usize,
     committed: Option<Committed<'k>>,
-    now_ms: u64,
 }
 
 impl<'k> Turn<'k> {
     /// Holding nothing yet.
     pub fn new(server: &'k Server) -> Turn<'k> {
-        Turn { server, data: None, commands: 0, committed: None, now_ms: clock::now_ms() }
+        Turn { server, data: None, commands: 0, committed: None }
     }
 
     /// The data, held as needed.
@@ -67,8 +66,7 @@ impl<'k> Turn<'k> {
             self.commit()?;
         }
         if self.data.is_none() {
-            self.now_ms = clock::now_ms();
-            self.data = Some(Data::open(&self.server.keyspace, need, self.now_ms)?);
+            self.data = Some(Data::open(&self.server.keyspace, need, clock::now_ms())?);
         }
         Ok(self.data.as_mut().expect("opened above"))
     }
@@ -262,7 +260,7 @@ impl<'k> Turn<'k> {
         }
         server.tell_monitors(session, spec, args);
         session.can_wait = true;
-        let result = prepared.and_then(|()| server.prepare(session, spec, args)).and_then(|()| {
+        let result = prepared.and_then(|()| {
             let data = self.data(spec.flags.need())?;
             if spec.flags.has(Flags::EXACT) {
                 data.make_exact()?;
@@ -362,14 +360,10 @@ pub fn run_long(server: &Server, session: &mut Session, words: &[Vec<u8>], reply
     let mark = reply.bytes.len();
     let result = server.admit(session, find(args[0]), &args).and_then(|spec| {
         let now_ms = clock::now_ms();
-        if spec.flags.has(Flags::EXACT) {
-            // What has expired goes first, so that the snapshot holds only what is live.
-            let mut data = Data::open(&server.keyspace, Need::Read, now_ms)?;
-            data.make_exact()?;
-            data.close()?;
-        }
-        let snapshot = server.keyspace.snapshot();
-        let mut data = Data::at(&server.keyspace, &snapshot, now_ms);
+        let keyspace = &server.keyspace;
+        let is_exact = spec.flags.has(Flags::EXACT);
+        let snapshot = if is_exact { keyspace.live_snapshot(now_ms)? } else { keyspace.snapshot() };
+        let mut data = Data::at(keyspace, &snapshot, now_ms);
         let call = &mut Call { args: &args, data: &mut data, session, reply, server, spec };
         let result = guard(server, spec, || (spec.run)(call));
         let took = clock::since(started);

@@ -149,7 +149,7 @@ impl Server {
 
     /// Writes a line about a client into the server's log.
     pub fn log_client(&self, session: &Session, line: std::fmt::Arguments<'_>) {
-        self.log(format_args!("client {} at {}: {line}", session.id, session.address));
+        self.log(format_args!("client {} at {}: {line}", session.id, session.client.address));
     }
 
     /// Notes what is looked at ten times a second: rates, and how much memory is taken.
@@ -302,11 +302,6 @@ impl Server {
             client: session.client.line(),
         };
         self.users.refusals.note(entry, self.config.parameters.refusals_max.load(Ordering::Relaxed) as usize);
-    }
-
-    /// What has to be done before the data is held.
-    pub fn prepare(&self, _: &mut Session, _: &'static Spec, _: &[&[u8]]) -> std::result::Result<(), Refusal> {
-        Ok(())
     }
 
     /// Whether a command may run inside a hold that is there already.

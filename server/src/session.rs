@@ -1,6 +1,5 @@
 //! A client's session: what the server remembers of it between commands.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::clients::Client;
@@ -24,10 +23,8 @@ pub struct Queue {
 pub struct Watch {
     /// Set by whoever changes a watched key.
     pub touched: Option<Touched>,
-    /// Keys watched that had expired, and the like: `EXEC` looks again. Ranges with what they held.
+    /// Ranges with what they held: `EXEC` asks again.
     pub ranges: Vec<WatchedRange>,
-    /// Keys, with whether they were live when they began to be watched.
-    pub keys: Vec<(usize, Vec<u8>, bool)>,
 }
 
 /// A range of keys that `Q.WATCH` watches.
@@ -66,8 +63,6 @@ pub struct Session {
     pub database: usize,
     /// The name that `CLIENT SETNAME` gave.
     pub name: Vec<u8>,
-    /// The client library, as `CLIENT SETINFO` told.
-    pub library: (Vec<u8>, Vec<u8>),
     /// What others see of it.
     pub client: Arc<Client>,
     /// The user that it is authenticated as.
@@ -92,27 +87,16 @@ pub struct Session {
     pub no_evict: bool,
     /// See `no_evict`.
     pub no_touch: bool,
-    /// What else families of commands remember, by name.
-    pub notes: HashMap<&'static str, Vec<u8>>,
-    /// The client's address, and the server's.
-    pub address: String,
-    /// See `address`.
-    pub local_address: String,
-    /// When it connected, in milliseconds since 1970.
-    pub connected_ms: u64,
 }
 
 impl Session {
     /// Of a client that has just connected.
     pub fn new(client: Arc<Client>, user: Arc<User>, is_authenticated: bool) -> Session {
-        let (address, local_address) = (client.address.clone(), client.local_address.clone());
-        let (id, now_ms) = (client.id, client.connected_ms);
         Session {
-            id,
+            id: client.id,
             client,
             database: 0,
             name: Vec::new(),
-            library: Default::default(),
             user,
             is_authenticated,
             queue: None,
@@ -124,10 +108,6 @@ impl Session {
             can_wait: true,
             no_evict: false,
             no_touch: false,
-            notes: HashMap::new(),
-            address,
-            local_address,
-            connected_ms: now_ms,
         }
     }
 

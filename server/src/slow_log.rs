@@ -95,7 +95,7 @@ impl SlowLog {
             second: clock::now_ms() / 1000,
             us,
             words,
-            address: session.address.clone(),
+            address: session.client.address.clone(),
             name: session.name.clone(),
         });
         entries.truncate(max);

@@ -51,7 +51,7 @@ impl Node {
     /// Puts what a Redis client would.
     fn put_as_redis(&self, key: &[u8], value: &[u8]) {
         let mut data = Data::open(&self.server.keyspace, Need::Write, now_ms()).unwrap();
-        data.put_string(0, key, Header::new(Kind::String), value).unwrap();
+        data.put_entry(0, key, Header::new(Kind::String), value).unwrap();
         data.close().unwrap();
     }
 
@@ -658,7 +658,7 @@ fn a_range_is_that_of_one_moment_whatever_is_written_meanwhile() {
     for part in 0..ENTITIES / 1000 {
         let mut data = Data::open(&node.server.keyspace, Need::Write, now_ms()).unwrap();
         for number in part * 1000..(part + 1) * 1000 {
-            data.put_string(0, key(number).as_bytes(), Header::new(Kind::String), b"before").unwrap();
+            data.put_entry(0, key(number).as_bytes(), Header::new(Kind::String), b"before").unwrap();
         }
         data.close().unwrap();
     }
@@ -788,7 +788,7 @@ fn too_much_load_is_turned_away() {
     for number in 0..60 {
         let mut data = Data::open(&node.server.keyspace, Need::Write, now_ms()).unwrap();
         let key = format!("k{number}");
-        data.put_string(0, key.as_bytes(), Header::new(Kind::String), &vec![0; 1_000_000]).unwrap();
+        data.put_entry(0, key.as_bytes(), Header::new(Kind::String), &vec![0; 1_000_000]).unwrap();
         data.close().unwrap();
     }
     let mut first = node.client();

@@ -63,13 +63,7 @@ impl Crowd {
         }
         let mut events = Vec::with_capacity(256);
         while under_way > 0 {
-            events.clear();
-            let silence = Timespec { tv_sec: 60, tv_nsec: 0 };
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&silence)) {
-                Ok(0) => return Err("no answer in 60 s".into()),
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            wait_for_answers(&self.epoll, &mut events)?;
             if deadline.passed() {
                 left = 0;
             }
@@ -104,6 +98,20 @@ impl Member {
             // The socket is empty, and its buffer is thousands of times as large as a request.
             false => Err(format!("a request of {} bytes did not fit the socket", self.batch.requests().len()).into()),
         }
+    }
+}
+
+/// Puts what has happened into `events`, in place of what they held.
+///
+/// # Errors
+/// A silence of a minute.
+pub(crate) fn wait_for_answers(epoll: &rustix::fd::OwnedFd, events: &mut Vec<epoll::Event>) -> Result<()> {
+    events.clear();
+    let silence = Timespec { tv_sec: 60, tv_nsec: 0 };
+    match epoll::wait(epoll, spare_capacity(events), Some(&silence)) {
+        Ok(0) => Err("no answer in 60 s".into()),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

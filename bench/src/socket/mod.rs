@@ -32,7 +32,7 @@ mod server;
 
 pub(crate) use batch::Batch;
 pub(crate) use connection::Connection;
-pub(crate) use crowd::Crowd;
+pub(crate) use crowd::{Crowd, wait_for_answers};
 pub(crate) use dialect::{Dialect, Request, Row};
 pub(crate) use figure::{Figure, cells_of, median_of};
 pub(crate) use questions::{Position, SortedSet, SortedSetQuestion, Transaction, queued_sets, withdraw_queued};

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use hyper::service::service_fn;
 use quipu_server::http::{HttpListening, HttpOptions, listen};
 use quipu_server::server::Server;
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 
 use crate::clock::{Deadline, median, now};
 use crate::latencies::Latencies;
 use crate::report::{Cell, Table};
 use crate::rows::Draw;
+use crate::socket::wait_for_answers;
 use crate::store::Result;
 use crate::{Bench, Workload};
 
@@ -241,13 +241,7 @@ impl Crowd {
         }
         let mut events = Vec::with_capacity(256);
         while under_way > 0 {
-            events.clear();
-            let silence = Timespec { tv_sec: 60, tv_nsec: 0 };
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&silence)) {
-                Ok(0) => return Err("no answer in 60 s".into()),
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            wait_for_answers(&self.epoll, &mut events)?;
             let is_over = deadline.passed();
             for event in &events {
                 let member = &mut self.members[event.data.u64() as usize];

@@ -18,6 +18,18 @@ pub(crate) enum When {
     Present,
 }
 
+impl When {
+    /// Whether a key that is there, or not, may be touched.
+    #[inline(always)]
+    pub(crate) fn allows(self, is_there: bool) -> bool {
+        match self {
+            When::Always => true,
+            When::Absent => !is_there,
+            When::Present => is_there,
+        }
+    }
+}
+
 /// What a layer over others already has at a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Existing {
@@ -82,12 +94,7 @@ impl Tree {
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8], when: When) -> Result<(Written, Tally)> {
         debug_assert!(self.bottom);
         let mut place = self.locate(key)?;
-        let wanted = match when {
-            When::Always => true,
-            When::Absent => !place.found,
-            When::Present => place.found,
-        };
-        if wanted { self.put_at(&mut place, key, value) } else { Ok((Written::Nothing, Tally::ZERO)) }
+        if when.allows(place.found) { self.put_at(&mut place, key, value) } else { Ok((Written::Nothing, Tally::ZERO)) }
     }
 
     /// Finds the place of `key`, for a write that is decided and logged before it is made.

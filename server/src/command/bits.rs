@@ -310,7 +310,7 @@ fn bitop(call: &mut Call<'_, '_>) -> Answer {
     if result.is_empty() {
         call.data.remove(database, target)?;
     } else {
-        call.data.put_string(database, target, Header { form: Form::Changed, ..Header::string(None) }, &result)?;
+        call.data.put_entry(database, target, Header { form: Form::Changed, ..Header::string(None) }, &result)?;
     }
     call.reply.integer(length as i64);
     Ok(())

@@ -126,17 +126,15 @@ fn set_name(call: &mut Call<'_, '_>) -> Answer {
 
 fn set_info(call: &mut Call<'_, '_>) -> Answer {
     let (option, value) = (call.args[2], call.args[3].to_vec());
-    let library = &mut call.session.library;
     if is_word(option, "lib-name") {
         check_name(&value, "lib-name")?;
-        library.0 = value;
+        call.session.client.names().library.0 = value;
     } else if is_word(option, "lib-ver") {
         check_name(&value, "lib-ver")?;
-        library.1 = value;
+        call.session.client.names().library.1 = value;
     } else {
         return Err(Refusal::new(format!("ERR Unrecognized option '{}'", printable(option, 128))));
     }
-    call.session.client.names().library = library.clone();
     call.reply.ok();
     Ok(())
 }

@@ -104,7 +104,7 @@ fn restore(call: &mut Call<'_, '_>) -> Answer {
         call.data.remove(database, key)?;
     } else {
         match value {
-            Value::String(bytes) => call.data.put_string(database, key, Header::string(deadline_ms), &bytes)?,
+            Value::String(bytes) => call.data.put_entry(database, key, Header::string(deadline_ms), &bytes)?,
             Value::SortedSet(members) => put_members(call, key, deadline_ms, &members)?,
         }
     }

@@ -10,7 +10,7 @@ use quipu::Snapshot;
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, find, is_word, refusal};
 use crate::clock;
-use crate::keyspace::{Data, Need};
+use crate::keyspace::Data;
 use crate::resp::number::parse_u64;
 
 const FLAGS: Flags = Flags::ALONE.and(Flags::NO_MULTI).and(Flags::FAST);
@@ -80,11 +80,7 @@ fn take(call: &mut Call<'_, '_>) -> Answer {
         return Err(Refusal::new(format!("ERR a snapshot lives for 1 to {SECONDS_MAX} seconds")));
     }
     let now_ms = clock::now_ms();
-    // What has expired goes first: the snapshot holds what is live now.
-    let mut data = Data::open(&call.server.keyspace, Need::Read, now_ms)?;
-    data.make_exact()?;
-    data.close()?;
-    let snapshot = call.server.keyspace.snapshot();
+    let snapshot = call.server.keyspace.live_snapshot(now_ms)?;
     let mut held = call.server.snapshots.lock();
     held.1.retain(|_, held| held.ends_ms > now_ms);
     if held.1.len() >= SNAPSHOTS_MAX {

@@ -18,7 +18,6 @@ use super::writer::DATABASE;
 use super::{Node, STREAM_STEP_BYTES};
 use crate::clock;
 use crate::keyspace::value::{Entry, Kind};
-use crate::keyspace::{Data, Need};
 use crate::server::Server;
 
 /// Entities read in one step, at most.
@@ -48,10 +47,10 @@ fn ask(node: &Node, query: Option<&str>) -> Result<Opened, String> {
     let offset = offset.map(|offset| query::number("offset", &offset)).transpose()?;
     let Some(taken) = node.streams.take(1) else { return Ok(Ok(None)) };
     let now_ms = clock::now_ms();
-    Ok(settle(&node.server, now_ms).and_then(|()| {
+    Ok(node.server.keyspace.live_snapshot(now_ms).and_then(|snapshot| {
         let mut stream = RangeStream {
             server: node.server.clone(),
-            snapshot: node.server.keyspace.snapshot(),
+            snapshot,
             flight_bytes: node.flight_bytes.clone(),
             now_ms,
             start: Bound::Included(start.into_owned()),
@@ -71,14 +70,6 @@ pub(super) fn check_cluster(text: Option<&[u8]>) -> Result<(), String> {
         None | Some(b"true" | b"false") => Ok(()),
         Some(other) => Err(format!("`cluster` is true or false, not {}", String::from_utf8_lossy(other))),
     }
-}
-
-/// Removes what has expired, so that a snapshot taken next counts only what is live.
-fn settle(server: &Server, now_ms: u64) -> quipu::Result<()> {
-    let mut data = Data::open(&server.keyspace, Need::Read, now_ms)?;
-    data.make_exact()?;
-    data.close()?;
-    Ok(())
 }
 
 /// The entities of a range that are still to be sent.

@@ -143,8 +143,8 @@ impl Data<'_> {
         Ok(())
     }
 
-    /// Puts a string, whatever stood there.
-    pub fn put_string(&mut self, database: usize, key: &[u8], header: Header, body: &[u8]) -> Result<()> {
+    /// Puts header and body, whatever stood there.
+    pub fn put_entry(&mut self, database: usize, key: &[u8], header: Header, body: &[u8]) -> Result<()> {
         self.change(database, key, |_, new| {
             header.encode(new);
             new.extend_from_slice(body);
@@ -280,16 +280,6 @@ impl Data<'_> {
             // Those of clients that have gone or given up.
             watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
             watchers.push(touched.clone());
-        }
-    }
-
-    /// Forgets watchers of clients that have gone.
-    pub fn forget_watchers(&mut self) {
-        if let Some(state) = self.state() {
-            state.watched.retain(|_, watchers| {
-                watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
-                !watchers.is_empty()
-            });
         }
     }
 

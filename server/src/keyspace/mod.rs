@@ -225,7 +225,7 @@ impl Keyspace {
         quipu::Write::put(&self.facts, name, value).map(|_| ())
     }
 
-    /// A snapshot of all databases, taken at `now_ms`.
+    /// A snapshot of all databases as they are.
     pub fn snapshot(&self) -> Snapshot {
         self.db.read()
     }

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use quipu::{Action, Bounds, Read, Result};
 
-use super::changes::{Change, Ties};
+use super::changes::Ties;
 use super::data::malformed;
 use super::value::{CollectionId, Entry, Form, Header, Kind};
 use super::{Data, Tables};
@@ -77,15 +77,6 @@ impl Data<'_> {
     fn owned_entry(&self, database: usize, key: &[u8]) -> Result<Option<(Header, Vec<u8>)>> {
         let entry = self.entry(database, key)?;
         Ok(entry.map(|entry| (Header { version: None, ..entry.header }, entry.body.to_vec())))
-    }
-
-    fn put_entry(&mut self, database: usize, key: &[u8], header: Header, body: &[u8]) -> Result<()> {
-        self.change(database, key, |_, new| {
-            header.encode(new);
-            new.extend_from_slice(body);
-            Change::Put
-        })?;
-        Ok(())
     }
 
     /// Copies the elements of a collection. If it fails, there is no copy.
