@@ -16,7 +16,7 @@ use crate::bounds::Bounds;
 use crate::commit::{Decision, dropped, key_at, publish};
 use crate::db::{Db, Shared};
 use crate::entry::Key;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::Lsn;
 use crate::options::Durability;
 use crate::read::Read;
@@ -170,13 +170,16 @@ impl<'db> Edit<'db> {
     }
 
     /// [`Edit::update`] of many rows, in their order; descents are interleaved, so that they wait for memory together. `change` is also given the number of the key.
+    ///
+    /// # Errors
+    /// Those of an update, with the number of the key that failed: rows before it are written, it and those after it are not.
     pub fn update_many(
         &mut self,
         table: &Table,
         keys: &[impl AsRef<[u8]>],
         mut change: impl FnMut(usize, Option<&[u8]>, &mut Vec<u8>) -> Action,
-    ) -> Result<()> {
-        self.db.check_owner(table)?;
+    ) -> std::result::Result<(), (usize, Error)> {
+        self.db.check_owner(table).map_err(|error| (0, error))?;
         let id = table.id();
         let mut value = std::mem::take(&mut self.value);
         let mut places = self.places.take().unwrap_or_else(|| Box::new(std::array::from_fn(|_| Place::new())));
@@ -191,7 +194,7 @@ impl<'db> Edit<'db> {
                     (change(chunk * GROUP + number, old, &mut value), &value)
                 });
                 if let Err(error) = written {
-                    result = Err(error);
+                    result = Err((chunk * GROUP + number, error));
                     break 'chunks;
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model_map::{open, options};
 use quipu::io::RealDisk;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Error, ErrorKind, Options, Read, Result, Table, TableOptions, Write, WriteBatch};
+use quipu::{Action, Db, Durability, Error, ErrorKind, Options, Read, Result, Table, TableOptions, Write, WriteBatch};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -65,6 +65,23 @@ fn keys_and_values_over_their_limits_are_refused() {
     table.put([b'k'; 100], [b'v'; 1000]).unwrap();
     assert_eq!(table.count(&[b'k'; 101][..]..).unwrap(), 0);
     assert_eq!(table.remove_range(..=&[b'k'; 100][..]).unwrap(), 1);
+}
+
+#[test]
+fn an_update_of_many_rows_tells_which_one_was_refused() {
+    let db = with(|options| options.value_bytes_max = 100);
+    let table = db.table("t").unwrap();
+    let keys: Vec<[u8; 2]> = (0..200_u16).map(u16::to_be_bytes).collect();
+    let mut edit = db.edit().unwrap();
+    let result = edit.update_many(&table, &keys, |number, _, new| {
+        new.resize(if number == 150 { 101 } else { 100 }, b'v');
+        Action::Put
+    });
+    let Err((150, error)) = result else { panic!("{result:?}") };
+    refused(Err::<(), _>(error), ErrorKind::Invalid, &["100"]);
+    edit.commit().unwrap().wait(Durability::Sync).unwrap();
+    assert_eq!(table.len().unwrap(), 150);
+    assert_eq!(table.last().unwrap().unwrap().key[..], keys[149]);
 }
 
 #[test]

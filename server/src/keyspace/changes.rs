@@ -94,15 +94,15 @@ impl Data<'_> {
         let tables = self.tables_to_write(database)?;
         let now_ms = self.now_ms;
         let has_watchers = self.has_watchers();
-        let mut changed = 0;
+        let (mut changed, mut last_changed) = (0, None);
         let mut failure = Ok(());
         // Most keys have no ties, and nobody watches them.
         let mut to_settle: Vec<(usize, Ties, Ties)> = Vec::new();
-        self.edit()?.update_many(&tables.keys, keys, |number, old, new| {
+        let written = self.edit()?.update_many(&tables.keys, keys, |number, old, new| {
             match decide_one(old, new, now_ms, |entry, new| decide(number, entry, new)) {
                 Ok((Action::Keep, ..)) => Action::Keep,
                 Ok((action, before, after)) => {
-                    changed += 1;
+                    (changed, last_changed) = (changed + 1, Some(number));
                     if before != after || has_watchers {
                         to_settle.push((number, before, after));
                     }
@@ -113,13 +113,18 @@ impl Data<'_> {
                     Action::Keep
                 }
             }
-        })?;
-        failure?;
+        });
+        // What was written stays written, so its ties follow it before the failure is told.
+        if let Err((failed, error)) = written {
+            failure = Err(error);
+            changed -= u64::from(last_changed == Some(failed));
+            to_settle.retain(|(number, ..)| *number != failed);
+        }
         self.note_changes(changed - to_settle.len() as u64);
         for (number, before, after) in to_settle {
             self.settle(database, keys[number], before, after)?;
         }
-        Ok(changed)
+        failure.map(|()| changed)
     }
 
     /// Does what follows from a change: drops the elements of what is gone, keeps the order of deadlines, tells who watches.

@@ -102,7 +102,7 @@ impl<'d, 'k> Writer<'d, 'k> {
             changes.push(share);
         }
         let elements = &self.tables.elements;
-        self.data.edit()?.update_many(elements, &keys, |number, old, new| changes[number](old, new))
+        self.data.edit()?.update_many(elements, &keys, |number, old, new| changes[number](old, new)).map_err(|(_, error)| error)
     }
 
     /// Removes a member that has this score.
@@ -131,6 +131,6 @@ impl<'d, 'k> Writer<'d, 'k> {
         let elements = &self.tables.elements;
         let edit = self.data.edit()?;
         edit.remove_range(elements, &first[..]..=&last[..])?;
-        edit.update_many(elements, &keys, |_, old, new| unshare(old, new))
+        edit.update_many(elements, &keys, |_, old, new| unshare(old, new)).map_err(|(_, error)| error)
     }
 }
