@@ -102,7 +102,10 @@ impl<'d, 'k> Writer<'d, 'k> {
             changes.push(share);
         }
         let elements = &self.tables.elements;
-        self.data.edit()?.update_many(elements, &keys, |number, old, new| changes[number](old, new)).map_err(|(_, error)| error)
+        self.data
+            .edit()?
+            .update_many(elements, &keys, |number, old, new| changes[number](old, new))
+            .map_err(|(_, error)| error)
     }
 
     /// Removes a member that has this score.
