@@ -2,14 +2,15 @@
 # Runs the tests of redis-py (from its source distribution) against a running server.
 #
 #   redis-py.sh HOST:PORT [PROTOCOL] [PYTEST ARGUMENTS...]
+#   redis-py.sh fetch
 #
-# PROTOCOL is 2 (default) or 3. Tests that name what the server is not made to answer are listed, with the reason, in
+# PROTOCOL is 2 (default) or 3. `fetch` only brings the release and what its tests need, and fails if it cannot. Tests that name what the server is not made to answer are listed, with the reason, in
 # redis-py-skips.txt beside this script. REDIS_PY_SKIPS names another list, REDIS_PY_VERSION another release,
 # REDIS_PY_DIR the directory in which the release and a virtual environment are kept between runs. The server's
 # database is emptied by the tests: never point this at a server that holds anything.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-address=${1:?usage: redis-py.sh HOST:PORT [PROTOCOL] [PYTEST ARGUMENTS...]}
+address=${1:?usage: redis-py.sh HOST:PORT [PROTOCOL] [PYTEST ARGUMENTS...], or redis-py.sh fetch}
 protocol=${2:-2}
 shift $(($# < 2 ? $# : 2))
 
@@ -31,6 +32,7 @@ if [ ! -d "$source" ]; then
     "$dir/venv/bin/pip" download --quiet --no-deps --no-binary redis --dest "$dir" "redis==$version"
     tar -xzf "$dir/redis-$version.tar.gz" -C "$dir"
 fi
+[ "$address" != fetch ] || exit 0
 
 # A list of patterns, where `--deselect` knows only prefixes (and `test_set` would take `test_setex` along).
 cat > "$source/quipu_skips.py" <<'PYTHON'
