@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Options, Tally};
+use quipu::{Db, Options, Tally};
+use quipu_server::keyspace;
 use serde_json::json;
 
 use crate::database;
@@ -16,7 +17,8 @@ Examples:
   quipu check air
   quipu check air --json | jq .faults
 
-It reads every file, recomputes every checksum and adds up every tally. The exit code is 1 if anything is wrong; nothing is changed.";
+It reads every file, recomputes every checksum and adds up every tally; in the directory of a server it also compares keys, elements of
+collections and deadlines with each other. The exit code is 1 if anything is wrong; nothing is changed.";
 
 /// Checks the files of a database, and that its counts are right.
 #[derive(Debug, clap::Args)]
@@ -32,8 +34,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     database::must_exist(&args.dir)?;
     let mut follower = Follower::default();
-    let report = quipu::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    let mut report = quipu::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
     drop(follower);
+    if report.faults.is_empty() {
+        // Files that are whole may still hold keys of a server that do not agree with each other.
+        let db = Db::open(&args.dir, Options { read_only: true, ..Options::default() })?;
+        report.faults = keyspace::check(&db)?;
+    }
     let mut out = std::io::stdout();
     if args.json {
         let tally = |(name, tally): &(String, Tally)| {

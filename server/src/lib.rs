@@ -8,6 +8,8 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod execute;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod glob;
 pub mod housekeeping;
 pub mod http;

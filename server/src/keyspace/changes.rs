@@ -296,6 +296,6 @@ impl Data<'_> {
 }
 
 /// The key of a deadline: in the order in which keys expire.
-fn deadline_key(deadline_ms: u64, key: &[u8]) -> Vec<u8> {
+pub(super) fn deadline_key(deadline_ms: u64, key: &[u8]) -> Vec<u8> {
     [&deadline_ms.to_be_bytes()[..], key].concat()
 }

@@ -9,9 +9,12 @@
 //! 3. No key that has expired is returned or counted: what is due is removed before anything is counted, and a lookup looks at the deadline.
 //! 4. All commands that run under one [`Data`] see the same time.
 //!
+//! [`check()`] looks at 1 and 2.
+//!
 //! Not here: what the commands are, connections, the wire.
 
 mod changes;
+mod check;
 mod data;
 pub mod scan;
 pub mod score;
@@ -27,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use quipu::{Db, Measures, Read, Result, Snapshot, Table, TableOptions};
 
 pub use changes::Change;
+pub use check::check;
 pub use data::{Data, Need};
 
 use value::CollectionId;

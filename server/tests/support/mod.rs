@@ -3,13 +3,11 @@
 
 use std::path::Path;
 
-use quipu::{Db, Durability, Options};
+use quipu::{Db, Options};
 use quipu_server::config::Config;
-use quipu_server::execute::{Progress, Turn, run_long};
-use quipu_server::resp::parse::{Batch, Limits, Parser};
-use quipu_server::resp::reply::{Protocol, Reply};
+use quipu_server::fuzz::Player;
+use quipu_server::resp::reply::Protocol;
 use quipu_server::server::Server;
-use quipu_server::session::Session;
 
 /// A server over a database in memory, or over a directory.
 pub(crate) fn server(options: Options, directory: &str) -> Server {
@@ -22,54 +20,29 @@ pub(crate) fn in_memory() -> Server {
 }
 
 /// A client of a server without sockets.
-pub(crate) struct Client<'s> {
-    server: &'s Server,
-    pub(crate) session: Session,
-    protocol: Protocol,
+pub(crate) struct Client<'s>(Player<'s>);
+
+impl<'s> std::ops::Deref for Client<'s> {
+    type Target = Player<'s>;
+
+    fn deref(&self) -> &Player<'s> {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Client<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl<'s> Client<'s> {
     pub(crate) fn new(server: &'s Server) -> Client<'s> {
-        let session = server.welcome("test:1".to_owned(), "test:2".to_owned()).expect("welcome");
-        Client { server, session, protocol: Protocol::Resp2 }
+        Client(Player::new(server))
     }
 
     pub(crate) fn speak(&mut self, protocol: Protocol) {
         self.protocol = protocol;
-    }
-
-    /// Sends commands in one read, and returns the bytes of all answers.
-    pub(crate) fn send(&mut self, commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
-        let mut input = Vec::new();
-        for words in commands {
-            input.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-            for word in words {
-                input.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-                input.extend_from_slice(word);
-                input.extend_from_slice(b"\r\n");
-            }
-        }
-        let mut batch = Batch::new();
-        let parsed = Parser::new(Limits::default()).parse(&input, usize::MAX, &mut batch).expect("well-formed");
-        assert_eq!(parsed.consumed, input.len());
-        let mut reply = Reply::new(self.protocol);
-        let mut from = 0;
-        loop {
-            let mut turn = Turn::new(self.server);
-            let progress = turn.run(&mut self.session, &input, &batch, from, &mut reply);
-            turn.finish(Durability::Os).expect("committed");
-            match progress {
-                Progress::Done | Progress::Closing | Progress::Paused(_) => break,
-                Progress::Enough(number) => from = number,
-                Progress::Long(number) => {
-                    let words: Vec<Vec<u8>> = batch.arguments(&input, number).map(<[u8]>::to_vec).collect();
-                    run_long(self.server, &mut self.session, &words, &mut reply);
-                    from = number + 1;
-                }
-            }
-        }
-        self.protocol = reply.protocol;
-        reply.bytes
     }
 
     /// Sends one command of words between spaces, `"in quotes"` where they have some, and returns the answer's bytes as text.
