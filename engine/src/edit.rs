@@ -44,10 +44,10 @@ pub enum Action {
 
 /// Writes in place: see [`Db::edit`].
 pub struct Edit<'db> {
-    db: &'db Arc<Shared>,
-    turn: Turn<'db>,
+    pub(crate) db: &'db Arc<Shared>,
+    pub(crate) turn: Turn<'db>,
     /// The latch. Readers wait.
-    versions: RwLockWriteGuard<'db, Arc<Versions>>,
+    pub(crate) versions: RwLockWriteGuard<'db, Arc<Versions>>,
     epoch: u64,
     protected: u64,
     /// Bytes that the log surely takes.

@@ -167,8 +167,8 @@ impl Drop for Snapshot {
 
 /// All tables as they are now, under the latch: made by [`Db::look`](crate::Db::look).
 pub struct Look<'db> {
-    shared: &'db Shared,
-    versions: RwLockReadGuard<'db, Arc<Versions>>,
+    pub(crate) shared: &'db Shared,
+    pub(crate) versions: RwLockReadGuard<'db, Arc<Versions>>,
 }
 
 impl<'db> Look<'db> {

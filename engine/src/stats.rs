@@ -1,7 +1,11 @@
 //! What a database is made of, for people and for dashboards.
 
-use crate::db::Db;
-use crate::stack::resident;
+use crate::db::{Db, Shared};
+use crate::edit::Edit;
+use crate::log::Log;
+use crate::snapshot::{Declaration, Look, TableVersion, Versions};
+use crate::stack::{Cut, Stack, resident};
+use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
 
 /// One table.
@@ -56,38 +60,66 @@ impl Stats {
 }
 
 impl Db {
+    /// Bytes of memory that rows take now, pages and long values: [`Stats::memory_bytes`] without the rest. Costs nothing and waits for nobody.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.arena.page_bytes_used() + self.shared.arena.blob_bytes_used()
+    }
+
     /// What the database is made of now. Costs a few microseconds and waits for nothing but the latch.
     pub fn stats(&self) -> Stats {
-        let shared = &self.shared;
-        let versions = shared.versions.read().clone();
-        let mut tables: Vec<TableStats> = versions
-            .tables
-            .iter()
-            .flatten()
-            .map(|table| {
-                let stack = table.stack(&shared.arena);
-                TableStats {
-                    name: table.declaration.name.clone(),
-                    tally: resident(stack.tally(crate::stack::Cut::Start, crate::stack::Cut::End)),
-                    layers: table.layers.len(),
-                    sequence: table.sequence,
-                }
-            })
-            .collect();
+        let versions = self.shared.versions.read().clone();
+        Stats::of_versions(&self.shared, &versions)
+    }
+}
+
+impl Look<'_> {
+    /// [`Db::stats`], for whoever holds the latch already.
+    pub fn stats(&self) -> Stats {
+        Stats::of_versions(self.shared, &self.versions)
+    }
+}
+
+impl Edit<'_> {
+    /// [`Db::stats`] with what this edit has written.
+    pub fn stats(&self) -> Stats {
+        let trees = self.turn.tables.iter().flatten();
+        let tables =
+            trees.map(|trees| TableStats::new(&trees.declaration, &trees.stack(), trees.layers.len(), trees.sequence));
+        Stats::new(self.db, self.versions.sequence, tables.collect())
+    }
+}
+
+impl TableStats {
+    fn new(declaration: &Declaration, stack: &Stack<'_>, layers: usize, sequence: u64) -> TableStats {
+        let tally = resident(stack.tally(Cut::Start, Cut::End));
+        TableStats { name: declaration.name.clone(), tally, layers, sequence }
+    }
+}
+
+impl Stats {
+    fn of_versions(shared: &Shared, versions: &Versions) -> Stats {
+        let tables = versions.tables.iter().flatten();
+        let stats_of = |table: &TableVersion| {
+            TableStats::new(&table.declaration, &table.stack(&shared.arena), table.layers.len(), table.sequence)
+        };
+        Stats::new(shared, versions.sequence, tables.map(stats_of).collect())
+    }
+
+    fn new(shared: &Shared, sequence: u64, mut tables: Vec<TableStats>) -> Stats {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let checkpoints = shared.checkpoints.last();
-        let segments = shared.log.as_ref().map(crate::log::Log::segments);
+        let segments = shared.log.as_ref().map(Log::segments);
         Stats {
             tables,
             page_bytes: shared.arena.page_bytes_used(),
             long_bytes: shared.arena.blob_bytes_used(),
             memory_bytes_max: shared.options.memory_bytes,
-            sequence: versions.sequence,
+            sequence,
             checkpoint_sequence: checkpoints.manifest.sequence,
             checkpoint: checkpoints.manifest.checkpoint,
             checkpoint_failure: checkpoints.failure.clone(),
-            poisoned: shared.failed.load(crate::sync::atomic::Ordering::Relaxed)
-                || shared.log.as_ref().is_some_and(crate::log::Log::is_poisoned),
+            poisoned: shared.failed.load(Ordering::Relaxed) || shared.log.as_ref().is_some_and(Log::is_poisoned),
             log_segments: segments.map_or(0, |segments| segments.segment_count as u64),
             log_bytes: segments.map_or(0, |segments| segments.segment_bytes),
             log_tail_bytes: shared.log.as_ref().map_or(0, |log| log.end_lsn().0 - checkpoints.manifest.log_position),

@@ -49,6 +49,8 @@ pub struct Client {
     pub is_local: bool,
     /// Set when it is to go.
     killed: AtomicBool,
+    /// Set when it will take its answers and go.
+    leaves: AtomicBool,
     names: Mutex<Names>,
     mailbox: Mutex<Vec<u8>>,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -84,6 +86,7 @@ impl Client {
             is_monitor: AtomicBool::new(false),
             is_local,
             killed: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
             names: Mutex::default(),
             mailbox: Mutex::default(),
             wake: OnceLock::new(),
@@ -111,6 +114,11 @@ impl Client {
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// Notes that it goes as soon as it has its answers.
+    pub fn note_leaving(&self) {
+        self.leaves.store(true, Ordering::Release);
     }
 
     /// Whether it is to go.
@@ -238,9 +246,10 @@ impl Clients {
         self.end_monitor(id);
     }
 
-    /// All, by number.
+    /// All that stay, by number.
     pub fn all(&self) -> Vec<Arc<Client>> {
-        self.lock().values().cloned().collect()
+        let stays = |client: &&Arc<Client>| !client.is_killed() && !client.leaves.load(Ordering::Acquire);
+        self.lock().values().filter(stays).cloned().collect()
     }
 
     /// The one of that number.

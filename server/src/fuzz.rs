@@ -75,7 +75,8 @@ const OPTIONS: [&str; 20] = [
 ];
 
 /// Commands that would end the server, write files, or make others wait.
-const LEFT_OUT: [&str; 6] = ["shutdown", "client|pause", "config|set", "config|rewrite", "acl|save", "acl|load"];
+const LEFT_OUT: [&str; 7] =
+    ["shutdown", "debug|sleep", "client|pause", "config|set", "config|rewrite", "acl|save", "acl|load"];
 
 /// Commands whose answers tell of the moment, of chance, or of what else the server has done; and what makes keys expire.
 const VARYING: [&str; 38] = [

@@ -44,7 +44,6 @@ pub struct Server {
     pub run_id: String,
     log: Log,
     /// Whether the data takes more memory than it may, as of the last round of housekeeping.
-    is_full: AtomicBool,
     /// Whether the stop is to leave out the checkpoint.
     pub stops_without_checkpoint: AtomicBool,
     /// Checkpoints that clients asked for.
@@ -95,7 +94,6 @@ impl Server {
             clients: Clients::default(),
             run_id,
             log,
-            is_full: AtomicBool::new(false),
             stops_without_checkpoint: AtomicBool::new(false),
             saves: Arc::new(Saves::new(clock::now_ms())),
             statistics: Statistics::default(),
@@ -155,11 +153,16 @@ impl Server {
     /// Notes what is looked at ten times a second: rates, and how much memory is taken.
     pub fn note_round(&self) {
         self.statistics.sample(clock::now_ms());
-        let bytes = self.keyspace.db().stats().memory_bytes();
+        let bytes = self.keyspace.db().memory_bytes();
         self.statistics.memory_bytes.store(bytes, Ordering::Relaxed);
         self.statistics.memory_peak_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether rows take more memory than `maxmemory` grants.
+    #[inline]
+    pub fn is_full(&self) -> bool {
         let max = self.config.parameters.memory_bytes_max.load(Ordering::Relaxed);
-        self.is_full.store(max > 0 && bytes > max, Ordering::Relaxed);
+        max > 0 && self.keyspace.db().memory_bytes() > max
     }
 
     /// Keeps all users with the data. To be called while no data is held.
@@ -217,7 +220,7 @@ impl Server {
             && slow_us != 0
             && !self.clients.has_monitors()
             && self.clients.paused_until_ms() == 0
-            && !self.is_full.load(Ordering::Relaxed)
+            && !self.is_full()
             && session.reply_mode == crate::session::ReplyMode::On
             && !session.is_monitor
     }
@@ -252,7 +255,7 @@ impl Server {
         if !session.user.may_do_everything() {
             self.check_rules(session, spec, args)?;
         }
-        if self.is_full.load(Ordering::Relaxed) && spec.flags.has(Flags::DENY_OOM) {
+        if spec.flags.has(Flags::DENY_OOM) && self.is_full() {
             return Err(refusal::text("OOM command not allowed when used memory > 'maxmemory'."));
         }
         Ok(spec)

@@ -150,17 +150,42 @@ fn what_happened_is_counted() {
 }
 
 #[test]
+fn figures_are_told_inside_a_transaction() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    client.run("SET a 1");
+    client.run_all(&["MULTI", "SET b 1", "INFO keyspace", "MEMORY STATS", "SET c 1"]);
+    let answer = client.run("EXEC");
+    assert!(answer.starts_with("*4\r\n+OK\r\n$"), "{answer}");
+    assert!(answer.contains("db0:keys=2,expires=0"), "what the transaction has written counts: {answer}");
+    assert!(answer.contains("keys.count\r\n:2\r\n"), "{answer}");
+    assert!(client.run("INFO keyspace").contains("db0:keys=3,"));
+}
+
+#[test]
+fn who_was_killed_is_listed_no_more() {
+    let server = in_memory();
+    let (mut client, mut other) = (Client::new(&server), Client::new(&server));
+    other.run("CLIENT SETNAME other");
+    assert!(client.run("CLIENT LIST").contains(" name=other "));
+    let id = other.session.id;
+    assert!(!client.run_all(&[&format!("CLIENT KILL ID {id}"), "CLIENT LIST"]).contains(" name=other "));
+    client.run("CLIENT SETNAME me");
+    client.run("CLIENT KILL SKIPME NO");
+    assert!(client.session.closing);
+    assert!(!Client::new(&server).run("CLIENT LIST").contains(" name=me "));
+}
+
+#[test]
 fn memory_has_a_limit() {
     let server = in_memory();
     let mut client = Client::new(&server);
     client.expect("SET a 1", "+OK");
     client.expect("CONFIG SET maxmemory 1", "+OK");
-    server.note_round();
     client.expect("SET a 2", "-OOM command not allowed when used memory > 'maxmemory'.");
     client.expect("GET a", "$1|1");
     client.expect("DEL a", ":1");
     client.expect("CONFIG SET maxmemory 0", "+OK");
-    server.note_round();
     client.expect("SET a 2", "+OK");
 }
 

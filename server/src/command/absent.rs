@@ -42,6 +42,7 @@ families! {
     hash, "hashes come";
     set, "sets come";
     list, "lists come";
+    sorting, "sorting comes";
     stream, "streams come";
     geographic, "geographic sets come";
     hyperloglog, "HyperLogLogs come";
@@ -105,7 +106,9 @@ pub const COMMANDS: &[Spec] = &[
     set("sscan", -3, READ, (1, 1, 1), "2.8.0"),
     set("sunion", -2, READ, (1, -1, 1), "1.0.0"),
     set("sunionstore", -3, WRITE_DENY_OOM, (1, -1, 1), "1.0.0"),
-    // Lists.
+    // Lists, and what sorts them.
+    sorting("sort", -2, WRITE_DENY_OOM, (1, 1, 1), "1.0.0"),
+    sorting("sort_ro", -2, READ, (1, 1, 1), "7.0.0"),
     list("blmove", 6, WRITE_DENY_OOM, (1, 2, 1), "6.2.0"),
     list("blmpop", -5, WRITE, (0, 0, 0), "7.0.0"),
     list("blpop", -3, WRITE, (1, -2, 1), "2.0.0"),

@@ -246,7 +246,12 @@ fn kill(call: &mut Call<'_, '_>) -> Answer {
         }
         killed += 1;
         // Who kills itself still gets the answer.
-        if is_self { call.session.closing = true } else { client.kill() }
+        if is_self {
+            call.session.closing = true;
+            client.note_leaving();
+        } else {
+            client.kill();
+        }
     }
     match (is_old_form, killed) {
         (true, 0) => return Err(refusal::text("ERR No such client")),

@@ -1,8 +1,7 @@
 //! `INFO`: what the server is and does, in the sections and fields that dashboards for Redis read, and a section of Quipu's own.
 //!
 //! Differences from Redis: fields about what is not here (replication streams, forks, scripts, eviction) have the value of a server that does none of it. `used_memory` is
-//! the memory of rows, pages and long values together, without what the process needs beside; `used_memory_rss` is the whole process. INFO is refused inside MULTI,
-//! as it asks the engine, which the transaction holds.
+//! the memory of rows, pages and long values together, without what the process needs beside; `used_memory_rss` is the whole process.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,8 +17,11 @@ use crate::keyspace::DATABASES;
 use crate::process;
 use crate::server::Server;
 
+/// Asks the engine for its figures: outside a transaction while nothing is held.
+const FIGURES: Flags = Flags::ALONE.and(Flags::INSIDE_TOO);
+
 /// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, Flags::ALONE, Group::Server, info)
+pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, FIGURES, Group::Server, info)
     .about("[section [section ...]]", "What the server is and does.", "1.0.0")
     .costs("O(1)", "O(1)")];
 
@@ -49,14 +51,13 @@ fn info(call: &mut Call<'_, '_>) -> Answer {
     let by_default = asked.is_empty() || has("default");
     let wanted = |&(name, is_default): &(&str, bool)| all || (by_default && is_default) || has(name);
     let names: Vec<&str> = SECTIONS.iter().filter(|section| wanted(section)).map(|(name, _)| *name).collect();
-    let text = text(call.server, &names);
+    let text = text(call.server, call.data.stats(), &names);
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
-/// Sections, as text. To be called while no data is held.
-pub fn text(server: &Server, sections: &[&str]) -> String {
-    let stats = server.keyspace.db().stats();
+/// Sections, as text.
+pub fn text(server: &Server, stats: Stats, sections: &[&str]) -> String {
     server.statistics.memory_bytes.store(stats.memory_bytes(), Ordering::Relaxed);
     server.statistics.memory_peak_bytes.fetch_max(stats.memory_bytes(), Ordering::Relaxed);
     let mut page = Page { text: String::new(), server, stats };

@@ -1,4 +1,4 @@
-//! `COMMAND`: what there is, from the table.
+//! `COMMAND`: what there is, from the table; and `MODULE`, of which nothing is.
 //!
 //! Differences from Redis: `DOCS` gives a command's words as one text under `syntax`, where Redis has a tree of `arguments`; there are no modules.
 
@@ -15,40 +15,51 @@ const fn sub(name: &'static str, arity: i32, run: RunOne) -> Spec {
 }
 
 /// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("command", -1, Flags(0), Group::Server, all_commands)
-    .about("", "Everything that is known of all commands.", "2.8.13")
-    .costs("O(n) commands", "O(n) commands")
-    .subcommands(&[
-        sub("command|count", 2, count).about("", "How many commands there are.", "2.8.13").costs("O(1)", "O(1)"),
-        sub("command|docs", -2, docs)
-            .about(
-                "[command-name [command-name ...]]",
-                "What commands are for, with which words, at what cost.",
-                "7.0.0",
-            )
-            .costs("O(n) commands", "O(n) commands"),
-        sub("command|getkeys", -4, get_keys)
-            .about("command [arg [arg ...]]", "The keys among the words of a command.", "2.8.13")
-            .costs("O(n) words", "O(n) words"),
-        sub("command|getkeysandflags", -4, get_keys_and_flags)
-            .about(
-                "command [arg [arg ...]]",
-                "The keys among the words of a command, and what it does to each.",
-                "7.0.0",
-            )
-            .costs("O(n) words", "O(n) words"),
-        sub("command|help", 2, help::run).about("", "Lists the subcommands.", "5.0.0").costs("O(1)", "O(1)"),
-        sub("command|info", -2, info)
-            .about("[command-name [command-name ...]]", "Flags, keys and categories of commands.", "2.8.13")
-            .costs("O(n) commands", "O(n) commands"),
-        sub("command|list", -2, list)
-            .about(
-                "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
-                "The names of commands.",
-                "7.0.0",
-            )
-            .costs("O(n) commands", "O(n) commands"),
-    ])];
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("command", -1, Flags(0), Group::Server, all_commands)
+        .about("", "Everything that is known of all commands.", "2.8.13")
+        .costs("O(n) commands", "O(n) commands")
+        .subcommands(&[
+            sub("command|count", 2, count).about("", "How many commands there are.", "2.8.13").costs("O(1)", "O(1)"),
+            sub("command|docs", -2, docs)
+                .about(
+                    "[command-name [command-name ...]]",
+                    "What commands are for, with which words, at what cost.",
+                    "7.0.0",
+                )
+                .costs("O(n) commands", "O(n) commands"),
+            sub("command|getkeys", -4, get_keys)
+                .about("command [arg [arg ...]]", "The keys among the words of a command.", "2.8.13")
+                .costs("O(n) words", "O(n) words"),
+            sub("command|getkeysandflags", -4, get_keys_and_flags)
+                .about(
+                    "command [arg [arg ...]]",
+                    "The keys among the words of a command, and what it does to each.",
+                    "7.0.0",
+                )
+                .costs("O(n) words", "O(n) words"),
+            sub("command|help", 2, help::run).about("", "Lists the subcommands.", "5.0.0").costs("O(1)", "O(1)"),
+            sub("command|info", -2, info)
+                .about("[command-name [command-name ...]]", "Flags, keys and categories of commands.", "2.8.13")
+                .costs("O(n) commands", "O(n) commands"),
+            sub("command|list", -2, list)
+                .about(
+                    "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
+                    "The names of commands.",
+                    "7.0.0",
+                )
+                .costs("O(n) commands", "O(n) commands"),
+        ]),
+    Spec::new("module", -2, Flags(0), Group::Server, help::run)
+        .about("", "What modules are loaded: none, ever.", "4.0.0")
+        .costs("O(1)", "depends on the subcommand")
+        .subcommands(&[
+            sub("module|help", 2, help::run).about("", "Lists the subcommands.", "5.0.0").costs("O(1)", "O(1)"),
+            Spec::new("module|list", 2, Flags::ADMIN, Group::Server, modules)
+                .about("", "An empty list: there are no modules.", "4.0.0")
+                .costs("O(1)", "O(n) modules"),
+        ]),
+];
 
 /// Those that do something: not those that Redis has and Quipu only knows by name.
 fn present() -> impl Iterator<Item = &'static Spec> {
@@ -63,6 +74,11 @@ fn named(name: &[u8]) -> Option<&'static Spec> {
         None => Some(spec),
         Some(_) => spec.subcommands.iter().find(|sub| is_word(name, sub.name)),
     }
+}
+
+fn modules(call: &mut Call<'_, '_>) -> Answer {
+    call.reply.array(0);
+    Ok(())
 }
 
 fn all_commands(call: &mut Call<'_, '_>) -> Answer {
@@ -244,7 +260,7 @@ fn get_keys_and_flags(call: &mut Call<'_, '_>) -> Answer {
 fn list(call: &mut Call<'_, '_>) -> Answer {
     let everything = || present().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands));
     let names: Vec<&str> = match call.args {
-        [_, _] => present().map(|spec| spec.name).collect(),
+        [_, _] => everything().map(|spec| spec.name).collect(),
         [_, _, word, kind, value] if is_word(word, "filterby") => {
             if is_word(kind, "module") {
                 Vec::new()

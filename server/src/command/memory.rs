@@ -14,6 +14,9 @@ const FREE_PERCENT: u64 = 25;
 /// Elements of a collection that are looked at, if nobody says how many.
 const SAMPLES: i64 = 5;
 
+/// Asks the engine for its figures: outside a transaction while nothing is held.
+const FIGURES: Flags = Flags::ALONE.and(Flags::INSIDE_TOO);
+
 const fn sub(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
     Spec::new(name, arity, flags, Group::Server, run)
 }
@@ -23,19 +26,17 @@ pub const COMMANDS: &[Spec] = &[Spec::new("memory", -2, Flags(0), Group::Server,
     .about("subcommand", "What takes how much memory.", "4.0.0")
     .costs("see its subcommands", "see its subcommands")
     .subcommands(&[
-        sub("memory|doctor", 2, Flags::ALONE, doctor)
+        sub("memory|doctor", 2, FIGURES, doctor)
             .about("", "How memory is used, in words.", "4.0.0")
             .costs("O(1)", "O(1)"),
         sub("memory|help", 2, Flags(0), help::run).about("", "Lists the subcommands.", "4.0.0").costs("O(1)", "O(1)"),
-        sub("memory|malloc-stats", 2, Flags::ALONE, doctor)
+        sub("memory|malloc-stats", 2, FIGURES, doctor)
             .about("", "The same as MEMORY DOCTOR.", "4.0.0")
             .costs("O(1)", "depends"),
         sub("memory|purge", 2, Flags(0), purge)
             .about("", "Does nothing: pages that are free are used again.", "4.0.0")
             .costs("O(1)", "depends"),
-        sub("memory|stats", 2, Flags::ALONE, stats)
-            .about("", "What takes how much memory.", "4.0.0")
-            .costs("O(1)", "O(1)"),
+        sub("memory|stats", 2, FIGURES, stats).about("", "What takes how much memory.", "4.0.0").costs("O(1)", "O(1)"),
         sub("memory|usage", -3, Flags::READ, usage)
             .keys(2, 2, 1)
             .about("key [SAMPLES count]", "Bytes of memory that a key takes, about.", "4.0.0")
@@ -43,7 +44,7 @@ pub const COMMANDS: &[Spec] = &[Spec::new("memory", -2, Flags(0), Group::Server,
     ])];
 
 fn doctor(call: &mut Call<'_, '_>) -> Answer {
-    let stats = call.server.keyspace.db().stats();
+    let stats = call.data.stats();
     let text = format!(
         "Rows take {} of memory: {} in pages, {} in long values. The process has {}. Snapshots that keep old pages: {}.",
         info::human(stats.memory_bytes()),
@@ -62,7 +63,7 @@ fn purge(call: &mut Call<'_, '_>) -> Answer {
 }
 
 fn stats(call: &mut Call<'_, '_>) -> Answer {
-    let stats = call.server.keyspace.db().stats();
+    let stats = call.data.stats();
     let used = stats.memory_bytes();
     let peak = call.server.statistics.memory_peak_bytes.load(std::sync::atomic::Ordering::Relaxed).max(used);
     let keys: i64 =
@@ -84,7 +85,11 @@ fn stats(call: &mut Call<'_, '_>) -> Answer {
         ("keys.count", keys),
         ("keys.bytes-per-key", used as i64 / keys.max(1)),
         ("dataset.bytes", used as i64),
+        ("allocator.allocated", used as i64),
+        ("allocator.active", stats.page_bytes as i64),
         ("allocator.resident", resident as i64),
+        ("allocator-rss.bytes", resident as i64 - used as i64),
+        ("fragmentation.bytes", resident as i64 - used as i64),
     ];
     let doubles = [
         ("dataset.percentage", 100.0),

@@ -1,7 +1,7 @@
 //! How Redis would hold what a key has: `OBJECT`.
 //!
 //! Differences from Redis: nothing is held as these answers say; they are what Redis would say of the same value after the same commands, with these exceptions.
-//! Idle times and frequencies are not kept: the first is always 0, the second an error, as in Redis with its default policy. A sorted set that was large and is
+//! Idle times and frequencies are not kept: they are 0, each where `maxmemory-policy` lets Redis tell it. A sorted set that was large and is
 //! small again counts as small.
 
 use super::table::{Flags, Group, Spec};
@@ -97,6 +97,11 @@ fn references(call: &mut Call<'_, '_>) -> Answer {
 
 fn idle_time(call: &mut Call<'_, '_>) -> Answer {
     let seconds = lookup(call)?.map(|_| 0);
+    if seconds.is_some() && counts_accesses(call) {
+        return Err(refusal::text(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
     answer_integer(call, seconds)
 }
 
@@ -108,8 +113,17 @@ fn answer_integer(call: &mut Call<'_, '_>, number: Option<i64>) -> Answer {
     Ok(())
 }
 
+/// Whether Redis would count accesses, instead of noting the last one.
+fn counts_accesses(call: &Call<'_, '_>) -> bool {
+    call.server.config.parameters.get("maxmemory-policy").is_some_and(|policy| policy.ends_with("-lfu"))
+}
+
 fn frequency(call: &mut Call<'_, '_>) -> Answer {
     if lookup(call)?.is_some() {
+        if counts_accesses(call) {
+            call.reply.integer(0);
+            return Ok(());
+        }
         return Err(refusal::text(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
         ));

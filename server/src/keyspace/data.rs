@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use quipu::{Committed, Edit, Error, ErrorKind, Look, Read, Result, Snapshot, Table, TableView};
+use quipu::{Committed, Edit, Error, ErrorKind, Look, Read, Result, Snapshot, Stats, Table, TableView};
 
 use super::value::{CollectionId, Entry};
 use super::{DATABASES, Keyspace, State, Tables};
@@ -102,6 +102,15 @@ impl<'k> Data<'k> {
             Hold::Look(look) => look.table(table),
             Hold::Edit(edit, _) => edit.table(table),
             Hold::Snapshot(snapshot) => snapshot.table(table),
+        }
+    }
+
+    /// What the database is made of, with what was written under this hold.
+    pub fn stats(&self) -> Stats {
+        match &self.hold {
+            Hold::Nothing | Hold::Snapshot(_) => self.keyspace.db.stats(),
+            Hold::Look(look) => look.stats(),
+            Hold::Edit(edit, _) => edit.stats(),
         }
     }
 
