@@ -28,8 +28,13 @@ mod words;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use quipu_server::profile::Sampling;
 
 use crate::failure::Failure;
+
+/// So that `/debug/profile/heap` can show who allocates.
+#[global_allocator]
+static ALLOCATOR: Sampling = Sampling;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -67,6 +67,7 @@ mod tally;
 mod transaction;
 mod tree;
 pub mod tuple;
+pub mod waits;
 mod writer;
 
 #[doc(hidden)]

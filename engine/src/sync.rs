@@ -1,6 +1,8 @@
 //! Locks, atomics and thread-locals of everything that threads share in memory: those of the standard library, or those of `shuttle`, which runs threads in
 //! chosen interleavings (feature `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic).
 //!
+//! Waiting for one is shown to who watches [`waits`].
+//!
 //! No poisoning: a panic while a lock is held is a defect of this crate, and what it guards is checked by other means.
 //!
 //! Not here: the log and the arena, which keep the standard library's. They are used from under these locks and never wait for one.
@@ -11,6 +13,8 @@ use shuttle as platform;
 use std as platform;
 
 use std::sync::PoisonError;
+
+use crate::waits::{self, Wait};
 
 pub(crate) use platform::sync::atomic;
 pub(crate) use platform::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
@@ -26,7 +30,10 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(_) => waits::shown(Wait::Lock, || self.0.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 }
 
@@ -40,11 +47,17 @@ impl<T> RwLock<T> {
 
     #[inline]
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        match self.0.try_read() {
+            Ok(guard) => guard,
+            Err(_) => waits::shown(Wait::Lock, || self.0.read().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 
     #[inline]
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        match self.0.try_write() {
+            Ok(guard) => guard,
+            Err(_) => waits::shown(Wait::Lock, || self.0.write().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 }

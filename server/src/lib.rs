@@ -17,6 +17,7 @@ pub mod keyspace;
 pub mod log;
 pub mod net;
 pub mod process;
+pub mod profile;
 pub mod rdb;
 pub mod resp;
 pub mod saves;

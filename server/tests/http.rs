@@ -12,6 +12,7 @@ use quipu_server::config::Config;
 use quipu_server::http::{HttpLimits, HttpListening, HttpOptions, listen};
 use quipu_server::keyspace::value::{Header, Kind};
 use quipu_server::keyspace::{Data, Need};
+use quipu_server::profile::Sampling;
 use quipu_server::server::Server;
 
 /// A server with its HTTP face; stopped when dropped.
@@ -281,8 +282,9 @@ fn every_line_of_the_table_of_requests() {
             ("GET /healthz", "", 200),
             ("GET /readyz", "", 200),
             ("GET /metrics", "", 200),
-            ("GET /debug/profile/heap", "", 501),
-            ("GET /debug/profile/lock", "", 501),
+            ("PUT /debug/profile/heap", "", 405),
+            ("GET /debug/profile/lock?seconds=121", "", 400),
+            ("GET /debug/profile/none", "", 400),
             ("GET /debug/profile/cpu?seconds=0", "", 400),
         ] {
             let reply = node.client().ask_with(request, body.as_bytes());
@@ -458,7 +460,7 @@ fn quiet_clients_are_disconnected() {
     let started = quipu_server::clock::moment();
     // A head that never ends is given up; who asks meanwhile is served.
     let mut trickle = TcpStream::connect(node.address).unwrap();
-    while trickle.write_all(b"G").is_ok() {
+    while trickle.write_all(b"G").is_ok() || quipu_server::clock::since(started) < quiet_max * 2 {
         assert!(quipu_server::clock::since(started) < Duration::from_secs(60));
         assert_eq!(active.get("x").status, 404);
         pause_ms(20);
@@ -903,20 +905,37 @@ fn metrics_count() {
     }
 }
 
+/// As the program has it, so that allocations can be profiled.
+#[global_allocator]
+static ALLOCATOR: Sampling = Sampling;
+
 #[test]
-fn a_profile_is_a_flame_graph() {
-    let node = Node::new();
+fn profiles_are_flame_graphs() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::over(Db::open(dir.path(), Options::default()).unwrap(), Durability::Sync, HttpOptions::default());
     let stops = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut client = node.client();
-            while !stops.load(Ordering::Relaxed) {
-                client.get("a");
-            }
-        });
-        let reply = node.ask("GET /debug/profile/cpu?seconds=1");
+        for key in ["a", "b"] {
+            let (node, stops) = (&node, &stops);
+            scope.spawn(move || {
+                let mut client = node.client();
+                while !stops.load(Ordering::Relaxed) {
+                    client.put(key, &[b'v'; 100_000]);
+                    client.get(key);
+                }
+            });
+        }
+        // A frame that each of them has to show.
+        let shown = [("cpu", "tokio"), ("heap", "quipu_server::http"), ("lock", "wait_for_the_disk")];
+        let replies = shown.map(|(kind, _)| node.ask(&format!("GET /debug/profile/{kind}?seconds=1")));
         stops.store(true, Ordering::Relaxed);
-        assert_eq!((reply.status, reply.header("content-type")), (200, Some("image/svg+xml")), "{reply:?}");
-        assert!(reply.text().contains("</svg>"));
+        for ((kind, frame), reply) in shown.into_iter().zip(replies) {
+            assert_eq!((reply.status, reply.header("content-type")), (200, Some("image/svg+xml")), "{kind}: {reply:?}");
+            assert!(
+                reply.text().contains("</svg>") && reply.text().contains(frame),
+                "{kind} does not show {frame}: {}",
+                reply.text()
+            );
+        }
     });
 }

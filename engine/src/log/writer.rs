@@ -19,6 +19,7 @@ use super::recovery::{self, LogFile, Recovered};
 use super::segment::{Blank, Reserve, Segment, Unprepared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Mapping};
+use crate::waits::{self, Wait};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,7 +91,10 @@ struct Live {
 
 /// A panic elsewhere leaves these values whole: each is changed only after what it stands for was done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(_) => waits::shown(Wait::Lock, || mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+    }
 }
 
 impl Log {
@@ -312,11 +316,11 @@ impl Log {
             if !*leader {
                 break;
             }
-            leader = self.leader_done.wait(leader).unwrap_or_else(PoisonError::into_inner);
+            leader = waits::shown(Wait::Disk, || self.leader_done.wait(leader).unwrap_or_else(PoisonError::into_inner));
         }
         *leader = true;
         drop(leader);
-        let synced = self.sync_live();
+        let synced = waits::shown(Wait::Disk, || self.sync_live());
         let mut leader = lock(&self.leader);
         *leader = false;
         let result = match synced {

@@ -1,9 +1,8 @@
-//! `/debug/profile/...`: where the running server spends its time, as a flame graph.
+//! `/debug/profile/...`: where the running server spends its time, allocates, and waits, as flame graphs.
 //!
 //! The processor's time is sampled 99 times a second of it, over all threads, by a signal (the crate pprof): some tenths of a percent while it runs, nothing else.
-//! Allocations and waiting for locks are not sampled: the first needs an allocator that does it, the second locks that do.
+//! Allocations and waits: [`crate::profile`].
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::{Response, StatusCode};
@@ -11,24 +10,74 @@ use hyper::{Response, StatusCode};
 use super::answer::{self, Answer};
 use super::limits::Pulse;
 use super::query;
+use crate::profile::{Recording, Subject, Turn};
 
 const SECONDS_DEFAULT: u64 = 10;
 const SECONDS_MAX: u64 = 120;
 /// Samples a second. Not 100, so that it does not keep step with anything.
 const FREQUENCY: i32 = 99;
 
-/// Whether one is being taken: there is one signal and one timer.
-static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// What the last part of the path asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Where threads spend the processor's time.
+    Cpu,
+    /// Where they allocate.
+    Heap,
+    /// Where they wait.
+    Lock,
+}
 
-struct Turn;
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        IS_TAKEN.store(false, Ordering::Release);
+impl Kind {
+    /// The profile of a path.
+    pub(super) fn of_path(path: &str) -> Option<Kind> {
+        match path.strip_prefix("/debug/profile/")? {
+            "cpu" => Some(Kind::Cpu),
+            "heap" => Some(Kind::Heap),
+            "lock" => Some(Kind::Lock),
+            _ => None,
+        }
     }
 }
 
-pub(super) async fn cpu(pulse: &Pulse, query: Option<&str>) -> Response<Answer> {
+/// A profile that is being taken.
+enum Running {
+    Cpu(pprof::ProfilerGuard<'static>, Turn),
+    Sampled(Recording),
+}
+
+impl Running {
+    fn begin(kind: Kind, turn: Turn) -> Result<Running, String> {
+        let subject = match kind {
+            Kind::Heap => Subject::Allocations,
+            Kind::Lock => Subject::Waits,
+            Kind::Cpu => {
+                // Unwinding inside these libraries from a signal can wait for a lock that the thread holds.
+                let profiler = pprof::ProfilerGuardBuilder::default()
+                    .frequency(FREQUENCY)
+                    .blocklist(&["libc", "libgcc", "pthread", "vdso"])
+                    .build();
+                return profiler.map(|profiler| Running::Cpu(profiler, turn)).map_err(|error| error.to_string());
+            }
+        };
+        Ok(Running::Sampled(Recording::begin(turn, subject)))
+    }
+
+    /// Ends it and draws it; `None` if there is nothing to draw.
+    fn draw(self) -> Result<Option<Vec<u8>>, String> {
+        match self {
+            Running::Sampled(recording) => recording.draw(),
+            Running::Cpu(profiler, _turn) => {
+                let mut graph = Vec::new();
+                let drawn = profiler.report().build().and_then(|report| report.flamegraph(&mut graph));
+                drawn.map_err(|error| error.to_string())?;
+                Ok((!graph.is_empty()).then_some(graph))
+            }
+        }
+    }
+}
+
+pub(super) async fn take(kind: Kind, pulse: &Pulse, query: Option<&str>) -> Response<Answer> {
     let seconds = query::parse(query, ["seconds"]).and_then(|[seconds]| {
         let seconds = seconds.map(|seconds| query::number("seconds", &seconds)).transpose()?.unwrap_or(SECONDS_DEFAULT);
         let is_possible = (1..=SECONDS_MAX).contains(&seconds);
@@ -38,43 +87,23 @@ pub(super) async fn cpu(pulse: &Pulse, query: Option<&str>) -> Response<Answer> 
         Ok(seconds) => seconds,
         Err(reason) => return answer::bad_request(reason),
     };
-    if IS_TAKEN.swap(true, Ordering::Acquire) {
-        return answer::overloaded("another profile is being taken");
-    }
-    let turn = Turn;
+    let Some(turn) = Turn::take() else { return answer::overloaded("another profile is being taken") };
     let failed = |error: String| {
         answer::text(StatusCode::INTERNAL_SERVER_ERROR, format!("the profile could not be taken: {error}"))
     };
-    // Unwinding inside these libraries from a signal can wait for a lock that the thread holds.
-    let profiler = pprof::ProfilerGuardBuilder::default()
-        .frequency(FREQUENCY)
-        .blocklist(&["libc", "libgcc", "pthread", "vdso"])
-        .build();
-    let profiler = match profiler {
-        Ok(profiler) => profiler,
-        Err(error) => return failed(error.to_string()),
+    let running = match Running::begin(kind, turn) {
+        Ok(running) => running,
+        Err(error) => return failed(error),
     };
     for _ in 0..seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
         pulse.step();
     }
     // Names of functions are looked up in the program's file: tens to hundreds of milliseconds.
-    let drawn = tokio::task::spawn_blocking(move || {
-        let mut graph = Vec::new();
-        let drawn = profiler.report().build().and_then(|report| report.flamegraph(&mut graph));
-        drop((profiler, turn));
-        drawn.map(|()| graph).map_err(|error| error.to_string())
-    });
-    match drawn.await {
-        Ok(Ok(graph)) if graph.is_empty() => failed("the server did nothing meanwhile".to_owned()),
-        Ok(Ok(graph)) => answer::typed(StatusCode::OK, "image/svg+xml", graph),
+    match tokio::task::spawn_blocking(move || running.draw()).await {
+        Ok(Ok(Some(graph))) => answer::typed(StatusCode::OK, "image/svg+xml", graph),
+        Ok(Ok(None)) => answer::text(StatusCode::OK, "nothing was sampled meanwhile".to_owned()),
         Ok(Err(error)) => failed(error),
         Err(error) => failed(error.to_string()),
     }
-}
-
-/// `501` for what is not there.
-pub(super) fn not_built(what: &str) -> Response<Answer> {
-    let text = format!("there is no {what} profile in this build; /debug/profile/cpu is there");
-    answer::text(StatusCode::NOT_IMPLEMENTED, text)
 }

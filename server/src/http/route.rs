@@ -62,12 +62,13 @@ fn note(node: &Node, pulse: &Pulse, kind: Kind, method: &Method, response: &Resp
     node.metrics.note_request(kind, method, response.status(), clock::since(started));
 }
 
-const PROFILE: &str = "/debug/profile/cpu";
-
 /// The answer to a request that waits for nothing.
 fn answer_now(node: &Node, request: &Request<Incoming>) -> Option<Response<Answer>> {
     let (path, query) = (request.uri().path(), request.uri().query());
     let is_get = request.method() == Method::GET;
+    if profile::Kind::of_path(path).is_some() {
+        return if is_get { None } else { Some(answer::not_allowed("GET")) };
+    }
     let answer: fn(&Node, Option<&str>) -> Response<Answer> = match path {
         "/v0/entity" => {
             return match *request.method() {
@@ -76,8 +77,6 @@ fn answer_now(node: &Node, request: &Request<Incoming>) -> Option<Response<Answe
                 _ => Some(answer::not_allowed("GET, PUT, DELETE")),
             };
         }
-        PROFILE if is_get => return None,
-        PROFILE => |_, _| answer::not_allowed("GET"),
         "/v0/status" => |node, _| operations::status(node),
         "/v0/entities" => entities::serve,
         "/v0/count" => positions::count,
@@ -86,16 +85,14 @@ fn answer_now(node: &Node, request: &Request<Incoming>) -> Option<Response<Answe
         "/metrics" => |node, _| operations::metrics(node),
         "/healthz" => |node, _| operations::health(node),
         "/readyz" => |node, _| operations::readiness(node),
-        "/debug/profile/heap" => |_, _| profile::not_built("heap"),
-        "/debug/profile/lock" => |_, _| profile::not_built("lock"),
         _ => return Some(answer::bad_request("there is no such path; docs/http.md has all that there are")),
     };
     Some(if is_get { answer(node, query) } else { answer::not_allowed("GET") })
 }
 
 async fn answer_later(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
-    match request.uri().path() {
-        PROFILE => profile::cpu(pulse, request.uri().query()).await,
-        _ => entity::write(node, pulse, request).await,
+    match profile::Kind::of_path(request.uri().path()) {
+        Some(kind) => profile::take(kind, pulse, request.uri().query()).await,
+        None => entity::write(node, pulse, request).await,
     }
 }
