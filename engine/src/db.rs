@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::{CheckpointInfo, Checkpoints};
 use crate::commit::publish;
+use crate::committed::Committed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Lock;
 use crate::keeper::Keeper;
@@ -485,6 +486,11 @@ impl Db {
     /// Writes an image of all tables, after which a restart reads that and the log from here on only. Writes go on meanwhile.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         self.shared.checkpoint(&mut |_| ())
+    }
+
+    /// All commits so far, to be waited for.
+    pub fn commits(&self) -> Committed<'_> {
+        Committed::all(&self.shared)
     }
 
     /// Returns when every commit so far is on stable storage.

@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use crate::bounds::Bounds;
 use crate::commit::{Decision, dropped, key_at, publish};
+use crate::committed::Committed;
 use crate::db::{Db, Shared};
 use crate::entry::Key;
 use crate::error::{Error, Result};
 use crate::log::Lsn;
-use crate::options::Durability;
 use crate::read::Read;
 use crate::record;
 use crate::snapshot::{Look, TableId, TableView, Versions};
@@ -60,21 +60,6 @@ pub struct Edit<'db> {
     value: Vec<u8>,
     places: Option<Box<[Place; GROUP]>>,
     committed: bool,
-}
-
-/// The commit of an edit, visible to all. It is durable when [`Committed::wait`] returns.
-#[must_use = "the commit is durable only after `wait`"]
-pub struct Committed<'db> {
-    db: &'db Arc<Shared>,
-    /// `None` if nothing was changed.
-    lsn: Option<Lsn>,
-}
-
-impl Committed<'_> {
-    /// Waits until the commit is as durable as asked, together with others that wait.
-    pub fn wait(&self, durability: Durability) -> Result<()> {
-        self.lsn.map_or(Ok(()), |lsn| self.db.wait(lsn, durability))
-    }
 }
 
 impl Db {
@@ -357,13 +342,16 @@ impl<'db> Edit<'db> {
         Ok(rows)
     }
 
-    /// Makes the edit visible to all, as one commit.
+    /// Makes the edit visible to all, as one commit. What it has read and what it has written is durable when that is waited for.
     ///
     /// # Errors
     /// [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned) if the log failed meanwhile; reopen the database then.
     pub fn commit(mut self) -> Result<Committed<'db>> {
-        let lsn = self.finish()?;
-        Ok(Committed { db: self.db, lsn })
+        // Without a change, what it has read may still be on its way to the disk.
+        Ok(match self.finish()? {
+            Some(lsn) => Committed::up_to(self.db, lsn),
+            None => Committed::all(self.db),
+        })
     }
 
     fn finish(&mut self) -> Result<Option<Lsn>> {

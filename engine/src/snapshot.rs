@@ -9,6 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
+use crate::committed::Committed;
 use crate::db::Shared;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Result};
@@ -189,6 +190,12 @@ impl<'db> Look<'db> {
     /// Number of the last commit.
     pub fn sequence(&self) -> u64 {
         self.versions.sequence
+    }
+
+    /// All commits that it sees: whoever tells others what it has seen can wait until that is durable.
+    pub fn commits(&self) -> Committed<'db> {
+        // A commit is in the log before it is visible, and none becomes visible under the latch.
+        Committed::all(self.shared)
     }
 }
 

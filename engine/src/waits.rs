@@ -43,9 +43,9 @@ pub(crate) fn shown<R>(what: Wait, wait: impl FnOnce() -> R) -> R {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::*;
+    use crate::waits::{Wait, shown, watch};
 
     static LOCKS: AtomicU64 = AtomicU64::new(0);
     static DISKS: AtomicU64 = AtomicU64::new(0);

@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fuzz", &[]),
     // The database and what it does. These know each other: they are the methods of one shared state, cut into files.
     ("check", &["db", "error", "manifest", "open", "options", "run", "tally", "tree"]),
-    ("stats", &["db", "log", "stack", "sync", "tally"]),
+    ("stats", &["db", "edit", "log", "snapshot", "stack", "sync", "tally"]),
     (
         "open",
         &[
@@ -59,8 +59,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "edit",
         &[
-            "bounds", "commit", "db", "entry", "error", "log", "options", "read", "record", "snapshot", "stack",
-            "sync", "table", "tree", "writer",
+            "bounds",
+            "commit",
+            "committed",
+            "db",
+            "entry",
+            "error",
+            "log",
+            "read",
+            "record",
+            "snapshot",
+            "stack",
+            "sync",
+            "table",
+            "tree",
+            "writer",
         ],
     ),
     ("writer", &["snapshot", "sync", "tree"]),
@@ -69,6 +82,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "checkpoint",
             "commit",
+            "committed",
             "error",
             "io",
             "keeper",
@@ -89,7 +103,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["bounds", "error", "observation", "options", "page", "read", "snapshot", "stack", "table", "tally", "tree"],
     ),
     ("table", &["bounds", "entry", "error", "options", "read", "snapshot", "stack", "tree"]),
-    ("snapshot", &["bounds", "entry", "error", "options", "read", "stack", "sync", "tree"]),
+    ("committed", &["error", "log", "options"]),
+    ("snapshot", &["bounds", "committed", "entry", "error", "options", "read", "stack", "sync", "tree"]),
     ("read", &["bounds", "cursor", "entry", "error", "observation", "page", "stack", "tally", "tree"]),
     ("cursor", &["bounds", "entry", "error"]),
     ("observation", &["bounds", "entry", "error", "page", "stack", "tally", "tree"]),
@@ -100,7 +115,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("run", &["error", "io", "page", "tally"]),
     ("manifest", &["error", "io", "tally"]),
     ("record", &["error", "tally"]),
-    ("log", &["error", "io"]),
+    ("log", &["error", "io", "waits"]),
     ("page", &["tally"]),
     // The bottom.
     ("options", &["error", "io", "log", "page", "tally"]),
@@ -109,13 +124,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("entry", &[]),
     ("error", &[]),
     ("io", &[]),
-    ("sync", &[]),
+    ("sync", &["waits"]),
+    ("waits", &[]),
 ];
 
 /// Edges that go up, each with why it is borne.
 const UPWARD: &[(&str, &str, &str)] = &[
     ("transaction", "db", "a transaction holds the shared state it commits to"),
     ("table", "db", "a table's writes are commits, which the shared state makes"),
+    ("committed", "db", "the shared state waits for the log"),
     ("snapshot", "db", "a snapshot keeps the shared state, and its pages, alive"),
     ("snapshot", "table", "a view is asked for with the table's handle"),
     ("cursor", "read", "a cursor asks any reader, and every reader makes cursors"),

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Answers stand in the order of commands.
 //! 2. A [`Turn`] holds the data for a bounded number of commands; then it commits and lets others in.
-//! 3. Nothing that a turn answered may be sent before [`Turn::finish`] has returned: until then it need not be durable.
+//! 3. Nothing that a turn answered may be sent before [`Turn::finish`] has returned: until then it need not be durable, be it its own commit or another's that it
+//!    has read.
 //!
 //! Not here: what commands do, sockets.
 
@@ -49,13 +50,18 @@ pub struct Turn<'k> {
     server: &'k Server,
     data: Option<Data<'k>>,
     commands: usize,
-    committed: Option<Committed<'k>>,
+    /// The last commit of this turn.
+    written: Option<Committed<'k>>,
+    /// The commits that its reads saw.
+    seen: Option<Committed<'k>>,
+    /// Whether a command opened by itself what it read.
+    ran_alone: bool,
 }
 
 impl<'k> Turn<'k> {
     /// Holding nothing yet.
     pub fn new(server: &'k Server) -> Turn<'k> {
-        Turn { server, data: None, commands: 0, committed: None }
+        Turn { server, data: None, commands: 0, written: None, seen: None, ran_alone: false }
     }
 
     /// The data, held as needed.
@@ -74,10 +80,11 @@ impl<'k> Turn<'k> {
     /// Commits and lets others in.
     fn commit(&mut self) -> Result<()> {
         self.commands = 0;
-        if let Some(data) = self.data.take()
-            && let Some(committed) = data.close()?
-        {
-            self.committed = Some(committed);
+        let Some(data) = self.data.take() else { return Ok(()) };
+        self.ran_alone |= !data.covers(Need::Read);
+        let place = if data.covers(Need::Write) { &mut self.written } else { &mut self.seen };
+        if let Some(committed) = data.close()? {
+            *place = Some(committed);
         }
         Ok(())
     }
@@ -88,10 +95,14 @@ impl<'k> Turn<'k> {
     /// What was answered may not be durable, and must not be sent.
     pub fn finish(mut self, durability: Durability) -> Result<()> {
         self.commit()?;
-        match &self.committed {
-            Some(committed) => committed.wait(durability),
-            None => Ok(()),
+        if let Some(written) = &self.written {
+            written.wait(durability)?;
         }
+        let seen = if self.ran_alone { Some(self.server.keyspace.db().commits()) } else { self.seen };
+        if let Some(seen) = seen {
+            wait_for_seen(&seen, durability);
+        }
+        Ok(())
     }
 
     /// Runs the commands of a client from number `from` on.
@@ -307,6 +318,11 @@ impl<'k> Turn<'k> {
     }
 }
 
+/// Waits until what was read of others is durable. Where the log has failed, it never will be, and reads go on all the same.
+fn wait_for_seen(seen: &Committed<'_>, durability: Durability) {
+    let _ = seen.wait(durability);
+}
+
 /// Why a command was not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NotNow {
@@ -375,6 +391,7 @@ pub fn run_long(server: &Server, session: &mut Session, words: &[Vec<u8>], reply
         reply.bytes.truncate(mark);
         reply.error(refusal.reply_text().as_bytes());
     }
+    wait_for_seen(&server.keyspace.db().commits(), server.durability());
 }
 
 /// Runs a command inside another, such as one that `EXEC` had queued: in the same hold, its refusal as its answer.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use quipu::{Db, Durability, Options};
+use quipu::{Db, Options};
 
 use crate::command::table::{self, Group, Spec};
 use crate::config::Config;
@@ -312,7 +312,7 @@ impl<'s> Player<'s> {
         loop {
             let mut turn = Turn::new(self.server);
             let progress = turn.run(&mut self.session, &input, &batch, from, &mut reply);
-            turn.finish(Durability::Os).expect("committed");
+            turn.finish(self.server.durability()).expect("committed");
             match progress {
                 Progress::Done | Progress::Closing | Progress::Paused(_) => break,
                 Progress::Enough(number) => from = number,

@@ -41,8 +41,17 @@ pub(super) fn serve(node: &Arc<Node>, pulse: &Arc<Pulse>, request: Request<Incom
     pulse.step();
     let kind = Kind::of(&request);
     if let Some(response) = answer_now(node, &request) {
-        note(node, pulse, kind, request.method(), &response, started);
-        return Answering::Now(Some(response));
+        let sees_data = kind != Kind::Other;
+        if !sees_data || node.server.keyspace.db().commits().is_durable(node.server.durability()) {
+            note(node, pulse, kind, request.method(), &response, started);
+            return Answering::Now(Some(response));
+        }
+        let (node, pulse, method) = (node.clone(), pulse.clone(), request.method().clone());
+        return Answering::Later(Box::pin(async move {
+            wait_for_seen(&node).await;
+            note(&node, &pulse, kind, &method, &response, started);
+            response
+        }));
     }
     let (node, pulse) = (node.clone(), pulse.clone());
     Answering::Later(Box::pin(async move {
@@ -54,6 +63,14 @@ pub(super) fn serve(node: &Arc<Node>, pulse: &Arc<Pulse>, request: Request<Incom
         note(&node, &pulse, kind, &method, &response, started);
         response
     }))
+}
+
+/// Waits until what an answer was made of is durable. Where the log has failed, it never will be, and reads go on all the same.
+async fn wait_for_seen(node: &Arc<Node>) {
+    let server = node.server.clone();
+    let wait = move || drop(server.keyspace.db().commits().wait(server.durability()));
+    // The runtime ends only with the server.
+    let _ = tokio::task::spawn_blocking(wait).await;
 }
 
 fn note(node: &Node, pulse: &Pulse, kind: Kind, method: &Method, response: &Response<Answer>, started: Instant) {

@@ -215,14 +215,20 @@ impl<'k> Data<'k> {
         Ok(())
     }
 
-    /// Ends the batch: what was written is committed. It is durable when that is waited for.
+    /// Ends the batch: what was written is committed. What was written and what was read is durable when that is waited for.
     pub fn close(self) -> Result<Option<Committed<'k>>> {
         if self.deadlines_changed {
             self.note_due()?;
         }
-        let Hold::Edit(edit, state) = self.hold else { return Ok(None) };
-        drop(state);
-        edit.commit().map(Some)
+        match self.hold {
+            Hold::Nothing => Ok(None),
+            Hold::Look(look) => Ok(Some(look.commits())),
+            Hold::Snapshot(_) => Ok(Some(self.keyspace.db.commits())),
+            Hold::Edit(edit, state) => {
+                drop(state);
+                edit.commit().map(Some)
+            }
+        }
     }
 }
 

@@ -1,0 +1,98 @@
+//! Goal: what any client was told is there after a power loss, be it what it wrote itself or what it read of others.
+//! Method: a server over a simulated disk that loses everything that was not synced. Another client's commit is made and not waited for; then its effect is
+//! read in each of the ways there are.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use quipu::io::sim::{CrashMode, SimDisk};
+use quipu::{Durability, Options};
+use quipu_server::clock::now_ms;
+use quipu_server::config::Config;
+use quipu_server::http::{HttpOptions, listen};
+use quipu_server::keyspace::value::{Header, Kind};
+use quipu_server::keyspace::{Data, Need};
+use quipu_server::server::Server;
+use support::Client;
+
+fn over(disk: &SimDisk) -> Server {
+    let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };
+    let db = quipu::Db::open("/server", options).expect("a database");
+    Server::over(db, Config::default().with_durability(Durability::Sync)).expect("a server")
+}
+
+/// Puts a key as another client does whose commit is still on its way.
+fn put_without_waiting(server: &Server, key: &[u8]) {
+    let mut data = Data::open(&server.keyspace, Need::Write, now_ms()).expect("data");
+    data.put_entry(0, key, Header::new(Kind::String), b"v").expect("put");
+    let _ = data.close().expect("committed");
+}
+
+#[test]
+fn what_was_told_survives_a_power_loss() {
+    let reads = [
+        ("get k", "$1|v"),
+        ("q.count - +", ":1"),
+        ("set k other nx", "$-1"),
+        ("setnx k other", ":0"),
+        ("dbsize", ":1"),
+        ("exists k", ":1"),
+        ("keys *", "*1|$1|k"),
+        ("scan 0", "*2|$1|0|*1|$1|k"),
+    ];
+    for (command, answer) in reads {
+        let disk = SimDisk::new();
+        let server = over(&disk);
+        let mut client = Client::new(&server);
+        put_without_waiting(&server, b"k");
+        client.expect(command, answer);
+        let after = over(&disk.crash_with(CrashMode::LoseAll, 1));
+        Client::new(&after).expect("get k", "$1|v");
+    }
+    // Without a read, it is gone: the disk does lose what is not synced.
+    let disk = SimDisk::new();
+    let server = over(&disk);
+    put_without_waiting(&server, b"k");
+    let after = over(&disk.crash_with(CrashMode::LoseAll, 1));
+    Client::new(&after).expect("get k", "$-1");
+}
+
+#[test]
+fn reads_go_on_when_the_log_has_failed() {
+    let disk = SimDisk::new();
+    let server = over(&disk);
+    let mut client = Client::new(&server);
+    client.expect("set k v", "+OK");
+    put_without_waiting(&server, b"l");
+    disk.fail_at(disk.steps(), std::io::ErrorKind::Other);
+    client.expect("get l", "$1|v");
+    client.expect("get k", "$1|v");
+    assert!(server.keyspace.db().stats().poisoned, "the read's wait met the failure");
+    assert!(client.run("set k w").starts_with('-'), "nothing is acknowledged any more");
+    client.expect("get k", "$1|v");
+}
+
+#[test]
+fn what_was_told_over_http_survives_too() {
+    // The last one looks at no key, and waits for nothing.
+    for path in ["/v0/entity?id=k", "/v0/count", "/v0/nth?offset=0", "/v0/entities?start=k", "/healthz"] {
+        let disk = SimDisk::new();
+        let server = Arc::new(over(&disk));
+        let listening = listen(&server, HttpOptions::default()).expect("listening");
+        put_without_waiting(&server, b"k");
+        let mut stream = TcpStream::connect(listening.addresses[0]).expect("a connection");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: q\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+        let crashed = disk.crash_with(CrashMode::LoseAll, 1);
+        // This waits for the disk.
+        listening.stop();
+        let after = over(&crashed);
+        Client::new(&after).expect("get k", if path == "/healthz" { "$-1" } else { "$1|v" });
+    }
+}
