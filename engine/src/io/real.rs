@@ -202,6 +202,19 @@ impl Mapping for RealMapping {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
         }
     }
+
+    #[cfg(target_os = "linux")]
+    fn release(&self, start: usize, end: usize) {
+        assert!(start <= end && end <= self.len, "{start} to {end} is outside of a mapping of {}", self.len);
+        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the range lies in the mapping, checked above. It is shared with the file, where the bytes stay: a later access would find them there.
+        let released = unsafe {
+            let target = region.start.as_ptr().add(start).cast();
+            rustix::mm::madvise(target, end - start, rustix::mm::Advice::LinuxDontNeed)
+        };
+        // It is about accounting only.
+        debug_assert!(released.is_ok(), "madvise: {released:?}");
+    }
 }
 
 impl Drop for RealMapping {

@@ -15,6 +15,9 @@ use crate::io::Mapping;
 /// Frames up to this size are put together first and stored with one copy; larger ones go straight into the mapping.
 const ASSEMBLY_BYTES: usize = 8 << 10;
 
+/// Stored bytes after which the mapping lets go of their pages, so that a log does not count as memory of the process. A call costs some 30 us.
+const RELEASE_BYTES: usize = 2 << 20;
+
 /// Where the next frame goes.
 #[derive(Debug)]
 pub(super) struct Appender {
@@ -23,6 +26,8 @@ pub(super) struct Appender {
     pub(super) offset: usize,
     pub(super) next_sequence: u64,
     mapping: Box<dyn Mapping>,
+    /// Up to here, the mapping's pages were let go of.
+    released: usize,
     assembly: Box<[u8]>,
 }
 
@@ -35,6 +40,7 @@ impl Appender {
             offset: HEADER_BYTES,
             next_sequence,
             mapping,
+            released: 0,
             assembly: vec![0; ASSEMBLY_BYTES].into(),
         }
     }
@@ -44,6 +50,7 @@ impl Appender {
         self.header = header;
         self.seed = frame_seed(header.database_id, header.segment_id);
         self.offset = HEADER_BYTES;
+        self.released = 0;
         std::mem::replace(&mut self.mapping, mapping)
     }
 
@@ -78,6 +85,17 @@ impl Appender {
             self.store_large(frame, parts);
         }
         self.offset += bytes;
+        if self.offset - self.released >= RELEASE_BYTES {
+            self.release();
+        }
+    }
+
+    /// Lets go of the pages of the mapping that are full.
+    #[cold]
+    fn release(&mut self) {
+        let end = self.offset - self.offset % 4096;
+        self.mapping.release(self.released, end);
+        self.released = end;
     }
 
     /// The same for a frame that would not fit the buffer: reads the payload twice instead of copying it twice.
