@@ -226,7 +226,8 @@ impl Log {
             return Ok(here);
         }
         let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
-        let needed = bytes.div_ceil(room) + 1;
+        // What is left here may be too little for a part of the record.
+        let needed = bytes.div_ceil(room);
         let mut reserve = lock(&self.reserve);
         while reserve.ready_count() < needed {
             self.prepare(&mut reserve)?;
