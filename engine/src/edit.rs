@@ -115,6 +115,21 @@ impl Db {
 }
 
 impl<'db> Edit<'db> {
+    /// Makes sure that the next `writes`, whose keys and values have `bytes` together, do not run out of memory or log: they succeed or fail as one. Others
+    /// must not write meanwhile but through edits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full), with nothing done.
+    pub fn reserve(&mut self, table: &Table, writes: usize, bytes: usize) -> Result<()> {
+        self.db.check_owner(table)?;
+        let db = self.db;
+        self.reserve_log(bytes + writes * record::ENTRY_BYTES_MAX)?;
+        let writer = &mut *self.turn;
+        let trees = writer.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+        let pages = trees.layers[0].room_for(writes as u64, bytes as u64);
+        db.check_room(writer, pages, true)
+    }
+
     /// A table as this edit has left it.
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         self.db.check_owner(table)?;

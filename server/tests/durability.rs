@@ -96,3 +96,45 @@ fn what_was_told_over_http_survives_too() {
         Client::new(&after).expect("get k", if path == "/healthz" { "$-1" } else { "$1|v" });
     }
 }
+
+/// What a full disk refuses is not there, and what was answered is, command by command, also where commands run together.
+#[test]
+fn a_full_disk_refuses_exactly_what_it_says() {
+    let value = vec![b'v'; 4000];
+    type Make = fn(usize, &[u8]) -> Vec<Vec<u8>>;
+    let families: [(Make, &str); 4] = [
+        (|n, value| vec![b"set".to_vec(), format!("key{n}").into(), value.to_vec()], "+OK"),
+        (|n, value| vec![b"set".to_vec(), format!("key{n}").into(), value.to_vec(), b"nx".to_vec()], "+OK"),
+        (|n, value| vec![b"mset".to_vec(), format!("key{n}").into(), value.to_vec()], "+OK"),
+        (|n, value| vec![b"zadd".to_vec(), format!("key{n}").into(), b"1".to_vec(), value.to_vec()], ":1"),
+    ];
+    for (make, done) in families {
+        let disk = SimDisk::new();
+        let server = over(&disk);
+        let mut client = Client::new(&server);
+        client.run("get warm");
+        let used: usize =
+            disk.file_names().iter().filter_map(|path| disk.read_file(path)).map(|bytes| bytes.len()).sum();
+        disk.set_capacity(used as u64 + (3 << 20));
+        let commands: Vec<_> = (0..2000).map(|number| make(number, &value)).collect();
+        let text = String::from_utf8(client.send(&commands)).expect("text");
+        let answers: Vec<&str> = text.lines().collect();
+        assert_eq!(answers.len(), commands.len());
+        let accepted = answers.iter().filter(|answer| **answer == done).count();
+        assert!(accepted > 100 && accepted < 1500, "{accepted} of {}: {:?}", answers.len(), answers.last());
+        assert!(answers.iter().all(|answer| *answer == done || answer.starts_with("-MISCONF the log needs")));
+        let compare = |client: &mut Client<'_>| {
+            for (number, answer) in answers.iter().enumerate() {
+                let expected = if *answer == done { ":1" } else { ":0" };
+                client.expect(&format!("exists key{number}"), expected);
+            }
+        };
+        compare(&mut client);
+        let crashed = disk.crash_with(CrashMode::LoseAll, 1);
+        // Somebody has made room meanwhile.
+        crashed.set_capacity(u64::MAX);
+        let after = over(&crashed);
+        compare(&mut Client::new(&after));
+        assert_eq!(quipu_server::keyspace::check(server.keyspace.db()).expect("read"), Vec::<String>::new());
+    }
+}

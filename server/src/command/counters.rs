@@ -2,12 +2,15 @@
 
 use super::string_ranges::change_string;
 use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, Run, check_key, check_keys, refusal};
+use super::{Answer, Call, Refusal, Run, check_key, refusal};
 use crate::keyspace::Change;
 use crate::keyspace::value::{Entry, Form, Header, Kind};
 use crate::resp::number::{self, SumError, add_long_double};
 
 const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
+
+/// Bytes of the longest integer as text.
+const DIGITS_MAX: usize = 20;
 
 /// The family's lines.
 pub const COMMANDS: &[Spec] = &[
@@ -82,7 +85,7 @@ fn add(call: &mut Call<'_, '_>, increment: i64) -> Answer {
 /// A run of `INCR key`.
 fn incr_many(run: &mut Run<'_, '_>) -> Answer {
     let keys = run.column(1);
-    check_keys(&keys)?;
+    run.reserve(&keys, keys.len() * DIGITS_MAX)?;
     let reply = &mut *run.reply;
     run.data.change_many(run.database, &keys, |_, entry, new| match sum(entry, 1, new) {
         Ok(sum) => {

@@ -2,7 +2,7 @@
 
 use super::databases::database_number;
 use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Run, check_key, check_keys, is_word, refusal};
+use super::{Answer, Call, Run, check_key, is_word, refusal};
 use crate::keyspace::value::Entry;
 use crate::keyspace::{Change, KEY_BYTES_MAX};
 
@@ -68,12 +68,12 @@ fn del(call: &mut Call<'_, '_>) -> Answer {
 /// A run of `DEL key`.
 fn del_many(run: &mut Run<'_, '_>) -> Answer {
     let keys = run.column(1);
-    check_keys(&keys)?;
-    let reply = &mut *run.reply;
     if run.data.tables(run.database).is_none() {
-        keys.iter().for_each(|_| reply.integer(0));
+        keys.iter().for_each(|_| run.reply.integer(0));
         return Ok(());
     }
+    run.reserve(&keys, 0)?;
+    let reply = &mut *run.reply;
     run.data.change_many(run.database, &keys, |_, entry, _| {
         reply.integer(i64::from(entry.is_some()));
         Change::Remove

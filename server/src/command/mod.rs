@@ -139,6 +139,13 @@ impl<'c> Run<'c, '_> {
         self.words.is_empty()
     }
 
+    /// Makes sure that writing these keys, with values of `bytes` together, does not run out of space half way. If it would, each command gets its own answer
+    /// one by one.
+    pub fn reserve(&mut self, keys: &[&[u8]], bytes: usize) -> Answer {
+        check_keys(keys)?;
+        self.data.reserve(self.database, keys, bytes).map_err(|_| ONE_BY_ONE)
+    }
+
     /// Word number `place` of each command.
     pub fn column(&self, place: usize) -> Vec<&'c [u8]> {
         self.words.iter().skip(place).step_by(self.width).copied().collect()
@@ -181,6 +188,6 @@ pub fn check_key(key: &[u8]) -> Answer {
 }
 
 /// Sends a run with a key that is too long one by one, where each gets its own answer.
-pub fn check_keys(keys: &[&[u8]]) -> Answer {
+fn check_keys(keys: &[&[u8]]) -> Answer {
     if keys.iter().any(|key| key.len() > crate::keyspace::KEY_BYTES_MAX) { Err(ONE_BY_ONE) } else { Ok(()) }
 }

@@ -1,6 +1,7 @@
 //! Why a command is refused, in Redis's words where it has some.
 
 use std::borrow::Cow;
+use std::error::Error as _;
 
 use quipu::{Error, ErrorKind};
 
@@ -67,6 +68,8 @@ impl Refusal {
                 Cow::Borrowed("ERR the answer is too long for this context; ask for a part of it")
             }
             Refusal::Engine(error) => match error.kind() {
+                // The disk, not memory.
+                ErrorKind::Full if error.source().is_some() => Cow::Owned(format!("MISCONF {error}")),
                 ErrorKind::Full => {
                     Cow::Owned(format!("OOM command not allowed when used memory > 'maxmemory'. ({error})"))
                 }

@@ -8,9 +8,9 @@ use quipu::{Read, Result};
 
 use super::sorted_set_ranges::{rank_part, score_bounds};
 use super::sorted_sets::{answer_score, check_member, id_of, score};
-use super::{Answer, LONG_ROWS, ONE_BY_ONE, Refusal, Run, check_keys};
+use super::{Answer, LONG_ROWS, ONE_BY_ONE, Refusal, Run};
 use crate::keyspace::sorted_set::{Found, SortedSet, Span, score_key, scores_many};
-use crate::keyspace::sorted_set_writer::{Scoring, Writer};
+use crate::keyspace::sorted_set_writer::{Scoring, Writer, bytes_of_change};
 use crate::keyspace::value::{CollectionId, Kind};
 use crate::resp::number;
 
@@ -170,7 +170,7 @@ pub(super) fn zrange(run: &mut Run<'_, '_>) -> Answer {
 /// A run of `ZADD key score member`.
 pub(super) fn zadd(run: &mut Run<'_, '_>) -> Answer {
     let (keys, members) = (run.column(1), run.column(3));
-    check_keys(&keys)?;
+    run.reserve(&keys, members.iter().map(|member| bytes_of_change(member)).sum())?;
     if members.iter().any(|member| check_member(member).is_err()) {
         return Err(ONE_BY_ONE);
     }

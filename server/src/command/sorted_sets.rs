@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, check_key, is_word, refusal, sorted_set_runs as runs};
 use crate::keyspace::sorted_set::{Found, SortedSet};
-use crate::keyspace::sorted_set_writer::{Scoring, Writer};
+use crate::keyspace::sorted_set_writer::{Scoring, Writer, bytes_of_change};
 use crate::keyspace::value::{CollectionId, Entry, Kind};
 use crate::keyspace::{Change, KEY_BYTES_MAX};
 use crate::resp::number;
@@ -287,6 +287,7 @@ fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> Answer {
     check_key(key)?;
     members().try_for_each(|member| check_member(member))?;
     let database = call.database();
+    call.data.reserve(database, &[key], members().map(|member| bytes_of_change(member)).sum())?;
     let id = match existing {
         Some(id) => id,
         None => call.data.collection_to_write(database, key, Kind::SortedSet)?,

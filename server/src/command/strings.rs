@@ -4,7 +4,7 @@
 
 use super::expiry::{Unit, deadline_ms};
 use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, Run, check_key, check_keys, is_word, refusal};
+use super::{Answer, Call, Refusal, Run, check_key, is_word, refusal};
 use crate::keyspace::value::{Entry, Header, Kind};
 use crate::keyspace::{Change, KEY_BYTES_MAX};
 use crate::resp::reply::Reply;
@@ -118,10 +118,14 @@ fn write_string(new: &mut Vec<u8>, value: &[u8]) -> Change {
     Change::Put
 }
 
+fn bytes_of(values: &[&[u8]]) -> usize {
+    values.iter().map(|value| value.len()).sum()
+}
+
 /// A run of `SET key value`.
 fn set_many(run: &mut Run<'_, '_>) -> Answer {
     let (keys, values) = (run.column(1), run.column(2));
-    check_keys(&keys)?;
+    run.reserve(&keys, bytes_of(&values))?;
     run.data.change_many(run.database, &keys, |number, _, new| write_string(new, values[number]))?;
     keys.iter().for_each(|_| run.reply.ok());
     Ok(())
@@ -142,7 +146,7 @@ fn setnx_many(run: &mut Run<'_, '_>) -> Answer {
 
 fn put_absent_many(run: &mut Run<'_, '_>, answer: fn(&mut Reply, bool)) -> Answer {
     let (keys, values) = (run.column(1), run.column(2));
-    check_keys(&keys)?;
+    run.reserve(&keys, bytes_of(&values))?;
     let reply = &mut *run.reply;
     run.data.change_many(run.database, &keys, |number, entry, new| {
         answer(reply, entry.is_none());
@@ -360,6 +364,7 @@ fn pairs<'c>(call: &Call<'c, '_>) -> Result<(Words<'c>, Words<'c>), Refusal> {
 
 fn mset(call: &mut Call<'_, '_>) -> Answer {
     let (keys, values) = pairs(call)?;
+    call.data.reserve(call.session.database, &keys, bytes_of(&values))?;
     call.data.change_many(call.session.database, &keys, |number, _, new| write_string(new, values[number]))?;
     call.reply.ok();
     Ok(())
@@ -373,6 +378,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> Answer {
             return Ok(());
         }
     }
+    call.data.reserve(call.session.database, &keys, bytes_of(&values))?;
     call.data.change_many(call.session.database, &keys, |number, _, new| write_string(new, values[number]))?;
     call.reply.integer(1);
     Ok(())

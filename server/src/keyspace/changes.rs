@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use quipu::{Action, Bounds, Read, Result};
 
 use super::data::malformed;
-use super::value::{CollectionId, Entry, Header, Kind};
+use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
 use super::{Data, Touched};
 
 /// What a change makes of a key.
@@ -125,6 +125,15 @@ impl Data<'_> {
             self.settle(database, keys[number], before, after)?;
         }
         failure.map(|()| changed)
+    }
+
+    /// Makes sure that changes of these keys to values of `bytes` together, with all that hangs on them but the elements of new collections, do not run out of
+    /// memory or log half way.
+    pub fn reserve(&mut self, database: usize, keys: &[&[u8]], bytes: usize) -> Result<()> {
+        let tables = self.tables_to_write(database)?;
+        // A key's row, the deadline it had and the one it gets.
+        let key_bytes: usize = keys.iter().map(|key| key.len() + HEADER_BYTES_MAX).sum();
+        self.edit()?.reserve(&tables.keys, 3 * keys.len(), 3 * key_bytes + bytes)
     }
 
     /// Does what follows from a change: drops the elements of what is gone, keeps the order of deadlines, tells who watches.

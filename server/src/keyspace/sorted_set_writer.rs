@@ -11,6 +11,11 @@ use super::sorted_set::{Found, SortedSet, member_hash, member_key, score_key, sh
 use super::value::CollectionId;
 use super::{Data, Tables};
 
+/// Bytes of the four keys of a changed score and of what stands there, at most.
+pub fn bytes_of_change(member: &[u8]) -> usize {
+    2 * member.len() + 4 * 32
+}
+
 fn write_sharers(number: u32, value: &mut Vec<u8>) {
     if number > 0 {
         value.extend_from_slice(&number.to_le_bytes());
@@ -73,6 +78,7 @@ impl<'d, 'k> Writer<'d, 'k> {
     /// Gives a member a score: a new one if it has the old one now.
     pub fn put(&mut self, scoring: Scoring<'_>) -> Result<()> {
         let Scoring { member, old, new } = scoring;
+        self.reserve(&[scoring])?;
         let hash = member_hash(self.hash_seed, member);
         if let Some(old) = old {
             self.remove_hashed(member, hash, old)?;
@@ -83,9 +89,16 @@ impl<'d, 'k> Writer<'d, 'k> {
         edit.update(elements, &member_key(id, hash, new), share)
     }
 
+    /// Makes sure that both parts can be written, for all members or for none.
+    fn reserve(&mut self, scorings: &[Scoring<'_>]) -> Result<()> {
+        let bytes: usize = scorings.iter().map(|scoring| bytes_of_change(scoring.member)).sum();
+        self.data.edit()?.reserve(&self.tables.elements, 4 * scorings.len(), bytes)
+    }
+
     /// [`Writer::put`] of many different members, with descents that are interleaved.
     pub fn put_many(&mut self, scorings: &[Scoring<'_>]) -> Result<()> {
         type Change = fn(Option<&[u8]>, &mut Vec<u8>) -> Action;
+        self.reserve(scorings)?;
         let mut keys: Vec<Vec<u8>> = Vec::with_capacity(scorings.len() * 2);
         let mut changes: Vec<Change> = Vec::with_capacity(scorings.len() * 2);
         for &Scoring { member, old, new } in scorings {

@@ -38,6 +38,9 @@ const HAS_DEADLINE: u8 = 0b0001_0000;
 const HAS_VERSION: u8 = 0b0010_0000;
 const FORM_SHIFT: u32 = 6;
 
+/// Bytes of the longest header.
+pub const HEADER_BYTES_MAX: usize = 17;
+
 /// Bytes of a collection's id.
 pub const ID_BYTES: usize = 6;
 
