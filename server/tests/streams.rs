@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 /// Streams that are played.
-const STREAMS: u64 = 150;
+const STREAMS: u64 = 300;
 
 #[test]
 fn random_streams_keep_the_keyspace_whole() {

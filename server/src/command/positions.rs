@@ -9,7 +9,7 @@ use quipu::{Bounds, Entry as Row, Read};
 use super::table::{Flags, Group, Spec};
 use super::{Answer, Call, Refusal, Run, is_word, refusal};
 use crate::keyspace::value::{Entry, Kind};
-use crate::resp::number::{parse_f64, parse_u64};
+use crate::resp::number::{parse_f64, parse_i64, parse_u64};
 use crate::resp::reply::{Protocol, Reply};
 
 const READ: Flags = Flags::READ.and(Flags::FAST).and(Flags::EXACT);
@@ -158,7 +158,10 @@ fn answer_key(reply: &mut Reply, row: Option<&Row>) {
 /// A run of `Q.NTH offset`.
 fn nth_many(run: &mut Run<'_, '_>) -> Answer {
     let words = run.column(1);
-    let offsets = words.iter().map(|word| parse_u64(word).ok_or(super::ONE_BY_ONE)).collect::<Result<Vec<u64>, _>>()?;
+    // From the end, and what is no number, have answers of their own.
+    let from_start = |word: &&[u8]| parse_i64(word).and_then(|offset| u64::try_from(offset).ok());
+    let offsets: Vec<u64> =
+        words.iter().map(|word| from_start(word).ok_or(super::ONE_BY_ONE)).collect::<Result<_, _>>()?;
     let Some(tables) = run.data.tables(run.database) else {
         offsets.iter().for_each(|_| run.reply.null());
         return Ok(());
