@@ -23,7 +23,7 @@ use crate::waits::{self, Wait};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// What a log is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,10 @@ struct Live {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.try_lock() {
         Ok(guard) => guard,
-        Err(_) => waits::shown(Wait::Lock, || mutex.lock().unwrap_or_else(PoisonError::into_inner)),
+        Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            waits::shown(Wait::Lock, || mutex.lock().unwrap_or_else(PoisonError::into_inner))
+        }
     }
 }
 
