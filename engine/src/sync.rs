@@ -12,23 +12,11 @@ use shuttle as platform;
 #[cfg(not(feature = "shuttle"))]
 use std as platform;
 
-use std::sync::{PoisonError, TryLockError};
-
-use crate::waits::{self, Wait};
+use crate::waits;
 
 pub(crate) use platform::sync::atomic;
 pub(crate) use platform::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use platform::thread_local;
-
-/// What an attempt at a lock has got; `None` if somebody holds it.
-#[inline]
-fn unless_held<G>(attempt: Result<G, TryLockError<G>>) -> Option<G> {
-    match attempt {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
 
 #[derive(Default)]
 pub(crate) struct Mutex<T>(platform::sync::Mutex<T>);
@@ -40,8 +28,7 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        unless_held(self.0.try_lock())
-            .unwrap_or_else(|| waits::shown(Wait::Lock, || self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        waits::take(self.0.try_lock(), || self.0.lock())
     }
 }
 
@@ -55,13 +42,11 @@ impl<T> RwLock<T> {
 
     #[inline]
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-        unless_held(self.0.try_read())
-            .unwrap_or_else(|| waits::shown(Wait::Lock, || self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        waits::take(self.0.try_read(), || self.0.read())
     }
 
     #[inline]
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-        unless_held(self.0.try_write())
-            .unwrap_or_else(|| waits::shown(Wait::Lock, || self.0.write().unwrap_or_else(PoisonError::into_inner)))
+        waits::take(self.0.try_write(), || self.0.write())
     }
 }

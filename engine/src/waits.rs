@@ -3,6 +3,7 @@
 //! Cost while nobody watches: nothing on the way of a lock that is free, one relaxed load where a thread has to wait anyway.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{LockResult, PoisonError, TryLockError};
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,16 @@ static WATCHER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// Shows all waits of all databases to `watcher` from now on, or to nobody.
 pub fn watch(watcher: Option<Watcher>) {
     WATCHER.store(watcher.map_or(std::ptr::null_mut(), |watcher| watcher as *mut ()), Ordering::Release);
+}
+
+/// Takes a lock: what an attempt has got or, where somebody holds it, what waiting gets, which is shown. Poisoned or not: see [`crate::sync`].
+#[inline]
+pub(crate) fn take<G>(attempt: Result<G, TryLockError<G>>, wait: impl FnOnce() -> LockResult<G>) -> G {
+    match attempt {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+        Err(TryLockError::WouldBlock) => shown(Wait::Lock, wait).unwrap_or_else(PoisonError::into_inner),
+    }
 }
 
 /// Waits, and shows it to who watches.

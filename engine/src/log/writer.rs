@@ -23,7 +23,7 @@ use crate::waits::{self, Wait};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What a log is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +91,7 @@ struct Live {
 
 /// A panic elsewhere leaves these values whole: each is changed only after what it stands for was done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    match mutex.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
-        Err(TryLockError::WouldBlock) => {
-            waits::shown(Wait::Lock, || mutex.lock().unwrap_or_else(PoisonError::into_inner))
-        }
-    }
+    waits::take(mutex.try_lock(), || mutex.lock())
 }
 
 impl Log {
