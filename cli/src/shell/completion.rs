@@ -1,43 +1,12 @@
 //! Completion by Tab: commands, then the tables behind `use` and `drop`, commands behind `help`.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use rustyline::completion::Completer;
-use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
-use rustyline::validate::Validator;
-use rustyline::{Context, Helper};
-
 use super::command::NAMES;
-
-/// Completes the word at the cursor.
-pub(super) struct Completion {
-    pub(super) table_names: Rc<RefCell<Vec<String>>>,
-}
-
-impl Helper for Completion {}
-
-impl Highlighter for Completion {}
-
-impl Hinter for Completion {
-    type Hint = String;
-}
-
-impl Validator for Completion {}
-
-impl Completer for Completion {
-    type Candidate = String;
-
-    fn complete(&self, line: &str, position: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(candidates(&line[..position], &self.table_names.borrow()))
-    }
-}
+use super::lines::split_last_word;
 
 /// Where the last word of `line` begins, and what it may become.
-fn candidates(line: &str, table_names: &[String]) -> (usize, Vec<String>) {
-    let start = line.rfind(char::is_whitespace).map_or(0, |blank| blank + 1);
-    let (before, word) = line.split_at(start);
+pub(super) fn candidates(line: &str, table_names: &[String]) -> (usize, Vec<String>) {
+    let (before, word) = split_last_word(line);
+    let start = before.len();
     let names: Vec<&str> = match before.trim() {
         "" | "help" => NAMES.to_vec(),
         "use" | "drop" => table_names.iter().map(String::as_str).collect(),
