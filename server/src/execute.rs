@@ -54,14 +54,12 @@ pub struct Turn<'k> {
     written: Option<Committed<'k>>,
     /// The commits that its reads saw.
     seen: Option<Committed<'k>>,
-    /// Whether a command opened by itself what it read.
-    ran_alone: bool,
 }
 
 impl<'k> Turn<'k> {
     /// Holding nothing yet.
     pub fn new(server: &'k Server) -> Turn<'k> {
-        Turn { server, data: None, commands: 0, written: None, seen: None, ran_alone: false }
+        Turn { server, data: None, commands: 0, written: None, seen: None }
     }
 
     /// The data, held as needed.
@@ -81,11 +79,8 @@ impl<'k> Turn<'k> {
     fn commit(&mut self) -> Result<()> {
         self.commands = 0;
         let Some(data) = self.data.take() else { return Ok(()) };
-        self.ran_alone |= !data.covers(Need::Read);
         let place = if data.covers(Need::Write) { &mut self.written } else { &mut self.seen };
-        if let Some(committed) = data.close()? {
-            *place = Some(committed);
-        }
+        *place = Some(data.close()?);
         Ok(())
     }
 
@@ -98,9 +93,8 @@ impl<'k> Turn<'k> {
         if let Some(written) = &self.written {
             written.wait(durability)?;
         }
-        let seen = if self.ran_alone { Some(self.server.keyspace.db().commits()) } else { self.seen };
-        if let Some(seen) = seen {
-            wait_for_seen(&seen, durability);
+        if let Some(seen) = &self.seen {
+            wait_for_seen(seen, durability);
         }
         Ok(())
     }

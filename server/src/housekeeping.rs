@@ -34,7 +34,7 @@ fn remove_expired(server: &Server) -> Result<()> {
     while !server.stopping.load(Ordering::Acquire) && server.keyspace.due_ms() <= clock::now_ms() {
         let mut data = Data::hold(&server.keyspace, Need::Write, clock::now_ms())?;
         data.remove_expired(EXPIRED_AT_ONCE)?;
-        data.close()?;
+        let _ = data.close()?;
     }
     Ok(())
 }

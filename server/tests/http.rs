@@ -53,14 +53,14 @@ impl Node {
     fn put_as_redis(&self, key: &[u8], value: &[u8]) {
         let mut data = Data::open(&self.server.keyspace, Need::Write, now_ms()).unwrap();
         data.put_entry(0, key, Header::new(Kind::String), value).unwrap();
-        data.close().unwrap();
+        let _ = data.close().unwrap();
     }
 
     /// Makes a sorted set with one member, as far as the table of keys goes.
     fn put_sorted_set(&self, key: &[u8]) {
         let mut data = Data::open(&self.server.keyspace, Need::Write, now_ms()).unwrap();
         data.collection_to_write(0, key, Kind::SortedSet).unwrap();
-        data.close().unwrap();
+        let _ = data.close().unwrap();
     }
 
     fn stop(&mut self) {
@@ -662,7 +662,7 @@ fn a_range_is_that_of_one_moment_whatever_is_written_meanwhile() {
         for number in part * 1000..(part + 1) * 1000 {
             data.put_entry(0, key(number).as_bytes(), Header::new(Kind::String), b"before").unwrap();
         }
-        data.close().unwrap();
+        let _ = data.close().unwrap();
     }
     let (stops, written) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -791,7 +791,7 @@ fn too_much_load_is_turned_away() {
         let mut data = Data::open(&node.server.keyspace, Need::Write, now_ms()).unwrap();
         let key = format!("k{number}");
         data.put_entry(0, key.as_bytes(), Header::new(Kind::String), &vec![0; 1_000_000]).unwrap();
-        data.close().unwrap();
+        let _ = data.close().unwrap();
     }
     let mut first = node.client();
     first.send(message("GET /v0/entities?start=k", b""));

@@ -30,7 +30,7 @@ fn faults(server: &Server, key: &str) -> Vec<String> {
             faults
         }
     };
-    data.close().expect("closed");
+    let _ = data.close().expect("closed");
     faults
 }
 
@@ -38,7 +38,7 @@ fn faults(server: &Server, key: &str) -> Vec<String> {
 fn element_rows(server: &Server) -> u64 {
     let data = Data::open(&server.keyspace, Need::Read, 1).expect("data");
     let rows = data.rows_with_prefix(0, b"").expect("counted");
-    data.close().expect("closed");
+    let _ = data.close().expect("closed");
     rows
 }
 

@@ -18,7 +18,7 @@ use crate::process;
 use crate::server::Server;
 
 /// Asks the engine for its figures: outside a transaction while nothing is held.
-const FIGURES: Flags = Flags::ALONE.and(Flags::INSIDE_TOO);
+pub(super) const FIGURES: Flags = Flags::ALONE.and(Flags::INSIDE_TOO);
 
 /// The family's lines.
 pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, FIGURES, Group::Server, info)

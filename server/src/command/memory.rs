@@ -4,8 +4,10 @@
 
 use quipu::Read;
 
+use super::info::FIGURES;
 use super::table::{Flags, Group, RunOne, Spec};
 use super::{Answer, Call, help, info, is_word, refusal};
+use crate::keyspace::is_keys_table;
 use crate::process;
 
 /// Bytes that a row takes in a page beside its key and value, and what pages have free on average, in percent of it all.
@@ -13,9 +15,6 @@ const ROW_BYTES: u64 = 12;
 const FREE_PERCENT: u64 = 25;
 /// Elements of a collection that are looked at, if nobody says how many.
 const SAMPLES: i64 = 5;
-
-/// Asks the engine for its figures: outside a transaction while nothing is held.
-const FIGURES: Flags = Flags::ALONE.and(Flags::INSIDE_TOO);
 
 const fn sub(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
     Spec::new(name, arity, flags, Group::Server, run)
@@ -67,7 +66,7 @@ fn stats(call: &mut Call<'_, '_>) -> Answer {
     let used = stats.memory_bytes();
     let peak = call.server.statistics.memory_peak_bytes.load(std::sync::atomic::Ordering::Relaxed).max(used);
     let keys: i64 =
-        (stats.tables.iter()).filter(|table| table.name.starts_with("keys.")).map(|table| table.tally.rows).sum();
+        (stats.tables.iter()).filter(|table| is_keys_table(&table.name)).map(|table| table.tally.rows).sum();
     let resident = process::resident_bytes();
     let reply = &mut *call.reply;
     let integers = [

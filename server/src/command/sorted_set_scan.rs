@@ -213,7 +213,7 @@ fn zscan(call: &mut Call<'_, '_>) -> Answer {
     let mut begun = None;
     if matches!(begins, Ok(true)) {
         // A snapshot is taken while nothing is held. By then the key may hold something else.
-        data.close()?;
+        let _ = data.close()?;
         let snapshot = Arc::new(keyspace.snapshot());
         let at = id_at(&Data::at(keyspace, &snapshot, now_ms), database, key).ok().flatten();
         data = Data::open(keyspace, Need::Read, now_ms)?;
@@ -221,7 +221,7 @@ fn zscan(call: &mut Call<'_, '_>) -> Answer {
     }
     let outcome = begins.and_then(|_| step(call, &data, given, begun, now_ms));
     // Whatever it came to: what had expired may have been removed.
-    data.close()?;
+    let _ = data.close()?;
     let (members, next) = outcome?;
     answer(call.reply, next, &members);
     Ok(())

@@ -96,7 +96,7 @@ fn read(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Respo
     let entry = data.entry(DATABASE, key)?;
     keyspace.counters.note_lookup(entry.is_some());
     if entry.is_some_and(|entry| entry.body.len() > LONG_VALUE_BYTES) {
-        data.close()?;
+        let _ = data.close()?;
         let Some(taken) = node.streams.take(1) else {
             return Ok(answer::overloaded("too many long answers are being sent"));
         };
@@ -123,7 +123,7 @@ fn read(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Respo
         return Ok(response);
     }
     let response = answer_read(entry, conditions, |value| Answer::Whole(Some(Bytes::copy_from_slice(value))));
-    data.close()?;
+    let _ = data.close()?;
     Ok(response)
 }
 

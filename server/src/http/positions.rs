@@ -100,7 +100,7 @@ fn ask<R: Default>(node: &Node, question: impl FnOnce(&TableView<'_>) -> Result<
         Some(tables) => question(&data.view(&tables.keys)?)?,
         None => R::default(),
     };
-    data.close()?;
+    let _ = data.close()?;
     Ok(answer)
 }
 

@@ -82,7 +82,7 @@ mod tests {
     fn stamp(keyspace: &Keyspace, clock: &VersionClock, now_ms: u64) -> Version {
         let mut data = Data::open(keyspace, Need::Write, now_ms).unwrap();
         let version = clock.stamp(&mut data).unwrap();
-        data.close().unwrap();
+        let _ = data.close().unwrap();
         version
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use quipu::{Committed, Durability, Error, ErrorKind};
+use quipu::{Durability, Error, ErrorKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::condition::{Conditions, Verdict};
@@ -116,9 +116,7 @@ impl Writer {
         self.metrics.note_commit(1);
         let mut data = Data::open(&self.server.keyspace, Need::Write, clock::now_ms())?;
         let outcome = apply(&mut data, &self.clock, write);
-        if let Some(committed) = data.close()? {
-            committed.wait(self.server.durability())?;
-        }
+        data.close()?.wait(self.server.durability())?;
         outcome
     }
 
@@ -148,7 +146,7 @@ fn commit_groups(server: &Server, clock: &VersionClock, metrics: &Metrics, mut q
             }
             data.close()
         });
-        let durable = committed.and_then(|committed| wait(server, committed));
+        let durable = committed.and_then(|committed| committed.wait(server.durability()));
         if !outcomes.is_empty() {
             metrics.note_commit(outcomes.len() as u64);
         }
@@ -168,10 +166,6 @@ fn commit_groups(server: &Server, clock: &VersionClock, metrics: &Metrics, mut q
             return;
         }
     }
-}
-
-fn wait(server: &Server, committed: Option<Committed<'_>>) -> quipu::Result<()> {
-    committed.map_or(Ok(()), |committed| committed.wait(server.durability()))
 }
 
 /// Makes one write in a hold of the data.

@@ -14,6 +14,11 @@ use super::{DATABASES, SEED_FACT};
 /// Faults of a database that are told; the rest are counted.
 const FAULTS_TOLD_MAX: usize = 100;
 
+/// Whether a table of this name is a server's table of keys.
+pub fn is_keys_table(name: &str) -> bool {
+    name.starts_with("keys.")
+}
+
 /// What breaks the invariants of the server's tables, in words: nothing if all is well, or if no server has ever used the database. Every row is read; memory
 /// is that of the largest collection.
 ///
@@ -126,7 +131,7 @@ mod tests {
         let id = data.collection_to_write(0, b"z", Kind::SortedSet).unwrap();
         let mut set = super::super::sorted_set::Writer::open(&mut data, 0, id).unwrap();
         set.put(super::super::sorted_set::Scoring { member: b"m", old: None, new: 1.0 }).unwrap();
-        data.close().unwrap();
+        let _ = data.close().unwrap();
         keyspace
     }
 

@@ -216,17 +216,17 @@ impl<'k> Data<'k> {
     }
 
     /// Ends the batch: what was written is committed. What was written and what was read is durable when that is waited for.
-    pub fn close(self) -> Result<Option<Committed<'k>>> {
+    pub fn close(self) -> Result<Committed<'k>> {
         if self.deadlines_changed {
             self.note_due()?;
         }
         match self.hold {
-            Hold::Nothing => Ok(None),
-            Hold::Look(look) => Ok(Some(look.commits())),
-            Hold::Snapshot(_) => Ok(Some(self.keyspace.db.commits())),
+            // Whatever was read meanwhile was committed by now.
+            Hold::Nothing | Hold::Snapshot(_) => Ok(self.keyspace.db.commits()),
+            Hold::Look(look) => Ok(look.commits()),
             Hold::Edit(edit, state) => {
                 drop(state);
-                edit.commit().map(Some)
+                edit.commit()
             }
         }
     }
@@ -240,14 +240,12 @@ impl Keyspace {
     pub(super) fn find_due(&self) -> Result<()> {
         Data::open(self, Need::Read, 0)?.note_due()
     }
-}
 
-impl Keyspace {
     /// A snapshot of what is live: what has expired by `now_ms` goes first, so that it counts nothing else. To be called while nothing is held.
     pub fn live_snapshot(&self, now_ms: u64) -> Result<Snapshot> {
         let mut data = Data::open(self, Need::Read, now_ms)?;
         data.make_exact()?;
-        data.close()?;
+        let _ = data.close()?;
         Ok(self.snapshot())
     }
 }

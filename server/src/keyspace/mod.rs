@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use quipu::{Db, Measures, Read, Result, Snapshot, Table, TableOptions};
 
 pub use changes::Change;
-pub use check::check;
+pub use check::{check, is_keys_table};
 pub use data::{Data, Need};
 
 use value::CollectionId;

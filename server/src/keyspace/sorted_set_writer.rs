@@ -75,10 +75,9 @@ impl<'d, 'k> Writer<'d, 'k> {
         Ok(SortedSet::over(self.data.view(&self.tables.elements)?, self.id, self.hash_seed))
     }
 
-    /// Gives a member a score: a new one if it has the old one now.
+    /// Gives a member a score: a new one if it has the old one now. The caller has reserved [`bytes_of_change`], so that both parts can be written.
     pub fn put(&mut self, scoring: Scoring<'_>) -> Result<()> {
         let Scoring { member, old, new } = scoring;
-        self.reserve(&[scoring])?;
         let hash = member_hash(self.hash_seed, member);
         if let Some(old) = old {
             self.remove_hashed(member, hash, old)?;
@@ -89,16 +88,11 @@ impl<'d, 'k> Writer<'d, 'k> {
         edit.update(elements, &member_key(id, hash, new), share)
     }
 
-    /// Makes sure that both parts can be written, for all members or for none.
-    fn reserve(&mut self, scorings: &[Scoring<'_>]) -> Result<()> {
-        let bytes: usize = scorings.iter().map(|scoring| bytes_of_change(scoring.member)).sum();
-        self.data.edit()?.reserve(&self.tables.elements, 4 * scorings.len(), bytes)
-    }
-
-    /// [`Writer::put`] of many different members, with descents that are interleaved.
+    /// [`Writer::put`] of many different members, with descents that are interleaved: all, or none if there is no space for them.
     pub fn put_many(&mut self, scorings: &[Scoring<'_>]) -> Result<()> {
         type Change = fn(Option<&[u8]>, &mut Vec<u8>) -> Action;
-        self.reserve(scorings)?;
+        let bytes: usize = scorings.iter().map(|scoring| bytes_of_change(scoring.member)).sum();
+        self.data.edit()?.reserve(&self.tables.elements, 4 * scorings.len(), bytes)?;
         let mut keys: Vec<Vec<u8>> = Vec::with_capacity(scorings.len() * 2);
         let mut changes: Vec<Change> = Vec::with_capacity(scorings.len() * 2);
         for &Scoring { member, old, new } in scorings {
