@@ -1,8 +1,8 @@
 //! Checking a page byte by byte: what has passed may be read by code that trusts.
 
 use super::{
-    HEADER_BYTES, KIND_INNER, KIND_LEAF, MEASURES_MAX, PAGE_BYTES_MAX, POINTER_ARRAYS, PREFIX_MAX, PageRef,
-    array_bytes, flag, padded, record,
+    HEADER_BYTES, HOLE_BYTES_MIN, KIND_INNER, KIND_LEAF, MEASURES_MAX, PAGE_BYTES_MAX, POINTER_ARRAYS, PREFIX_MAX,
+    PageRef, array_bytes, flag, padded, record,
 };
 
 /// Names the first broken invariant of the page that `unit` starts with. A unit on disk may go on behind the page with long keys; then `page_bytes` is the
@@ -67,6 +67,7 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
         return Err(format!("entries overlap at {}", pair[1].0));
     }
     let used: usize = spans.iter().map(|span| span.1).sum();
+    check_holes(&page, page_bytes, spans)?;
     if used + page.garbage() != page_bytes - heap_start {
         return Err(format!(
             "{used} bytes of records and {} of garbage in a heap of {}",
@@ -86,6 +87,29 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
         previous = Some(key);
     }
     Ok(())
+}
+
+/// Checks that holes lie in the heap beside the `records`, which are sound.
+fn check_holes(page: &PageRef<'_>, page_bytes: usize, mut records: Vec<(usize, usize)>) -> Result<(), String> {
+    let mut hole = page.hole();
+    let mut left = page.garbage() / HOLE_BYTES_MIN;
+    while hole != 0 {
+        if left == 0 || hole < page.heap_start() || hole + HOLE_BYTES_MIN > page_bytes {
+            return Err(format!("a hole at {hole}"));
+        }
+        let (next, len) = page.read_hole(hole);
+        if len < HOLE_BYTES_MIN || hole + len > page_bytes {
+            return Err(format!("a hole of {len} bytes at {hole}"));
+        }
+        records.push((hole, len));
+        left -= 1;
+        hole = next;
+    }
+    records.sort_unstable();
+    match records.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+        Some(pair) => Err(format!("a hole lies over what is at {}", pair[1].0)),
+        None => Ok(()),
+    }
 }
 
 /// Bytes of the record at `at`, if it ends in the page.

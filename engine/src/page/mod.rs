@@ -9,7 +9,7 @@
 //! Invariants (checked by [`check`]):
 //! 1. Keys ascend strictly. A key is the page's prefix, then the head's bytes, then the record's tail.
 //! 2. `heads[i]` is the first four bytes after the prefix, big-endian, padded with zeros.
-//! 3. Records lie in `heap_start..page size`, do not overlap, and with `garbage` fill that range.
+//! 3. Records lie in `heap_start..page size`, do not overlap, and with `garbage` fill that range. Holes lie in the garbage and do not overlap.
 //! 4. In an inner page entry 0 stands for every key below entry 1; if `OPEN_LOW` is set its key is minus infinity.
 //!
 //! Costs: a search touches the header, three or four lines of heads, one slot and one record.
@@ -67,10 +67,16 @@ pub(crate) mod field {
     pub(crate) const WEIGHT_BYTES: usize = 15;
     /// u64: epoch of birth, in memory; zero on disk.
     pub(crate) const EPOCH: usize = 16;
-    /// u64: reserved, zero.
-    pub(crate) const RESERVED: usize = 24;
+    /// u16: the hole that was made last, in memory; 0 if there is none. See [`super::HOLE_BYTES_MIN`].
+    pub(crate) const HOLE: usize = 24;
+    /// Six bytes: reserved, zero.
+    pub(crate) const RESERVED: usize = 26;
 }
-const _: () = assert!(field::RESERVED + 8 == HEADER_BYTES);
+const _: () = assert!(field::RESERVED + 6 == HEADER_BYTES);
+
+/// A hole is garbage that can be filled again by a record of its length: it has the place of the hole made before it (u16, 0 if it is the first) and its length (u16).
+/// Garbage of fewer bytes waits for [`PageMut::compact`].
+pub(crate) const HOLE_BYTES_MIN: usize = 4;
 
 /// Page flags.
 pub(crate) mod flag {

@@ -152,6 +152,20 @@ impl<'a> PageRef<'a> {
         self.short(field::GARBAGE)
     }
 
+    /// The hole that was made last, 0 if there is none.
+    #[inline(always)]
+    pub(crate) fn hole(&self) -> usize {
+        self.short(field::HOLE)
+    }
+
+    /// The hole made before the one at `at`, and the length of that one.
+    #[inline(always)]
+    pub(crate) fn read_hole(&self, at: usize) -> (usize, usize) {
+        // SAFETY: holes have four bytes and lie in the page, by invariant 3.
+        let [next, len] = unsafe { self.start.add(at).cast::<[u16; 2]>().read_unaligned() };
+        (usize::from(u16::from_le(next)), usize::from(u16::from_le(len)))
+    }
+
     #[inline(always)]
     pub(crate) fn hint(&self) -> usize {
         self.short(field::HINT)
@@ -559,6 +573,12 @@ impl<'a> PageRef<'a> {
     #[inline(always)]
     pub(crate) fn prefetch_heads(&self) {
         Self::prefetch_at(self.start.wrapping_add(self.heads_at()), (4 * self.count()).div_ceil(64));
+    }
+
+    /// Fetches the hole that the next record may go to.
+    #[inline(always)]
+    pub(crate) fn prefetch_hole(&self) {
+        Self::prefetch_at(self.start.wrapping_add(self.hole()), 1);
     }
 
     /// Fetches the slot of the record that settles a search.

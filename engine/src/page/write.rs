@@ -1,11 +1,15 @@
 //! Changing a page in place: insert, remove, replace, compact.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use super::{
-    HEADER_BYTES, KIND_INNER, KIND_LEAF, PAGE_BYTES_MAX, PREFIX_MAX, PageRef, array_bytes, field, flag, head_of,
-    padded, record,
+    HEADER_BYTES, HOLE_BYTES_MIN, KIND_INNER, KIND_LEAF, PAGE_BYTES_MAX, PREFIX_MAX, PageRef, array_bytes, field, flag,
+    head_of, padded, record,
 };
+
+/// Item sizes of the arrays of a leaf: head, slot.
+const LEAF_SIZES: [usize; 2] = [4, 2];
 
 /// A page to change.
 pub(crate) struct PageMut<'a> {
@@ -130,10 +134,9 @@ impl<'a> PageMut<'a> {
         self.set_byte(field::RUN, if sequential { self.run().saturating_add(1) } else { 0 });
     }
 
-    /// Writes `new` below the heap and returns where. The caller has made sure that it fits.
+    /// Writes `new` at `at`, where `len` bytes are free.
     #[inline(always)]
-    fn write_record(&mut self, kind: u8, new: &NewRecord<'_>, len: usize) -> usize {
-        let at = self.heap_start() - len;
+    fn write_record(&mut self, kind: u8, at: usize, new: &NewRecord<'_>, len: usize) {
         debug_assert_eq!(new.weights.len(), if kind == KIND_LEAF { self.weight_bytes() } else { 0 });
         let rest = &new.key[self.prefix_len()..];
         // SAFETY: `len` bytes from `at` are free, and the writes below are exactly those that `NewRecord::len` counted.
@@ -172,34 +175,33 @@ impl<'a> PageMut<'a> {
             std::ptr::copy_nonoverlapping(new.value.as_ptr(), next, new.value.len());
             debug_assert_eq!(next.add(new.value.len()).offset_from_unsigned(start), len);
         }
-        self.set_short(field::HEAP_START, at);
-        at
     }
 
-    /// Opens a gap of one item at `position` in each of the arrays, whose items have `sizes` bytes.
+    /// Opens a gap of `added` items at `position` in each of the arrays, whose items have `sizes` bytes.
     #[inline(always)]
-    fn open_gap(&mut self, sizes: &[usize], position: usize) {
+    fn open_gap(&mut self, sizes: &[usize], position: usize, added: usize) {
         let count = self.count();
         let before: usize = sizes.iter().sum();
-        let (mut old, mut new) = (self.arrays() + before * count, self.arrays() + before * (count + 1));
+        let (mut old, mut new) = (self.arrays() + before * count, self.arrays() + before * (count + added));
         for &size in sizes.iter().rev() {
             old -= size * count;
-            new -= size * (count + 1);
+            new -= size * (count + added);
             // SAFETY: both ends lie in the arrays, which grow into the gap that the caller has checked. Arrays move to higher addresses, so
             // the last array moves first, and of each the part behind the position.
             unsafe {
                 let (old, new) = (self.start.add(old), self.start.add(new));
-                std::ptr::copy(old.add(size * position), new.add(size * (position + 1)), size * (count - position));
+                std::ptr::copy(old.add(size * position), new.add(size * (position + added)), size * (count - position));
                 if old != new {
                     std::ptr::copy(old, new, size * position);
                 }
             }
         }
-        self.set_count(count + 1);
+        self.set_count(count + added);
     }
 
-    /// Closes the gap that removing `position` leaves.
-    fn close_gap(&mut self, sizes: &[usize], position: usize) {
+    /// Closes the gap that removing the entries of `gone` leaves.
+    #[inline(always)]
+    fn close_gap(&mut self, sizes: &[usize], gone: Range<usize>) {
         let count = self.count();
         let (mut old, mut new) = (self.arrays(), self.arrays());
         for &size in sizes {
@@ -207,14 +209,14 @@ impl<'a> PageMut<'a> {
             unsafe {
                 let (from, to) = (self.start.add(old), self.start.add(new));
                 if from != to {
-                    std::ptr::copy(from, to, size * position);
+                    std::ptr::copy(from, to, size * gone.start);
                 }
-                std::ptr::copy(from.add(size * (position + 1)), to.add(size * position), size * (count - position - 1));
+                std::ptr::copy(from.add(size * gone.end), to.add(size * gone.start), size * (count - gone.end));
             }
             old += size * count;
-            new += size * (count - 1);
+            new += size * (count - gone.len());
         }
-        self.set_count(count - 1);
+        self.set_count(count - gone.len());
     }
 
     #[inline(always)]
@@ -229,27 +231,37 @@ impl<'a> PageMut<'a> {
         unsafe { self.start.add(self.slots_at()).cast::<u16>().add(position).write(at as u16) }
     }
 
-    /// Makes `len` bytes of room in the heap beside `arrays` bytes in the arrays.
+    /// Takes `len` bytes of the heap for a record and returns where they are, and leaves `arrays` bytes of the gap for the arrays.
     #[inline(always)]
-    fn reserve(&mut self, len: usize, arrays: usize) -> Result<(), PageFull> {
-        let gap = self.gap();
-        if gap >= len + arrays {
-            return Ok(());
+    fn allocate(&mut self, len: usize, arrays: usize) -> Result<usize, PageFull> {
+        let (gap, hole) = (self.gap(), self.hole());
+        if hole != 0 && gap >= arrays {
+            // Records of one page tend to be of one length: then what a removal or a split has left is filled without moving anything.
+            let (next, hole_len) = self.read_hole(hole);
+            if hole_len == len {
+                self.set_short(field::HOLE, next);
+                self.set_short(field::GARBAGE, self.garbage() - len);
+                return Ok(hole);
+            }
         }
-        if gap + self.garbage() < len + arrays {
-            return Err(PageFull);
+        if gap < len + arrays {
+            if gap + self.garbage() < len + arrays {
+                return Err(PageFull);
+            }
+            self.compact();
         }
-        self.compact();
-        Ok(())
+        let at = self.heap_start() - len;
+        self.set_short(field::HEAP_START, at);
+        Ok(at)
     }
 
     /// Inserts into a leaf. The key starts with the page's prefix and belongs at `position`.
     #[inline(always)]
     pub(crate) fn insert_leaf(&mut self, position: usize, new: &NewRecord<'_>) -> Result<(), PageFull> {
         let len = new.len(KIND_LEAF, self.prefix_len());
-        self.reserve(len, array_bytes(KIND_LEAF, 0))?;
-        let at = self.write_record(KIND_LEAF, new, len);
-        self.open_gap(&[4, 2], position);
+        let at = self.allocate(len, array_bytes(KIND_LEAF, 0))?;
+        self.write_record(KIND_LEAF, at, new, len);
+        self.open_gap(&LEAF_SIZES, position, 1);
         self.set_head(position, head_of(&new.key[self.prefix_len()..]));
         self.set_slot(position, at);
         self.note_insert(position);
@@ -264,10 +276,7 @@ impl<'a> PageMut<'a> {
         let len = new.len(KIND_LEAF, self.prefix_len());
         if len == old_len {
             // In place: a record of the same length is written where the old one is.
-            let heap_start = self.heap_start();
-            self.set_short(field::HEAP_START, old + len);
-            self.write_record(KIND_LEAF, new, len);
-            self.set_short(field::HEAP_START, heap_start);
+            self.write_record(KIND_LEAF, old, new, len);
             return Ok(());
         }
         if self.gap() + self.garbage() + old_len < len {
@@ -277,16 +286,14 @@ impl<'a> PageMut<'a> {
         if self.gap() < len {
             // The slot of the freed record would be copied by `compact`: take the entry out and put it back.
             let head = self.head(position);
-            self.close_gap(&[4, 2], position);
+            self.close_gap(&LEAF_SIZES, position..position + 1);
             self.compact();
-            let at = self.write_record(KIND_LEAF, new, len);
-            self.open_gap(&[4, 2], position);
+            self.open_gap(&LEAF_SIZES, position, 1);
             self.set_head(position, head);
-            self.set_slot(position, at);
-        } else {
-            let at = self.write_record(KIND_LEAF, new, len);
-            self.set_slot(position, at);
         }
+        let at = self.allocate(len, 0)?;
+        self.write_record(KIND_LEAF, at, new, len);
+        self.set_slot(position, at);
         Ok(())
     }
 
@@ -296,11 +303,22 @@ impl<'a> PageMut<'a> {
         self.set_byte(field::RUN, other.run());
     }
 
+    /// Gives `len` bytes of the heap back, from `at` on.
+    #[inline(always)]
     fn free_record(&mut self, at: usize, len: usize) {
         if at == self.heap_start() {
             self.set_short(field::HEAP_START, at + len);
-        } else {
-            self.set_short(field::GARBAGE, self.garbage() + len);
+            return;
+        }
+        self.set_short(field::GARBAGE, self.garbage() + len);
+        if len >= HOLE_BYTES_MIN {
+            let next = self.hole();
+            // SAFETY: the hole lies in the page and has four bytes.
+            unsafe {
+                let hole = self.start.add(at).cast::<[u16; 2]>();
+                hole.write_unaligned([(next as u16).to_le(), (len as u16).to_le()]);
+            }
+            self.set_short(field::HOLE, at);
         }
     }
 
@@ -308,8 +326,46 @@ impl<'a> PageMut<'a> {
     pub(crate) fn remove_leaf(&mut self, position: usize) {
         let len = self.leaf_record(position).len;
         self.free_record(self.slot(position), len);
-        self.close_gap(&[4, 2], position);
+        self.close_gap(&LEAF_SIZES, position..position + 1);
         self.set_byte(field::RUN, 0);
+    }
+
+    /// Moves the entries of `moved`, which are the first or the last of this leaf, to `other`, its neighbour on that side, whose prefix is the same and which has
+    /// room for them. `lens` are the lengths of their records.
+    pub(crate) fn move_entries(&mut self, moved: Range<usize>, lens: &[u16], other: &mut PageMut<'_>) {
+        debug_assert!(self.is_leaf() && moved.len() == lens.len() && self.prefix() == other.prefix());
+        let bytes: usize = lens.iter().map(|&len| usize::from(len)).sum();
+        let needed = bytes + moved.len() * array_bytes(KIND_LEAF, 0);
+        if other.gap() < needed {
+            other.compact();
+        }
+        assert!(other.gap() >= needed, "a page was given more than it has room for");
+        // Before the records are written: the arrays and the heap may meet.
+        let position = if moved.start == 0 { other.count() } else { 0 };
+        other.open_gap(&LEAF_SIZES, position, moved.len());
+        let heap_end = other.heap_start();
+        let mut to = heap_end - bytes;
+        other.set_short(field::HEAP_START, to);
+        for (number, &len) in lens.iter().enumerate() {
+            let (from, len) = (self.slot(moved.start + number), usize::from(len));
+            other.set_head(position + number, self.head(moved.start + number));
+            other.set_slot(position + number, to);
+            // SAFETY: a record of this page to a place in the other's heap. Short ones are copied in one piece, with what follows them: in this page there are
+            // as many bytes, and in the other the next record comes over it, or the end of what was made free is far enough.
+            unsafe {
+                let (from, to_start) = (self.start.add(from), other.start.add(to));
+                if len <= 16 && to + 16 <= heap_end && from.offset_from_unsigned(self.start) + 16 <= self.page_bytes {
+                    to_start.cast::<[u8; 16]>().write_unaligned(from.cast::<[u8; 16]>().read_unaligned());
+                } else {
+                    std::ptr::copy_nonoverlapping(from, to_start, len);
+                }
+            }
+            to += len;
+            self.free_record(from, len);
+        }
+        self.close_gap(&LEAF_SIZES, moved);
+        self.set_byte(field::RUN, 0);
+        other.set_byte(field::RUN, 0);
     }
 
     /// Inserts an entry for `child`, with the tallies set to zero, into an inner page.
@@ -317,9 +373,9 @@ impl<'a> PageMut<'a> {
         let len = new.len(KIND_INNER, self.prefix_len());
         let sizes = self.inner_sizes();
         let sizes = &sizes[..self.measures() + 3];
-        self.reserve(len, array_bytes(KIND_INNER, self.measures()))?;
-        let at = self.write_record(KIND_INNER, new, len);
-        self.open_gap(sizes, position);
+        let at = self.allocate(len, array_bytes(KIND_INNER, self.measures()))?;
+        self.write_record(KIND_INNER, at, new, len);
+        self.open_gap(sizes, position, 1);
         self.set_head(position, head_of(&new.key[self.prefix_len()..]));
         self.set_slot(position, at);
         self.set_child(position, child);
@@ -336,7 +392,7 @@ impl<'a> PageMut<'a> {
         self.free_record(self.slot(position), len);
         let sizes = self.inner_sizes();
         let sizes = &sizes[..self.measures() + 3];
-        self.close_gap(sizes, position);
+        self.close_gap(sizes, position..position + 1);
     }
 
     /// Item sizes of the arrays of an inner page: at most four measures, then child, head, slot.
@@ -404,6 +460,7 @@ impl<'a> PageMut<'a> {
         }
         self.set_short(field::HEAP_START, to);
         self.set_short(field::GARBAGE, 0);
+        self.set_short(field::HOLE, 0);
     }
 
     /// Bytes of the record at `at` of `heap`.
@@ -452,7 +509,9 @@ impl<'a> PageMut<'a> {
         }
         let len = new.len(kind, self.prefix_len());
         assert!(self.gap() >= len, "a page under construction was planned too small");
-        let at = self.write_record(kind, new, len);
+        let at = self.heap_start() - len;
+        self.write_record(kind, at, new, len);
+        self.set_short(field::HEAP_START, at);
         self.set_head(position, head_of(&new.key[self.prefix_len()..]));
         self.set_slot(position, at);
     }

@@ -22,7 +22,7 @@ const RUN_MIN: u8 = 4;
 pub(super) struct Scratch {
     sources: Vec<Source<'static>>,
     /// Bytes of the record of each source.
-    lens: Vec<u16>,
+    pub(super) lens: Vec<u16>,
     cuts: Vec<usize>,
 }
 
@@ -31,7 +31,8 @@ unsafe impl Send for Scratch {}
 // SAFETY: only used through `&mut Tree`.
 unsafe impl Sync for Scratch {}
 
-enum Cut {
+#[derive(Clone, Copy)]
+pub(super) enum Cut {
     /// Into this many pages of about equal bytes.
     Even(usize),
     /// Into two, before this entry.
@@ -39,7 +40,7 @@ enum Cut {
 }
 
 #[derive(PartialEq, Eq)]
-enum Rebuilt {
+pub(super) enum Rebuilt {
     Done,
     /// The parent was full and has been split instead: descend again.
     ParentSplit,
@@ -83,7 +84,8 @@ impl Tree {
             let few = count <= 64;
             let spare = page_bytes - sibling_used;
             let pages = if spare >= if few { page_bytes / 6 } else { page_bytes * 2 / 5 } { 2 } else { 3 };
-            if pages == 3 && !few {
+            let other = self.page(parent.child(if from == at { at + 1 } else { from }));
+            if !few && (pages == 3 || other.prefix() != page.prefix()) {
                 self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
                 return Ok(());
             }
@@ -119,6 +121,12 @@ impl Tree {
         attempt: usize,
     ) -> Result<Rebuilt> {
         let mut scratch = std::mem::take(&mut self.scratch);
+        if let Some(shift) = self.plan_shift(path, index, from, taken, cut, &mut scratch.lens) {
+            let result = self.shift(path, index, shift, &scratch.lens, attempt);
+            scratch.lens.clear();
+            self.scratch = scratch;
+            return result;
+        }
         let result = self.rebuild_with(path, index, from, taken, cut, attempt, &mut scratch);
         scratch.sources.clear();
         scratch.lens.clear();
@@ -142,12 +150,17 @@ impl Tree {
         let parent: PageRef<'static> = self.page(parent_id);
         let page_bytes = self.arena.page_bytes();
         let Scratch { sources, lens, cuts } = scratch;
+        let kind = if index + 1 == self.height { KIND_LEAF } else { KIND_INNER };
         for position in from..from + taken {
             let page = self.page(parent.child(position));
             sources.extend((0..page.count()).map(|position| Source { page, position }));
-            lens.extend((0..page.count()).map(|position| page.record(position).len as u16));
+            if kind == KIND_LEAF {
+                lens.extend((0..page.count()).map(|position| page.leaf_record(position).len as u16));
+            } else {
+                lens.extend((0..page.count()).map(|position| page.inner_record(position).len as u16));
+            }
         }
-        let arrays = array_bytes(if index + 1 == self.height { KIND_LEAF } else { KIND_INNER }, self.arrays());
+        let arrays = array_bytes(kind, self.arrays());
         match cut {
             Cut::At(at) => cuts.extend([0, at, sources.len()]),
             Cut::Even(pages) => cut_evenly(lens, arrays, pages, cuts),
@@ -170,18 +183,11 @@ impl Tree {
         }
         let separators: Vec<KeyBuffer> =
             cuts[1..pages].iter().map(|&cut| separator(&sources[cut - 1], &sources[cut])).collect();
-        let parent_prefix = separators
-            .iter()
-            .map(|separator| common_prefix_len(parent.prefix(), separator))
-            .min()
-            .unwrap_or(usize::MAX)
-            .min(parent.prefix_len());
-        if !self.parent_fits(&parent, from, taken, &separators, parent_prefix) {
+        let Some(parent_prefix) = self.parent_prefix(&parent, from, taken, &separators) else {
             self.make_room(path, index - 1, attempt)?;
             return Ok(Rebuilt::ParentSplit);
-        }
+        };
 
-        let kind = if index + 1 == self.height { KIND_LEAF } else { KIND_INNER };
         let level = self.height - 1 - index;
         let mut new_ids = [NO_PAGE; 3];
         for (number, bounds) in cuts.windows(2).enumerate() {
@@ -211,16 +217,17 @@ impl Tree {
         Ok(Rebuilt::Done)
     }
 
-    /// Whether the parent has room for `separators` in place of those of the `taken` children.
-    fn parent_fits(
+    /// The length of the parent's prefix with `separators` in place of those of the `taken` children; `None` if it has no room for them.
+    pub(super) fn parent_prefix(
         &self,
         parent: &PageRef<'_>,
         from: usize,
         taken: usize,
         separators: &[KeyBuffer],
-        prefix_len: usize,
-    ) -> bool {
+    ) -> Option<usize> {
         let page_bytes = self.arena.page_bytes();
+        let shared = separators.iter().map(|separator| common_prefix_len(parent.prefix(), separator)).min();
+        let prefix_len = shared.unwrap_or(usize::MAX).min(parent.prefix_len());
         let arrays = array_bytes(KIND_INNER, parent.measures());
         let added: usize = separators
             .iter()
@@ -233,16 +240,16 @@ impl Tree {
         if prefix_len == parent.prefix_len() {
             let removed: usize =
                 (from + 1..from + taken).map(|position| parent.inner_record(position).len + arrays).sum();
-            return parent.used(page_bytes) + added - removed <= page_bytes;
+            return (parent.used(page_bytes) + added - removed <= page_bytes).then_some(prefix_len);
         }
         // Counted with the records that go: a little pessimistic, and rare.
         let sources: Vec<Source<'_>> = (0..parent.count()).map(|position| Source { page: *parent, position }).collect();
-        page_bytes_of(&sources, prefix_len) + added <= page_bytes
+        (page_bytes_of(&sources, prefix_len) + added <= page_bytes).then_some(prefix_len)
     }
 
     /// Puts the new pages into the page at `parent_index` of the path in place of `taken` old children.
     #[expect(clippy::too_many_arguments, reason = "the plan of a rebuild, taken apart")]
-    fn replace_children(
+    pub(super) fn replace_children(
         &mut self,
         path: &mut Path,
         parent_index: usize,
@@ -257,7 +264,7 @@ impl Tree {
         });
         if parent_prefix < self.page(path.steps[parent_index].page).prefix_len() {
             let fits = self.shorten_prefix(path, parent_index, parent_prefix);
-            debug_assert!(fits, "`parent_fits` has counted this");
+            debug_assert!(fits, "`parent_prefix` has counted this");
         }
         let parent_id = path.steps[parent_index].page;
         let mut parent = self.page_mut(parent_id);
@@ -274,7 +281,7 @@ impl Tree {
                 self.blobs += 1;
             }
             let placed = parent.insert_inner(from + 1 + number, &new, new_ids[number + 1]);
-            debug_assert!(placed.is_ok(), "`parent_fits` has counted this");
+            debug_assert!(placed.is_ok(), "`parent_prefix` has counted this");
         }
         if !self.counted {
             return Ok(());
@@ -420,7 +427,7 @@ fn cut_evenly(lens: &[u16], arrays: usize, pages: usize, cuts: &mut Vec<usize>) 
 }
 
 /// The shortest key above `left` and not above `right` if these are leaf entries; of inner entries the key of `right` itself.
-fn separator(left: &Source<'_>, right: &Source<'_>) -> KeyBuffer {
+pub(super) fn separator(left: &Source<'_>, right: &Source<'_>) -> KeyBuffer {
     let mut key = right.page.key(right.position);
     if right.page.is_leaf() {
         let shared = common_prefix_len(&left.page.key(left.position), &key);

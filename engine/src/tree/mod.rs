@@ -16,6 +16,7 @@ mod batch;
 mod blob;
 mod check;
 mod load;
+mod shift;
 mod view;
 mod write;
 

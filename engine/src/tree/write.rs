@@ -315,7 +315,9 @@ impl Tree {
             id = page.child(position);
             PageRef::prefetch_at(self.arena.address(id), view::PREFETCH_LINES);
         }
-        let (position, found) = self.page(id).search::<true>(key);
+        let leaf = self.page(id);
+        leaf.prefetch_hole();
+        let (position, found) = leaf.search::<true>(key);
         path.steps[self.height - 1] = Step::new(id, position);
         (position, found)
     }
