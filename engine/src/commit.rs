@@ -46,29 +46,43 @@ impl Shared {
         let mut turn = self.writer()?;
         let writer = &mut *turn;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        let measures = trees.declaration.options.measures;
+        let sequence = writer.sequence + 1;
+        // One descent serves the decision and the write: in the writer's turn nothing moves in between.
         let mut place = None;
+        let mut staged = None;
+        if let [bottom] = &mut trees.layers[..] {
+            let aimed = place.insert(bottom.aim(key)?);
+            // While the leaf comes from memory, the record is put together as it will be if the key is absent.
+            let guess = if when == When::Present { None } else { Decision::of(&measures, key, None, value) };
+            if let Some(guess) = guess {
+                guess.record_alone(&mut writer.record, id, key, value, &measures);
+                staged = self.log()?.stage(sequence, &writer.record).map(|staged| (staged, guess));
+            }
+            bottom.settle(aimed, key);
+        }
         let decision = {
-            let old = match &mut trees.layers[..] {
-                // One descent serves the decision and the write: in the writer's turn nothing moves in between.
-                [bottom] => {
-                    let located = place.insert(bottom.locate(key)?);
-                    located.found.then(|| bottom.value_at(located))
-                }
+            let old = match (&trees.layers[..], &place) {
+                ([bottom], Some(place)) => place.found.then(|| bottom.value_at(place)),
                 _ => resident(trees.stack().get(key)),
             };
-            let measures = &trees.declaration.options.measures;
-            if when.allows(old.is_some()) { Decision::of(measures, key, old, value) } else { None }
+            if when.allows(old.is_some()) { Decision::of(&measures, key, old, value) } else { None }
         };
         let Some(decision) = decision else { return Ok(Written::Nothing) };
         let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
         self.check_room(writer, pages, value.is_some())?;
-        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
-        let sequence = writer.sequence + 1;
-        writer.record.clear();
-        record::put_entries_header(&mut writer.record, id, 1);
-        decision.record(&mut writer.record, key, value, &trees.declaration.options.measures);
-        let lsn = self.append(sequence, &writer.record)?;
+        self.check_failed()?;
+        let lsn = match staged {
+            Some((staged, guess)) if guess == decision => staged.append()?,
+            other => {
+                drop(other);
+                decision.record_alone(&mut writer.record, id, key, value, &measures);
+                self.log()?.append(sequence, &[&writer.record])?
+            }
+        };
+        self.wake_keeper_if_due(lsn);
         writer.sequence = sequence;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
 
         let mut versions = self.versions.write();
         let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
@@ -288,10 +302,15 @@ impl Shared {
     pub(crate) fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
         self.check_failed()?;
         let lsn = self.log()?.append(sequence, &[record])?;
+        self.wake_keeper_if_due(lsn);
+        Ok(lsn)
+    }
+
+    #[inline]
+    fn wake_keeper_if_due(&self, lsn: Lsn) {
         if lsn.0 >= self.keeper_wakes_at.load(Ordering::Relaxed) {
             self.wake_keeper_for_log(lsn);
         }
-        Ok(lsn)
     }
 
     /// Fails if what is in memory is no longer what the log says.
@@ -330,7 +349,7 @@ impl Shared {
 }
 
 /// What a write of one row comes to: decided before anything is changed.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decision {
     state: State,
     /// How the tally of the table changes.
@@ -355,6 +374,14 @@ impl Decision {
     #[inline(always)]
     pub(crate) fn record(&self, out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>, measures: &Measures) {
         record::put_entry(out, self.state, key, value, &self.weight, measures);
+    }
+
+    /// Makes `out` a log record of this entry and no more.
+    #[inline(always)]
+    fn record_alone(&self, out: &mut Vec<u8>, id: TableId, key: &[u8], value: Option<&[u8]>, measures: &Measures) {
+        out.clear();
+        record::put_entries_header(out, id, 1);
+        self.record(out, key, value, measures);
     }
 
     /// Makes the change in the newest layer, at `place` if it was located there. Room for it has been reserved.

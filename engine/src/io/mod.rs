@@ -87,11 +87,11 @@ pub trait File: Send + Sync + Debug {
 /// (20 ns against 700 to 1,500 ns for a small `pwrite`), and survives a killed process.
 pub trait Mapping: Send + Sync + Debug {
     /// Stores `bytes` at `offset`. Panics if that is outside of the mapping.
-    fn write(&self, offset: usize, bytes: &[u8]);
+    fn write(&mut self, offset: usize, bytes: &[u8]);
 
     /// Says that the bytes from `start` to `end`, multiples of 4096, will not be stored to again: they stay in the file, and need not count as memory of this
     /// process any more.
-    fn release(&self, start: usize, end: usize) {
+    fn release(&mut self, start: usize, end: usize) {
         let _ = (start, end);
     }
 }

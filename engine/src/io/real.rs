@@ -18,7 +18,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
 /// The operating system's file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -152,7 +151,7 @@ impl File for RealFile {
             mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &self.ordinary, 0)
         }?;
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Box::new(RealMapping { region: Mutex::new(Region { start }), len }))
+        Ok(Box::new(RealMapping { region: Region { start }, len }))
     }
 }
 
@@ -182,34 +181,33 @@ struct Region {
 
 // SAFETY: the mapped range belongs to the process, not to a thread, and only its `RealMapping` uses the address.
 unsafe impl Send for Region {}
+// SAFETY: nothing can be done to the range through a shared reference.
+unsafe impl Sync for Region {}
 
-/// The mutex is what makes `write(&self)` sound: two stores to the same bytes at once would be a data race.
 #[derive(Debug)]
 struct RealMapping {
-    region: Mutex<Region>,
+    region: Region,
     len: usize,
 }
 
 impl Mapping for RealMapping {
-    fn write(&self, offset: usize, bytes: &[u8]) {
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
         let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len);
         assert!(fits, "{} bytes at {offset} are outside of a mapping of {}", bytes.len(), self.len);
-        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `offset + bytes.len() <= len`, checked above, and `len` bytes from `start` are mapped for writing until
-        // drop. `bytes` cannot overlap them, as no reference into the mapping exists, and the mutex keeps other stores out.
+        // drop. `bytes` cannot overlap them, as no reference into the mapping exists, and `&mut` keeps other stores out.
         unsafe {
-            let target = region.start.as_ptr().add(offset);
+            let target = self.region.start.as_ptr().add(offset);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
         }
     }
 
     #[cfg(target_os = "linux")]
-    fn release(&self, start: usize, end: usize) {
+    fn release(&mut self, start: usize, end: usize) {
         assert!(start <= end && end <= self.len, "{start} to {end} is outside of a mapping of {}", self.len);
-        let region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the range lies in the mapping, checked above. It is shared with the file, where the bytes stay: a later access would find them there.
         let released = unsafe {
-            let target = region.start.as_ptr().add(start).cast();
+            let target = self.region.start.as_ptr().add(start).cast();
             rustix::mm::madvise(target, end - start, rustix::mm::Advice::LinuxDontNeed)
         };
         // It is about accounting only.
@@ -219,10 +217,9 @@ impl Mapping for RealMapping {
 
 impl Drop for RealMapping {
     fn drop(&mut self) {
-        let region = self.region.get_mut().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: exactly this range was mapped by `map`, and nobody can use it any more. Failure would leave it mapped,
         // which is a leak and no more.
-        let unmapped = unsafe { munmap(region.start.as_ptr().cast(), self.len) };
+        let unmapped = unsafe { munmap(self.region.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmap: {unmapped:?}");
     }
 }

@@ -401,7 +401,7 @@ struct SimMapping {
 }
 
 impl Mapping for SimMapping {
-    fn write(&self, offset: usize, bytes: &[u8]) {
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
         let end = offset.checked_add(bytes.len());
         assert!(
             end.is_some_and(|end| end <= self.len),

@@ -81,7 +81,7 @@ fn unsynced_sectors_arrive_each_for_itself_and_whole() {
 fn of_several_stores_to_a_sector_any_selection_arrives_in_order() {
     let disk = disk();
     let file = durable(&disk, "db/a", &[0; SECTOR]);
-    let mapping = file.map(SECTOR).unwrap();
+    let mut mapping = file.map(SECTOR).unwrap();
     mapping.write(0, &[1, 1, 0, 0]);
     mapping.write(1, &[2, 2]);
     mapping.write(2, &[3, 3]);
@@ -198,7 +198,7 @@ fn a_step_that_fails_is_the_only_one() {
 fn after_the_cut_nothing_works_and_the_cut_step_is_in_doubt() {
     let disk = disk();
     let file = durable(&disk, "db/a", b"old");
-    let mapping = file.map(3).unwrap();
+    let mut mapping = file.map(3).unwrap();
     disk.cut_at(1);
     mapping.write(0, b"O");
     assert!(!disk.power_is_off());
@@ -314,7 +314,7 @@ fn files_that_nobody_can_reach_are_forgotten() {
 fn a_store_past_the_end_of_a_cut_file_is_a_bug() {
     let disk = disk();
     let file = durable(&disk, "db/a", &[0; 100]);
-    let mapping = file.map(100).unwrap();
+    let mut mapping = file.map(100).unwrap();
     file.set_len(50).unwrap();
     mapping.write(60, b"x");
 }

@@ -160,7 +160,7 @@ fn stores_through_a_mapping_are_seen_and_outlive_the_handle() {
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
         }
         file.set_len(10_000).unwrap();
-        let mapping = file.map(9_000).unwrap();
+        let mut mapping = file.map(9_000).unwrap();
         mapping.write(0, b"first");
         mapping.write(8_996, b"last");
         mapping.write(9_000, b"");
@@ -179,7 +179,7 @@ fn a_store_outside_of_a_mapping_panics_and_changes_nothing() {
     on_both(|disk, dir| {
         let file = disk.open(&dir.join("log"), OpenMode::CreateNew).unwrap();
         file.set_len(8_192).unwrap();
-        let mapping = file.map(4_096).unwrap();
+        let mut mapping = file.map(4_096).unwrap();
         for (offset, bytes) in [(4_096, &b"x"[..]), (4_095, b"xy"), (usize::MAX, b"x")] {
             let store = std::panic::AssertUnwindSafe(|| mapping.write(offset, bytes));
             std::panic::catch_unwind(store).unwrap_err();
@@ -191,15 +191,14 @@ fn a_store_outside_of_a_mapping_panics_and_changes_nothing() {
 }
 
 #[test]
-fn threads_share_files_and_mappings() {
+fn threads_share_a_file_each_with_a_mapping_of_its_own() {
     on_both(|disk, dir| {
         let path: PathBuf = dir.join("log");
         let file = disk.open(&path, OpenMode::CreateNew).unwrap();
         file.set_len(4_000).unwrap();
-        let mapping = file.map(4_000).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4_u8 {
-                let (file, mapping) = (&file, &mapping);
+                let (file, mut mapping) = (&file, file.map(4_000).unwrap());
                 scope.spawn(move || {
                     for index in 0..500_usize {
                         let offset = usize::from(thread) * 1_000 + index * 2;

@@ -69,6 +69,18 @@ impl Appender {
     pub(super) fn store(&mut self, frame: &Frame, parts: &mut Parts<'_>) {
         let bytes = frame.bytes();
         debug_assert!(bytes <= self.rest());
+        if self.assemble(frame, parts) {
+            self.store_assembled(bytes);
+        } else {
+            self.store_large(frame, parts);
+            self.advance(bytes);
+        }
+    }
+
+    /// Puts a frame together that may be stored next; nothing has happened if it is not. False if it is too large for that.
+    #[inline]
+    pub(super) fn assemble(&mut self, frame: &Frame, parts: &mut Parts<'_>) -> bool {
+        let bytes = frame.bytes();
         if let Some(assembly) = self.assembly.get_mut(..bytes) {
             assembly[..FRAME_HEADER_BYTES].copy_from_slice(&frame.encode());
             let payload_end = FRAME_HEADER_BYTES + frame.length;
@@ -80,10 +92,20 @@ impl Appender {
             assembly[payload_end..].fill(0);
             let checksum = crc32c::crc32c_append(self.seed, &assembly[FRAME_UNCHECKED_BYTES..]);
             assembly[..FRAME_UNCHECKED_BYTES].copy_from_slice(&checksum.to_le_bytes());
-            self.mapping.write(self.offset, assembly);
-        } else {
-            self.store_large(frame, parts);
+            return true;
         }
+        false
+    }
+
+    /// Stores the frame of `bytes` that was put together last; it fits.
+    #[inline]
+    pub(super) fn store_assembled(&mut self, bytes: usize) {
+        self.mapping.write(self.offset, &self.assembly[..bytes]);
+        self.advance(bytes);
+    }
+
+    #[inline]
+    fn advance(&mut self, bytes: usize) {
         self.offset += bytes;
         if self.offset - self.released >= RELEASE_BYTES {
             self.release();

@@ -89,6 +89,28 @@ struct Live {
     retired: Vec<Box<dyn Mapping>>,
 }
 
+/// A record that has been put together and not appended: see [`Log::stage`]. Nobody else appends while it is there.
+#[derive(Debug)]
+pub struct Staged<'l> {
+    log: &'l Log,
+    appender: MutexGuard<'l, Appender>,
+    bytes: usize,
+}
+
+impl Staged<'_> {
+    /// As [`Log::append`].
+    ///
+    /// # Errors
+    ///
+    /// `Poisoned`: an earlier failure stopped the log.
+    #[inline]
+    pub fn append(mut self) -> Result<Lsn> {
+        self.log.check_poison()?;
+        self.appender.store_assembled(self.bytes);
+        Ok(self.log.appended(&mut self.appender))
+    }
+}
+
 /// A panic elsewhere leaves these values whole: each is changed only after what it stands for was done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     waits::take(mutex.try_lock(), || mutex.lock())
@@ -203,10 +225,26 @@ impl Log {
         } else {
             self.append_across(&mut appender, &mut frame, &mut parts)?;
         }
-        appender.next_sequence = sequence + 1;
+        Ok(self.appended(&mut appender))
+    }
+
+    /// Counts a record that was stored, and returns the position behind it.
+    #[inline]
+    fn appended(&self, appender: &mut Appender) -> Lsn {
+        appender.next_sequence += 1;
         let end = appender.lsn();
         self.end.store(end.0, Ordering::Release);
-        Ok(end)
+        end
+    }
+
+    /// Puts the next record together, for a caller who is about to learn whether it is to be appended, and has to wait for memory until then. `None` if it does
+    /// not fit where records are put together; then [`append`](Log::append) is the way, as it is if nothing comes of the record.
+    pub fn stage(&self, sequence: u64, payload: &[u8]) -> Option<Staged<'_>> {
+        let mut appender = lock(&self.appender);
+        debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
+        let frame = Frame { kind: Kind::Full, length: payload.len(), sequence, durable_lsn: self.durable_lsn() };
+        let fits = frame.bytes() <= appender.rest() && appender.assemble(&frame, &mut Parts::new(&[payload]));
+        fits.then_some(Staged { log: self, appender, bytes: frame.bytes() })
     }
 
     /// Makes sure that a next record of up to `bytes` can be appended without more space, so that what it says may be done before it is appended. Returns for
@@ -463,7 +501,7 @@ fn no_blank() -> Error {
 
 impl Live {
     /// Makes the blank the segment being written, its header stored but not durable.
-    fn enter(&mut self, blank: Blank, header: &Header) -> Box<dyn Mapping> {
+    fn enter(&mut self, mut blank: Blank, header: &Header) -> Box<dyn Mapping> {
         blank.mapping.write(0, &header.encode());
         self.segments.push_back(Arc::new(Segment {
             id: blank.id,
