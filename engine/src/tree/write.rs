@@ -336,7 +336,9 @@ impl Tree {
             let position = page.child_position(key);
             path.steps[level] = Step { page: id, position: position as u16, rows_at: page.rows_at(position) };
             id = page.child(position);
-            PageRef::prefetch_at(self.arena.address(id), view::PREFETCH_LINES);
+            if level + 2 == self.height {
+                PageRef::prefetch_at(self.arena.address(id), view::PREFETCH_LINES);
+            }
         }
         path.steps[self.height - 1] = Step::new(id, 0);
         self.page(id)
