@@ -345,15 +345,18 @@ impl TableTransaction<'_> {
         let Some(((_, top), lower_layers)) = layers.split_last_mut() else {
             unreachable!("a layer was pushed above");
         };
+        // The common case, without a stack: one base, no savepoints. The leaf of the base and that of the transaction come from memory at the same time.
+        let base = match &version.layers[..] {
+            [base] if lower_layers.is_empty() => Some(base.view(&shared.arena)),
+            _ => None,
+        };
+        let aimed = base.as_ref().and_then(|base| base.aim(key));
         let written = top.write_over(key, value, |existing| {
             if let Some(existing) = existing {
                 return allow(existing.live).then_some(existing.below);
             }
-            if lower_layers.is_empty()
-                && let [base] = &version.layers[..]
-            {
-                // The common case, without a stack: one base, no savepoints.
-                let old = base.view(&shared.arena).get(key).and_then(|found| found.value());
+            if base.is_some() {
+                let old = aimed.as_ref().and_then(|aimed| aimed.get(key)).and_then(|found| found.value());
                 let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
                 return allow(old.is_some()).then_some(below);
             }
