@@ -185,6 +185,7 @@ impl Shared {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
         let options = RunOptions {
+            is_bottom: true,
             page_bytes: self.options.run_page_bytes,
             measures: table.declaration.options.measures,
             table_id: table.declaration.id,
@@ -203,7 +204,7 @@ impl Shared {
         }));
         result?;
         let info = writer.finish()?;
-        if info.total != stack.total() {
+        if info.total.tally != stack.total() {
             // The law, checked on every checkpoint.
             return Err(Error::new(
                 crate::ErrorKind::Corrupt,
@@ -211,7 +212,7 @@ impl Shared {
                     "table {:?} tallies {:?} in memory and {:?} in its checkpoint, which was not taken; run `quipu check`",
                     table.declaration.name,
                     stack.total(),
-                    info.total
+                    info.total.tally
                 ),
             ));
         }

@@ -98,7 +98,8 @@ pub fn run_file(bytes: &[u8]) {
     let _ = crate::run::check_bytes(bytes);
     let mut repaired = bytes.to_vec();
     put_checksum(&mut repaired, 0, 28);
-    if let Some(footer) = bytes.len().checked_sub(128) {
+    let footer_bytes = if u32_at(bytes, 8) == Some(1) { 128 } else { 192 };
+    if let Some(footer) = bytes.len().checked_sub(footer_bytes) {
         repaired[footer + 16..footer + 24].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
         // The root's checksum lies in the footer; those of other pages in their parents.
         if let (Some(offset), Some(length)) = (u64_at(&repaired, footer + 24), u32_at(&repaired, footer + 32))
@@ -108,7 +109,7 @@ pub fn run_file(bytes: &[u8]) {
             let checksum = crc32c::crc32c(root);
             repaired[footer + 36..footer + 40].copy_from_slice(&checksum.to_le_bytes());
         }
-        put_checksum(&mut repaired, footer, 124);
+        put_checksum(&mut repaired, footer, footer_bytes - 4);
     }
     let _ = crate::run::check_bytes(&repaired);
 }

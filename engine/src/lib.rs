@@ -52,6 +52,7 @@ pub mod io;
 mod keeper;
 mod log;
 mod manifest;
+mod mixed;
 mod observation;
 mod open;
 mod options;

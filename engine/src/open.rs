@@ -178,7 +178,9 @@ pub(crate) fn recover(
                     _ => error,
                 })?;
                 let info = run.info();
-                if info.table_id != entry.id || info.total != entry.total || info.measures != entry.measures {
+                let is_named =
+                    info.table_id == entry.id && info.total.tally == entry.total && info.measures == entry.measures;
+                if !is_named || !info.is_bottom {
                     return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
                 }
                 let mut loader = Loader::new(tree);

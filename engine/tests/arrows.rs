@@ -112,7 +112,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Structures.
     ("stack", &["page", "tally", "tree"]),
     ("tree", &["error", "page", "tally"]),
-    ("run", &["error", "io", "page", "tally"]),
+    ("mixed", &["page", "run", "stack", "tally", "tree"]),
+    ("run", &["error", "io", "page", "stack", "tally", "tree"]),
     ("manifest", &["error", "io", "tally"]),
     ("record", &["error", "tally"]),
     ("log", &["error", "io", "waits"]),

@@ -8,7 +8,10 @@
 //!
 //! Invariants, beside those of the module above:
 //! 1. Nothing is left over: no gap, no garbage, records and long keys in order one behind the other, zeros where nothing is said.
-//! 2. The header's fields that serve changes in memory are zero. All entries are live rows ([`record::FRESH`]).
+//! 2. The header's fields that serve changes in memory are zero. Of a bottom layer all entries are live rows ([`record::FRESH`]); of a layer over others entries
+//!    have states, a tombstone has no value, and if more than rows is measured each has its weight.
+//!
+//! Inner pages are those of version 1 of runs; today only leaves are written.
 //!
 //! Costs: [`checked_page`] is one pass without allocation, a few nanoseconds an entry.
 //! Not here: files, checksums, what pointers and tallies must be (`run`).
@@ -57,9 +60,9 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Checks the unit in `buffer`.
-    pub(crate) fn new(buffer: UnitBuffer, page_bytes: usize) -> Result<Unit, String> {
-        checked_page(buffer.as_slice(), page_bytes)?;
+    /// Checks the unit in `buffer`, as [`checked_page`].
+    pub(crate) fn new(buffer: UnitBuffer, page_bytes: Option<usize>, is_bottom: bool) -> Result<Unit, String> {
+        checked_page(buffer.as_slice(), page_bytes, is_bottom)?;
         Ok(Unit { buffer })
     }
 
@@ -82,18 +85,30 @@ pub(crate) fn new_page(target: &mut [u8], kind: u8, level: usize, arrays: usize,
     let mut page = unsafe { PageMut::new(target.as_mut_ptr(), page_bytes) };
     page.init(kind, level, arrays, weight_bytes, 0);
     page.set_flags(flag::ON_DISK);
+    page.set_stored_page_bytes();
     page
 }
 
-/// One record's key, as its bytes give it.
-struct FoundKey<'a> {
+/// One record, as its bytes give it.
+struct FoundRecord<'a> {
     is_out: bool,
     rest_len: usize,
     tail: &'a [u8],
+    value_len: usize,
 }
 
-/// The page that `unit` starts with, of `page_bytes` bytes, if the whole unit is sound; else what is wrong with it.
-pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>, String> {
+/// The page that `unit` starts with, if the whole unit is sound; else what is wrong with it. In version 1 of runs `page_bytes` stands elsewhere; `None`: it stands in
+/// the page.
+pub(crate) fn checked_page(unit: &[u8], page_bytes: Option<usize>, is_bottom: bool) -> Result<PageRef<'_>, String> {
+    if unit.len() < HEADER_BYTES {
+        return Err(format!("a unit of {} bytes", unit.len()));
+    }
+    let stored = unit[field::PAGE_BYTES..field::RESERVED].try_into().expect("two bytes");
+    let stored = usize::from(u16::from_le_bytes(stored));
+    if page_bytes.is_some() && stored != 0 {
+        return Err("a field that is zero in version 1 is not".into());
+    }
+    let page_bytes = page_bytes.unwrap_or(stored);
     if !(HEADER_BYTES..=PAGE_BYTES_MAX).contains(&page_bytes) || page_bytes > unit.len() {
         return Err(format!("a page of {page_bytes} bytes in a unit of {}", unit.len()));
     }
@@ -108,13 +123,14 @@ pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>
     let (count, prefix_len) = (page.count(), page.prefix_len());
     let open_low = page.open_low();
     let known = if leaf {
-        record::WIDE_KEY | record::WIDE_VALUE | record::KEY_OUT | record::VALUE_OUT
+        let states = if is_bottom { 0 } else { record::STATE };
+        states | record::WIDE_KEY | record::WIDE_VALUE | record::KEY_OUT | record::VALUE_OUT
     } else {
         record::WIDE_KEY | record::KEY_OUT
     };
     let mut record_end = page_bytes;
     let mut long_keys_end = page_bytes;
-    let mut previous: Option<(u32, FoundKey<'_>)> = None;
+    let mut previous: Option<(u32, FoundRecord<'_>)> = None;
     for position in 0..count {
         let at = page.slot(position);
         let bytes =
@@ -122,7 +138,9 @@ pub(crate) fn checked_page(unit: &[u8], page_bytes: usize) -> Result<PageRef<'_>
         let (flags, found) = parse(bytes, leaf, weight_bytes)
             .ok_or_else(|| format!("entry {position} at {at} does not end at {record_end}"))?;
         record_end = at;
-        if flags & !known != 0 || found.is_out && flags & record::WIDE_KEY != 0 {
+        let state = flags & record::STATE;
+        let is_state = state < record::TOMBSTONE || state == record::TOMBSTONE && found.value_len == 0;
+        if flags & !known != 0 || !is_state || found.is_out && flags & record::WIDE_KEY != 0 {
             return Err(format!("entry {position} has flags {flags:#x}"));
         }
         let head = page.head(position);
@@ -184,7 +202,8 @@ fn check_header(unit: &[u8], page: &PageRef<'_>, page_bytes: usize) -> Result<()
         return Err(format!("kind {kind} with flags {flags:#x}"));
     }
     if unit[field::GARBAGE..field::LEVEL].iter().any(|&byte| byte != 0)
-        || unit[field::EPOCH..HEADER_BYTES].iter().any(|&byte| byte != 0)
+        || unit[field::EPOCH..field::PAGE_BYTES].iter().any(|&byte| byte != 0)
+        || unit[field::RESERVED..HEADER_BYTES].iter().any(|&byte| byte != 0)
     {
         return Err("a field that is zero in a file is not".into());
     }
@@ -217,7 +236,7 @@ fn check_header(unit: &[u8], page: &PageRef<'_>, page_bytes: usize) -> Result<()
 
 /// The flags and the key of a record that takes all of `bytes`.
 #[inline(always)]
-fn parse(bytes: &[u8], leaf: bool, weight_bytes: usize) -> Option<(u8, FoundKey<'_>)> {
+fn parse(bytes: &[u8], leaf: bool, weight_bytes: usize) -> Option<(u8, FoundRecord<'_>)> {
     let flags = *bytes.first()?;
     let is_out = flags & record::KEY_OUT != 0;
     let mut at = 1;
@@ -243,5 +262,5 @@ fn parse(bytes: &[u8], leaf: bool, weight_bytes: usize) -> Option<(u8, FoundKey<
         at += weight_bytes;
     }
     let tail = bytes.get(at..at + tail_len)?;
-    (at + tail_len + value_len == bytes.len()).then_some((flags, FoundKey { is_out, rest_len, tail }))
+    (at + tail_len + value_len == bytes.len()).then_some((flags, FoundRecord { is_out, rest_len, tail, value_len }))
 }

@@ -69,10 +69,12 @@ pub(crate) mod field {
     pub(crate) const EPOCH: usize = 16;
     /// u16: the hole that was made last, in memory; 0 if there is none. See [`super::HOLE_BYTES_MIN`].
     pub(crate) const HOLE: usize = 24;
-    /// Six bytes: reserved, zero.
-    pub(crate) const RESERVED: usize = 26;
+    /// u16: bytes of the page, in a file; zero in memory.
+    pub(crate) const PAGE_BYTES: usize = 26;
+    /// Four bytes: reserved, zero.
+    pub(crate) const RESERVED: usize = 28;
 }
-const _: () = assert!(field::RESERVED + 6 == HEADER_BYTES);
+const _: () = assert!(field::RESERVED + 4 == HEADER_BYTES);
 
 /// A hole is garbage that can be filled again by a record of its length: it has the place of the hole made before it (u16, 0 if it is the first) and its length (u16).
 /// Garbage of fewer bytes waits for [`PageMut::compact`].

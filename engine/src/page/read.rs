@@ -166,6 +166,11 @@ impl<'a> PageRef<'a> {
         (usize::from(u16::from_le(next)), usize::from(u16::from_le(len)))
     }
 
+    /// The size of a page in a file, where that stands in the page.
+    pub(crate) fn stored_page_bytes(&self) -> Option<usize> {
+        Some(self.short(field::PAGE_BYTES)).filter(|&bytes| bytes > 0)
+    }
+
     #[inline(always)]
     pub(crate) fn hint(&self) -> usize {
         self.short(field::HINT)

@@ -103,6 +103,11 @@ impl<'a> PageMut<'a> {
         unsafe { self.start.add(field::EPOCH).cast::<u64>().write(epoch.to_le()) }
     }
 
+    /// Notes the size of the page in it, as pages in files do.
+    pub(crate) fn set_stored_page_bytes(&mut self) {
+        self.set_short(field::PAGE_BYTES, self.page_bytes);
+    }
+
     pub(crate) fn set_flags(&mut self, flags: u8) {
         self.set_byte(field::FLAGS, flags);
     }

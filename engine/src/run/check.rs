@@ -4,13 +4,18 @@
 //! Not here: repair.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::file::{Place, Run};
+use super::format::Sums;
 use super::scan::Visitor;
+use super::{PageCache, ReadPages, RunLayer};
 use crate::error::{Error, Result};
 use crate::io::sim::SimDisk;
-use crate::page::{PageRef, Record, check_unit};
-use crate::tally::{Measures, Tally};
+use crate::page::{Record, check_unit};
+use crate::stack::{Layer, LayerWalk};
+use crate::tally::Measures;
+use crate::tree::Side;
 
 /// Faults beyond so many are counted and not described.
 const FAULTS_MAX: usize = 100;
@@ -22,8 +27,8 @@ pub(crate) struct RunReport {
     pub(crate) bytes: u64,
     /// Pages that are sound.
     pub(crate) pages: u64,
-    /// Rows that are sound.
-    pub(crate) rows: u64,
+    /// Entries that are sound.
+    pub(crate) entries: u64,
     /// Those of them whose values lie out of line.
     pub(crate) long_values: u64,
     /// What is wrong, in the order of the file; empty if nothing is.
@@ -37,16 +42,17 @@ impl Run {
         let info = self.info();
         let mut checker = Checker {
             measures: info.measures,
+            is_bottom: info.is_bottom,
             progress,
-            leaf: Tally::ZERO,
+            leaf: Sums::default(),
             report: RunReport { bytes: info.bytes, ..RunReport::default() },
             untold_faults: 0,
         };
         if let Err(error) = self.walk(&mut checker) {
             checker.tell(error.to_string());
         }
-        if checker.report.faults.is_empty() && checker.report.rows != info.rows {
-            checker.tell(format!("{} rows, {} in the footer", checker.report.rows, info.rows));
+        if checker.report.faults.is_empty() && checker.report.entries != info.total.entries as u64 {
+            checker.tell(format!("{} entries, {} in the footer", checker.report.entries, info.total.entries));
         }
         if checker.untold_faults > 0 {
             checker.report.faults.push(format!("and {} faults more", checker.untold_faults));
@@ -58,8 +64,9 @@ impl Run {
 struct Checker<'p> {
     measures: Measures,
     progress: &'p mut dyn FnMut(u64),
-    /// The tally of the leaf's rows so far.
-    leaf: Tally,
+    is_bottom: bool,
+    /// The sums of the leaf's entries so far.
+    leaf: Sums,
     report: RunReport,
     untold_faults: u64,
 }
@@ -75,34 +82,39 @@ impl Checker<'_> {
 }
 
 impl Visitor for Checker<'_> {
-    fn page(&mut self, place: &Place, page: &PageRef<'_>, unit: &[u8]) -> Result<()> {
+    fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()> {
         // The checker of pages in memory is less strict about pages in files, and written apart from theirs: what passes the one
         // must pass the other.
-        if let Err(fault) = check_unit(unit, place.pointer.page_bytes as usize) {
+        if let Some(Err(fault)) = page_bytes.map(|page_bytes| check_unit(unit, page_bytes)) {
             self.tell(format!("the page at {}: {fault}", place.pointer.offset));
         }
         self.report.pages += 1;
-        self.leaf = Tally::ZERO;
-        debug_assert_eq!(page.level(), place.level);
+        self.leaf = Sums::default();
         Ok(())
     }
 
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
-        let tally = self.measures.of_row(key, value);
-        if !record.weights.is_empty() && record.explicit_weight(&self.measures) != tally {
-            self.tell(format!("the weight of key {} is not that of its row", key.escape_ascii()));
-        }
-        self.leaf += tally;
-        self.report.rows += 1;
+        let weight = if self.is_bottom {
+            let tally = self.measures.of_row(key, value);
+            if !record.weights.is_empty() && record.explicit_weight(&self.measures) != tally {
+                self.tell(format!("the weight of key {} is not that of its row", key.escape_ascii()));
+            }
+            tally
+        } else {
+            // What lies below is not known here.
+            record.explicit_weight(&self.measures)
+        };
+        self.leaf.add(record.is_tombstone(), weight);
+        self.report.entries += 1;
         self.report.long_values += u64::from(record.value_is_out());
         Ok(())
     }
 
     fn leaf_end(&mut self, place: &Place) -> Result<()> {
-        let (found, counted) = (self.leaf, place.until - place.before);
-        // If a value could not be read, that has been said, and the tally cannot be right.
-        if found.rows == counted.rows && found != counted {
-            let offset = place.pointer.offset;
+        let (found, counted) = (self.leaf, place.until.tally - place.before.tally);
+        // If a value could not be read, that has been said, and the sums cannot be right.
+        if found.entries == place.until.entries - place.before.entries && found.tally != counted {
+            let (offset, found) = (place.pointer.offset, found.tally);
             self.tell(format!("the leaf at {offset} has the tally {found:?}, counted {counted:?}"));
         }
         (self.progress)(place.pointer.offset + u64::from(place.pointer.length));
@@ -129,17 +141,22 @@ pub(crate) fn check_bytes(bytes: &[u8]) -> Result<RunReport> {
     let run = Run::open(&disk, path)?;
     let report = run.check(&mut |_| ());
     let is_sound = report.faults.is_empty();
-    let mut before = Tally::ZERO;
-    let measures = run.info().measures;
-    let scanned = run.scan(&mut |_| (), &mut |key, value| {
+    // A cache of a few pages, so that pages go and come back.
+    let (run, cache) = (Arc::new(run), PageCache::new(4096));
+    let mut before = Sums::default();
+    let scanned = run.scan_entries(&mut |_| (), &mut |key, value, weight| {
+        let pages = ReadPages::new(&cache);
+        let layer = RunLayer::new(&run, &pages);
         // Of an unsound run the answers may be errors, which must not be panics.
-        let found = (run.get(key), run.nth(before.rows as u64), run.tally_before(key, false));
+        let found = pages.answer(|| Ok(layer.get(key)?.map(|value| value.map(<[u8]>::to_vec))));
+        let tally = pages.answer(|| layer.tally_before(key, Side::Below));
+        let at = pages.answer(|| layer.seek(Some((key, Side::Below))).map(|walk| walk.key()));
         if is_sound {
-            assert_eq!(found.0?.as_deref(), Some(value));
-            assert_eq!(found.1?, Some((key.to_vec(), value.to_vec())));
-            assert_eq!(found.2?, before);
+            assert_eq!(found?, Some(value.map(<[u8]>::to_vec)));
+            assert_eq!(tally?, before.tally);
+            assert_eq!(*at?, *key);
         }
-        before += measures.of_row(key, value);
+        before.add(value.is_none(), weight);
         Ok(())
     });
     assert!(scanned.is_ok() || !is_sound, "{scanned:?}");

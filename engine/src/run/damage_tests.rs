@@ -22,7 +22,7 @@ fn small_model() -> Model {
 }
 
 fn small_options() -> RunOptions {
-    RunOptions { page_bytes: 256, measures: ALL_MEASURES, table_id: 1, run_id: 2 }
+    RunOptions { page_bytes: 256, measures: ALL_MEASURES, table_id: 1, run_id: 2, is_bottom: true }
 }
 
 /// Whether the bytes are refused at opening, or else by the checker and by a scan, after rows that were written.
@@ -94,11 +94,11 @@ fn the_checker_goes_on_behind_damage() {
     let mut lost = 0;
     for number in [1, 4] {
         bytes[places[number].pointer.offset as usize + 40] ^= 4;
-        lost += (places[number].until.rows - places[number].before.rows) as u64;
+        lost += (places[number].until.entries - places[number].before.entries) as u64;
     }
     let report = check_bytes(&bytes).unwrap();
     assert_eq!(report.faults.len(), 2, "{:?}", report.faults);
-    assert_eq!(report.rows, 200 - lost);
+    assert_eq!(report.entries, 200 - lost);
 }
 
 /// The places of all leaves of a sound run.
@@ -125,32 +125,34 @@ fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     let footer_at = bytes.len() - FOOTER_BYTES;
     let mut found = Vec::new();
     collect_sealed(&run, &run.root().unwrap(), footer_at + 36, &mut found);
-    found.push(Sealed { start: footer_at, end: footer_at + 124, checksum_at: footer_at + 124, place: None });
+    let checksum_at = bytes.len() - 4;
+    found.push(Sealed { start: footer_at, end: checksum_at, checksum_at, place: None });
     found
 }
 
 fn collect_sealed(run: &Run, place: &Place, checksum_at: usize, found: &mut Vec<Sealed>) {
     let unit = run.load(place).unwrap();
-    let page = unit.page();
     let start = place.pointer.offset as usize;
-    for position in 0..page.count() {
-        if place.level > 0 {
-            // The array of lengths and checksums is the last of eight bytes an item.
-            let array = &page.tallies(page.measures() - 1)[position..];
-            let at = array.as_ptr().addr() - unit.as_slice().as_ptr().addr() + 4;
+    if place.level > 0 {
+        let page = run.inner(&unit);
+        for position in 0..page.count() {
+            let at = page.checksum_at(position).expect("checksums have whole bytes");
             collect_sealed(run, &run.child(place, &page, position), start + at, found);
-            continue;
         }
-        let value = page.leaf_record(position).value;
-        if page.leaf_record(position).value_is_out() {
-            let reference = run.reference(place, value).unwrap();
-            let at = value.as_ptr().addr() - unit.as_slice().as_ptr().addr() + 16;
-            found.push(Sealed {
-                start: reference.offset as usize,
-                end: reference.end().unwrap() as usize,
-                checksum_at: start + at,
-                place: None,
-            });
+    } else {
+        let page = unit.leaf();
+        for position in 0..page.count() {
+            let value = page.leaf_record(position).value;
+            if page.leaf_record(position).value_is_out() {
+                let reference = run.reference(place, value).unwrap();
+                let at = value.as_ptr().addr() - unit.as_slice().as_ptr().addr() + 16;
+                found.push(Sealed {
+                    start: reference.offset as usize,
+                    end: reference.end().unwrap() as usize,
+                    checksum_at: start + at,
+                    place: None,
+                });
+            }
         }
     }
     let end = start + unit.as_slice().len();
@@ -189,14 +191,14 @@ fn forged_bytes_are_never_a_panic() {
 fn a_newer_version_is_refused_by_name() {
     let bytes = bytes_of(&small_model(), small_options());
     let mut newer = bytes.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     let checksum = crc32c::crc32c(&newer[..28]);
     newer[28..32].copy_from_slice(&checksum.to_le_bytes());
     assert_eq!(check_bytes(&newer).unwrap_err().kind(), ErrorKind::Version);
     let mut newer = bytes;
     let footer_at = newer.len() - FOOTER_BYTES;
     let sealed = sealed(&newer);
-    newer[footer_at + 8] = 2;
+    newer[footer_at + 8] = 3;
     reseal(&mut newer, &sealed);
     assert_eq!(check_bytes(&newer).unwrap_err().kind(), ErrorKind::Version);
 }

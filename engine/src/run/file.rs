@@ -1,22 +1,31 @@
-//! An open run: header and footer, the descent from the root, questions by key and by position.
+//! An open run: header and footer, and its pages, none of which is believed before it is what the way to it promised.
 //!
-//! Costs: one read and one allocation a level; nothing is kept between questions.
-//! Not here: reading everything (`scan`), checking everything (`check`).
+//! Costs: one read and one allocation a page; nothing is kept.
+//! Not here: questions (`layer`), reading everything (`scan`), checking everything (`check`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::RunInfo;
-use super::format::{FOOTER_BYTES, Fault, Footer, HEADER_BYTES, Header, Pointer, VERSION, ValueReference};
+use super::columns::{Columns, Inner};
+use super::format::{
+    FOOTER_BYTES_1, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference, footer_bytes,
+};
+use super::node::NodeRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, File, OpenMode};
 use crate::page::{
-    KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page,
+    KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, record,
 };
-use crate::tally::Tally;
+
+/// Runs that this process has opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// A run to read.
 pub(crate) struct Run {
+    /// Tells open runs apart, and one from another that had its name before.
+    number: u64,
     file: Box<dyn File>,
     path: PathBuf,
     info: RunInfo,
@@ -31,10 +40,44 @@ pub(super) struct Place {
     pub(super) floor: u64,
     /// Levels above the leaves.
     pub(super) level: usize,
-    /// The tally of all rows before the subtree, and of those and its own.
-    pub(super) before: Tally,
-    pub(super) until: Tally,
+    /// The sums of all entries before the subtree, and of those and its own.
+    pub(super) before: Sums,
+    pub(super) until: Sums,
 }
+
+/// A unit in memory that has been checked.
+pub(super) enum Loaded {
+    /// A leaf, or an inner page of version 1.
+    Page(Unit),
+    Node(UnitBuffer),
+    /// A value out of line.
+    Value(Vec<u8>),
+}
+
+impl Loaded {
+    pub(super) fn as_slice(&self) -> &[u8] {
+        match self {
+            Loaded::Page(unit) => unit.as_slice(),
+            Loaded::Node(buffer) => buffer.as_slice(),
+            Loaded::Value(value) => value,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// The leaf that this is.
+    pub(super) fn leaf(&self) -> PageRef<'_> {
+        match self {
+            Loaded::Page(unit) => unit.page(),
+            _ => unreachable!("{NO_PAGE_THERE}"),
+        }
+    }
+}
+
+const NO_PAGE_THERE: &str = "what a place leads to is checked when it is loaded";
 
 impl Run {
     /// Opens the run at `path`.
@@ -46,14 +89,12 @@ impl Run {
         let refused = |error| Error::io("cannot open", path, error);
         let file = disk.open(path, OpenMode::Read).map_err(refused)?;
         let bytes = file.len().map_err(refused)?;
-        if bytes < (HEADER_BYTES + FOOTER_BYTES) as u64 {
-            return Err(Error::corrupt(path, bytes, "the file is too short to be a run"));
+        let too_short = || Error::corrupt(path, bytes, "the file is too short to be a run");
+        if bytes < (HEADER_BYTES + FOOTER_BYTES_1) as u64 {
+            return Err(too_short());
         }
-        let footer_at = bytes - FOOTER_BYTES as u64;
         let mut header = [0; HEADER_BYTES];
-        let mut footer = [0; FOOTER_BYTES];
         file.read_exact_at(&mut header, 0).map_err(refused)?;
-        file.read_exact_at(&mut footer, footer_at).map_err(refused)?;
         let fault = |offset, fault| match fault {
             Fault::Invalid(what) => Error::corrupt(path, offset, what),
             Fault::Newer(version) => Error::new(
@@ -65,87 +106,34 @@ impl Run {
             ),
         };
         let header = Header::decode(&header).map_err(|found| fault(0, found))?;
-        let footer = Footer::decode(&footer, bytes).map_err(|found| fault(footer_at, found))?;
+        let mut footer = vec![0; footer_bytes(header.version)];
+        let footer_at = bytes.checked_sub((HEADER_BYTES + footer.len()) as u64).ok_or_else(too_short)?;
+        let footer_at = footer_at + HEADER_BYTES as u64;
+        file.read_exact_at(&mut footer, footer_at).map_err(refused)?;
+        let footer = Footer::decode(&footer, header.version, bytes).map_err(|found| fault(footer_at, found))?;
         let info = RunInfo {
             table_id: header.table_id,
             run_id: header.run_id,
             bytes,
-            rows: footer.total.rows as u64,
+            version: header.version,
+            is_bottom: footer.is_bottom,
             total: footer.total,
             measures: footer.measures,
             page_bytes: footer.page_bytes,
             levels: footer.levels,
         };
-        Ok(Run { file, path: path.to_owned(), info, root: footer.root })
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        Ok(Run { number, file, path: path.to_owned(), info, root: footer.root })
+    }
+
+    /// The number of the open run, of which the process has no two.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// What the run is.
     pub(crate) fn info(&self) -> &RunInfo {
         &self.info
-    }
-
-    /// The value of `key`.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let Some((place, unit)) = self.leaf_of(|page| page.child_position(key))? else {
-            return Ok(None);
-        };
-        let (position, found) = unit.page().search::<true>(key);
-        if found { self.value(&place, &unit.page(), position).map(Some) } else { Ok(None) }
-    }
-
-    /// The tally of all rows below `key`; `inclusive` also that of `key` itself.
-    pub(crate) fn tally_before(&self, key: &[u8], inclusive: bool) -> Result<Tally> {
-        let Some((place, unit)) = self.leaf_of(|page| page.child_position(key))? else {
-            return Ok(Tally::ZERO);
-        };
-        let page = unit.page();
-        let (position, found) = page.search::<true>(key);
-        let end = position + usize::from(found && inclusive);
-        let measures = &self.info.measures;
-        if measures.only_rows() {
-            return Ok(place.before + Tally { rows: end as i64, ..Tally::ZERO });
-        }
-        let weight_of = |position| {
-            let row = page.leaf_record(position);
-            if row.weights.is_empty() {
-                measures.of_row(&page.key(position), row.value)
-            } else {
-                row.explicit_weight(measures)
-            }
-        };
-        Ok((0..end).fold(place.before, |sum, position| sum + weight_of(position)))
-    }
-
-    /// The row that has `offset` rows before it.
-    pub(crate) fn nth(&self, offset: u64) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let wanted = match i64::try_from(offset) {
-            Ok(wanted) if wanted < self.info.total.rows => wanted,
-            _ => return Ok(None),
-        };
-        // The first child has no more than the rows before this page, as `check_inner` has seen; so there is always one.
-        let child = |page: &PageRef<'_>| page.tallies(0).partition_point(|&rows| rows <= wanted) - 1;
-        let Some((place, unit)) = self.leaf_of(child)? else {
-            return Ok(None);
-        };
-        let page = unit.page();
-        // In range: `check_leaf` has counted.
-        let position = (wanted - place.before.rows) as usize;
-        let value = self.value(&place, &page, position)?;
-        Ok(Some((page.key(position).to_vec(), value)))
-    }
-
-    /// Descends by what `child` says of each inner page.
-    fn leaf_of(&self, child: impl Fn(&PageRef<'_>) -> usize) -> Result<Option<(Place, Unit)>> {
-        let Some(mut place) = self.root() else {
-            return Ok(None);
-        };
-        let mut unit = self.load(&place)?;
-        while place.level > 0 {
-            let page = unit.page();
-            place = self.child(&place, &page, child(&page));
-            unit = self.load(&place)?;
-        }
-        Ok(Some((place, unit)))
     }
 
     /// Where the tree begins; none if there are no rows.
@@ -154,63 +142,71 @@ impl Run {
             pointer: self.root,
             floor: HEADER_BYTES as u64,
             level: self.info.levels.checked_sub(1)?,
-            before: Tally::ZERO,
+            before: Sums::default(),
             until: self.info.total,
         })
     }
 
     /// What the inner page at `place` says of its child at `position`.
-    pub(super) fn child(&self, place: &Place, page: &PageRef<'_>, position: usize) -> Place {
+    pub(super) fn child(&self, place: &Place, page: &Inner<'_>, position: usize) -> Place {
+        const BOUNDED: &str = "`check_inner` has bounded it";
         let is_last = position + 1 == page.count();
         Place {
-            pointer: self.pointer(page, position),
+            pointer: page.pointer(position).expect(BOUNDED),
             floor: match position.checked_sub(1) {
-                Some(before) => self.pointer(page, before).end().expect("`check_inner` has bounded it"),
+                Some(before) => page.pointer(before).and_then(|pointer| pointer.end()).expect(BOUNDED),
                 None => place.floor,
             },
             level: place.level - 1,
-            before: self.tally_at(page, position),
-            until: if is_last { place.until } else { self.tally_at(page, position + 1) },
+            before: page.before(position),
+            until: if is_last { place.until } else { page.before(position + 1) },
         }
     }
 
-    /// The tally of all rows before the child at `position`.
-    fn tally_at(&self, page: &PageRef<'_>, position: usize) -> Tally {
-        let measures = &self.info.measures;
-        let mut tally = Tally::ZERO;
-        for index in 0..measures.len() {
-            tally.add_measure(measures, index, page.tallies(index)[position]);
+    /// The inner page that a loaded unit is.
+    pub(super) fn inner<'l>(&self, loaded: &'l Loaded) -> Inner<'l> {
+        match loaded {
+            Loaded::Page(unit) => Inner::First(unit.page(), self.info.measures),
+            Loaded::Node(buffer) => Inner::Node(NodeRef::unchecked(buffer.as_slice()), self.columns()),
+            Loaded::Value(_) => unreachable!("{NO_PAGE_THERE}"),
         }
-        tally
     }
 
-    fn pointer(&self, page: &PageRef<'_>, position: usize) -> Pointer {
-        let measures = self.info.measures.len();
-        let length_and_checksum = page.tallies(measures + 1)[position] as u64;
-        Pointer {
-            offset: page.tallies(measures)[position] as u64,
-            length: length_and_checksum as u32,
-            checksum: (length_and_checksum >> 32) as u32,
-            page_bytes: page.child(position),
-        }
+    fn columns(&self) -> Columns {
+        Columns::new(self.info.measures, self.info.is_bottom)
+    }
+
+    /// How many bytes of a unit are its page, as far as that stands in the pointer.
+    fn told_page_bytes(&self, pointer: &Pointer) -> Option<usize> {
+        (self.info.version == 1).then_some(pointer.page_bytes as usize)
     }
 
     /// Reads and checks the unit at `place`.
-    pub(super) fn load(&self, place: &Place) -> Result<Unit> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if its bytes are not those that were written, or not those of this place; what the disk says.
+    pub(super) fn load(&self, place: &Place) -> Result<Loaded> {
         // What pointed here lies in a page that was checked, so these are bytes of the file.
         let mut buffer = UnitBuffer::new(place.pointer.length as usize);
         self.read(buffer.as_mut_slice(), place.pointer.offset)?;
         self.check_checksum(place, buffer.as_slice())?;
-        let unit = Unit::new(buffer, place.pointer.page_bytes as usize).map_err(|fault| self.damaged(place, fault))?;
-        self.check_place(place, &unit.page()).map_err(|fault| self.damaged(place, fault))?;
-        Ok(unit)
+        let loaded = if place.level > 0 && self.info.version > 1 {
+            NodeRef::new(buffer.as_slice(), self.columns().count()).map_err(|fault| self.damaged(place, fault))?;
+            Loaded::Node(buffer)
+        } else {
+            let page_bytes = self.told_page_bytes(&place.pointer);
+            let unit = Unit::new(buffer, page_bytes, self.info.is_bottom);
+            Loaded::Page(unit.map_err(|fault| self.damaged(place, fault))?)
+        };
+        self.check_place(place, &loaded).map_err(|fault| self.damaged(place, fault))?;
+        Ok(loaded)
     }
 
-    /// Checks `bytes`, read from where `place` says, and gives the page in them.
-    pub(super) fn page_in<'b>(&self, place: &Place, bytes: &'b [u8]) -> Result<PageRef<'b>> {
+    /// Checks `bytes`, read from where `place`, that of a leaf, says, and gives the page in them.
+    pub(super) fn leaf_in<'b>(&self, place: &Place, bytes: &'b [u8]) -> Result<PageRef<'b>> {
         self.check_checksum(place, bytes)?;
-        checked_page(bytes, place.pointer.page_bytes as usize)
-            .and_then(|page| self.check_place(place, &page).map(|()| page))
+        checked_page(bytes, self.told_page_bytes(&place.pointer), self.info.is_bottom)
+            .and_then(|page| self.check_kind(place, &page).and_then(|()| self.check_leaf(place, &page)).map(|()| page))
             .map_err(|fault| self.damaged(place, fault))
     }
 
@@ -226,53 +222,82 @@ impl Run {
     }
 
     /// Whether a page that is sound in itself is what the way to it promised.
-    fn check_place(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
-        let kind = if place.level == 0 { KIND_LEAF } else { KIND_INNER };
-        if page.kind() != kind || page.level() != place.level {
-            return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
+    fn check_place(&self, place: &Place, loaded: &Loaded) -> Result<(), String> {
+        if let Loaded::Page(unit) = loaded {
+            self.check_kind(place, &unit.page())?;
         }
-        if place.level == 0 { self.check_leaf(place, page) } else { self.check_inner(place, page) }
+        if place.level == 0 {
+            self.check_leaf(place, &loaded.leaf())
+        } else {
+            self.check_inner(place, &self.inner(loaded))
+        }
     }
 
-    fn check_leaf(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
-        let rows = place.until.rows - place.before.rows;
-        if page.count() as i64 != rows {
-            return Err(format!("{} rows where {rows} were counted", page.count()));
-        }
-        // Long values stand right before the leaf; if there are none, so do the rows before.
-        let has_value_out = place.floor < place.pointer.offset;
-        let expected = if has_value_out { 8 * (self.info.measures.len() - 1) } else { 0 };
-        if page.weight_bytes() != expected {
-            return Err(format!("weights of {} bytes, not {expected}", page.weight_bytes()));
+    fn check_kind(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
+        let kind = if place.level == 0 { KIND_LEAF } else { KIND_INNER };
+        if page.kind() != kind {
+            return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
         }
         Ok(())
     }
 
-    fn check_inner(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
-        let measures = &self.info.measures;
-        if page.measures() != measures.len() + POINTER_ARRAYS {
-            return Err(format!("{} arrays for {} measures", page.measures(), measures.len()));
+    fn check_leaf(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
+        let (before, until) = (&place.before, &place.until);
+        if page.level() != 0 {
+            return Err(format!("a page of level {} where one of 0 was", page.level()));
         }
-        if page.open_low() != (place.before.rows == 0) {
-            return Err("minus infinity stands anywhere but first".into());
+        let entries = until.entries - before.entries;
+        if page.count() as i64 != entries {
+            return Err(format!("{} entries where {entries} were counted", page.count()));
         }
-        if self.tally_at(page, 0) != place.before {
-            return Err("the tally before a page is not that before its first child".into());
+        // Long values stand right before the leaf; if there are none, so do the rows before.
+        let has_weights = !self.info.is_bottom || place.floor < place.pointer.offset;
+        let expected = if has_weights { 8 * (self.info.measures.len() - 1) } else { 0 };
+        if page.weight_bytes() != expected {
+            return Err(format!("weights of {} bytes, not {expected}", page.weight_bytes()));
         }
-        let rows = page.tallies(0);
-        if rows.windows(2).any(|pair| pair[0] >= pair[1]) || rows[rows.len() - 1] >= place.until.rows {
-            return Err("the counts of rows before children do not ascend".into());
+        if !self.info.is_bottom {
+            let states = || (0..page.count()).map(|position| page.leaf_record(position));
+            let erased = states().filter(|entry| entry.state() == record::TOMBSTONE).count() as i64;
+            let rows: i64 = states().map(|entry| entry.rows()).sum();
+            if erased != until.erased - before.erased || rows != until.tally.rows - before.tally.rows {
+                return Err(format!("{rows} rows and {erased} tombstones, which is not what was counted"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_inner(&self, place: &Place, page: &Inner<'_>) -> Result<(), String> {
+        if page.level() != place.level {
+            return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
+        }
+        if let Inner::First(page, measures) = page {
+            if page.measures() != measures.len() + POINTER_ARRAYS {
+                return Err(format!("{} arrays for {} measures", page.measures(), measures.len()));
+            }
+            if page.open_low() != (place.before.entries == 0) {
+                return Err("minus infinity stands anywhere but first".into());
+            }
+        }
+        let mut before = page.before(0);
+        if before != place.before {
+            return Err("the sums before a page are not those before its first child".into());
         }
         let mut floor = place.floor;
         for position in 0..page.count() {
-            let pointer = self.pointer(page, position);
-            let aligned = pointer.offset.is_multiple_of(UNIT_ALIGNMENT_BYTES as u64)
-                && (pointer.length as usize).is_multiple_of(UNIT_ALIGNMENT_BYTES);
-            let end = pointer.end().filter(|&end| aligned && pointer.offset >= floor && end <= place.pointer.offset);
-            let Some(end) = end.filter(|_| pointer.page_bytes <= pointer.length) else {
-                return Err(format!("the pointer to child {position} leads out of the subtree"));
-            };
-            floor = end;
+            let until = if position + 1 == page.count() { place.until } else { page.before(position + 1) };
+            let (entries, erased) = (until.entries - before.entries, until.erased - before.erased);
+            if entries <= 0 || !(0..=entries).contains(&erased) {
+                return Err("the counts of entries before children do not ascend".into());
+            }
+            before = until;
+            let end = page.pointer(position).and_then(|pointer| {
+                let aligned = pointer.offset.is_multiple_of(UNIT_ALIGNMENT_BYTES as u64)
+                    && (pointer.length as usize).is_multiple_of(UNIT_ALIGNMENT_BYTES);
+                let is_inside = aligned && pointer.offset >= floor && pointer.page_bytes <= pointer.length;
+                pointer.end().filter(|&end| is_inside && end <= place.pointer.offset)
+            });
+            floor = end.ok_or_else(|| format!("the pointer to child {position} leads out of the subtree"))?;
         }
         if floor != place.pointer.offset {
             return Err("the last child does not end where its parent begins".into());
@@ -280,17 +305,12 @@ impl Run {
         Ok(())
     }
 
-    /// The value of the row at `position` of a leaf.
-    fn value(&self, place: &Place, page: &PageRef<'_>, position: usize) -> Result<Vec<u8>> {
-        let row = page.leaf_record(position);
-        if !row.value_is_out() {
-            return Ok(row.value.to_vec());
-        }
-        let reference = self.reference(place, row.value)?;
+    /// Reads and checks a value out of line.
+    pub(super) fn load_value(&self, reference: &ValueReference) -> Result<Vec<u8>> {
         let extent_bytes = (reference.end().unwrap_or(0) - reference.offset) as usize;
         let mut value = vec![0; extent_bytes];
         self.read(&mut value, reference.offset)?;
-        self.check_value(&reference, &value)?;
+        self.check_value(reference, &value)?;
         value.truncate(reference.length as usize);
         Ok(value)
     }

@@ -15,12 +15,13 @@ use crate::tally::{Measures, Tally};
 pub(super) const MAGIC: [u8; 8] = *b"QuipuRun";
 /// The first bytes of its footer: the top cord, which holds the sum of the cords below it.
 pub(super) const FOOTER_MAGIC: [u8; 8] = *b"QuipuTop";
-/// The version written, and the newest that is read.
-pub(super) const VERSION: u32 = 1;
+/// The version written, and the newest that is read. Version 1 had bottom runs only, and inner pages as those in memory.
+pub(super) const VERSION: u32 = 2;
 /// Length of the header; the tree begins here.
 pub(super) const HEADER_BYTES: usize = 32;
-/// Length of the footer, which ends the file.
-pub(super) const FOOTER_BYTES: usize = 128;
+/// Length of the footer, which ends the file, and that of version 1.
+pub(super) const FOOTER_BYTES: usize = 192;
+pub(super) const FOOTER_BYTES_1: usize = 128;
 /// Length of a reference to a value out of line.
 pub(super) const VALUE_REFERENCE_BYTES: usize = 24;
 /// No tree of rows that fit a file is higher.
@@ -38,8 +39,13 @@ const ROOT_AT: usize = 24;
 const LEVELS_AT: usize = 44;
 const MEASURES_AT: usize = 48;
 const TOTAL_AT: usize = 56;
-const FOOTER_RESERVED_AT: usize = 88;
-const FOOTER_CHECKSUM_AT: usize = 124;
+const FOOTER_1_RESERVED_AT: usize = 88;
+const FOOTER_1_CHECKSUM_AT: usize = 124;
+const ENTRIES_AT: usize = 88;
+const ERASED_AT: usize = 96;
+const KIND_AT: usize = 104;
+const FOOTER_RESERVED_AT: usize = 105;
+const FOOTER_CHECKSUM_AT: usize = 188;
 
 const POINTER_BYTES: usize = 20;
 const TALLY_BYTES: usize = 32;
@@ -57,7 +63,12 @@ const _: () = {
     assert!(LEVELS_AT == ROOT_AT + POINTER_BYTES);
     assert!(MEASURES_AT == LEVELS_AT + 4);
     assert!(TOTAL_AT == MEASURES_AT + Measures::ENCODED_BYTES);
-    assert!(FOOTER_RESERVED_AT == TOTAL_AT + TALLY_BYTES);
+    assert!(FOOTER_1_RESERVED_AT == TOTAL_AT + TALLY_BYTES);
+    assert!(FOOTER_1_CHECKSUM_AT + 4 == FOOTER_BYTES_1);
+    assert!(ENTRIES_AT == TOTAL_AT + TALLY_BYTES);
+    assert!(ERASED_AT == ENTRIES_AT + 8);
+    assert!(KIND_AT == ERASED_AT + 8);
+    assert!(FOOTER_RESERVED_AT == KIND_AT + 1);
     assert!(FOOTER_CHECKSUM_AT + 4 == FOOTER_BYTES);
 };
 
@@ -69,7 +80,7 @@ pub(super) struct Pointer {
     pub(super) length: u32,
     /// The checksum (CRC-32C) of the whole unit.
     pub(super) checksum: u32,
-    /// Bytes of the page that the unit starts with.
+    /// Bytes of the page that the unit starts with; zero from version 2 on, where that stands in the page.
     pub(super) page_bytes: u32,
 }
 
@@ -91,6 +102,9 @@ pub(super) struct ValueReference {
 }
 
 impl ValueReference {
+    /// A reference that no bytes satisfy.
+    pub(super) const ASTRAY: ValueReference = ValueReference { offset: 0, length: 0, checksum: u32::MAX };
+
     pub(super) fn encode(&self) -> [u8; VALUE_REFERENCE_BYTES] {
         let mut bytes = [0; VALUE_REFERENCE_BYTES];
         bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
@@ -126,9 +140,32 @@ pub(super) enum Fault {
     Newer(u32),
 }
 
+/// Of a stretch of entries: how many, how many of them are tombstones, and their tally.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) entries: i64,
+    pub(crate) erased: i64,
+    pub(crate) tally: Tally,
+}
+
+impl Sums {
+    /// Of live rows that nothing lies below.
+    pub(super) fn of_rows(tally: Tally) -> Sums {
+        Sums { entries: tally.rows, erased: 0, tally }
+    }
+
+    /// Adds an entry.
+    pub(super) fn add(&mut self, is_erased: bool, tally: Tally) {
+        self.entries += 1;
+        self.erased += i64::from(is_erased);
+        self.tally += tally;
+    }
+}
+
 /// What stands at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    pub(super) version: u32,
     pub(super) table_id: u32,
     pub(super) run_id: u64,
 }
@@ -137,7 +174,7 @@ impl Header {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..VERSION_AT].copy_from_slice(&MAGIC);
-        put_u32(&mut bytes, VERSION_AT, VERSION);
+        put_u32(&mut bytes, VERSION_AT, self.version);
         put_u32(&mut bytes, TABLE_ID_AT, self.table_id);
         put_u64(&mut bytes, RUN_ID_AT, self.run_id);
         let checksum = crc32c::crc32c(&bytes[..HEADER_CHECKSUM_AT]);
@@ -146,11 +183,11 @@ impl Header {
     }
 
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, Fault> {
-        verify(bytes, MAGIC, HEADER_CHECKSUM_AT, &HEADER_COMPLAINTS)?;
+        let version = verify(bytes, MAGIC, HEADER_CHECKSUM_AT, &HEADER_COMPLAINTS)?;
         if u32_at(bytes, HEADER_RESERVED_AT) != 0 {
-            return Err(Fault::Invalid("the header has fields that version 1 has not"));
+            return Err(Fault::Invalid("the header has fields that its version has not"));
         }
-        Ok(Header { table_id: u32_at(bytes, TABLE_ID_AT), run_id: u64_at(bytes, RUN_ID_AT) })
+        Ok(Header { version, table_id: u32_at(bytes, TABLE_ID_AT), run_id: u64_at(bytes, RUN_ID_AT) })
     }
 }
 
@@ -164,7 +201,14 @@ pub(super) struct Footer {
     /// Pages from the root to a leaf; zero if there are no rows.
     pub(super) levels: usize,
     pub(super) measures: Measures,
-    pub(super) total: Tally,
+    pub(super) total: Sums,
+    /// Whether nothing lies below, so that every entry is a live row.
+    pub(super) is_bottom: bool,
+}
+
+/// How many bytes the footer of a version has.
+pub(super) fn footer_bytes(version: u32) -> usize {
+    if version == 1 { FOOTER_BYTES_1 } else { FOOTER_BYTES }
 }
 
 impl Footer {
@@ -180,19 +224,42 @@ impl Footer {
         put_u32(&mut bytes, ROOT_AT + 16, self.root.page_bytes);
         put_u32(&mut bytes, LEVELS_AT, self.levels as u32);
         bytes[MEASURES_AT..TOTAL_AT].copy_from_slice(&self.measures.encode());
-        put_u64(&mut bytes, TOTAL_AT, self.total.rows as u64);
-        put_u64(&mut bytes, TOTAL_AT + 8, self.total.bytes as u64);
-        put_u64(&mut bytes, TOTAL_AT + 16, self.total.hash);
-        put_u64(&mut bytes, TOTAL_AT + 24, self.total.sum as u64);
+        let tally = &self.total.tally;
+        put_u64(&mut bytes, TOTAL_AT, tally.rows as u64);
+        put_u64(&mut bytes, TOTAL_AT + 8, tally.bytes as u64);
+        put_u64(&mut bytes, TOTAL_AT + 16, tally.hash);
+        put_u64(&mut bytes, TOTAL_AT + 24, tally.sum as u64);
+        put_u64(&mut bytes, ENTRIES_AT, self.total.entries as u64);
+        put_u64(&mut bytes, ERASED_AT, self.total.erased as u64);
+        bytes[KIND_AT] = u8::from(!self.is_bottom);
         let checksum = crc32c::crc32c(&bytes[..FOOTER_CHECKSUM_AT]);
         put_u32(&mut bytes, FOOTER_CHECKSUM_AT, checksum);
         bytes
     }
 
-    /// Reads the footer of a file of `file_bytes`.
-    pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], file_bytes: u64) -> Result<Footer, Fault> {
-        verify(bytes, FOOTER_MAGIC, FOOTER_CHECKSUM_AT, &FOOTER_COMPLAINTS)?;
+    /// Reads the footer of a file of `file_bytes` and that version.
+    pub(super) fn decode(bytes: &[u8], version: u32, file_bytes: u64) -> Result<Footer, Fault> {
+        let (checksum_at, reserved_at) = match version {
+            1 => (FOOTER_1_CHECKSUM_AT, FOOTER_1_RESERVED_AT),
+            _ => (FOOTER_CHECKSUM_AT, FOOTER_RESERVED_AT),
+        };
+        if verify(bytes, FOOTER_MAGIC, checksum_at, &FOOTER_COMPLAINTS)? != version {
+            return Err(Fault::Invalid("the footer is of another version than the header"));
+        }
         let measures = bytes[MEASURES_AT..TOTAL_AT].try_into().expect("eight bytes");
+        let tally = Tally {
+            rows: u64_at(bytes, TOTAL_AT) as i64,
+            bytes: u64_at(bytes, TOTAL_AT + 8) as i64,
+            hash: u64_at(bytes, TOTAL_AT + 16),
+            sum: u64_at(bytes, TOTAL_AT + 24) as i64,
+        };
+        let (total, kind) = match version {
+            1 => (Sums::of_rows(tally), 0),
+            _ => {
+                let (entries, erased) = (u64_at(bytes, ENTRIES_AT) as i64, u64_at(bytes, ERASED_AT) as i64);
+                (Sums { entries, erased, tally }, bytes[KIND_AT])
+            }
+        };
         let footer = Footer {
             page_bytes: u32_at(bytes, PAGE_BYTES_AT) as usize,
             file_bytes: u64_at(bytes, FILE_BYTES_AT),
@@ -204,30 +271,31 @@ impl Footer {
             },
             levels: u32_at(bytes, LEVELS_AT) as usize,
             measures: Measures::decode(measures).ok_or(Fault::Invalid("the footer declares unknown measures"))?,
-            total: Tally {
-                rows: u64_at(bytes, TOTAL_AT) as i64,
-                bytes: u64_at(bytes, TOTAL_AT + 8) as i64,
-                hash: u64_at(bytes, TOTAL_AT + 16),
-                sum: u64_at(bytes, TOTAL_AT + 24) as i64,
-            },
+            total,
+            is_bottom: kind == 0,
         };
         if footer.file_bytes != file_bytes {
             return Err(Fault::Invalid("the file has not the length that its footer says"));
         }
         let start = HEADER_BYTES as u64;
-        let end = file_bytes.checked_sub(FOOTER_BYTES as u64);
+        let end = file_bytes.checked_sub(bytes.len() as u64);
         let sound = if footer.levels == 0 {
-            footer.root == Pointer::default() && footer.total == Tally::ZERO && end == Some(start)
+            footer.root == Pointer::default() && footer.total == Sums::default() && end == Some(start)
         } else {
             footer.levels <= LEVELS_MAX
-                && footer.total.rows > 0
+                && total.entries > 0
+                && (0..=total.entries).contains(&total.erased)
+                && tally.rows.checked_abs().is_some_and(|rows| rows <= total.entries)
+                && (kind == 1 || total == Sums::of_rows(tally))
+                && (version == 1 || footer.root.page_bytes == 0)
                 && footer.root.offset >= start
                 && footer.root.offset.is_multiple_of(8)
                 && footer.root.length.is_multiple_of(8)
                 && footer.root.end() == end
         };
-        let reserved = &bytes[FOOTER_RESERVED_AT..FOOTER_CHECKSUM_AT];
+        let reserved = &bytes[reserved_at..checksum_at];
         if !sound
+            || kind > 1
             || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&footer.page_bytes)
             || reserved.iter().any(|&byte| byte != 0)
         {
@@ -250,8 +318,8 @@ const FOOTER_COMPLAINTS: Complaints = Complaints {
     checksum: "the footer's checksum is wrong",
 };
 
-/// Checks magic, checksum and version.
-fn verify(bytes: &[u8], magic: [u8; 8], checksum_at: usize, complaints: &Complaints) -> Result<(), Fault> {
+/// Checks magic and checksum, and gives the version.
+fn verify(bytes: &[u8], magic: [u8; 8], checksum_at: usize, complaints: &Complaints) -> Result<u32, Fault> {
     if !bytes.starts_with(&magic) {
         return Err(Fault::Invalid(complaints.magic));
     }
@@ -259,7 +327,7 @@ fn verify(bytes: &[u8], magic: [u8; 8], checksum_at: usize, complaints: &Complai
         return Err(Fault::Invalid(complaints.checksum));
     }
     match u32_at(bytes, VERSION_AT) {
-        VERSION => Ok(()),
+        version @ 1..=VERSION => Ok(version),
         0 => Err(Fault::Invalid("there is no version 0")),
         newer => Err(Fault::Newer(newer)),
     }

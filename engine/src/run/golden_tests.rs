@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::file::Place;
 use super::format::{FOOTER_BYTES, HEADER_BYTES};
+use super::node::NodeRef;
 use super::tests::{Model, PATH, bytes_of};
 use super::*;
 use crate::io::sim::SimDisk;
@@ -33,7 +34,7 @@ fn small_model() -> Model {
 
 fn small_options() -> RunOptions {
     let measures = Measures { sum: Some(Field::BigEndian { at: 0 }), ..Measures::ROWS };
-    RunOptions { page_bytes: 256, measures, table_id: 3, run_id: 12 }
+    RunOptions { page_bytes: 256, measures, table_id: 3, run_id: 12, is_bottom: true }
 }
 
 fn quoted(bytes: &[u8]) -> String {
@@ -45,35 +46,23 @@ fn quoted(bytes: &[u8]) -> String {
 
 /// Describes a page that begins at the annotation's end.
 fn describe_page(text: &mut Annotated<'_>, page: &PageRef<'_>, page_bytes: usize) {
-    let leaf = page.is_leaf();
-    let (count, arrays) = (page.count(), page.measures());
+    let count = page.count();
     let end = text.at() + page_bytes;
-    let kind = if leaf { "leaf" } else { "inner" };
-    text.field(2, &format!("kind: {kind}; flags {:#x}", page.flags()));
+    text.field(2, &format!("kind: leaf; flags {:#x}", page.flags()));
     text.field(2, &format!("{count} entries"));
     text.field(2, &format!("prefix of {} bytes", page.prefix_len()));
     text.field(2, &format!("heap from {:#x}", page.heap_start()));
     text.field(5, "garbage, hint, run of inserts");
     text.field(1, &format!("level {}", page.level()));
-    text.field(1, &format!("{arrays} arrays of eight bytes an item"));
+    text.field(1, "no arrays of eight bytes an item");
     text.field(1, &format!("weights of {} bytes", page.weight_bytes()));
     text.field(8, &format!("epoch {}", page.epoch()));
-    text.field(8, "reserved");
+    text.field(2, &format!("hole {}", page.hole()));
+    text.field(2, &format!("page_bytes {}", page.stored_page_bytes().unwrap_or(0)));
+    text.field(4, "reserved");
     if page.prefix_len() > 0 {
         let padded = page.prefix_len().next_multiple_of(8);
         text.field(padded, &format!("prefix {}, padded", quoted(page.prefix())));
-    }
-    for index in 0..arrays {
-        let name = match index {
-            0 => "rows before each child",
-            _ if index + 2 < arrays => "a measure of the rows before each child",
-            _ if index + 2 == arrays => "offsets of the children",
-            _ => "length and crc32c of each child",
-        };
-        text.field(8 * count, name);
-    }
-    if !leaf {
-        text.field(4 * count, "page_bytes of each child");
     }
     text.field(4 * count, "heads, as native numbers");
     text.field(2 * count, "slots");
@@ -88,7 +77,7 @@ fn describe_page(text: &mut Annotated<'_>, page: &PageRef<'_>, page_bytes: usize
         let record = page.record(position);
         let parts = record.weights.len() + record.tail.len() + record.value.len();
         let key = page.key(position);
-        let key = if key.is_empty() { "minus infinity".to_owned() } else { quoted(&key) };
+        let key = quoted(&key);
         text.field(record.len - parts, &format!("entry {position}, {key}: flags, lengths"));
         text.field(record.weights.len(), "weight");
         let tail = if record.key_is_out() { "offset and length of the key" } else { "key's tail" };
@@ -99,11 +88,11 @@ fn describe_page(text: &mut Annotated<'_>, page: &PageRef<'_>, page_bytes: usize
     assert_eq!(text.at(), end);
 }
 
-/// Describes a unit.
-fn describe_unit(text: &mut Annotated<'_>, place: &Place, page: &PageRef<'_>) {
+/// Describes the unit of a leaf.
+fn describe_leaf(text: &mut Annotated<'_>, place: &Place, page: &PageRef<'_>) {
     let start = text.at();
     let end = start + place.pointer.length as usize;
-    describe_page(text, page, place.pointer.page_bytes as usize);
+    describe_page(text, page, page.stored_page_bytes().unwrap());
     for position in 0..page.count() {
         if page.record(position).key_is_out() {
             let key = page.key(position);
@@ -113,29 +102,45 @@ fn describe_unit(text: &mut Annotated<'_>, place: &Place, page: &PageRef<'_>) {
     text.field(end - text.at(), "padding");
 }
 
+/// Describes the node at `place`.
+fn describe_node(text: &mut Annotated<'_>, bytes: &[u8]) {
+    let columns = ["rows before", "sum before", "offset / 8", "length / 8", "crc32c"];
+    let node = NodeRef::new(bytes, columns.len()).unwrap();
+    for (len, note) in node.parts(&columns) {
+        text.field(len, &note);
+    }
+}
+
 /// Describes the subtree at `place`, with the values before it.
 fn describe_subtree(text: &mut Annotated<'_>, run: &Run, place: &Place) {
     let unit = run.load(place).unwrap();
-    let page = unit.page();
-    for position in 0..page.count() {
-        if place.level > 0 {
+    if place.level > 0 {
+        let page = run.inner(&unit);
+        for position in 0..page.count() {
             describe_subtree(text, run, &run.child(place, &page, position));
-        } else if page.leaf_record(position).value_is_out() {
+        }
+        text.heading("an inner page");
+        describe_node(text, unit.as_slice());
+        return;
+    }
+    let page = unit.leaf();
+    for position in 0..page.count() {
+        if page.leaf_record(position).value_is_out() {
             let reference = run.reference(place, page.leaf_record(position).value).unwrap();
             text.heading("a value out of line");
             text.field(reference.length as usize, &quoted(&page.key(position)));
             text.field((reference.end().unwrap() - reference.offset - reference.length) as usize, "padding");
         }
     }
-    text.heading(if place.level == 0 { "a leaf" } else { "an inner page" });
-    describe_unit(text, place, &page);
+    text.heading("a leaf");
+    describe_leaf(text, place, &page);
 }
 
 fn describe_run(bytes: &[u8]) -> String {
     let run = open(bytes);
     let mut text = Annotated::new(bytes);
     text.heading("header");
-    for (len, note) in [(8, "magic"), (4, "version 1"), (4, "table_id"), (8, "run_id")] {
+    for (len, note) in [(8, "magic"), (4, "version 2"), (4, "table_id"), (8, "run_id")] {
         text.field(len, note);
     }
     text.field(4, "reserved");
@@ -145,20 +150,23 @@ fn describe_run(bytes: &[u8]) -> String {
     text.heading("footer");
     let fields = [
         (8, "magic"),
-        (4, "version 1"),
+        (4, "version 2"),
         (4, "page_bytes"),
         (8, "file_bytes"),
         (8, "root: offset"),
         (4, "root: length"),
         (4, "root: crc32c"),
-        (4, "root: page_bytes"),
+        (4, "root: zero"),
         (4, "levels"),
         (8, "measures: a sum of the big-endian number at byte 0"),
         (8, "total: rows"),
         (8, "total: bytes, not measured"),
         (8, "total: hash, not measured"),
         (8, "total: sum"),
-        (36, "reserved"),
+        (8, "entries"),
+        (8, "erased"),
+        (1, "kind: bottom"),
+        (83, "reserved"),
         (4, "crc32c"),
     ];
     assert_eq!(fields.iter().map(|field| field.0).sum::<usize>(), FOOTER_BYTES);
@@ -178,7 +186,7 @@ fn open(bytes: &[u8]) -> Run {
 fn a_small_run_has_the_golden_bytes() {
     let bytes = bytes_of(&small_model(), small_options());
     let text = describe_run(&bytes);
-    let golden = compare_with_file(&text, "src/run/testdata/small-1.hex");
+    let golden = compare_with_file(&text, "src/run/testdata/small-2.hex");
     compare_with_page(&text, "../docs/format-run.md", 0);
     let golden = parse(&golden);
     assert_eq!(check_bytes(&golden).unwrap().faults, [""; 0]);
@@ -192,6 +200,22 @@ fn a_small_run_has_the_golden_bytes() {
     assert_eq!(rows, small_model());
 }
 
+/// What version 1 wrote is read by every later one.
+#[test]
+fn a_run_of_version_1_is_read() {
+    let golden = parse(include_str!("testdata/small-1.hex"));
+    assert_eq!(check_bytes(&golden).unwrap().faults, [""; 0]);
+    let run = open(&golden);
+    assert_eq!((run.info().version, run.info().is_bottom), (1, true));
+    let mut rows = Model::new();
+    run.scan(&mut |_| (), &mut |key, value| {
+        rows.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(rows, small_model());
+}
+
 #[test]
 fn the_pages_of_the_format_page_are_true() {
     let page_of_docs = "../docs/format-page.md";
@@ -199,13 +223,14 @@ fn the_pages_of_the_format_page_are_true() {
     let run = open(&bytes_of(&small_model(), small_options()));
     let root = run.root().unwrap();
     let root_unit = run.load(&root).unwrap();
-    let leaf = run.child(&root, &root_unit.page(), 1);
+    let leaf = run.child(&root, &run.inner(&root_unit), 1);
     let leaf_unit = run.load(&leaf).unwrap();
-    for (number, (place, unit)) in [(leaf, leaf_unit), (root, root_unit)].into_iter().enumerate() {
-        let mut text = Annotated::new(unit.as_slice());
-        describe_unit(&mut text, &place, &unit.page());
-        compare_with_page(&text.finish(), page_of_docs, 1 + number);
-    }
+    let mut text = Annotated::new(leaf_unit.as_slice());
+    describe_leaf(&mut text, &leaf, &leaf_unit.leaf());
+    compare_with_page(&text.finish(), page_of_docs, 1);
+    let mut text = Annotated::new(root_unit.as_slice());
+    describe_node(&mut text, root_unit.as_slice());
+    compare_with_page(&text.finish(), page_of_docs, 2);
 }
 
 /// A leaf as it is in memory: rows inserted one by one, not in order.

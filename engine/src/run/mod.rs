@@ -21,10 +21,14 @@
 //! version of the format), which runs make up a database (`manifest`).
 
 mod check;
+mod columns;
 mod file;
 mod format;
+mod layer;
 mod measures;
+mod node;
 mod output;
+mod pages;
 mod pending;
 mod read_ahead;
 mod scan;
@@ -40,9 +44,12 @@ mod tests;
 
 pub(crate) use check::check_bytes;
 pub(crate) use file::Run;
+pub(crate) use format::Sums;
+pub(crate) use layer::RunLayer;
+pub(crate) use pages::{Missing, PageCache, ReadPages};
 pub(crate) use writer::{RunOptions, RunWriter};
 
-use crate::tally::{Measures, Tally};
+use crate::tally::Measures;
 
 /// What a run is, in short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +60,15 @@ pub(crate) struct RunInfo {
     pub(crate) run_id: u64,
     /// Length of the file.
     pub(crate) bytes: u64,
-    pub(crate) rows: u64,
-    /// The tally of all rows.
-    pub(crate) total: Tally,
+    /// Version of the format.
+    pub(crate) version: u32,
+    /// Whether nothing lies below, so that every entry is a live row.
+    pub(crate) is_bottom: bool,
+    /// The sums of all entries.
+    pub(crate) total: Sums,
     pub(crate) measures: Measures,
     /// The size that pages were filled to.
     pub(crate) page_bytes: usize,
-    /// Pages from the root to a leaf; zero if there are no rows.
+    /// Pages from the root to a leaf; zero if there are no entries.
     pub(crate) levels: usize,
 }

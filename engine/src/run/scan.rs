@@ -10,20 +10,28 @@
 
 use std::thread;
 
-use super::file::{Place, Run};
+use super::columns::Inner;
+use super::file::{Loaded, Place, Run};
 use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
 use super::window::{WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
-use crate::page::{KeyBuffer, PageRef, Record, Unit};
+use crate::page::{KeyBuffer, PageRef, Record};
+use crate::tally::Tally;
 
 /// Takes a key and its value.
 pub(super) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
 
+/// Takes an entry's record, its key and the value where it was read.
+type VisitRecord<'v> = dyn FnMut(&Record<'_>, &[u8], &[u8]) -> Result<()> + 'v;
+
+/// Takes a key, its value unless it is a tombstone, and the weight.
+pub(super) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Result<()> + 'v;
+
 /// What a walk tells. An error ends it.
 pub(super) trait Visitor {
-    /// A page that is sound and what the way to it promised, with its whole unit.
-    fn page(&mut self, place: &Place, page: &PageRef<'_>, unit: &[u8]) -> Result<()>;
-    /// A row of the last leaf told of; `value` is read and checked.
+    /// A page that is sound and what the way to it promised: its whole unit, and if it is none of the inner pages of version 2, how many bytes of that are the page.
+    fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()>;
+    /// An entry of the last leaf told of; `value` is read and checked.
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()>;
     /// All rows of that leaf have been told.
     fn leaf_end(&mut self, place: &Place) -> Result<()>;
@@ -34,7 +42,7 @@ pub(super) trait Visitor {
 /// An inner page on the way down.
 struct Frame {
     place: Place,
-    unit: Unit,
+    unit: Loaded,
     /// Keys under it are not below this one, if there is one, and are below the other.
     low: Option<KeyBuffer>,
     high: Option<KeyBuffer>,
@@ -42,12 +50,29 @@ struct Frame {
 }
 
 impl Run {
-    /// Visits all rows in key order with keys and values, and after each leaf reports how many bytes of the file are done.
+    /// As [`Run::scan`], of any run: visits all entries.
+    pub(crate) fn scan_entries(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitEntry<'_>) -> Result<()> {
+        let measures = self.info().measures;
+        self.scan_records(progress, &mut |entry, key, value| {
+            let value = (!entry.is_tombstone()).then_some(value);
+            let has_weight = !entry.weights.is_empty() || measures.only_rows();
+            let weight =
+                if has_weight { entry.explicit_weight(&measures) } else { measures.of_row(key, value.unwrap_or(&[])) };
+            visit(key, value, weight)
+        })
+    }
+
+    /// Visits all rows of a bottom run in key order with keys and values, and after each leaf reports how many bytes of the file are done.
     ///
     /// # Errors
     /// What `visit` returns; [`Corrupt`](crate::ErrorKind::Corrupt) at the first damage, with all rows visited so far sound; what the
     /// disk says.
     pub(crate) fn scan(&self, progress: &mut dyn FnMut(u64), visit: &mut Visit<'_>) -> Result<()> {
+        debug_assert!(self.info().is_bottom);
+        self.scan_records(progress, &mut |_, key, value| visit(key, value))
+    }
+
+    fn scan_records(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitRecord<'_>) -> Result<()> {
         self.walk(&mut Scan { progress, visit })
     }
 
@@ -82,16 +107,16 @@ impl Run {
         self.enter(&root, None, None, &mut leaves, &mut frames, visitor)?;
         while let Some(frame) = frames.last_mut() {
             let position = frame.next;
-            let page = frame.unit.page();
+            let page = self.inner(&frame.unit);
             if position == page.count() {
                 frames.pop();
                 continue;
             }
             frame.next += 1;
             let place = self.child(&frame.place, &page, position);
-            let low = if position == 0 { frame.low.take() } else { Some(page.key(position)) };
+            let low = if position == 0 { frame.low.take() } else { Some(page.separator(position)) };
             let is_last = position + 1 == page.count();
-            let high = if is_last { frame.high.take() } else { Some(page.key(position + 1)) };
+            let high = if is_last { frame.high.take() } else { Some(page.separator(position + 1)) };
             self.enter(&place, low, high, &mut leaves, &mut frames, visitor)?;
         }
         Ok(())
@@ -117,8 +142,17 @@ impl Run {
             Ok(unit) => unit,
             Err(error) => return visitor.fault(error),
         };
-        self.check_bounds(place, &unit.page(), low.as_ref(), high.as_ref(), visitor)?;
-        visitor.page(place, &unit.page(), unit.as_slice())?;
+        let page = self.inner(&unit);
+        let is_below = page.count() > 1 && low.as_ref().is_some_and(|low| page.separator(1) <= *low);
+        let is_above = page.count() > 1 && high.as_ref().is_some_and(|high| page.separator(page.count() - 1) >= *high);
+        if is_below || is_above {
+            visitor.fault(self.damaged(place, "a separator does not lie between those that lead to it"))?;
+        }
+        let page_bytes = match &page {
+            Inner::First(..) => Some(place.pointer.page_bytes as usize),
+            Inner::Node(..) => None,
+        };
+        visitor.page(place, unit.as_slice(), page_bytes)?;
         frames.push(Frame { place: *place, unit, low, high, next: 0 });
         Ok(())
     }
@@ -172,9 +206,9 @@ impl LeafReader<'_> {
         }
         let window = &*window;
         let unit = window.get(offset, len).expect("the window was filled with it");
-        let page = run.page_in(place, unit)?;
+        let page = run.leaf_in(place, unit)?;
         run.check_bounds(place, &page, low, high, visitor)?;
-        visitor.page(place, &page, unit)?;
+        visitor.page(place, unit, Some(page.stored_page_bytes().unwrap_or(place.pointer.page_bytes as usize)))?;
         key.clear();
         key.extend_from_slice(page.prefix());
         let mut extents_end = place.floor;
@@ -226,17 +260,17 @@ impl LeafReader<'_> {
 /// Stops at the first fault.
 struct Scan<'v> {
     progress: &'v mut dyn FnMut(u64),
-    visit: &'v mut Visit<'v>,
+    visit: &'v mut VisitRecord<'v>,
 }
 
 impl Visitor for Scan<'_> {
-    fn page(&mut self, _: &Place, _: &PageRef<'_>, _: &[u8]) -> Result<()> {
+    fn page(&mut self, _: &Place, _: &[u8], _: Option<usize>) -> Result<()> {
         Ok(())
     }
 
     #[inline]
-    fn row(&mut self, _: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
-        (self.visit)(key, value)
+    fn row(&mut self, entry: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        (self.visit)(entry, key, value)
     }
 
     fn leaf_end(&mut self, place: &Place) -> Result<()> {

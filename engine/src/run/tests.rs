@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +14,10 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::io::sim::SimDisk;
+use crate::stack::{Layer, LayerWalk};
 use crate::tally::Field;
+use crate::tally::Tally;
+use crate::tree::Side;
 
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -85,13 +89,15 @@ fn model_tally<'m>(measures: &Measures, rows: impl Iterator<Item = (&'m Vec<u8>,
     rows.fold(Tally::ZERO, |sum, (key, value)| sum + measures.of_row(key, value))
 }
 
-fn compare(run: &Run, model: &Model, rng: &mut StdRng, rows: Rows) {
+fn compare(run: Run, model: &Model, rng: &mut StdRng, rows: Rows) {
+    let run = &Arc::new(run);
+    let cache = PageCache::new(64 << 10);
     let measures = run.info().measures;
     let report = run.check(&mut |_| ());
     assert_eq!(report.faults, [""; 0]);
-    assert_eq!(report.rows, model.len() as u64);
-    assert_eq!(run.info().rows, model.len() as u64);
-    assert_eq!(run.info().total, model_tally(&measures, model.iter()));
+    assert_eq!(report.entries, model.len() as u64);
+    assert_eq!(run.info().total.entries, model.len() as i64);
+    assert_eq!(run.info().total.tally, model_tally(&measures, model.iter()));
     let mut scanned = Vec::new();
     let mut last_progress = 0;
     run.scan(
@@ -119,20 +125,28 @@ fn compare(run: &Run, model: &Model, rng: &mut StdRng, rows: Rows) {
     asked.push(Vec::new());
     asked.push(vec![255; 400]);
     for key in &asked {
-        assert_eq!(run.get(key).unwrap().as_ref(), model.get(key), "{key:?}");
+        let pages = ReadPages::new(&cache);
+        let layer = RunLayer::new(run, &pages);
+        let found = pages.answer(|| layer.get(key)).unwrap();
+        assert_eq!(found, model.get(key).map(|value| Some(&**value)), "{key:?}");
         let below = (Bound::Unbounded, Bound::Excluded(&**key));
         let through = (Bound::Unbounded, Bound::Included(&**key));
         let below = model_tally(&measures, model.range::<[u8], _>(below));
         let through = model_tally(&measures, model.range::<[u8], _>(through));
-        assert_eq!(run.tally_before(key, false).unwrap(), below);
-        assert_eq!(run.tally_before(key, true).unwrap(), through);
+        assert_eq!(pages.answer(|| layer.tally_before(key, Side::Below)).unwrap(), below);
+        assert_eq!(pages.answer(|| layer.tally_before(key, Side::Through)).unwrap(), through);
     }
+    let pages = ReadPages::new(&cache);
+    let layer = RunLayer::new(run, &pages);
     for _ in 0..30.min(scanned.len()) {
         let offset = rng.random_range(0..scanned.len());
-        assert_eq!(run.nth(offset as u64).unwrap().as_ref(), Some(&scanned[offset]));
+        let walk = pages.answer(|| layer.nth(offset as u64)).unwrap();
+        let value = pages.answer(|| walk.value()).unwrap();
+        assert_eq!((&*walk.key(), value), (&*scanned[offset].0, Some(&*scanned[offset].1)));
     }
-    assert_eq!(run.nth(scanned.len() as u64).unwrap(), None);
-    assert_eq!(run.nth(u64::MAX).unwrap(), None);
+    for offset in [scanned.len() as u64, u64::MAX] {
+        assert!(!pages.answer(|| layer.nth(offset)).unwrap().valid());
+    }
 }
 
 #[test]
@@ -152,14 +166,14 @@ fn equals_the_model() {
             let mut rng = StdRng::seed_from_u64(seed);
             let model: Model = (0..count).map(|_| row(&mut rng, rows)).collect();
             let measures = all_measures[(number + count) % 4];
-            let options = RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40 };
+            let options = RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40, is_bottom: true };
             let disk = new_disk();
             let info = write(&disk, &model, options).unwrap();
             let run = Run::open(&disk, Path::new(PATH)).unwrap();
             assert_eq!(*run.info(), info);
             assert_eq!((info.table_id, info.run_id), (7, 1 << 40));
             assert!(count < 3000 || page_bytes > 256 || matches!(rows, Rows::Mixed) || info.levels > 3);
-            compare(&run, &model, &mut rng, rows);
+            compare(run, &model, &mut rng, rows);
         }
     }
 }
@@ -168,10 +182,9 @@ fn equals_the_model() {
 fn an_empty_run_has_no_tree() {
     let disk = new_disk();
     let info = write(&disk, &Model::new(), RunOptions::default()).unwrap();
-    assert_eq!((info.bytes, info.rows, info.levels), (32 + 128, 0, 0));
+    assert_eq!((info.bytes, info.total.entries, info.levels), (32 + 192, 0, 0));
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
-    assert_eq!(run.tally_before(b"a", true).unwrap(), Tally::ZERO);
-    compare(&run, &Model::new(), &mut StdRng::seed_from_u64(1), Rows::Mixed);
+    compare(run, &Model::new(), &mut StdRng::seed_from_u64(1), Rows::Mixed);
 }
 
 /// Keys that leave no more than one row to a unit, whose separators are as long as they are.
@@ -184,7 +197,7 @@ fn keys_larger_than_pages_make_a_tree_of_pairs() {
     let info = write(&disk, &model, options).unwrap();
     assert!((6..8).contains(&info.levels), "{} levels", info.levels);
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
-    compare(&run, &model, &mut StdRng::seed_from_u64(1), Rows::LongKeys);
+    compare(run, &model, &mut StdRng::seed_from_u64(1), Rows::LongKeys);
 }
 
 /// Leaves whose values are more than a window, and values larger than one.
@@ -205,7 +218,7 @@ fn values_larger_than_the_window() {
     let options = RunOptions { page_bytes: 4096, measures: ALL_MEASURES, ..RunOptions::default() };
     write(&disk, &model, options).unwrap();
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
-    compare(&run, &model, &mut rng, Rows::LongValues);
+    compare(run, &model, &mut rng, Rows::LongValues);
 }
 
 #[test]
@@ -261,5 +274,5 @@ fn a_run_on_the_real_disk() {
     let info = writer.finish().unwrap();
     assert_eq!(info.bytes, std::fs::metadata(&path).unwrap().len());
     let run = Run::open(&disk, &path).unwrap();
-    compare(&run, &model, &mut rng, Rows::Numbers);
+    compare(run, &model, &mut rng, Rows::Numbers);
 }

@@ -10,12 +10,14 @@
 use std::path::Path;
 
 use super::RunInfo;
-use super::format::{FOOTER_BYTES, Footer, Header, Pointer, VALUE_REFERENCE_BYTES, ValueReference};
+use super::columns::Columns;
+use super::format::{FOOTER_BYTES, Footer, Header, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION, ValueReference};
+use super::node::NodeBuilder;
 use super::output::Output;
-use super::pending::{Entry, PendingPage};
+use super::pending::{Entry, PendingLeaf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{AlignedBuffer, Disk};
-use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, common_prefix_len};
+use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, common_prefix_len, record};
 use crate::tally::{Measures, Tally};
 
 /// Longer keys are refused, so that a unit's length, which has 32 bits, holds two of them.
@@ -32,31 +34,38 @@ pub(crate) struct RunOptions {
     pub(crate) table_id: u32,
     /// Stands in the header, to tell an older run of the table apart; a checkpoint's number, say.
     pub(crate) run_id: u64,
+    /// Whether nothing lies below the run, so that every entry is a live row.
+    pub(crate) is_bottom: bool,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { page_bytes: 8192, measures: Measures::ROWS, table_id: 0, run_id: 0 }
+        RunOptions { page_bytes: 8192, measures: Measures::ROWS, table_id: 0, run_id: 0, is_bottom: true }
     }
 }
 
-/// Makes a run of rows in ascending order of their keys.
+/// Makes a run of entries in ascending order of their keys.
 pub(crate) struct RunWriter {
     options: RunOptions,
     output: Output,
-    leaf: PendingPage,
+    leaf: PendingLeaf,
     /// The inner levels, from the bottom.
     levels: Vec<Level>,
-    /// The tally of all rows pushed, and of those in leaves that are written.
-    total: Tally,
-    before: Tally,
+    /// The sums of all entries pushed, and of those in leaves that are written.
+    total: Sums,
+    before: Sums,
     scratch: AlignedBuffer,
+    node_bytes: Vec<u8>,
 }
 
 struct Level {
-    page: PendingPage,
-    /// The separator of the child to come; none for the first of the level, whose key is minus infinity.
+    node: NodeBuilder,
+    /// The separator before the child to come; none before the first of the level.
     separator: Option<Vec<u8>>,
+    /// The pointer to the last child.
+    last: Pointer,
+    /// The sums before the first child of the node.
+    before: Sums,
 }
 
 impl RunWriter {
@@ -72,26 +81,50 @@ impl RunWriter {
             return Err(Error::new(ErrorKind::Invalid, format!("a run has pages of {limits} bytes, not {page_bytes}")));
         }
         let mut output = Output::create(disk, path)?;
-        let header = Header { table_id: options.table_id, run_id: options.run_id };
+        let header = Header { version: VERSION, table_id: options.table_id, run_id: options.run_id };
         output.write(&header.encode(), 0)?;
         Ok(RunWriter {
             options,
             output,
-            leaf: PendingPage::new(0, page_bytes, options.measures),
+            leaf: PendingLeaf::new(page_bytes, options.measures, options.is_bottom),
             levels: Vec::new(),
-            total: Tally::ZERO,
-            before: Tally::ZERO,
+            total: Sums::default(),
+            before: Sums::default(),
             scratch: AlignedBuffer::new(PAGE_BYTES_MAX),
+            node_bytes: Vec::new(),
         })
     }
 
-    /// Appends a row, whose key is above all before.
+    /// Appends a live row that nothing lies below, whose key is above all before.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if it is not, or longer than 1 GiB; what the disk says.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let weight = self.options.measures.of_row(key, value);
+        self.push_entry(key, Some(value), weight)
+    }
+
+    /// Appends an entry, a tombstone without a value, whose weight is relative to the layers below. A bottom run takes rows only.
+    ///
+    /// # Errors
+    /// As [`RunWriter::push`].
+    pub(crate) fn push_entry(&mut self, key: &[u8], value: Option<&[u8]>, weight: Tally) -> Result<()> {
+        let state = match (value, weight.rows) {
+            (Some(_), 1) => record::FRESH,
+            (Some(_), 0) if !self.options.is_bottom => record::OVER,
+            (None, -1) if !self.options.is_bottom => record::TOMBSTONE,
+            _ => {
+                let kind = if self.options.is_bottom { "a bottom run" } else { "a run" };
+                let what = format!("{kind} has no entry that weighs {} rows", weight.rows);
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+        };
+        let value = value.unwrap_or(&[]);
         if self.leaf.len() > 0 && key <= self.leaf.last_key() {
-            return Err(Error::new(ErrorKind::Invalid, "rows of a run come in strictly ascending order of their keys"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "entries of a run come in strictly ascending order of their keys",
+            ));
         }
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::new(
@@ -99,18 +132,17 @@ impl RunWriter {
                 format!("a key of {} bytes; the longest in a run has {KEY_BYTES_MAX}", key.len()),
             ));
         }
-        let value_is_out = value.len() > PendingPage::inline_max(self.options.page_bytes);
+        let value_is_out = value.len() > PendingLeaf::inline_max(self.options.page_bytes);
         let stored_len = if value_is_out { VALUE_REFERENCE_BYTES } else { value.len() };
         if self.leaf.len() > 0 && !self.leaf.fits(key, stored_len, value_is_out) {
             self.finish_leaf(Some(key))?;
         }
-        let tally = self.options.measures.of_row(key, value);
-        self.total += tally;
+        self.total.add(state == record::TOMBSTONE, weight);
         if value_is_out {
             let reference = self.write_value(value)?.encode();
-            self.leaf.push(Some(key), &Entry::Row { value: &reference, value_is_out, tally });
+            self.leaf.push(key, &Entry { state, value: &reference, value_is_out, weight });
         } else {
-            self.leaf.push(Some(key), &Entry::Row { value, value_is_out, tally });
+            self.leaf.push(key, &Entry { state, value, value_is_out, weight });
         }
         Ok(())
     }
@@ -132,37 +164,46 @@ impl RunWriter {
     }
 
     /// Adds a written page to the inner level `level`, counted from the bottom; `next_separator` belongs to the page after it.
-    fn add_child(
-        &mut self,
-        level: usize,
-        pointer: Pointer,
-        before: Tally,
-        next_separator: Option<&[u8]>,
-    ) -> Result<()> {
+    fn add_child(&mut self, level: usize, pointer: Pointer, before: Sums, next_separator: Option<&[u8]>) -> Result<()> {
+        let RunOptions { page_bytes, measures, is_bottom, .. } = self.options;
+        let columns = Columns::new(measures, is_bottom);
         if self.levels.len() == level {
-            let RunOptions { page_bytes, measures, .. } = self.options;
-            let page = PendingPage::new(level + 1, page_bytes, measures);
-            self.levels.push(Level { page, separator: None });
+            let node = NodeBuilder::new(level + 1, columns.count());
+            self.levels.push(Level { node, separator: None, last: Pointer::default(), before });
         }
-        let Level { page, separator } = &mut self.levels[level];
-        page.push(separator.take().as_deref(), &Entry::Child { pointer, before });
+        let next_items = columns.items(
+            // What is known of the next child: what stands before it. It may begin later and be longer, which makes the page a little larger than planned.
+            &Pointer { offset: self.output.position(), length: page_bytes as u32, checksum: u32::MAX, page_bytes: 0 },
+            &self.before,
+        );
+        let Level { node, separator, last, before: first } = &mut self.levels[level];
+        if node.count() == 0 {
+            *first = before;
+            *separator = None;
+        }
+        node.push(separator.take().as_deref(), &columns.items(&pointer, &before));
+        *last = pointer;
         let Some(next_separator) = next_separator else {
             return Ok(());
         };
         // Two children at least, or levels would not end.
-        if page.len() > 1 && !page.fits(next_separator, 0, false) {
+        if node.count() > 1 && !node.fits(next_separator, &next_items, page_bytes) {
             self.finish_inner(level, Some(next_separator))?;
         }
         self.levels[level].separator = Some(next_separator.to_vec());
         Ok(())
     }
 
-    /// Writes the collected page of the inner level `level`. The separator before it already waits in the level above.
+    /// Writes the collected page of the inner level `level`.
     fn finish_inner(&mut self, level: usize, next_separator: Option<&[u8]>) -> Result<()> {
-        let page = &mut self.levels[level].page;
-        let before = page.tally_before();
-        let pointer = page.write(&mut self.scratch, &mut self.output)?;
-        self.add_child(level + 1, pointer, before, next_separator)
+        let Level { node, before, .. } = &mut self.levels[level];
+        let before = *before;
+        self.node_bytes.clear();
+        node.finish(&mut self.node_bytes);
+        let offset = self.output.position();
+        let checksum = self.output.write(&self.node_bytes, 0)?;
+        let length = self.node_bytes.len() as u32;
+        self.add_child(level + 1, Pointer { offset, length, checksum, page_bytes: 0 }, before, next_separator)
     }
 
     /// Writes what is left, and the footer, and makes the file durable. The directory is the caller's to sync.
@@ -172,16 +213,17 @@ impl RunWriter {
         if self.leaf.len() > 0 {
             self.finish_leaf(None)?;
             let mut level = 0;
-            while level + 1 < self.levels.len() || self.levels[level].page.len() > 1 {
+            while level + 1 < self.levels.len() || self.levels[level].node.count() > 1 {
                 self.finish_inner(level, None)?;
                 level += 1;
             }
-            root = self.levels[level].page.first_child();
+            root = self.levels[level].last;
             height = level + 1;
         }
-        let RunOptions { page_bytes, measures, table_id, run_id } = self.options;
+        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom } = self.options;
         let bytes = self.output.position() + FOOTER_BYTES as u64;
-        let footer = Footer { page_bytes, file_bytes: bytes, root, levels: height, measures, total: self.total };
+        let footer =
+            Footer { page_bytes, file_bytes: bytes, root, levels: height, measures, total: self.total, is_bottom };
         self.output.write(&footer.encode(), 0)?;
         let written = self.output.finish()?;
         debug_assert_eq!(written, bytes);
@@ -189,7 +231,8 @@ impl RunWriter {
             table_id,
             run_id,
             bytes,
-            rows: self.total.rows as u64,
+            version: VERSION,
+            is_bottom,
             total: self.total,
             measures,
             page_bytes,

@@ -1,67 +1,69 @@
 //! What a stack asks of a layer. Trees in memory answer at once; a layer on disk may have to load a page first.
 
+use std::convert::Infallible;
+
 use crate::page::KeyBuffer;
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
 
-/// A page that is not in memory. Layers in memory have none: the type has no value until layers on disk join.
-#[derive(Debug)]
-pub enum Fault {}
-
 /// The answer of a stack all of whose layers are in memory.
 #[inline(always)]
-pub(crate) fn resident<T>(answer: Result<T, Fault>) -> T {
-    match answer {
-        Ok(answer) => answer,
-        Err(fault) => match fault {},
-    }
+pub(crate) fn resident<T>(answer: Result<T, Infallible>) -> T {
+    let Ok(answer) = answer;
+    answer
 }
 
 /// An ordered set of entries that knows the tally of everything before a key.
 pub trait Layer<'a>: Copy {
     /// A place in the layer.
-    type Walk: LayerWalk<'a>;
+    type Walk: LayerWalk<'a, Fault = Self::Fault>;
+    /// That a page is not in memory, of layers that may lack one.
+    type Fault;
 
     /// Whether nothing lies below, so that every entry is a live row.
     fn is_bottom(&self) -> bool;
     /// The tally of all entries.
     fn total(&self) -> Tally;
     /// The entry of `key`: `None` if there is none, `Some(None)` if it is a tombstone.
-    fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Fault>;
+    fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Self::Fault>;
     /// The tally of the entries before `key`.
-    fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Fault>;
+    fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Self::Fault>;
     /// The rows of the entries before `key`.
-    fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Fault>;
+    fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Self::Fault>;
     /// The rows of the entries between two cuts, the first not behind the second.
-    fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Fault>;
+    fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Self::Fault>;
     /// The entry at `offset` of a bottom layer.
-    fn nth(&self, offset: u64) -> Result<Self::Walk, Fault>;
+    fn nth(&self, offset: u64) -> Result<Self::Walk, Self::Fault>;
     /// A key between two others that has about as many entries on either side, and about how many: `None` if no entry lies between.
-    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Fault>;
+    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Self::Fault>;
     /// The first entry that is not before `key`; the first of all if `None`.
-    fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Self::Walk, Fault>;
+    fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Self::Walk, Self::Fault>;
     /// The place after all entries.
-    fn end(&self) -> Result<Self::Walk, Fault>;
+    fn end(&self) -> Result<Self::Walk, Self::Fault>;
 }
 
 /// A place in a layer, at an entry or past an end.
 pub trait LayerWalk<'a> {
+    /// As that of the layer. A walk that meets one stays where it is.
+    type Fault;
+
     /// Whether there is an entry here.
     fn valid(&self) -> bool;
     /// Moves to the next entry.
-    fn next(&mut self) -> Result<(), Fault>;
+    fn next(&mut self) -> Result<(), Self::Fault>;
     /// Moves to the previous entry; from past the end to the last.
-    fn prev(&mut self) -> Result<(), Fault>;
+    fn prev(&mut self) -> Result<(), Self::Fault>;
     /// Appends the key here.
     fn key_into(&self, key: &mut KeyBuffer);
     /// The key here.
     fn key(&self) -> KeyBuffer;
     /// The value here, `None` of a tombstone.
-    fn value(&self) -> Option<&'a [u8]>;
+    fn value(&self) -> Result<Option<&'a [u8]>, Self::Fault>;
 }
 
 impl<'a> Layer<'a> for View<'a> {
     type Walk = Walk<'a>;
+    type Fault = Infallible;
 
     fn is_bottom(&self) -> bool {
         View::is_bottom(self)
@@ -72,60 +74,62 @@ impl<'a> Layer<'a> for View<'a> {
     }
 
     #[inline]
-    fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Fault> {
+    fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Infallible> {
         Ok(View::get(self, key).map(|found| found.value()))
     }
 
     #[inline]
-    fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Fault> {
+    fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Infallible> {
         Ok(View::tally_before(self, key, side))
     }
 
     #[inline]
-    fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Fault> {
+    fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Infallible> {
         Ok(View::rows_before(self, key, side))
     }
 
     #[inline]
-    fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Fault> {
+    fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Infallible> {
         Ok(View::rows_between(self, start, end))
     }
 
     #[inline]
-    fn nth(&self, offset: u64) -> Result<Walk<'a>, Fault> {
+    fn nth(&self, offset: u64) -> Result<Walk<'a>, Infallible> {
         Ok(View::nth(self, offset))
     }
 
-    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Fault> {
+    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Infallible> {
         Ok(View::pivot(self, low, high))
     }
 
-    fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Walk<'a>, Fault> {
+    fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Walk<'a>, Infallible> {
         Ok(match key {
             None => Walk::first(*self),
             Some((key, side)) => Walk::seek(*self, key, side),
         })
     }
 
-    fn end(&self) -> Result<Walk<'a>, Fault> {
+    fn end(&self) -> Result<Walk<'a>, Infallible> {
         Ok(Walk::end(*self))
     }
 }
 
 impl<'a> LayerWalk<'a> for Walk<'a> {
+    type Fault = Infallible;
+
     #[inline]
     fn valid(&self) -> bool {
         Walk::valid(self)
     }
 
     #[inline]
-    fn next(&mut self) -> Result<(), Fault> {
+    fn next(&mut self) -> Result<(), Infallible> {
         Walk::next(self);
         Ok(())
     }
 
     #[inline]
-    fn prev(&mut self) -> Result<(), Fault> {
+    fn prev(&mut self) -> Result<(), Infallible> {
         Walk::prev(self);
         Ok(())
     }
@@ -140,7 +144,7 @@ impl<'a> LayerWalk<'a> for Walk<'a> {
     }
 
     #[inline]
-    fn value(&self) -> Option<&'a [u8]> {
-        Walk::value(self)
+    fn value(&self) -> Result<Option<&'a [u8]>, Infallible> {
+        Ok(Walk::value(self))
     }
 }

@@ -1,8 +1,10 @@
 //! Walking a stack: the live rows of all layers in key order, in one direction.
+//!
+//! Invariant: a walk that lacks a page has lost nothing. Each layer's walk moves on when the next row is asked for, and remembers that it has.
 
 use smallvec::SmallVec;
 
-use super::{Cut, Fault, Layer, LayerWalk, Stack};
+use super::{Cut, Layer, LayerWalk, Stack};
 use crate::page::KeyBuffer;
 
 /// A walk over the live rows of a stack.
@@ -16,11 +18,13 @@ pub(crate) struct Merge<'a, L: Layer<'a>> {
 struct Arm<'a, L: Layer<'a>> {
     walk: L::Walk,
     key: KeyBuffer,
+    /// Whether the entry here has been told, so that the walk is to move on.
+    is_told: bool,
 }
 
 impl<'a, L: Layer<'a>> Merge<'a, L> {
     /// The rows after `cut`, ascending.
-    pub(crate) fn from(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, Fault> {
+    pub(crate) fn from(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, L::Fault> {
         let mut arms = SmallVec::new();
         for layer in stack.layers() {
             let walk = if cut == Cut::End { layer.end()? } else { layer.seek(cut.key())? };
@@ -30,7 +34,7 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
     }
 
     /// The rows before `cut`, descending.
-    pub(crate) fn before(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, Fault> {
+    pub(crate) fn before(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, L::Fault> {
         let mut arms = SmallVec::new();
         for layer in stack.layers() {
             let mut walk = match cut.key() {
@@ -46,31 +50,32 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
 
     /// The next live row: its key replaces `key`, its value is returned; `None` at the end.
     #[inline]
-    pub(crate) fn next(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, Fault> {
+    pub(crate) fn next(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, L::Fault> {
         if let [arm] = &mut self.arms[..] {
             // One layer: no comparison.
-            while arm.walk.valid() {
-                let value = arm.walk.value();
+            loop {
+                arm.step(self.reverse)?;
+                if !arm.walk.valid() {
+                    return Ok(None);
+                }
+                let value = arm.walk.value()?;
+                arm.is_told = true;
                 if value.is_some() {
                     key.clear();
                     arm.walk.key_into(key);
-                }
-                if self.reverse {
-                    arm.walk.prev()?
-                } else {
-                    arm.walk.next()?
-                }
-                if value.is_some() {
                     return Ok(value);
                 }
             }
-            return Ok(None);
         }
         self.next_of_many(key)
     }
 
-    fn next_of_many(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, Fault> {
+    fn next_of_many(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, L::Fault> {
         loop {
+            for arm in self.arms.iter_mut().filter(|arm| arm.is_told) {
+                arm.step(self.reverse)?;
+                arm.load();
+            }
             // Layers are newest first, so among equal keys the first arm decides.
             let mut nearest: Option<usize> = None;
             for (number, arm) in self.arms.iter().enumerate() {
@@ -86,18 +91,11 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
                 }
             }
             let Some(nearest) = nearest else { return Ok(None) };
+            let value = self.arms[nearest].walk.value()?;
             key.clear();
             key.extend_from_slice(&self.arms[nearest].key);
-            let value = self.arms[nearest].walk.value();
             for arm in &mut self.arms {
-                if arm.walk.valid() && arm.key == *key {
-                    if self.reverse {
-                        arm.walk.prev()?
-                    } else {
-                        arm.walk.next()?
-                    }
-                    arm.load();
-                }
+                arm.is_told = arm.walk.valid() && arm.key == *key;
             }
             if value.is_some() {
                 return Ok(value);
@@ -108,9 +106,23 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
 
 impl<'a, L: Layer<'a>> Arm<'a, L> {
     fn new(walk: L::Walk) -> Self {
-        let mut arm = Arm { walk, key: KeyBuffer::new() };
+        let mut arm = Arm { walk, key: KeyBuffer::new(), is_told: false };
         arm.load();
         arm
+    }
+
+    /// Moves on if the entry here has been told.
+    #[inline(always)]
+    fn step(&mut self, reverse: bool) -> Result<(), L::Fault> {
+        if self.is_told {
+            if reverse {
+                self.walk.prev()?
+            } else {
+                self.walk.next()?
+            }
+            self.is_told = false;
+        }
+        Ok(())
     }
 
     fn load(&mut self) {

@@ -5,7 +5,7 @@
 //! 2. Over all layers, the weights of a key sum to what its row weighs if it is live, and to zero if not.
 //! 3. Hence `tally(range)` is the sum over layers of `tally_before(end) - tally_before(start)`: exact, one descent a layer and bound.
 //!
-//! A layer may lack a page ([`Fault`]): every answer passes that on, and asking again after the page came gives it.
+//! A layer may lack a page ([`Layer::Fault`]): every answer passes that on, and asking again after the page came gives it.
 //! Not here: who made the layers, where they lie.
 
 mod layer;
@@ -17,7 +17,7 @@ mod tests;
 use smallvec::SmallVec;
 
 pub(crate) use layer::resident;
-pub use layer::{Fault, Layer, LayerWalk};
+pub use layer::{Layer, LayerWalk};
 pub(crate) use merge::Merge;
 
 use crate::page::KeyBuffer;
@@ -98,7 +98,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
 
     /// The value of `key`, if live.
     #[inline]
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>, Fault> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>, L::Fault> {
         for layer in &self.layers {
             if let Some(value) = layer.get(key)? {
                 return Ok(value);
@@ -108,7 +108,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 
     /// What `key` adds to the tally: zero if it is dead.
-    pub(crate) fn contribution(&self, key: &[u8]) -> Result<Tally, Fault> {
+    pub(crate) fn contribution(&self, key: &[u8]) -> Result<Tally, L::Fault> {
         Ok(self.get(key)?.map_or(Tally::ZERO, |value| self.measures.of_row(key, value)))
     }
 
@@ -118,7 +118,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 
     /// The tally of everything before the cut.
-    pub(crate) fn tally_before(&self, cut: Cut<'_>) -> Result<Tally, Fault> {
+    pub(crate) fn tally_before(&self, cut: Cut<'_>) -> Result<Tally, L::Fault> {
         let Some((key, side)) = cut.key() else {
             return Ok(if cut == Cut::Start { Tally::ZERO } else { self.total() });
         };
@@ -127,7 +127,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
 
     /// Live rows before the cut.
     #[inline]
-    pub(crate) fn rows_before(&self, cut: Cut<'_>) -> Result<u64, Fault> {
+    pub(crate) fn rows_before(&self, cut: Cut<'_>) -> Result<u64, L::Fault> {
         let Some((key, side)) = cut.key() else {
             return Ok(if cut == Cut::Start { 0 } else { self.total().rows as u64 });
         };
@@ -139,7 +139,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 
     /// The tally between two cuts.
-    pub(crate) fn tally(&self, start: Cut<'_>, end: Cut<'_>) -> Result<Tally, Fault> {
+    pub(crate) fn tally(&self, start: Cut<'_>, end: Cut<'_>) -> Result<Tally, L::Fault> {
         if start.is_at_or_past(&end) {
             return Ok(Tally::ZERO);
         }
@@ -147,7 +147,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 
     /// Live rows between two cuts.
-    pub(crate) fn count(&self, start: Cut<'_>, end: Cut<'_>) -> Result<u64, Fault> {
+    pub(crate) fn count(&self, start: Cut<'_>, end: Cut<'_>) -> Result<u64, L::Fault> {
         if start.is_at_or_past(&end) {
             return Ok(0);
         }
@@ -162,13 +162,13 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 
     /// The live row with `offset` live rows before it, or `None` past the end.
-    pub(crate) fn nth(&self, offset: u64) -> Result<Option<Row<'a>>, Fault> {
+    pub(crate) fn nth(&self, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
         if offset >= self.total().rows as u64 {
             return Ok(None);
         }
         if let Some(layer) = self.single() {
             let walk = layer.nth(offset)?;
-            return Ok(walk.value().map(|value| Row { key: walk.key(), value }));
+            return Ok(walk.value()?.map(|value| Row { key: walk.key(), value }));
         }
         self.nth_of_many(offset)
     }
@@ -176,7 +176,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     /// `nth` of several layers: the total rank is monotone even though that of one layer is not. Pivots come from the layer over the
     /// bottom that has most entries left between the bounds, and the rank of each pivot in the whole stack halves them; once only the bottom has
     /// entries there, it answers alone.
-    fn nth_of_many(&self, offset: u64) -> Result<Option<Row<'a>>, Fault> {
+    fn nth_of_many(&self, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
         let (upper, bottom) = match self.layers.split_last() {
             Some((last, upper)) if last.is_bottom() => (upper, Some(last)),
             _ => (&self.layers[..], None),
@@ -219,7 +219,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
             Some((key, side)) => bottom.rows_before(key, side)? as u64,
         };
         let walk = bottom.nth(before + (offset - passed))?;
-        Ok(walk.value().map(|value| Row { key: walk.key(), value }))
+        Ok(walk.value()?.map(|value| Row { key: walk.key(), value }))
     }
 
     /// Calls `visit` with the live rows between two cuts, ascending or descending, until it says no.
@@ -229,7 +229,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         end: Cut<'_>,
         reverse: bool,
         mut visit: impl FnMut(&[u8], &'a [u8]) -> bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), L::Fault> {
         if start.is_at_or_past(&end) {
             return Ok(());
         }

@@ -1,18 +1,25 @@
 //! Goal: a stack of layers equals a `BTreeMap` in everything it can be asked, and merging layers changes no tally (the law).
 //! Method: random stacks of up to five layers, with and without a bottom, over few keys, so that every key is overwritten, deleted and inserted
 //! again across layers; every cut, offset and direction is compared. Then the layers are merged pair by pair, and all is compared again.
+//! The same of stacks whose lower layers are runs in files, read through a cache of a page or two, so that every page is missed again and again.
 //! Replay: SEED=... cargo test -p quipu stack::tests
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::Path;
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::io::Disk;
+use crate::io::sim::SimDisk;
+use crate::mixed::Mixed;
+use crate::run::{Missing, PageCache, ReadPages, Run, RunLayer, RunOptions, RunWriter};
 use crate::tally::Field;
 use crate::transaction::merge_layer;
-use crate::tree::{Arena, Tree, When};
+use crate::tree::{Arena, Tree, Walk, When};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -108,7 +115,33 @@ fn lies_before(key: &[u8], cut: Cut<'_>) -> bool {
     }
 }
 
-fn compare(stack: &Stack<'_>, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng) {
+/// Gets the answer of a stack that may lack pages.
+trait Answer<F> {
+    fn answer<T>(&self, ask: impl FnMut() -> Result<T, F>) -> T;
+}
+
+/// Of a stack that lacks none.
+struct Resident;
+
+impl Answer<Infallible> for Resident {
+    fn answer<T>(&self, mut ask: impl FnMut() -> Result<T, Infallible>) -> T {
+        resident(ask())
+    }
+}
+
+impl Answer<Missing> for ReadPages<'_> {
+    fn answer<T>(&self, ask: impl FnMut() -> Result<T, Missing>) -> T {
+        ReadPages::answer(self, ask).unwrap()
+    }
+}
+
+fn compare<'a, L: Layer<'a>>(
+    stack: &Stack<'a, L>,
+    pages: &impl Answer<L::Fault>,
+    model: &Model,
+    keys: &[Vec<u8>],
+    rng: &mut StdRng,
+) {
     let measures = *stack.measures();
     let rows: Vec<(&[u8], &[u8])> = model.iter().map(|(key, value)| (&**key, &**value)).collect();
     let sum = |from: usize, to: usize| {
@@ -116,9 +149,9 @@ fn compare(stack: &Stack<'_>, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng)
     };
     assert_eq!(stack.total(), sum(0, rows.len()));
     for key in keys {
-        assert_eq!(resident(stack.get(key)), model.get(key).map(|value| &**value));
+        assert_eq!(pages.answer(|| stack.get(key)), model.get(key).map(|value| &**value));
         let row = model.get(key).map_or(Tally::ZERO, |value| measures.of_row(key, value));
-        assert_eq!(resident(stack.contribution(key)), row);
+        assert_eq!(pages.answer(|| stack.contribution(key)), row);
     }
     let cuts = all_cuts(keys);
     let mut before = Tally::ZERO;
@@ -128,28 +161,31 @@ fn compare(stack: &Stack<'_>, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng)
             before += measures.of_row(rows[passed].0, rows[passed].1);
             passed += 1;
         }
-        assert_eq!(resident(stack.tally_before(cut)), before, "{cut:?}");
-        assert_eq!(resident(stack.rows_before(cut)), passed as u64, "{cut:?}");
+        assert_eq!(pages.answer(|| stack.tally_before(cut)), before, "{cut:?}");
+        assert_eq!(pages.answer(|| stack.rows_before(cut)), passed as u64, "{cut:?}");
     }
     for (offset, row) in rows.iter().enumerate() {
-        let found = resident(stack.nth(offset as u64)).expect("a row at every offset below the total");
+        let found = pages.answer(|| stack.nth(offset as u64)).expect("a row at every offset below the total");
         assert_eq!((&*found.key, found.value), *row, "offset {offset}");
     }
-    assert!(resident(stack.nth(rows.len() as u64)).is_none());
-    assert!(resident(stack.nth(u64::MAX)).is_none());
+    assert!(pages.answer(|| stack.nth(rows.len() as u64)).is_none());
+    assert!(pages.answer(|| stack.nth(u64::MAX)).is_none());
     for _ in 0..60 {
         let (start, end) = (cuts[rng.random_range(0..cuts.len())], cuts[rng.random_range(0..cuts.len())]);
         let from = rows.partition_point(|row| lies_before(row.0, start));
         let to = rows.partition_point(|row| lies_before(row.0, end)).max(from);
-        assert_eq!(resident(stack.count(start, end)), (to - from) as u64, "{start:?} to {end:?}");
-        assert_eq!(resident(stack.tally(start, end)), sum(from, to), "{start:?} to {end:?}");
+        assert_eq!(pages.answer(|| stack.count(start, end)), (to - from) as u64, "{start:?} to {end:?}");
+        assert_eq!(pages.answer(|| stack.tally(start, end)), sum(from, to), "{start:?} to {end:?}");
         let limit = if rng.random() { usize::MAX } else { rng.random_range(1..6) };
         for reverse in [false, true] {
-            let mut seen = Vec::new();
-            resident(stack.scan(start, end, reverse, |key, value| {
-                seen.push((key.to_vec(), value.to_vec()));
-                seen.len() < limit
-            }));
+            let seen = pages.answer(|| {
+                let mut seen = Vec::new();
+                stack.scan(start, end, reverse, |key, value| {
+                    seen.push((key.to_vec(), value.to_vec()));
+                    seen.len() < limit
+                })?;
+                Ok(seen)
+            });
             let mut expected: Vec<_> =
                 rows[from..to].iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
             if reverse {
@@ -159,6 +195,137 @@ fn compare(stack: &Stack<'_>, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng)
             assert_eq!(seen, expected, "{start:?} to {end:?}, reverse {reverse}");
         }
     }
+}
+
+fn disk() -> SimDisk {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new("/db")).unwrap();
+    disk
+}
+
+/// The same layers, of which the lower ones have become runs.
+fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng) {
+    let disk = disk();
+    let in_memory = rng.random_range(0..layers.trees.len());
+    let mut runs = Vec::new();
+    for (number, tree) in layers.trees.iter().enumerate().skip(in_memory) {
+        let path = format!("/db/run-{number}");
+        let options = RunOptions {
+            page_bytes: [256, 512][rng.random_range(0..2)],
+            measures: layers.measures,
+            is_bottom: tree.is_bottom(),
+            ..RunOptions::default()
+        };
+        let mut writer = RunWriter::create(&disk, Path::new(&path), options).unwrap();
+        let mut walk = Walk::first(tree.view());
+        while walk.valid() {
+            let weight = tree.view().weight_of(&walk.key(), &walk.record());
+            writer.push_entry(&walk.key(), walk.value(), weight).unwrap();
+            walk.next();
+        }
+        let info = writer.finish().unwrap();
+        let run = Run::open(&disk, Path::new(&path)).unwrap();
+        assert_eq!((run.info(), info.total.tally), (&info, tree.view().total()));
+        assert_eq!(run.check(&mut |_| ()).faults, [""; 0]);
+        runs.push(Arc::new(run));
+    }
+    let cache = PageCache::new(512);
+    let pages = ReadPages::new(&cache);
+    let mixed: SmallVec<[Mixed<'_>; 4]> = (layers.trees[..in_memory].iter().map(|tree| Mixed::Memory(tree.view())))
+        .chain(runs.iter().map(|run| Mixed::Run(RunLayer::new(run, &pages))))
+        .collect();
+    let stack = Stack::new(mixed, layers.measures);
+    compare(&stack, &pages, model, keys, rng);
+    walk_past_faults(&layers.trees[..in_memory], &runs, layers.measures, model);
+}
+
+/// A walk that begins with no page at all misses each page once, and goes on where it was.
+fn walk_past_faults(trees: &[Tree], runs: &[Arc<Run>], measures: Measures, model: &Model) {
+    for reverse in [false, true] {
+        let cache = PageCache::new(0);
+        let pages = ReadPages::new(&cache);
+        let mixed: SmallVec<[Mixed<'_>; 4]> = (trees.iter().map(|tree| Mixed::Memory(tree.view())))
+            .chain(runs.iter().map(|run| Mixed::Run(RunLayer::new(run, &pages))))
+            .collect();
+        let stack = Stack::new(mixed, measures);
+        let mut merge = pages
+            .answer(|| if reverse { Merge::before(&stack, Cut::End) } else { Merge::from(&stack, Cut::Start) })
+            .unwrap();
+        let mut key = KeyBuffer::new();
+        let mut seen = Vec::new();
+        while let Some(value) = pages.answer(|| merge.next(&mut key)).unwrap() {
+            seen.push((key.to_vec(), value.to_vec()));
+        }
+        if reverse {
+            seen.reverse();
+        }
+        assert!(seen.into_iter().eq(model.iter().map(|(key, value)| (key.clone(), value.clone()))));
+        let cost = pages.cost();
+        assert!(cost.pages_read == cost.pages && cost.rounds <= cost.pages, "{cost:?}");
+    }
+}
+
+/// A bottom run of the numbers below 5,000, of several levels.
+fn run_of_numbers() -> Arc<Run> {
+    let disk = disk();
+    let options = RunOptions { page_bytes: 256, ..RunOptions::default() };
+    let mut writer = RunWriter::create(&disk, Path::new("/db/run"), options).unwrap();
+    (0..5000u32).for_each(|number| writer.push(&number.to_be_bytes(), &[7; 20]).unwrap());
+    assert!(writer.finish().unwrap().levels >= 4);
+    Arc::new(Run::open(&disk, Path::new("/db/run")).unwrap())
+}
+
+#[test]
+fn the_cache_keeps_its_budget_and_serves_what_it_has() {
+    const CACHE_BYTES: u64 = 40 << 10;
+    let run = run_of_numbers();
+    let cache = PageCache::new(CACHE_BYTES);
+    let mut pages_read = 0;
+    for _ in 0..2 {
+        for number in (0..5000u32).step_by(7) {
+            // Half of the questions are about the same fifty keys.
+            let number = if number % 2 == 0 { number % 50 } else { number };
+            let pages = ReadPages::new(&cache);
+            let stack = Stack::new(smallvec::smallvec![RunLayer::new(&run, &pages)], Measures::ROWS);
+            let key = number.to_be_bytes();
+            let rank = pages.answer(|| stack.rows_before(Cut::Before(&key))).unwrap();
+            assert_eq!(rank, u64::from(number));
+            pages_read += pages.cost().pages_read;
+            assert!(cache.bytes() <= CACHE_BYTES);
+        }
+    }
+    assert!(cache.bytes() > CACHE_BYTES / 2, "{} bytes", cache.bytes());
+    let asked = 2 * 715 * run.info().levels as u64;
+    assert!(pages_read < asked / 2, "{pages_read} of {asked}");
+}
+
+#[test]
+fn a_question_reads_a_page_a_level() {
+    let run = run_of_numbers();
+    let levels = run.info().levels as u64;
+    let cache = PageCache::new(0);
+    let cost_of = |ask: &dyn for<'a> Fn(&Stack<'a, RunLayer<'a>>, &'a ReadPages<'a>)| {
+        let pages = ReadPages::new(&cache);
+        ask(&Stack::new(smallvec::smallvec![RunLayer::new(&run, &pages)], Measures::ROWS), &pages);
+        pages.cost()
+    };
+    let key = |number: u32| number.to_be_bytes();
+    let rank = cost_of(&|stack, pages| {
+        assert_eq!(pages.answer(|| stack.rows_before(Cut::Before(&key(1234)))).unwrap(), 1234);
+    });
+    assert_eq!((rank.pages_read, rank.rounds), (levels, levels));
+    let count = cost_of(&|stack, pages| {
+        let (start, end) = (key(1000), key(4000));
+        assert_eq!(pages.answer(|| stack.count(Cut::Before(&start), Cut::Before(&end))).unwrap(), 3000);
+    });
+    // Both ends are looked for at once: as many rounds as for one.
+    assert!(count.pages_read < 2 * levels && count.rounds == levels, "{count:?}");
+    let nth = cost_of(&|stack, pages| {
+        assert_eq!(*pages.answer(|| stack.nth(4321)).unwrap().unwrap().key, key(4321));
+    });
+    assert_eq!((nth.pages_read, nth.rounds), (levels, levels));
+    let total = cost_of(&|stack, _| assert_eq!(stack.total().rows, 5000));
+    assert_eq!(total.pages_read, 0);
 }
 
 fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
@@ -180,8 +347,9 @@ fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
     for _ in 0..rng.random_range(1..=5) {
         let writes = [0, 1, 5, 40, 200][rng.random_range(0..5)];
         layers.push(&arena, &keys, writes, &mut rng, &mut model);
-        compare(&layers.stack(), &model, &keys, &mut rng);
+        compare(&layers.stack(), &Resident, &model, &keys, &mut rng);
     }
+    compare_runs(&layers, &model, &keys, &mut rng);
     let tallies = |layers: &Layers| -> Vec<Tally> {
         all_cuts(&keys).into_iter().map(|cut| resident(layers.stack().tally_before(cut))).collect()
     };
@@ -189,7 +357,7 @@ fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
     while layers.trees.len() > 1 {
         layers.merge(rng.random_range(0..layers.trees.len() - 1));
         assert_eq!(tallies(&layers), before, "merging layers changed a tally");
-        compare(&layers.stack(), &model, &keys, &mut rng);
+        compare(&layers.stack(), &Resident, &model, &keys, &mut rng);
     }
     drop(layers);
     assert_eq!((arena.page_bytes_used(), arena.blob_bytes_used()), (0, 0), "layers leave pages behind");

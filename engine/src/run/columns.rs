@@ -1,0 +1,153 @@
+//! What the columns of an inner page mean, in both versions: the sums of all entries before a child, and where the child is.
+//!
+//! ```text
+//! version 2: rows, further measures | entries, erased (not in a bottom run) | offset / 8, length / 8, crc32c
+//! version 1: rows, further measures | offset | crc32c << 32 + length, and page_bytes in place of a child's number
+//! ```
+
+use super::format::{Pointer, Sums};
+use super::node::NodeRef;
+use crate::page::{KeyBuffer, PageRef, UNIT_ALIGNMENT_BYTES};
+use crate::tally::{Measures, Tally};
+
+/// Offsets and lengths are counted in these.
+const UNIT: u64 = UNIT_ALIGNMENT_BYTES as u64;
+
+/// Which columns inner pages of a run of version 2 have.
+#[derive(Clone, Copy)]
+pub(super) struct Columns {
+    measures: Measures,
+    is_bottom: bool,
+}
+
+impl Columns {
+    pub(super) fn new(measures: Measures, is_bottom: bool) -> Columns {
+        Columns { measures, is_bottom }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.pointer_at() + 3
+    }
+
+    fn pointer_at(&self) -> usize {
+        self.measures.len() + if self.is_bottom { 0 } else { 2 }
+    }
+
+    /// The items of a child.
+    pub(super) fn items(&self, pointer: &Pointer, before: &Sums) -> Vec<u64> {
+        let mut items: Vec<u64> =
+            (0..self.measures.len()).map(|index| before.tally.measure(&self.measures, index) as u64).collect();
+        if !self.is_bottom {
+            items.extend([before.entries as u64, before.erased as u64]);
+        }
+        items.extend([pointer.offset / UNIT, u64::from(pointer.length) / UNIT, u64::from(pointer.checksum)]);
+        items
+    }
+}
+
+/// An inner page of a run.
+pub(super) enum Inner<'p> {
+    /// Of version 1: as in memory, with pointers in two more arrays.
+    First(PageRef<'p>, Measures),
+    Node(NodeRef<'p>, Columns),
+}
+
+impl Inner<'_> {
+    /// Children.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Inner::First(page, _) => page.count(),
+            Inner::Node(node, _) => node.count(),
+        }
+    }
+
+    pub(super) fn level(&self) -> usize {
+        match self {
+            Inner::First(page, _) => page.level(),
+            Inner::Node(node, _) => node.level(),
+        }
+    }
+
+    /// The child that `key` belongs to.
+    pub(super) fn child_of(&self, key: &[u8]) -> usize {
+        match self {
+            Inner::First(page, _) => page.child_position(key),
+            Inner::Node(node, _) => node.child_of(key),
+        }
+    }
+
+    /// The key that parts child `position`, which is not the first, from the one before.
+    pub(super) fn separator(&self, position: usize) -> KeyBuffer {
+        match self {
+            Inner::First(page, _) => page.key(position),
+            Inner::Node(node, _) => node.separator(position),
+        }
+    }
+
+    /// The sums of all entries before child `position`, from the start of the file.
+    pub(super) fn before(&self, position: usize) -> Sums {
+        let tally_of = |measures: &Measures, item: &dyn Fn(usize) -> i64| {
+            let mut tally = Tally::ZERO;
+            (0..measures.len()).for_each(|index| tally.add_measure(measures, index, item(index)));
+            tally
+        };
+        match self {
+            Inner::First(page, measures) => Sums::of_rows(tally_of(measures, &|index| page.tallies(index)[position])),
+            Inner::Node(node, columns) => {
+                let tally = tally_of(&columns.measures, &|index| node.item(index, position) as i64);
+                if columns.is_bottom {
+                    return Sums::of_rows(tally);
+                }
+                let at = columns.measures.len();
+                let (entries, erased) = (node.item(at, position) as i64, node.item(at + 1, position) as i64);
+                Sums { entries, erased, tally }
+            }
+        }
+    }
+
+    /// The child with the entry that has `entries` entries before it.
+    pub(super) fn child_at(&self, entries: i64) -> usize {
+        let through = match self {
+            Inner::First(page, _) => page.tallies(0).partition_point(|&before| before <= entries),
+            Inner::Node(node, columns) => {
+                let column = if columns.is_bottom { 0 } else { columns.measures.len() };
+                node.items_before(column, |before| before as i64 <= entries)
+            }
+        };
+        through.saturating_sub(1)
+    }
+
+    /// Where in the page the checksum of child `position` stands, in version 2.
+    #[cfg(test)]
+    pub(super) fn checksum_at(&self, position: usize) -> Option<usize> {
+        match self {
+            Inner::First(..) => None,
+            Inner::Node(node, _) => Some(node.checksum_at(position)),
+        }
+    }
+
+    /// Where child `position` is; `None` if that is no place.
+    pub(super) fn pointer(&self, position: usize) -> Option<Pointer> {
+        match self {
+            Inner::First(page, measures) => {
+                let length_and_checksum = page.tallies(measures.len() + 1)[position] as u64;
+                Some(Pointer {
+                    offset: page.tallies(measures.len())[position] as u64,
+                    length: length_and_checksum as u32,
+                    checksum: (length_and_checksum >> 32) as u32,
+                    page_bytes: page.child(position),
+                })
+            }
+            Inner::Node(node, columns) => {
+                let at = columns.pointer_at();
+                let length = node.item(at + 1, position).checked_mul(UNIT)?;
+                Some(Pointer {
+                    offset: node.item(at, position).checked_mul(UNIT)?,
+                    length: u32::try_from(length).ok()?,
+                    checksum: u32::try_from(node.item(at + 2, position)).ok()?,
+                    page_bytes: 0,
+                })
+            }
+        }
+    }
+}

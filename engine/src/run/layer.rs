@@ -1,0 +1,300 @@
+//! A run as a layer of a stack: questions by key and by position, and walks, of which each may lack a page.
+//!
+//! Costs: one page a level for a question, and one value if it lies out of line. A walk keeps the pages on the way to its leaf, and passes from leaf to leaf over the
+//! lowest page that both hang under.
+//! Not here: where pages come from (`pages`).
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Run;
+use super::columns::Inner;
+use super::file::{Loaded, Place};
+use super::format::ValueReference;
+use super::pages::{Missing, ReadPages};
+use crate::page::{KeyBuffer, PageRef, Record};
+use crate::stack::{Layer, LayerWalk};
+use crate::tally::Tally;
+use crate::tree::Side;
+
+/// A run, read through one reader's pages.
+#[derive(Clone, Copy)]
+pub(crate) struct RunLayer<'a> {
+    run: &'a Arc<Run>,
+    pages: &'a ReadPages<'a>,
+}
+
+/// An inner page on the way down, and which child the way went to.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    place: Place,
+    page: &'a Loaded,
+    child: usize,
+}
+
+/// The way to a leaf.
+#[derive(Clone)]
+struct Way<'a> {
+    steps: SmallVec<[Step<'a>; 5]>,
+    place: Place,
+    leaf: PageRef<'a>,
+}
+
+impl<'a> RunLayer<'a> {
+    pub(crate) fn new(run: &'a Arc<Run>, pages: &'a ReadPages<'a>) -> RunLayer<'a> {
+        RunLayer { run, pages }
+    }
+
+    /// Goes on from `place`, which `steps` lead to, down to a leaf, by what `child` says of each inner page.
+    fn descend(
+        &self,
+        mut steps: SmallVec<[Step<'a>; 5]>,
+        mut place: Place,
+        child: impl Fn(&Inner<'_>) -> usize,
+    ) -> Result<Way<'a>, Missing> {
+        loop {
+            let page = self.pages.page(self.run, &place)?;
+            if place.level == 0 {
+                return Ok(Way { steps, place, leaf: page.leaf() });
+            }
+            let inner = self.run.inner(page);
+            let position = child(&inner);
+            steps.push(Step { place, page, child: position });
+            place = self.run.child(&place, &inner, position);
+        }
+    }
+
+    /// The way from the root; `None` if there are no entries.
+    fn way(&self, child: impl Fn(&Inner<'_>) -> usize) -> Result<Option<Way<'a>>, Missing> {
+        self.run.root().map(|root| self.descend(SmallVec::new(), root, child)).transpose()
+    }
+
+    /// The way to where `key` belongs, and how many entries of the leaf are before the cut there.
+    fn find(&self, key: &[u8], side: Side) -> Result<Option<(Way<'a>, usize)>, Missing> {
+        let Some(way) = self.way(|page| page.child_of(key))? else { return Ok(None) };
+        let (position, found) = way.leaf.search::<true>(key);
+        Ok(Some((way, position + usize::from(found && side == Side::Through))))
+    }
+
+    /// Entries before a cut.
+    fn entries_before(&self, key: &[u8], side: Side) -> Result<i64, Missing> {
+        Ok(self.find(key, side)?.map_or(0, |(way, position)| way.place.before.entries + position as i64))
+    }
+
+    /// The walk at the entry with `entries` before it, of which there are more.
+    fn at_entry(&self, entries: i64) -> Result<RunWalk<'a>, Missing> {
+        let way = self.way(|page| page.child_at(entries))?;
+        let place = way.as_ref().map_or(Spot::End, |way| Spot::Entry((entries - way.place.before.entries) as usize));
+        Ok(RunWalk { layer: *self, way, spot: place })
+    }
+
+    /// Rows of the first `end` entries of a leaf.
+    fn leaf_rows(&self, leaf: &PageRef<'_>, end: usize) -> i64 {
+        if self.run.info().is_bottom {
+            return end as i64;
+        }
+        (0..end).map(|position| leaf.leaf_record(position).rows()).sum()
+    }
+
+    fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
+        if entry.is_tombstone() {
+            return Ok(None);
+        }
+        if !entry.value_is_out() {
+            return Ok(Some(entry.value));
+        }
+        // One that leads astray leads to bytes whose checksum is another, or to none: reading them says so.
+        let reference = ValueReference::decode(entry.value).unwrap_or(ValueReference::ASTRAY);
+        let is_inside =
+            reference.offset >= place.floor && reference.end().is_some_and(|end| end <= place.pointer.offset);
+        self.pages.value(self.run, if is_inside { &reference } else { &ValueReference::ASTRAY }).map(Some)
+    }
+}
+
+impl<'a> Layer<'a> for RunLayer<'a> {
+    type Walk = RunWalk<'a>;
+    type Fault = Missing;
+
+    fn is_bottom(&self) -> bool {
+        self.run.info().is_bottom
+    }
+
+    fn total(&self) -> Tally {
+        self.run.info().total.tally
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {
+        let Some(way) = self.way(|page| page.child_of(key))? else { return Ok(None) };
+        let (position, found) = way.leaf.search::<true>(key);
+        if !found {
+            return Ok(None);
+        }
+        self.value(&way.place, &way.leaf.leaf_record(position)).map(Some)
+    }
+
+    fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Missing> {
+        let Some((way, end)) = self.find(key, side)? else { return Ok(Tally::ZERO) };
+        let measures = &self.run.info().measures;
+        let before = way.place.before.tally;
+        if measures.only_rows() {
+            return Ok(before + Tally { rows: self.leaf_rows(&way.leaf, end), ..Tally::ZERO });
+        }
+        let weight_of = |position| {
+            let entry = way.leaf.leaf_record(position);
+            if entry.weights.is_empty() {
+                measures.of_row(&way.leaf.key(position), entry.value)
+            } else {
+                entry.explicit_weight(measures)
+            }
+        };
+        Ok((0..end).fold(before, |sum, position| sum + weight_of(position)))
+    }
+
+    fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Missing> {
+        let Some((way, end)) = self.find(key, side)? else { return Ok(0) };
+        Ok(way.place.before.tally.rows + self.leaf_rows(&way.leaf, end))
+    }
+
+    fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Missing> {
+        // Both are asked before either is missed, so that one round brings the pages of both.
+        let (before_start, before_end) = (self.rows_before(start.0, start.1), self.rows_before(end.0, end.1));
+        Ok(before_end? - before_start?)
+    }
+
+    fn nth(&self, offset: u64) -> Result<RunWalk<'a>, Missing> {
+        debug_assert!(self.is_bottom());
+        if offset >= self.run.info().total.entries as u64 {
+            return self.end();
+        }
+        self.at_entry(offset as i64)
+    }
+
+    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Missing> {
+        let start = low.map_or(Ok(0), |low| self.entries_before(low, Side::Through));
+        let end = high.map_or(Ok(self.run.info().total.entries), |high| self.entries_before(high, Side::Below));
+        let (start, end) = (start?, end?);
+        if start >= end {
+            return Ok(None);
+        }
+        let walk = self.at_entry(start + (end - start) / 2)?;
+        Ok(Some((walk.key(), (end - start) as u64)))
+    }
+
+    fn seek(&self, key: Option<(&[u8], Side)>) -> Result<RunWalk<'a>, Missing> {
+        let Some((key, side)) = key else {
+            let way = self.way(|_| 0)?;
+            let spot = if way.is_some() { Spot::Entry(0) } else { Spot::End };
+            return Ok(RunWalk { layer: *self, way, spot });
+        };
+        let Some((way, position)) = self.find(key, side)? else { return self.end() };
+        let is_past = position == way.leaf.count();
+        let mut walk = RunWalk { layer: *self, way: Some(way), spot: Spot::Entry(position - usize::from(is_past)) };
+        if is_past {
+            walk.next()?;
+        }
+        Ok(walk)
+    }
+
+    fn end(&self) -> Result<RunWalk<'a>, Missing> {
+        Ok(RunWalk { layer: *self, way: self.way(|page| page.count() - 1)?, spot: Spot::End })
+    }
+}
+
+/// A place in a run.
+pub(crate) struct RunWalk<'a> {
+    layer: RunLayer<'a>,
+    /// `None` if there are no entries. Past an end, the way to the entry there.
+    way: Option<Way<'a>>,
+    spot: Spot,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spot {
+    /// At this entry of the leaf.
+    Entry(usize),
+    /// Before the first entry of all.
+    Start,
+    /// After the last one.
+    End,
+}
+
+impl<'a> RunWalk<'a> {
+    fn entry(&self) -> Option<(&Way<'a>, usize)> {
+        match (&self.way, self.spot) {
+            (Some(way), Spot::Entry(position)) => Some((way, position)),
+            _ => None,
+        }
+    }
+
+    /// The way to the leaf after this one, or before it; `None` if this is the last.
+    fn neighbour(&self, way: &Way<'a>, forward: bool) -> Result<Option<Way<'a>>, Missing> {
+        let can_turn = |step: &Step<'a>| {
+            if forward { step.child + 1 < self.layer.run.inner(step.page).count() } else { step.child > 0 }
+        };
+        let Some(turn) = way.steps.iter().rposition(can_turn) else { return Ok(None) };
+        let mut steps: SmallVec<[Step<'a>; 5]> = SmallVec::from_slice(&way.steps[..=turn]);
+        let step = &mut steps[turn];
+        step.child = if forward { step.child + 1 } else { step.child - 1 };
+        let place = self.layer.run.child(&step.place, &self.layer.run.inner(step.page), step.child);
+        self.layer.descend(steps, place, |page| if forward { 0 } else { page.count() - 1 }).map(Some)
+    }
+}
+
+impl<'a> LayerWalk<'a> for RunWalk<'a> {
+    type Fault = Missing;
+
+    fn valid(&self) -> bool {
+        self.entry().is_some()
+    }
+
+    fn next(&mut self) -> Result<(), Missing> {
+        let Some(way) = &self.way else { return Ok(()) };
+        match self.spot {
+            Spot::End => {}
+            Spot::Start => self.spot = Spot::Entry(0),
+            Spot::Entry(position) if position + 1 < way.leaf.count() => self.spot = Spot::Entry(position + 1),
+            Spot::Entry(_) => match self.neighbour(way, true)? {
+                None => self.spot = Spot::End,
+                next => (self.way, self.spot) = (next, Spot::Entry(0)),
+            },
+        }
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<(), Missing> {
+        let Some(way) = &self.way else { return Ok(()) };
+        match self.spot {
+            Spot::Start => {}
+            Spot::End => self.spot = Spot::Entry(way.leaf.count() - 1),
+            Spot::Entry(position) if position > 0 => self.spot = Spot::Entry(position - 1),
+            Spot::Entry(_) => match self.neighbour(way, false)? {
+                None => self.spot = Spot::Start,
+                Some(before) => {
+                    self.spot = Spot::Entry(before.leaf.count() - 1);
+                    self.way = Some(before);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn key_into(&self, key: &mut KeyBuffer) {
+        if let Some((way, position)) = self.entry() {
+            way.leaf.key_into(position, key);
+        }
+    }
+
+    fn key(&self) -> KeyBuffer {
+        let mut key = KeyBuffer::new();
+        self.key_into(&mut key);
+        key
+    }
+
+    fn value(&self) -> Result<Option<&'a [u8]>, Missing> {
+        match self.entry() {
+            Some((way, position)) => self.layer.value(&way.place, &way.leaf.leaf_record(position)),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Pages of runs in memory: a cache that all readers share, and what one reader holds on to while it asks.
+//!
+//! Tree code asks [`ReadPages`] for a page and gets it or [`Missing`], and never waits. Whoever asked loads what was missing, all of it in the order of the files, and asks
+//! again: see [`ReadPages::answer`].
+//!
+//! Invariants:
+//! 1. A page that a reader has seen stays where it is until the reader ends, whatever the cache evicts: so asking again makes progress, and answers borrow from it.
+//! 2. Only pages that have been checked are here.
+//!
+//! Costs: a page that the reader has seen is one look into a hash map; another one that is cached, one more into the cache; any other, one read.
+//! Not here: where pages are and what they must be (`file`).
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use elsa::FrozenMap;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::Run;
+use super::file::{Loaded, Place};
+use super::format::ValueReference;
+use crate::error::Result;
+
+/// Bytes that a cached page takes beside its own.
+const ENTRY_BYTES: u64 = 96;
+
+/// A page or a value, by the number of the open run and the offset in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct PageKey {
+    run: u64,
+    offset: u64,
+}
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
+    fn weight(&self, _: &PageKey, page: &Arc<Loaded>) -> u64 {
+        page.bytes() as u64 + ENTRY_BYTES
+    }
+}
+
+/// Pages and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
+pub(crate) struct PageCache {
+    pages: Cache<PageKey, Arc<Loaded>, ByBytes>,
+}
+
+impl PageCache {
+    /// A cache of at most `cache_bytes`.
+    pub(crate) fn new(cache_bytes: u64) -> PageCache {
+        let pages_estimated = (cache_bytes / 8192).max(16) as usize;
+        PageCache { pages: Cache::with_weighter(pages_estimated, cache_bytes, ByBytes) }
+    }
+
+    /// Bytes in it now.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pages.weight()
+    }
+}
+
+/// A page is not in memory: it has been noted, and is there once [`ReadPages::load`] has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Missing;
+
+/// What one reader has seen.
+pub(crate) struct ReadPages<'c> {
+    cache: &'c PageCache,
+    seen: FrozenMap<PageKey, Arc<Loaded>>,
+    missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
+    cost: Cell<ReadCost>,
+}
+
+enum Wanted {
+    Page(Place),
+    Value(ValueReference),
+}
+
+/// What a reader's answers have cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadCost {
+    /// Different pages and values that were looked at.
+    pub(crate) pages: u64,
+    /// Those of them that were read from a file.
+    pub(crate) pages_read: u64,
+    /// How often the reader had to wait for a file.
+    pub(crate) rounds: u64,
+}
+
+impl<'c> ReadPages<'c> {
+    pub(crate) fn new(cache: &'c PageCache) -> ReadPages<'c> {
+        ReadPages { cache, seen: FrozenMap::new(), missing: RefCell::default(), cost: Cell::default() }
+    }
+
+    /// The page at `place` of `run`.
+    #[inline]
+    pub(super) fn page(&self, run: &Arc<Run>, place: &Place) -> Result<&Loaded, Missing> {
+        let key = PageKey { run: run.number(), offset: place.pointer.offset };
+        self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Page(*place)))
+    }
+
+    /// The value out of line that `reference` leads to.
+    pub(super) fn value(&self, run: &Arc<Run>, reference: &ValueReference) -> Result<&[u8], Missing> {
+        let key = PageKey { run: run.number(), offset: reference.offset };
+        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Value(*reference)))?;
+        Ok(loaded.as_slice())
+    }
+
+    fn seen_or_cached(&self, key: PageKey) -> Option<&Loaded> {
+        self.seen.get(&key).or_else(|| {
+            let page = self.cache.pages.get(&key)?;
+            self.count(|cost| cost.pages += 1);
+            Some(self.seen.insert(key, page))
+        })
+    }
+
+    fn miss(&self, key: PageKey, run: &Arc<Run>, wanted: Wanted) -> Missing {
+        self.missing.borrow_mut().push((key, run.clone(), wanted));
+        Missing
+    }
+
+    fn count(&self, count: impl FnOnce(&mut ReadCost)) {
+        let mut cost = self.cost.get();
+        count(&mut cost);
+        self.cost.set(cost);
+    }
+
+    /// Reads all that was missing, in the order of the files.
+    ///
+    /// # Errors
+    /// As reading a page of a run.
+    pub(crate) fn load(&self) -> Result<()> {
+        let mut missing = std::mem::take(&mut *self.missing.borrow_mut());
+        missing.sort_unstable_by_key(|(key, ..)| *key);
+        missing.dedup_by_key(|(key, ..)| *key);
+        self.count(|cost| {
+            cost.rounds += 1;
+            cost.pages += missing.len() as u64;
+            cost.pages_read += missing.len() as u64;
+        });
+        for (key, run, wanted) in missing {
+            let loaded = Arc::new(match wanted {
+                Wanted::Page(place) => run.load(&place)?,
+                Wanted::Value(reference) => Loaded::Value(run.load_value(&reference)?),
+            });
+            self.cache.pages.insert(key, loaded.clone());
+            self.seen.insert(key, loaded);
+        }
+        Ok(())
+    }
+
+    /// Asks until all pages for the answer are there. `ask` begins anew each time, or goes on where it was.
+    ///
+    /// # Errors
+    /// As [`ReadPages::load`].
+    pub(crate) fn answer<T>(&self, mut ask: impl FnMut() -> Result<T, Missing>) -> Result<T> {
+        loop {
+            match ask() {
+                Ok(answer) => return Ok(answer),
+                Err(Missing) => self.load()?,
+            }
+        }
+    }
+
+    /// What it has cost so far.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
+    pub(crate) fn cost(&self) -> ReadCost {
+        self.cost.get()
+    }
+}
