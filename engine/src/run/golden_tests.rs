@@ -237,8 +237,7 @@ fn the_pages_of_the_format_page_are_true() {
 fn describe_memory_page() -> String {
     let mut buffer = UnitBuffer::new(256);
     let mut page = new_page(buffer.as_mut_slice(), KIND_LEAF, 0, 0, 0);
-    page.set_flags(0);
-    page.set_epoch(5);
+    page.init(KIND_LEAF, 0, 0, 0, 5);
     page.set_prefix(b"knot/");
     for (position, key, value) in
         [(0, "knot/single", "1"), (0, "knot/long", "22"), (1, "knot/lost", "333"), (0, "knot/figure eight", "")]
