@@ -6,6 +6,7 @@ mod memory;
 mod offset_cost;
 mod offset_tree;
 mod positions;
+mod runs;
 mod snapshots;
 mod transactions;
 
@@ -17,6 +18,7 @@ pub(crate) const OF_SERVERS: &str = offset_tree::WORKLOAD.name;
 pub(crate) const WORKLOADS: &[Workload] = &[
     btree_inserts::WORKLOAD,
     positions::WORKLOAD,
+    runs::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
     http::WORKLOAD,

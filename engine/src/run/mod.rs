@@ -32,6 +32,7 @@ mod pages;
 mod pending;
 mod read_ahead;
 mod scan;
+mod shape;
 mod window;
 mod writer;
 
@@ -47,6 +48,7 @@ pub(crate) use file::Run;
 pub(crate) use format::Sums;
 pub(crate) use layer::RunLayer;
 pub(crate) use pages::{Missing, PageCache, ReadPages};
+pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 
 use crate::tally::Measures;

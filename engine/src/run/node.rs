@@ -345,15 +345,50 @@ pub(super) struct NodeBuilder {
     columns: usize,
     /// `columns` items a child.
     items: Vec<u64>,
-    /// Separators one behind the other, and where each ends.
+    /// Separators one behind the other, each with what may follow.
     separators: Vec<u8>,
-    ends: Vec<usize>,
+    bounds: Vec<Bounds>,
     /// Of each column the least and the greatest item, as the signed numbers that they are.
     ranges: Vec<(i64, i64)>,
     shared_len: usize,
-    separator_len_min: usize,
+    /// The longest of the separators, and the shortest of the keys that they may be lengthened to.
     separator_len_max: usize,
+    whole_len_min: usize,
 }
+
+/// Where a separator and what may follow it stand.
+#[derive(Clone, Copy)]
+struct Bounds {
+    start: usize,
+    end: usize,
+    whole_end: usize,
+}
+
+/// A separator: the shortest there can be, and the key that it is the start of. Any length between the two parts the same keys.
+#[derive(Clone, Copy)]
+pub(super) struct Separator<'k> {
+    key: &'k [u8],
+    len: usize,
+}
+
+impl<'k> Separator<'k> {
+    /// The first `len` bytes of `key`, or more of them.
+    pub(super) fn new(key: &'k [u8], len: usize) -> Separator<'k> {
+        Separator { key: &key[..key.len().min(len + HEAD_LEN)], len }
+    }
+
+    /// All that there is to know of it, as bytes and a length.
+    pub(super) fn to_owned(self) -> (Vec<u8>, usize) {
+        (self.key.to_vec(), self.len)
+    }
+
+    fn shortest(&self) -> &'k [u8] {
+        &self.key[..self.len]
+    }
+}
+
+/// Bytes of a head.
+const HEAD_LEN: usize = 4;
 
 impl NodeBuilder {
     pub(super) fn new(level: usize, columns: usize) -> NodeBuilder {
@@ -364,11 +399,11 @@ impl NodeBuilder {
             columns,
             items: Vec::new(),
             separators: Vec::new(),
-            ends: Vec::new(),
+            bounds: Vec::new(),
             ranges,
             shared_len: 0,
-            separator_len_min: usize::MAX,
             separator_len_max: 0,
+            whole_len_min: usize::MAX,
         }
     }
 
@@ -383,26 +418,27 @@ impl NodeBuilder {
     }
 
     fn first_separator(&self) -> &[u8] {
-        self.ends.first().map_or(&[], |&end| &self.separators[..end])
+        self.bounds.first().map_or(&[], |bounds| &self.separators[..bounds.end])
     }
 
     fn shared_with(&self, separator: &[u8]) -> usize {
-        match self.ends.is_empty() {
+        match self.bounds.is_empty() {
             true => separator.len(),
             false => common_prefix_len(&self.first_separator()[..self.shared_len], separator),
         }
     }
 
     /// Appends a child, with the separator before it unless it is the first.
-    pub(super) fn push(&mut self, separator: Option<&[u8]>, items: &[u64]) {
+    pub(super) fn push(&mut self, separator: Option<Separator<'_>>, items: &[u64]) {
         assert_eq!(items.len(), self.columns);
         assert_eq!(separator.is_none(), self.items.is_empty(), "separators stand between children");
         if let Some(separator) = separator {
-            self.shared_len = self.shared_with(separator);
-            self.separator_len_min = self.separator_len_min.min(separator.len());
-            self.separator_len_max = self.separator_len_max.max(separator.len());
-            self.separators.extend_from_slice(separator);
-            self.ends.push(self.separators.len());
+            self.shared_len = self.shared_with(separator.shortest());
+            self.separator_len_max = self.separator_len_max.max(separator.len);
+            self.whole_len_min = self.whole_len_min.min(separator.key.len());
+            let start = self.separators.len();
+            self.separators.extend_from_slice(separator.key);
+            self.bounds.push(Bounds { start, end: start + separator.len, whole_end: self.separators.len() });
         }
         self.items.extend_from_slice(items);
         for (range, &item) in self.ranges.iter_mut().zip(items) {
@@ -410,23 +446,32 @@ impl NodeBuilder {
         }
     }
 
+    /// Whether all rests can have the length of a head, under a prefix of `prefix_len`.
+    fn is_short(prefix_len: usize, separator_len_max: usize, whole_len_min: usize) -> bool {
+        separator_len_max <= prefix_len + HEAD_LEN && whole_len_min >= prefix_len + HEAD_LEN
+    }
+
     /// Whether a page of `page_bytes` has room for one more child with this separator, whatever its items are up to `items`.
-    pub(super) fn fits(&self, separator: &[u8], items: &[u64], page_bytes: usize) -> bool {
+    pub(super) fn fits(&self, separator: Separator<'_>, items: &[u64], page_bytes: usize) -> bool {
         let count = self.count() + 1;
         if count > CHILDREN_MAX {
             return false;
         }
-        let prefix_len = self.shared_with(separator).min(PREFIX_MAX);
-        let rests = self.separators.len() + separator.len() - self.ends.len().saturating_add(1) * prefix_len;
-        let is_short = self.separator_len_min.min(separator.len()) == prefix_len + 4
-            && self.separator_len_max.max(separator.len()) == prefix_len + 4;
+        let prefix_len = self.shared_with(separator.shortest()).min(PREFIX_MAX);
+        let separator_len_max = self.separator_len_max.max(separator.len);
+        let is_short = Self::is_short(prefix_len, separator_len_max, self.whole_len_min.min(separator.key.len()));
         let packed: usize = self
             .ranges
             .iter()
             .zip(items)
             .map(|(range, &item)| packed_bytes(count, width_of(range.0.min(item as i64), range.1.max(item as i64))))
             .sum();
-        let separator_bytes = if is_short { 0 } else { rests + 4 * (count - 1) };
+        let separator_bytes = if is_short {
+            0
+        } else {
+            let lens: usize = self.bounds.iter().map(|bounds| bounds.end - bounds.start).sum();
+            lens + separator.len - (self.bounds.len() + 1) * prefix_len + 4 * (count - 1)
+        };
         self.fixed_bytes(prefix_len, count) + packed + separator_bytes + SLACK_BYTES <= page_bytes
     }
 
@@ -440,9 +485,14 @@ impl NodeBuilder {
         let separators = count - 1;
         // A page of one separator would have all of it as prefix, and that is well: nothing is ever added.
         let prefix_len = if separators == 0 { 0 } else { self.shared_len.min(PREFIX_MAX) };
-        let is_short =
-            separators > 0 && self.separator_len_min == prefix_len + 4 && self.separator_len_max == prefix_len + 4;
-        let rests_bytes = if is_short { 0 } else { self.separators.len() - separators * prefix_len };
+        let is_short = separators > 0 && Self::is_short(prefix_len, self.separator_len_max, self.whole_len_min);
+        let rests = |number: usize| {
+            let Bounds { start, end, whole_end } = self.bounds[number];
+            let start = start + prefix_len;
+            let end = if is_short { (start + HEAD_LEN).min(whole_end) } else { end };
+            &self.separators[start..end]
+        };
+        let rests_bytes = if is_short { 0 } else { (0..separators).map(|number| rests(number).len()).sum() };
         let is_wide = !is_short && rests_bytes > usize::from(u16::MAX);
         let widths: Vec<u32> = self.ranges.iter().map(|range| width_of(range.0, range.1)).collect();
         let end_bytes = if is_short {
@@ -468,10 +518,6 @@ impl NodeBuilder {
             out.extend_from_slice(&[width as u8, 0, 0, 0]);
             data_at += packed_bytes(count, width);
         }
-        let rests = |number: usize| {
-            let start = if number == 0 { 0 } else { self.ends[number - 1] };
-            &self.separators[start + prefix_len..self.ends[number]]
-        };
         for number in 0..separators {
             out.extend_from_slice(&head_of(rests(number)).to_le_bytes());
         }
@@ -549,7 +595,16 @@ mod tests {
         for child in 0..count {
             let row: Vec<u64> =
                 widths.iter().map(|&width| if width == 0 { 7 } else { rng.random::<u64>() >> (64 - width) }).collect();
-            builder.push(child.checked_sub(1).map(|before| &*separators[before]), &row);
+            // Each may be lengthened by what lies below the next one.
+            let whole = |before: usize| [&separators[before][..], &[0; 9]].concat();
+            let next_is_above = |before: usize| separators.get(before + 1).is_none_or(|next| *next > whole(before));
+            match child.checked_sub(1) {
+                None => builder.push(None, &row),
+                Some(before) => {
+                    let key = if next_is_above(before) { whole(before) } else { separators[before].clone() };
+                    builder.push(Some(Separator::new(&key, separators[before].len())), &row);
+                }
+            }
             items.push(row);
         }
         let mut bytes = Vec::new();
@@ -570,9 +625,12 @@ mod tests {
                 let found: Vec<u64> = (0..columns).map(|column| node.item(column, child)).collect();
                 assert_eq!(found, *row);
             }
-            for (number, separator) in separators.iter().enumerate() {
-                assert_eq!(*node.separator(number + 1), **separator);
+            // Those of the page may be longer, and part the same keys: all but those between the two.
+            let stored: Vec<Vec<u8>> = (1..items.len()).map(|child| node.separator(child).to_vec()).collect();
+            for (separator, stored) in separators.iter().zip(&stored) {
+                assert!(stored.starts_with(separator) && stored[separator.len()..].iter().all(|&byte| byte == 0));
             }
+            let separators = stored;
             let mut asked: Vec<Vec<u8>> = separators.clone();
             asked.extend(separators.iter().map(|key| [&key[..], &[0]].concat()));
             asked.extend(separators.iter().filter(|key| !key.is_empty()).map(|key| key[..key.len() - 1].to_vec()));
@@ -593,14 +651,14 @@ mod tests {
                 offset += rng.random_range(1..1000);
                 let items = [offset, u64::from(number) * 100, 8192, u64::from(rng.random::<u32>())];
                 let separator = format!("order/{number:06}");
-                if builder.count() > 1 && !builder.fits(separator.as_bytes(), &items, page_bytes) {
+                let separator = Separator::new(separator.as_bytes(), separator.len());
+                if builder.count() > 1 && !builder.fits(separator, &items, page_bytes) {
                     let mut bytes = Vec::new();
                     builder.finish(&mut bytes);
                     assert!(bytes.len() <= page_bytes, "{} of {page_bytes}", bytes.len());
                     NodeRef::new(&bytes, 4).unwrap();
                 }
-                let separator = (builder.count() > 0).then_some(separator.as_bytes());
-                builder.push(separator, &items);
+                builder.push((builder.count() > 0).then_some(separator), &items);
             }
         }
     }

@@ -164,7 +164,6 @@ impl<'c> ReadPages<'c> {
     }
 
     /// What it has cost so far.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
     pub(crate) fn cost(&self) -> ReadCost {
         self.cost.get()
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use super::RunInfo;
 use super::columns::Columns;
 use super::format::{FOOTER_BYTES, Footer, Header, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION, ValueReference};
-use super::node::NodeBuilder;
+use super::node::{NodeBuilder, Separator};
 use super::output::Output;
 use super::pending::{Entry, PendingLeaf};
 use crate::error::{Error, ErrorKind, Result};
@@ -61,7 +61,7 @@ pub(crate) struct RunWriter {
 struct Level {
     node: NodeBuilder,
     /// The separator before the child to come; none before the first of the level.
-    separator: Option<Vec<u8>>,
+    separator: Option<(Vec<u8>, usize)>,
     /// The pointer to the last child.
     last: Pointer,
     /// The sums before the first child of the node.
@@ -157,14 +157,20 @@ impl RunWriter {
     /// Writes the collected leaf; `next` is the first key of the one that follows.
     fn finish_leaf(&mut self, next: Option<&[u8]>) -> Result<()> {
         // The shortest key above all of this leaf and not above the next one.
-        let next_separator = next.map(|next| &next[..common_prefix_len(self.leaf.last_key(), next) + 1]);
+        let next_separator = next.map(|next| Separator::new(next, common_prefix_len(self.leaf.last_key(), next) + 1));
         let pointer = self.leaf.write(&mut self.scratch, &mut self.output)?;
         let before = std::mem::replace(&mut self.before, self.total);
         self.add_child(0, pointer, before, next_separator)
     }
 
     /// Adds a written page to the inner level `level`, counted from the bottom; `next_separator` belongs to the page after it.
-    fn add_child(&mut self, level: usize, pointer: Pointer, before: Sums, next_separator: Option<&[u8]>) -> Result<()> {
+    fn add_child(
+        &mut self,
+        level: usize,
+        pointer: Pointer,
+        before: Sums,
+        next_separator: Option<Separator<'_>>,
+    ) -> Result<()> {
         let RunOptions { page_bytes, measures, is_bottom, .. } = self.options;
         let columns = Columns::new(measures, is_bottom);
         if self.levels.len() == level {
@@ -181,7 +187,9 @@ impl RunWriter {
             *first = before;
             *separator = None;
         }
-        node.push(separator.take().as_deref(), &columns.items(&pointer, &before));
+        let before_it = separator.take();
+        let before_it = before_it.as_ref().map(|(key, len)| Separator::new(key, *len));
+        node.push(before_it, &columns.items(&pointer, &before));
         *last = pointer;
         let Some(next_separator) = next_separator else {
             return Ok(());
@@ -190,12 +198,12 @@ impl RunWriter {
         if node.count() > 1 && !node.fits(next_separator, &next_items, page_bytes) {
             self.finish_inner(level, Some(next_separator))?;
         }
-        self.levels[level].separator = Some(next_separator.to_vec());
+        self.levels[level].separator = Some(next_separator.to_owned());
         Ok(())
     }
 
     /// Writes the collected page of the inner level `level`.
-    fn finish_inner(&mut self, level: usize, next_separator: Option<&[u8]>) -> Result<()> {
+    fn finish_inner(&mut self, level: usize, next_separator: Option<Separator<'_>>) -> Result<()> {
         let Level { node, before, .. } = &mut self.levels[level];
         let before = *before;
         self.node_bytes.clear();

@@ -1,0 +1,137 @@
+//! Questions of one run in a file: rows of 8-byte keys and 100-byte values, with a cache for all of it, for a tenth of its inner pages, and for none.
+//!
+//! Each question is a reader of its own, which holds nothing when it begins. What the cache does not have comes from the file, which the operating system
+//! may have in memory.
+
+use quipu::bench::{Answer, BareRun};
+
+use crate::clock::nanos_of;
+use crate::latencies::Latencies;
+use crate::report::{Cell, Table};
+use crate::rows::Draw;
+use crate::store::Result;
+use crate::{Bench, Workload};
+
+pub(crate) const WORKLOAD: Workload = Workload {
+    name: "runs",
+    about: "get, count, rank and nth of a run in a file, by how much of it is cached",
+    run,
+    child: None,
+};
+
+const ASKED: usize = 20_000;
+
+/// A question, asked of a run whose sorted keys are given.
+type Ask = fn(&BareRun, &[u64], &mut Draw) -> Result<Answer>;
+
+const QUESTIONS: [(&str, Ask); 5] = [
+    ("get", |run, keys, draw| Ok(run.get(&any(keys, draw).to_be_bytes())?)),
+    ("get, absent", |run, keys, draw| Ok(run.get(&any(keys, draw).wrapping_add(1).to_be_bytes())?)),
+    ("rank", |run, keys, draw| Ok(run.rank(&any(keys, draw).to_be_bytes())?)),
+    ("count", |run, keys, draw| {
+        let (a, b) = (any(keys, draw), any(keys, draw));
+        Ok(run.count(&a.min(b).to_be_bytes(), &a.max(b).to_be_bytes())?)
+    }),
+    ("nth", |run, keys, draw| Ok(run.nth(draw.below(keys.len() as u64))?)),
+];
+
+fn any(keys: &[u64], draw: &mut Draw) -> u64 {
+    keys[draw.below(keys.len() as u64) as usize]
+}
+
+fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
+    for count in bench.options.row_counts(&[1_000_000], 20_000) {
+        one_size(bench, count, show)?;
+    }
+    Ok(())
+}
+
+fn one_size(bench: &Bench<'_>, count: u64, show: &mut dyn FnMut(Table)) -> Result<()> {
+    let dir = bench.place.fresh()?;
+    let path = dir.path().join("run");
+    let mut draw = Draw::new(bench.options.seed);
+    let mut keys: Vec<u64> = (0..count).map(|_| draw.below(u64::MAX)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    bench.progress(format_args!("writing {count} rows"));
+    let mut shapes = Table::new(
+        format!("A run of {} rows of 8-byte keys and 100-byte values", Cell::Count(count)),
+        &["page_bytes", "levels", "leaves", "inner pages", "inner bytes a child", "file", "written", "scanned"],
+    );
+    for page_bytes in [4096, 8192, 16_384] {
+        let path = dir.path().join(format!("run-{page_bytes}"));
+        let (wrote, read) = write_and_scan(&path, page_bytes, &keys)?;
+        let shape = BareRun::open(&path, 0)?.shape()?;
+        let children = (shape.leaves + shape.inner_pages).saturating_sub(1).max(1);
+        shapes.push(vec![
+            Cell::Count(page_bytes as u64),
+            Cell::Count(shape.levels),
+            Cell::Count(shape.leaves),
+            Cell::Count(shape.inner_pages),
+            Cell::text(format!("{:.1}", shape.inner_bytes as f64 / children as f64)),
+            Cell::Bytes(shape.file_bytes as f64),
+            Cell::Nanos(wrote),
+            Cell::Nanos(read),
+        ]);
+        if page_bytes == 8192 {
+            std::fs::rename(&path, dir.path().join("run"))?;
+        } else {
+            std::fs::remove_file(&path)?;
+        }
+    }
+    show(shapes);
+    let shape = BareRun::open(&path, 0)?.shape()?;
+    let caches = [("all", 2 * shape.file_bytes), ("inner pages", 2 * shape.inner_bytes + (1 << 16)), ("nothing", 0)];
+    let columns = ["question", "cached", "asked", "median", "99 %", "pages read"];
+    let mut table = Table::new(format!("Questions of a run of {} rows", Cell::Count(count)), &columns);
+    for (name, ask) in QUESTIONS.into_iter().filter(|(name, _)| bench.options.wants(name)) {
+        for (cached, cache_bytes) in caches {
+            bench.progress(format_args!("{name}, cached: {cached}"));
+            let run = BareRun::open(&path, cache_bytes)?;
+            let mut draw = Draw::new(bench.options.seed + 1);
+            if cached == "all" {
+                // Every leaf is asked for once.
+                for key in keys.iter().step_by(20) {
+                    run.rank(&key.to_be_bytes())?;
+                }
+            }
+            let asked = ASKED.min(keys.len());
+            let (mut latencies, mut pages_read) = (Latencies::new(), 0);
+            for _ in 0..asked {
+                let (answer, nanos) = nanos_of(|| ask(&run, &keys, &mut draw));
+                latencies.record(nanos);
+                pages_read += answer?.pages_read;
+            }
+            table.push(vec![
+                Cell::text(name),
+                Cell::text(cached),
+                Cell::Count(latencies.count()),
+                latencies.median(),
+                latencies.p99(),
+                Cell::text(format!("{:.2}", pages_read as f64 / asked as f64)),
+            ]);
+        }
+    }
+    table.note("Pages read: from the file, on average for a question; a reader begins with none of its own.");
+    show(table);
+    Ok(())
+}
+
+/// Nanoseconds to write and to scan.
+fn write_and_scan(path: &std::path::Path, page_bytes: usize, keys: &[u64]) -> Result<(f64, f64)> {
+    let mut next = keys.iter();
+    let mut row = || {
+        let key = next.next()?;
+        let mut value = [0; 100];
+        value[..8].copy_from_slice(&key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        Some((key.to_be_bytes(), value))
+    };
+    let (written, write_nanos) = nanos_of(|| BareRun::write(path, page_bytes, &mut row));
+    written?;
+    let (rows, scan_nanos) = nanos_of(|| BareRun::open(path, 0)?.scan());
+    let rows = rows?;
+    if rows != keys.len() as u64 {
+        return Err(format!("{rows} rows of {}", keys.len()).into());
+    }
+    Ok((write_nanos as f64, scan_nanos as f64))
+}

@@ -1,0 +1,62 @@
+//! How a run is built: pages of each kind and their bytes.
+
+use super::Run;
+use super::file::Place;
+use super::scan::Visitor;
+use crate::error::{Error, Result};
+use crate::page::Record;
+
+/// Pages of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunShape {
+    /// Pages from the root to a leaf.
+    pub levels: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// Bytes of the leaves, long values not counted.
+    pub leaf_bytes: u64,
+    /// Inner pages.
+    pub inner_pages: u64,
+    /// Bytes of the inner pages: per child, these over all pages but the root.
+    pub inner_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+}
+
+impl Run {
+    /// Counts the pages. Reads the whole file.
+    ///
+    /// # Errors
+    /// As [`Run::scan`].
+    pub(crate) fn shape(&self) -> Result<RunShape> {
+        let info = self.info();
+        let mut shape = RunShape { levels: info.levels as u64, file_bytes: info.bytes, ..RunShape::default() };
+        self.walk(&mut shape)?;
+        Ok(shape)
+    }
+}
+
+impl Visitor for RunShape {
+    fn page(&mut self, place: &Place, unit: &[u8], _: Option<usize>) -> Result<()> {
+        let (pages, bytes) = if place.level == 0 {
+            (&mut self.leaves, &mut self.leaf_bytes)
+        } else {
+            (&mut self.inner_pages, &mut self.inner_bytes)
+        };
+        *pages += 1;
+        *bytes += unit.len() as u64;
+        Ok(())
+    }
+
+    fn row(&mut self, _: &Record<'_>, _: &[u8], _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn leaf_end(&mut self, _: &Place) -> Result<()> {
+        Ok(())
+    }
+
+    fn fault(&mut self, error: Error) -> Result<()> {
+        Err(error)
+    }
+}
