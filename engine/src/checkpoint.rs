@@ -185,11 +185,11 @@ impl Shared {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64> {
         let options = RunOptions {
-            is_bottom: true,
             page_bytes: self.options.run_page_bytes,
             measures: table.declaration.options.measures,
             table_id: table.declaration.id,
             run_id,
+            ..RunOptions::default()
         };
         let stack = table.stack(&self.arena);
         let mut writer = RunWriter::create(disk, path, options)?;

@@ -22,7 +22,7 @@ fn small_model() -> Model {
 }
 
 fn small_options() -> RunOptions {
-    RunOptions { page_bytes: 256, measures: ALL_MEASURES, table_id: 1, run_id: 2, is_bottom: true }
+    RunOptions { page_bytes: 256, measures: ALL_MEASURES, table_id: 1, run_id: 2, ..RunOptions::default() }
 }
 
 /// Whether the bytes are refused at opening, or else by the checker and by a scan, after rows that were written.

@@ -117,6 +117,7 @@ impl Run {
             bytes,
             version: header.version,
             is_bottom: footer.is_bottom,
+            index: footer.index,
             total: footer.total,
             measures: footer.measures,
             page_bytes: footer.page_bytes,

@@ -204,7 +204,22 @@ pub(super) struct Footer {
     pub(super) total: Sums,
     /// Whether nothing lies below, so that every entry is a live row.
     pub(super) is_bottom: bool,
+    pub(super) index: Index,
 }
+
+/// How leaves are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Index {
+    /// By nodes over nodes, each of about the size of a page.
+    #[default]
+    Tree,
+    /// By one node over all of them, which is loaded whole: what a tree is compared with.
+    Flat,
+}
+
+/// Bits of a footer's kind.
+const KIND_UPPER: u8 = 1;
+const KIND_FLAT: u8 = 2;
 
 /// How many bytes the footer of a version has.
 pub(super) fn footer_bytes(version: u32) -> usize {
@@ -231,7 +246,8 @@ impl Footer {
         put_u64(&mut bytes, TOTAL_AT + 24, tally.sum as u64);
         put_u64(&mut bytes, ENTRIES_AT, self.total.entries as u64);
         put_u64(&mut bytes, ERASED_AT, self.total.erased as u64);
-        bytes[KIND_AT] = u8::from(!self.is_bottom);
+        let upper = if self.is_bottom { 0 } else { KIND_UPPER };
+        bytes[KIND_AT] = upper | if self.index == Index::Flat { KIND_FLAT } else { 0 };
         let checksum = crc32c::crc32c(&bytes[..FOOTER_CHECKSUM_AT]);
         put_u32(&mut bytes, FOOTER_CHECKSUM_AT, checksum);
         bytes
@@ -272,7 +288,8 @@ impl Footer {
             levels: u32_at(bytes, LEVELS_AT) as usize,
             measures: Measures::decode(measures).ok_or(Fault::Invalid("the footer declares unknown measures"))?,
             total,
-            is_bottom: kind == 0,
+            is_bottom: kind & KIND_UPPER == 0,
+            index: if kind & KIND_FLAT == 0 { Index::Tree } else { Index::Flat },
         };
         if footer.file_bytes != file_bytes {
             return Err(Fault::Invalid("the file has not the length that its footer says"));
@@ -286,7 +303,8 @@ impl Footer {
                 && total.entries > 0
                 && (0..=total.entries).contains(&total.erased)
                 && tally.rows.checked_abs().is_some_and(|rows| rows <= total.entries)
-                && (kind == 1 || total == Sums::of_rows(tally))
+                && (!footer.is_bottom || total == Sums::of_rows(tally))
+                && (footer.index == Index::Tree || footer.levels <= 2)
                 && (version == 1 || footer.root.page_bytes == 0)
                 && footer.root.offset >= start
                 && footer.root.offset.is_multiple_of(8)
@@ -295,7 +313,7 @@ impl Footer {
         };
         let reserved = &bytes[reserved_at..checksum_at];
         if !sound
-            || kind > 1
+            || kind & !(KIND_UPPER | KIND_FLAT) != 0
             || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&footer.page_bytes)
             || reserved.iter().any(|&byte| byte != 0)
         {

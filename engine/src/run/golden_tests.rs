@@ -8,6 +8,7 @@ use super::format::{FOOTER_BYTES, HEADER_BYTES};
 use super::node::NodeRef;
 use super::tests::{Model, PATH, bytes_of};
 use super::*;
+use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::page::{KIND_LEAF, NewRecord, PageRef, UnitBuffer, check_unit, new_page};
 use crate::tally::Field;
@@ -34,7 +35,7 @@ fn small_model() -> Model {
 
 fn small_options() -> RunOptions {
     let measures = Measures { sum: Some(Field::BigEndian { at: 0 }), ..Measures::ROWS };
-    RunOptions { page_bytes: 256, measures, table_id: 3, run_id: 12, is_bottom: true }
+    RunOptions { page_bytes: 256, measures, table_id: 3, run_id: 12, ..RunOptions::default() }
 }
 
 fn quoted(bytes: &[u8]) -> String {
@@ -165,7 +166,7 @@ fn describe_run(bytes: &[u8]) -> String {
         (8, "total: sum"),
         (8, "entries"),
         (8, "erased"),
-        (1, "kind: bottom"),
+        (1, "kind: a tree, bottom"),
         (83, "reserved"),
         (4, "crc32c"),
     ];
@@ -207,6 +208,11 @@ fn a_run_of_version_1_is_read() {
     assert_eq!(check_bytes(&golden).unwrap().faults, [""; 0]);
     let run = open(&golden);
     assert_eq!((run.info().version, run.info().is_bottom), (1, true));
+    // And becomes what would be written today.
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new("/db")).unwrap();
+    run.rewrite(&disk, Path::new(PATH), small_options(), &mut |_| ()).unwrap();
+    assert_eq!(disk.read_file(PATH).unwrap(), bytes_of(&small_model(), small_options()));
     let mut rows = Model::new();
     run.scan(&mut |_| (), &mut |key, value| {
         rows.insert(key.to_vec(), value.to_vec());

@@ -31,6 +31,7 @@ mod output;
 mod pages;
 mod pending;
 mod read_ahead;
+mod rewrite;
 mod scan;
 mod shape;
 mod window;
@@ -45,7 +46,7 @@ mod tests;
 
 pub(crate) use check::check_bytes;
 pub(crate) use file::Run;
-pub(crate) use format::Sums;
+pub(crate) use format::{Index, Sums};
 pub(crate) use layer::RunLayer;
 pub(crate) use pages::{Missing, PageCache, ReadPages};
 pub use shape::RunShape;
@@ -66,6 +67,8 @@ pub(crate) struct RunInfo {
     pub(crate) version: u32,
     /// Whether nothing lies below, so that every entry is a live row.
     pub(crate) is_bottom: bool,
+    /// How leaves are found.
+    pub(crate) index: Index,
     /// The sums of all entries.
     pub(crate) total: Sums,
     pub(crate) measures: Measures,

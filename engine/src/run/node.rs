@@ -25,12 +25,12 @@ const SHORT: u8 = 1;
 const WIDE: u8 = 2;
 
 const HEADER_BYTES: usize = 16;
-const COUNT_AT: usize = 2;
-const PREFIX_LEN_AT: usize = 4;
-const LEVEL_AT: usize = 6;
-const COLUMNS_AT: usize = 7;
-const RESTS_AT: usize = 8;
-const RESERVED_AT: usize = 12;
+const PREFIX_LEN_AT: usize = 2;
+const LEVEL_AT: usize = 4;
+const COLUMNS_AT: usize = 5;
+const RESERVED_AT: usize = 6;
+const COUNT_AT: usize = 8;
+const RESTS_AT: usize = 12;
 
 const COLUMN_BYTES: usize = 16;
 const COLUMN_DATA_AT: usize = 8;
@@ -43,8 +43,6 @@ const WIDTH_MAX: u32 = 56;
 const CHECKSUM_BITS: u32 = 32;
 /// Prefixes stay this short, as in `page`.
 const PREFIX_MAX: usize = 248;
-/// More children than fit any page.
-pub(super) const CHILDREN_MAX: usize = u16::MAX as usize;
 
 /// An inner page whose bytes have been checked.
 #[derive(Clone, Copy)]
@@ -78,7 +76,7 @@ impl<'a> NodeRef<'a> {
             return Err("not an inner page".into());
         }
         let node = NodeRef::unchecked(bytes);
-        if node.flags & !(SHORT | WIDE) != 0 || node.flags == SHORT | WIDE || u32_at(bytes, RESERVED_AT) != 0 {
+        if node.flags & !(SHORT | WIDE) != 0 || node.flags == SHORT | WIDE || u16_at(bytes, RESERVED_AT) != 0 {
             return Err(format!("flags {:#x}", node.flags));
         }
         if usize::from(bytes[COLUMNS_AT]) != columns {
@@ -162,7 +160,7 @@ impl<'a> NodeRef<'a> {
 
     /// A page that has been checked before.
     pub(super) fn unchecked(bytes: &'a [u8]) -> NodeRef<'a> {
-        let (count, prefix_len) = (u16_at(bytes, COUNT_AT), u16_at(bytes, PREFIX_LEN_AT));
+        let (count, prefix_len) = (u32_at(bytes, COUNT_AT) as usize, u16_at(bytes, PREFIX_LEN_AT));
         let columns_at = HEADER_BYTES + padded(prefix_len);
         let heads_at = columns_at + COLUMN_BYTES * usize::from(bytes[COLUMNS_AT]);
         NodeRef {
@@ -290,12 +288,12 @@ impl<'a> NodeRef<'a> {
         let mut parts = vec![
             (1, "kind: a node".to_owned()),
             (1, format!("flags {:#x}", self.flags)),
-            (2, format!("{count} children")),
             (2, format!("prefix of {} bytes", self.prefix_len)),
             (1, format!("level {}", self.level())),
             (1, format!("{} columns", columns.len())),
+            (2, "reserved".to_owned()),
+            (4, format!("{count} children")),
             (4, format!("rests from {:#x}", self.rests_at)),
-            (4, "reserved".to_owned()),
             (padded(self.prefix_len), "prefix, padded".to_owned()),
         ];
         for (column, name) in columns.iter().enumerate() {
@@ -454,9 +452,6 @@ impl NodeBuilder {
     /// Whether a page of `page_bytes` has room for one more child with this separator, whatever its items are up to `items`.
     pub(super) fn fits(&self, separator: Separator<'_>, items: &[u64], page_bytes: usize) -> bool {
         let count = self.count() + 1;
-        if count > CHILDREN_MAX {
-            return false;
-        }
         let prefix_len = self.shared_with(separator.shortest()).min(PREFIX_MAX);
         let separator_len_max = self.separator_len_max.max(separator.len);
         let is_short = Self::is_short(prefix_len, separator_len_max, self.whole_len_min.min(separator.key.len()));
@@ -505,11 +500,10 @@ impl NodeBuilder {
         let mut data_at = self.fixed_bytes(prefix_len, count) + end_bytes * separators;
         let rests_at = data_at + widths.iter().map(|&width| packed_bytes(count, width)).sum::<usize>();
         out.extend_from_slice(&[KIND, (u8::from(is_short) * SHORT) | (u8::from(is_wide) * WIDE)]);
-        out.extend_from_slice(&(count as u16).to_le_bytes());
         out.extend_from_slice(&(prefix_len as u16).to_le_bytes());
-        out.extend_from_slice(&[self.level as u8, self.columns as u8]);
+        out.extend_from_slice(&[self.level as u8, self.columns as u8, 0, 0]);
+        out.extend_from_slice(&(count as u32).to_le_bytes());
         out.extend_from_slice(&(rests_at as u32).to_le_bytes());
-        out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.first_separator()[..prefix_len]);
         out.resize(HEADER_BYTES + padded(prefix_len), 0);
         for (range, &width) in self.ranges.iter().zip(&widths) {

@@ -166,14 +166,23 @@ fn equals_the_model() {
             let mut rng = StdRng::seed_from_u64(seed);
             let model: Model = (0..count).map(|_| row(&mut rng, rows)).collect();
             let measures = all_measures[(number + count) % 4];
-            let options = RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40, is_bottom: true };
+            let options = RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40, ..RunOptions::default() };
             let disk = new_disk();
             let info = write(&disk, &model, options).unwrap();
             let run = Run::open(&disk, Path::new(PATH)).unwrap();
             assert_eq!(*run.info(), info);
             assert_eq!((info.table_id, info.run_id), (7, 1 << 40));
             assert!(count < 3000 || page_bytes > 256 || matches!(rows, Rows::Mixed) || info.levels > 3);
+            // The same rows under a flat index, from which the tree comes back byte by byte.
+            let (flat_path, tree_path) = (Path::new("/db/flat"), Path::new("/db/tree"));
+            let flat_info = run.rewrite(&disk, flat_path, RunOptions { index: Index::Flat, ..options }, &mut |_| ());
+            assert_eq!(flat_info.unwrap().levels, info.levels.min(2));
+            let flat = Run::open(&disk, flat_path).unwrap();
+            assert_eq!((flat.info().index, flat.info().total), (Index::Flat, info.total));
+            flat.rewrite(&disk, tree_path, options, &mut |_| ()).unwrap();
+            assert_eq!(disk.read_file(tree_path), disk.read_file(Path::new(PATH)));
             compare(run, &model, &mut rng, rows);
+            compare(flat, &model, &mut rng, rows);
         }
     }
 }

@@ -11,7 +11,9 @@ use std::path::Path;
 
 use super::RunInfo;
 use super::columns::Columns;
-use super::format::{FOOTER_BYTES, Footer, Header, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION, ValueReference};
+use super::format::{
+    FOOTER_BYTES, Footer, Header, Index, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION, ValueReference,
+};
 use super::node::{NodeBuilder, Separator};
 use super::output::Output;
 use super::pending::{Entry, PendingLeaf};
@@ -36,11 +38,20 @@ pub(crate) struct RunOptions {
     pub(crate) run_id: u64,
     /// Whether nothing lies below the run, so that every entry is a live row.
     pub(crate) is_bottom: bool,
+    /// How leaves are found.
+    pub(crate) index: Index,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        RunOptions { page_bytes: 8192, measures: Measures::ROWS, table_id: 0, run_id: 0, is_bottom: true }
+        RunOptions {
+            page_bytes: 8192,
+            measures: Measures::ROWS,
+            table_id: 0,
+            run_id: 0,
+            is_bottom: true,
+            index: Index::Tree,
+        }
     }
 }
 
@@ -171,7 +182,7 @@ impl RunWriter {
         before: Sums,
         next_separator: Option<Separator<'_>>,
     ) -> Result<()> {
-        let RunOptions { page_bytes, measures, is_bottom, .. } = self.options;
+        let RunOptions { page_bytes, measures, is_bottom, index, .. } = self.options;
         let columns = Columns::new(measures, is_bottom);
         if self.levels.len() == level {
             let node = NodeBuilder::new(level + 1, columns.count());
@@ -195,7 +206,8 @@ impl RunWriter {
             return Ok(());
         };
         // Two children at least, or levels would not end.
-        if node.count() > 1 && !node.fits(next_separator, &next_items, page_bytes) {
+        let is_full = || node.count() > 1 && !node.fits(next_separator, &next_items, page_bytes);
+        if index == Index::Tree && is_full() {
             self.finish_inner(level, Some(next_separator))?;
         }
         self.levels[level].separator = Some(next_separator.to_owned());
@@ -228,10 +240,18 @@ impl RunWriter {
             root = self.levels[level].last;
             height = level + 1;
         }
-        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom } = self.options;
+        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom, index } = self.options;
         let bytes = self.output.position() + FOOTER_BYTES as u64;
-        let footer =
-            Footer { page_bytes, file_bytes: bytes, root, levels: height, measures, total: self.total, is_bottom };
+        let footer = Footer {
+            page_bytes,
+            file_bytes: bytes,
+            root,
+            levels: height,
+            measures,
+            total: self.total,
+            is_bottom,
+            index,
+        };
         self.output.write(&footer.encode(), 0)?;
         let written = self.output.finish()?;
         debug_assert_eq!(written, bytes);
@@ -241,6 +261,7 @@ impl RunWriter {
             bytes,
             version: VERSION,
             is_bottom,
+            index,
             total: self.total,
             measures,
             page_bytes,

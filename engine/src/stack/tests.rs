@@ -16,7 +16,7 @@ use super::*;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::mixed::Mixed;
-use crate::run::{Missing, PageCache, ReadPages, Run, RunLayer, RunOptions, RunWriter};
+use crate::run::{Index, Missing, PageCache, ReadPages, Run, RunLayer, RunOptions, RunWriter};
 use crate::tally::Field;
 use crate::transaction::merge_layer;
 use crate::tree::{Arena, Tree, Walk, When};
@@ -214,6 +214,7 @@ fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdR
             page_bytes: [256, 512][rng.random_range(0..2)],
             measures: layers.measures,
             is_bottom: tree.is_bottom(),
+            index: [Index::Tree, Index::Flat][rng.random_range(0..2)],
             ..RunOptions::default()
         };
         let mut writer = RunWriter::create(&disk, Path::new(&path), options).unwrap();
