@@ -35,6 +35,11 @@ fn positions() {
 }
 
 #[test]
+fn sst_index() {
+    tables("sst-index");
+}
+
+#[test]
 fn offset_cost() {
     tables("offset-cost");
 }

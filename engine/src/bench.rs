@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::io::RealDisk;
-use crate::run::{PageCache, ReadPages, Run, RunLayer, RunOptions, RunShape, RunWriter};
+use crate::run::{Index, PageCache, ReadPages, Run, RunLayer, RunOptions, RunShape, RunWriter};
 use crate::stack::{Cut, Stack};
 use crate::tally::Measures;
 use crate::tree::{Arena, Tree, When, Written};
@@ -85,6 +85,13 @@ impl BareRun {
             writer.push(&key, &value)?;
         }
         writer.finish().map(|_| ())
+    }
+
+    /// Writes the same rows under a flat index.
+    pub fn write_flat(&self, path: &Path) -> Result<()> {
+        let options =
+            RunOptions { page_bytes: self.run.info().page_bytes, index: Index::Flat, ..RunOptions::default() };
+        self.run.rewrite(&RealDisk, path, options, &mut |_| ()).map(|_| ())
     }
 
     /// Opens a run with a cache of `cache_bytes`.

@@ -6,8 +6,8 @@ mod memory;
 mod offset_cost;
 mod offset_tree;
 mod positions;
-mod runs;
 mod snapshots;
+mod sst_index;
 mod transactions;
 
 use crate::Workload;
@@ -18,7 +18,7 @@ pub(crate) const OF_SERVERS: &str = offset_tree::WORKLOAD.name;
 pub(crate) const WORKLOADS: &[Workload] = &[
     btree_inserts::WORKLOAD,
     positions::WORKLOAD,
-    runs::WORKLOAD,
+    sst_index::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
     http::WORKLOAD,

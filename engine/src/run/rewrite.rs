@@ -12,7 +12,6 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::scan`] and [`RunWriter::push`]; then the new file is to be removed.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
     pub(crate) fn rewrite(
         &self,
         disk: &dyn Disk,

@@ -1,4 +1,5 @@
-//! Questions of one run in a file: rows of 8-byte keys and 100-byte values, with a cache for all of it, for a tenth of its inner pages, and for none.
+//! Questions of one run in a file: rows of 8-byte keys and 100-byte values, under a tree and under a flat index, with a cache for all of it, for its index, and for a tenth
+//! and a hundredth of that.
 //!
 //! Each question is a reader of its own, which holds nothing when it begins. What the cache does not have comes from the file, which the operating system
 //! may have in memory.
@@ -13,13 +14,15 @@ use crate::store::Result;
 use crate::{Bench, Workload};
 
 pub(crate) const WORKLOAD: Workload = Workload {
-    name: "runs",
-    about: "get, count, rank and nth of a run in a file, by how much of it is cached",
+    name: "sst-index",
+    about: "get, count, rank and nth of a run in a file, under a tree and a flat index, by what is cached",
     run,
     child: None,
 };
 
 const ASKED: usize = 20_000;
+/// Of a flat index that does not fit its cache, which is read anew for each question.
+const ASKED_SLOWLY: usize = 100;
 
 /// A question, asked of a run whose sorted keys are given.
 type Ask = fn(&BareRun, &[u64], &mut Draw) -> Result<Answer>;
@@ -80,36 +83,51 @@ fn one_size(bench: &Bench<'_>, count: u64, show: &mut dyn FnMut(Table)) -> Resul
         }
     }
     show(shapes);
-    let shape = BareRun::open(&path, 0)?.shape()?;
-    let caches = [("all", 2 * shape.file_bytes), ("inner pages", 2 * shape.inner_bytes + (1 << 16)), ("nothing", 0)];
-    let columns = ["question", "cached", "asked", "median", "99 %", "pages read"];
+    let tree = BareRun::open(&path, 0)?;
+    let shape = tree.shape()?;
+    let flat_path = dir.path().join("flat");
+    bench.progress(format_args!("writing them under a flat index"));
+    tree.write_flat(&flat_path)?;
+    // A cache is cut into shards, each with a part of the bytes: twice as many hold all.
+    let index_bytes = 2 * shape.inner_bytes;
+    let caches = [
+        ("all", 2 * shape.file_bytes),
+        ("the index", index_bytes + (1 << 16)),
+        ("10 % of it", index_bytes / 10),
+        ("1 % of it", index_bytes / 100),
+    ];
+    let columns = ["question", "cached", "index", "asked", "median", "99 %", "pages read"];
     let mut table = Table::new(format!("Questions of a run of {} rows", Cell::Count(count)), &columns);
     for (name, ask) in QUESTIONS.into_iter().filter(|(name, _)| bench.options.wants(name)) {
         for (cached, cache_bytes) in caches {
-            bench.progress(format_args!("{name}, cached: {cached}"));
-            let run = BareRun::open(&path, cache_bytes)?;
-            let mut draw = Draw::new(bench.options.seed + 1);
-            if cached == "all" {
-                // Every leaf is asked for once.
-                for key in keys.iter().step_by(20) {
-                    run.rank(&key.to_be_bytes())?;
+            for (index, path) in [("tree", &path), ("flat", &flat_path)] {
+                bench.progress(format_args!("{name}, {index}, cached: {cached}"));
+                let run = BareRun::open(path, cache_bytes)?;
+                let mut draw = Draw::new(bench.options.seed + 1);
+                if cached == "all" {
+                    // Every leaf is asked for once.
+                    for key in keys.iter().step_by(20) {
+                        run.rank(&key.to_be_bytes())?;
+                    }
                 }
+                let slow = index == "flat" && cache_bytes < index_bytes;
+                let asked = if slow { ASKED_SLOWLY } else { ASKED }.min(keys.len());
+                let (mut latencies, mut pages_read) = (Latencies::new(), 0);
+                for _ in 0..asked {
+                    let (answer, nanos) = nanos_of(|| ask(&run, &keys, &mut draw));
+                    latencies.record(nanos);
+                    pages_read += answer?.pages_read;
+                }
+                table.push(vec![
+                    Cell::text(name),
+                    Cell::text(cached),
+                    Cell::text(index),
+                    Cell::Count(latencies.count()),
+                    latencies.median(),
+                    latencies.p99(),
+                    Cell::text(format!("{:.2}", pages_read as f64 / asked as f64)),
+                ]);
             }
-            let asked = ASKED.min(keys.len());
-            let (mut latencies, mut pages_read) = (Latencies::new(), 0);
-            for _ in 0..asked {
-                let (answer, nanos) = nanos_of(|| ask(&run, &keys, &mut draw));
-                latencies.record(nanos);
-                pages_read += answer?.pages_read;
-            }
-            table.push(vec![
-                Cell::text(name),
-                Cell::text(cached),
-                Cell::Count(latencies.count()),
-                latencies.median(),
-                latencies.p99(),
-                Cell::text(format!("{:.2}", pages_read as f64 / asked as f64)),
-            ]);
         }
     }
     table.note("Pages read: from the file, on average for a question; a reader begins with none of its own.");
