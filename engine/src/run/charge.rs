@@ -1,15 +1,18 @@
-//! What a range of runs holds and costs, known before any of it is read, and its pages asked for before its first entry is (precharge: YDB).
+//! What a range of runs holds and costs, and its pages asked for all at once, before the first entry is read (precharge: YDB).
 //!
-//! All that is asked for here is noted at once, as far as the pages that are there lead; who asked loads it and asks again ([`ReadPages::answer`](super::ReadPages::answer)).
+//! Both note what they lack, as far as the pages that are there lead. Who asked loads it and asks again: see
+//! [`ReadPages::answer`](super::ReadPages::answer).
 //!
 //! Invariants:
-//! 1. Where a cut is not yet known, it is known between which entries: those of the lowest page on the way to it. So of every page it is known whether
-//!    it is *sure* to be needed, or *may* be. Of inner pages all that may be needed are asked for, of leaves those that are sure to be, and the two where the range ends.
-//! 2. What is asked for becomes less with each round, never more on a level above: after `k` rounds the upper `k` levels are there.
+//! 1. While the place of a cut is unknown, bounds of it are known: the entries before and in the lowest page known on the way there. So a
+//!    page is *sure* to be needed, or *may* be, or is not.
+//! 2. An inner page is asked for if it may be needed, a leaf if it is sure to be, or if the range ends in it and it may be.
+//! 3. Bounds only get closer. So after `k` rounds what may be needed of the upper `k` inner levels is there, and is not asked for again.
 //!
-//! Costs: a charge takes `levels` rounds, one more where the first leaf tells which others are needed, and one more for long values. Beyond what the walk
-//! itself looks at it reads one leaf at most, that of the far end, if the limit turns out to be reached before it; and of each inner level as many pages
-//! as hold the entries of one of them, and one for the entry past the end. Each round goes over the children of the pages in range once.
+//! Costs: a charge takes as many rounds as the run has levels, one more if what the first leaf holds of the range decides which others are
+//! needed, and one more for long values. It reads what the walk looks at, and beyond that at most: one leaf, in which the range ends, if a
+//! limit of rows is reached just before it; and of each inner level as many pages as hold the entries of its first one, and one for the
+//! entry past the end. Each round goes once over the children in range of all inner pages that are there.
 //! Not here: loading (`pages`); which layers of a stack are runs.
 
 use std::iter::Sum;
@@ -23,11 +26,12 @@ use crate::stack::Cut;
 /// How far a charge goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Entries of each run: the rows, if it is a bottom run. A walk over a stack that meets what is erased or overwritten passes more of them than it tells rows:
-    /// it goes so far at least, lacks a page there, and is charged again for what is left.
+    /// Entries of each run, as if it were alone; of a bottom run these are its rows. A scan of a stack for so many rows passes fewer
+    /// of each run if several have some, and more where entries are erased or overwritten: then it may lack a page, and is charged
+    /// again from there.
     pub(crate) rows: Option<u64>,
-    /// Bytes of each run's file between the first leaf, which is not counted, and another one: leaves, their long values, inner pages in between. Less than the
-    /// last leaf with its values is read beyond that.
+    /// Bytes of each run's file from the end of the first leaf, which is not counted, to where the last one or its long values begin:
+    /// leaves, long values, and the few inner pages between. So the last leaf may end beyond the limit.
     pub(crate) bytes: Option<u64>,
 }
 
@@ -60,7 +64,7 @@ impl Sum for RangePlan {
 
 /// The sum of [`RunLayer::plan`] over `runs`, in as many rounds as the highest takes.
 pub(crate) fn plan(runs: &[RunLayer<'_>], start: Cut<'_>, end: Cut<'_>) -> Result<RangePlan, Missing> {
-    // All are asked before any is missed.
+    // Every run is asked before a page of any is missed.
     let plans: Vec<_> = runs.iter().map(|run| run.plan(start, end)).collect();
     plans.into_iter().sum()
 }
@@ -73,7 +77,16 @@ pub(crate) fn charge(
     limits: Limits,
     reverse: bool,
 ) -> Result<(), Missing> {
-    runs.iter().fold(Ok(()), |ready, run| ready.and(run.charge(start, end, limits, reverse)))
+    all(runs.iter().map(|run| run.charge(start, end, limits, reverse)))
+}
+
+/// Whether all was there; every one is asked before any is missed.
+fn all(answers: impl Iterator<Item = Result<(), Missing>>) -> Result<(), Missing> {
+    let mut ready = Ok(());
+    for answer in answers {
+        ready = ready.and(answer);
+    }
+    ready
 }
 
 /// Where a cut is, as far as the pages that are there tell.
@@ -152,7 +165,8 @@ impl Limits {
 }
 
 impl RunLayer<'_> {
-    /// What lies between two cuts, exactly. Reads the inner pages over it, and a leaf where a cut is at a key, in as many rounds as the run has levels.
+    /// What lies between two cuts, exactly. Reads the inner pages over it and, of each cut at a key, the leaf there, in as many rounds as
+    /// the run has levels.
     pub(crate) fn plan(&self, start: Cut<'_>, end: Cut<'_>) -> Result<RangePlan, Missing> {
         let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end)) else {
             return Ok(RangePlan::default());
@@ -175,10 +189,11 @@ impl RunLayer<'_> {
         Ok(RangePlan { entries: (to.low - from.low) as u64, rows: to.rows - from.rows, ..plan })
     }
 
-    /// Asks for all pages that a walk from one cut to the other, or back, looks at until a limit is reached: those on the way to where it begins, those of its entries with their
-    /// long values, and that of the first entry past its end, without the value of that. Once this is answered, such a walk lacks none.
+    /// Asks for all pages that a walk from one cut to the other, or back, looks at until it reaches a limit: those on the way to its first
+    /// entry, those of its entries, their long values, and, if the range ends before the limits, that of the entry past it, whose value
+    /// is not asked for. Once this is answered, such a walk lacks none.
     ///
-    /// Without rows to walk over (a limit of no rows, cuts with nothing between) nothing is asked for.
+    /// Asks for nothing if the limit is no rows, or no key can be between the cuts.
     pub(crate) fn charge(&self, start: Cut<'_>, end: Cut<'_>, limits: Limits, reverse: bool) -> Result<(), Missing> {
         let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end) && limits.rows != Some(0)) else {
             return Ok(());
@@ -188,7 +203,7 @@ impl RunLayer<'_> {
         let (sure, maybe) = limits.windows(&near, reverse);
         let far = self.edge(root, far, |place| is_key(far) && maybe.meets(place));
         let (from, to) = if reverse { (&far, &near) } else { (&near, &far) };
-        // A walk ends at an entry past the end. One that goes back also begins there, as it seeks its end.
+        // A walk looks at an entry past the range to see that it has ended. One that goes back also begins at one, as it seeks the end.
         let past = i64::from(reverse);
         let reach = Reach {
             inner: maybe.within(from.low - past..to.high + 1),
@@ -207,9 +222,8 @@ impl RunLayer<'_> {
         }
         let before = place.before.entries;
         let entries = before.max(values.start)..place.until.entries.min(values.end);
-        entries.fold(Ok(()), |ready, entry| {
-            ready.and(self.value(place, &leaf.leaf_record((entry - before) as usize)).map(drop))
-        })
+        let positions = entries.map(|entry| (entry - before) as usize);
+        all(positions.map(|position| self.value(place, &leaf.leaf_record(position)).map(drop)))
     }
 
     /// Goes to a cut as long as the pages on the way are reached, and there.
@@ -270,8 +284,7 @@ impl RunLayer<'_> {
         let page = self.run.inner(self.pages.page(self.run, place)?);
         let first = page.child_at(reach.inner.entries.start.max(place.before.entries));
         let children = (first..page.count()).map(|position| self.run.child(place, &page, position));
-        children
-            .take_while(|child| !reach.inner.ends_before(child))
-            .fold(Ok(()), |ready, child| ready.and(self.visit(&child, reach, visit)))
+        let children = children.take_while(|child| !reach.inner.ends_before(child));
+        all(children.map(|child| self.visit(&child, reach, visit)))
     }
 }
