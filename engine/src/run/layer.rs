@@ -21,8 +21,8 @@ use crate::tree::Side;
 /// A run, read through one reader's pages.
 #[derive(Clone, Copy)]
 pub(crate) struct RunLayer<'a> {
-    run: &'a Arc<Run>,
-    pages: &'a ReadPages<'a>,
+    pub(super) run: &'a Arc<Run>,
+    pub(super) pages: &'a ReadPages<'a>,
 }
 
 /// An inner page on the way down, and which child the way went to.
@@ -90,14 +90,15 @@ impl<'a> RunLayer<'a> {
     }
 
     /// Rows of the first `end` entries of a leaf.
-    fn leaf_rows(&self, leaf: &PageRef<'_>, end: usize) -> i64 {
+    pub(super) fn leaf_rows(&self, leaf: &PageRef<'_>, end: usize) -> i64 {
         if self.run.info().is_bottom {
             return end as i64;
         }
         (0..end).map(|position| leaf.leaf_record(position).rows()).sum()
     }
 
-    fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
+    /// The value of an entry of the leaf at `place`, `None` of a tombstone.
+    pub(super) fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
         if entry.is_tombstone() {
             return Ok(None);
         }

@@ -163,6 +163,12 @@ impl<'c> ReadPages<'c> {
         }
     }
 
+    /// Whether the page or value at `offset` of `run` has been seen.
+    #[cfg(test)]
+    pub(super) fn has_seen(&self, run: &Run, offset: u64) -> bool {
+        self.seen.get(&PageKey { run: run.number(), offset }).is_some()
+    }
+
     /// What it has cost so far.
     pub(crate) fn cost(&self) -> ReadCost {
         self.cost.get()

@@ -1,0 +1,290 @@
+//! What a range of runs holds and costs, and its pages asked for all at once, before the first entry is read (precharge: YDB).
+//!
+//! Both note what they lack, as far as the pages that are there lead. Who asked loads it and asks again: see
+//! [`ReadPages::answer`](super::ReadPages::answer).
+//!
+//! Invariants:
+//! 1. While the place of a cut is unknown, bounds of it are known: the entries before and in the lowest page known on the way there. So a
+//!    page is *sure* to be needed, or *may* be, or is not.
+//! 2. An inner page is asked for if it may be needed, a leaf if it is sure to be, or if the range ends in it and it may be.
+//! 3. Bounds only get closer. So after `k` rounds what may be needed of the upper `k` inner levels is there, and is not asked for again.
+//!
+//! Costs: a charge takes as many rounds as the run has levels, one more if what the first leaf holds of the range decides which others are
+//! needed, and one more for long values. It reads what the walk looks at, and beyond that at most: one leaf, in which the range ends, if a
+//! limit of rows is reached just before it; and of each inner level as many pages as hold the entries of its first one, and one for the
+//! entry past the end. Each round goes once over the children in range of all inner pages that are there.
+//! Not here: loading (`pages`); which layers of a stack are runs.
+
+use std::iter::Sum;
+use std::ops::Range;
+
+use super::file::Place;
+use super::layer::RunLayer;
+use super::pages::Missing;
+use crate::stack::Cut;
+
+/// How far a charge goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Entries of each run, as if it were alone; of a bottom run these are its rows. A scan of a stack for so many rows passes fewer
+    /// of each run if several have some, and more where entries are erased or overwritten: then it may lack a page, and is charged
+    /// again from there.
+    pub(crate) rows: Option<u64>,
+    /// Bytes of each run's file from the end of the first leaf, which is not counted, to where the last one or its long values begin:
+    /// leaves, long values, and the few inner pages between. So the last leaf may end beyond the limit.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// What a range holds and costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RangePlan {
+    /// Entries, tombstones among them.
+    pub(crate) entries: u64,
+    /// What their weights sum to: over all layers of a stack, its live rows.
+    pub(crate) rows: i64,
+    /// Leaves with an entry of the range.
+    pub(crate) leaves: u64,
+    /// Bytes of these leaves in the file.
+    pub(crate) leaf_bytes: u64,
+    /// Bytes of all long values of these leaves.
+    pub(crate) value_bytes: u64,
+}
+
+impl Sum for RangePlan {
+    fn sum<I: Iterator<Item = RangePlan>>(plans: I) -> RangePlan {
+        plans.fold(RangePlan::default(), |sum, plan| RangePlan {
+            entries: sum.entries + plan.entries,
+            rows: sum.rows + plan.rows,
+            leaves: sum.leaves + plan.leaves,
+            leaf_bytes: sum.leaf_bytes + plan.leaf_bytes,
+            value_bytes: sum.value_bytes + plan.value_bytes,
+        })
+    }
+}
+
+/// The sum of [`RunLayer::plan`] over `runs`, in as many rounds as the highest takes.
+pub(crate) fn plan(runs: &[RunLayer<'_>], start: Cut<'_>, end: Cut<'_>) -> Result<RangePlan, Missing> {
+    // Every run is asked before a page of any is missed.
+    let plans: Vec<_> = runs.iter().map(|run| run.plan(start, end)).collect();
+    plans.into_iter().sum()
+}
+
+/// [`RunLayer::charge`] of all `runs`, in as many rounds as the highest takes.
+pub(crate) fn charge(
+    runs: &[RunLayer<'_>],
+    start: Cut<'_>,
+    end: Cut<'_>,
+    limits: Limits,
+    reverse: bool,
+) -> Result<(), Missing> {
+    all(runs.iter().map(|run| run.charge(start, end, limits, reverse)))
+}
+
+/// Whether all was there; every one is asked before any is missed.
+fn all(answers: impl Iterator<Item = Result<(), Missing>>) -> Result<(), Missing> {
+    let mut ready = Ok(());
+    for answer in answers {
+        ready = ready.and(answer);
+    }
+    ready
+}
+
+/// Where a cut is, as far as the pages that are there tell.
+struct Edge {
+    /// The lowest page known on the way to it.
+    place: Place,
+    /// At least and at most so many entries are before the cut.
+    low: i64,
+    high: i64,
+    /// Rows before the cut, if `low` is `high`.
+    rows: i64,
+    /// Whether all pages on the way are there, as far as it was gone.
+    ready: Result<(), Missing>,
+}
+
+/// Entries, and bytes of the file, of which a page must have some.
+#[derive(Clone)]
+struct Window {
+    entries: Range<i64>,
+    bytes: Range<u64>,
+}
+
+impl Window {
+    fn of_entries(entries: Range<i64>) -> Window {
+        Window { entries, bytes: 0..u64::MAX }
+    }
+
+    fn within(&self, entries: Range<i64>) -> Window {
+        let entries = self.entries.start.max(entries.start)..self.entries.end.min(entries.end);
+        Window { entries, bytes: self.bytes.clone() }
+    }
+
+    fn meets(&self, place: &Place) -> bool {
+        place.until.entries > self.entries.start && end_of(place) > self.bytes.start && !self.ends_before(place)
+    }
+
+    /// Whether neither `place` nor anything after it is in the window.
+    fn ends_before(&self, place: &Place) -> bool {
+        place.before.entries >= self.entries.end || place.floor >= self.bytes.end
+    }
+}
+
+/// Which inner pages and which leaves to visit.
+struct Reach {
+    inner: Window,
+    leaves: Window,
+}
+
+/// Where a unit, and with it its subtree, ends in the file.
+fn end_of(place: &Place) -> u64 {
+    place.pointer.offset + u64::from(place.pointer.length)
+}
+
+fn is_key(cut: Cut<'_>) -> bool {
+    matches!(cut, Cut::Before(_) | Cut::After(_))
+}
+
+impl Limits {
+    /// What lies before the limits, for sure and at most, of a walk that begins at `near`.
+    fn windows(&self, near: &Edge, reverse: bool) -> (Window, Window) {
+        let rows = self.rows.and_then(|rows| i64::try_from(rows).ok()).unwrap_or(i64::MAX);
+        let bytes = self.bytes.unwrap_or(u64::MAX);
+        let (floor, end) = (near.place.floor, end_of(&near.place));
+        // The first leaf is not counted. While only a page above it is known, it may be the first under that, or the last.
+        let is_leaf = near.place.level == 0;
+        let window = |cut: i64, leaf: u64| match reverse {
+            false => Window { entries: i64::MIN..cut.saturating_add(rows), bytes: 0..leaf.saturating_add(bytes) },
+            true => Window { entries: cut.saturating_sub(rows)..i64::MAX, bytes: leaf.saturating_sub(bytes)..u64::MAX },
+        };
+        if reverse {
+            (window(near.high, if is_leaf { floor } else { end }), window(near.low, floor))
+        } else {
+            (window(near.low, if is_leaf { end } else { floor }), window(near.high, end))
+        }
+    }
+}
+
+impl RunLayer<'_> {
+    /// What lies between two cuts, exactly. Reads the inner pages over it and, of each cut at a key, the leaf there, in as many rounds as
+    /// the run has levels.
+    pub(crate) fn plan(&self, start: Cut<'_>, end: Cut<'_>) -> Result<RangePlan, Missing> {
+        let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end)) else {
+            return Ok(RangePlan::default());
+        };
+        let from = self.edge(root, start, |_| is_key(start));
+        let to = self.edge(root, end, |_| is_key(end));
+        let reach =
+            Reach { inner: Window::of_entries(from.low..to.high), leaves: Window::of_entries(from.high..to.low) };
+        let mut plan = RangePlan::default();
+        let ready = self.visit(&root, &reach, &mut |leaf| {
+            plan.leaves += 1;
+            plan.leaf_bytes += u64::from(leaf.pointer.length);
+            plan.value_bytes += leaf.pointer.offset - leaf.floor;
+            Ok(())
+        });
+        from.ready.and(to.ready).and(ready)?;
+        if from.low == to.low {
+            return Ok(RangePlan::default());
+        }
+        Ok(RangePlan { entries: (to.low - from.low) as u64, rows: to.rows - from.rows, ..plan })
+    }
+
+    /// Asks for all pages that a walk from one cut to the other, or back, looks at until it reaches a limit: those on the way to its first
+    /// entry, those of its entries, their long values, and, if the range ends before the limits, that of the entry past it, whose value
+    /// is not asked for. Once this is answered, such a walk lacks none.
+    ///
+    /// Asks for nothing if the limit is no rows, or no key can be between the cuts.
+    pub(crate) fn charge(&self, start: Cut<'_>, end: Cut<'_>, limits: Limits, reverse: bool) -> Result<(), Missing> {
+        let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end) && limits.rows != Some(0)) else {
+            return Ok(());
+        };
+        let (near, far) = if reverse { (end, start) } else { (start, end) };
+        let near = self.edge(root, near, |_| true);
+        let (sure, maybe) = limits.windows(&near, reverse);
+        let far = self.edge(root, far, |place| is_key(far) && maybe.meets(place));
+        let (from, to) = if reverse { (&far, &near) } else { (&near, &far) };
+        // A walk looks at an entry past the range to see that it has ended. One that goes back also begins at one, as it seeks the end.
+        let past = i64::from(reverse);
+        let reach = Reach {
+            inner: maybe.within(from.low - past..to.high + 1),
+            leaves: sure.within(from.high - past..to.low + 1),
+        };
+        let values = sure.within(from.high..to.low).entries;
+        let ready = self.visit(&root, &reach, &mut |leaf| self.charge_leaf(leaf, &values));
+        near.ready.and(far.ready).and(ready)
+    }
+
+    /// Asks for a leaf, and for the long values of those of its entries that are among `values`.
+    fn charge_leaf(&self, place: &Place, values: &Range<i64>) -> Result<(), Missing> {
+        let leaf = self.pages.page(self.run, place)?.leaf();
+        if place.floor == place.pointer.offset {
+            return Ok(());
+        }
+        let before = place.before.entries;
+        let entries = before.max(values.start)..place.until.entries.min(values.end);
+        let positions = entries.map(|entry| (entry - before) as usize);
+        all(positions.map(|position| self.value(place, &leaf.leaf_record(position)).map(drop)))
+    }
+
+    /// Goes to a cut as long as the pages on the way are reached, and there.
+    fn edge(&self, root: Place, cut: Cut<'_>, reached: impl Fn(&Place) -> bool) -> Edge {
+        let mut place = root;
+        let ready = loop {
+            if !reached(&place) {
+                break Ok(());
+            }
+            let page = match self.pages.page(self.run, &place) {
+                Ok(page) => page,
+                Err(missing) => break Err(missing),
+            };
+            if place.level == 0 {
+                let leaf = page.leaf();
+                let position = match cut {
+                    Cut::Start => 0,
+                    Cut::Before(key) => leaf.search::<true>(key).0,
+                    Cut::After(key) => {
+                        let (position, found) = leaf.search::<true>(key);
+                        position + usize::from(found)
+                    }
+                    Cut::End => leaf.count(),
+                };
+                let entries = place.before.entries + position as i64;
+                let rows = place.before.tally.rows + self.leaf_rows(&leaf, position);
+                return Edge { place, low: entries, high: entries, rows, ready: Ok(()) };
+            }
+            let inner = self.run.inner(page);
+            let child = match cut {
+                Cut::Start => 0,
+                Cut::Before(key) | Cut::After(key) => inner.child_of(key),
+                Cut::End => inner.count() - 1,
+            };
+            place = self.run.child(&place, &inner, child);
+        };
+        let (low, high) = match cut {
+            Cut::Start => (root.before, root.before),
+            Cut::Before(_) | Cut::After(_) => (place.before, place.until),
+            Cut::End => (root.until, root.until),
+        };
+        Edge { place, low: low.entries, high: high.entries, rows: low.tally.rows, ready }
+    }
+
+    /// Calls `visit` with each leaf in reach that the inner pages which are there lead to, and asks for the others of these.
+    fn visit(
+        &self,
+        place: &Place,
+        reach: &Reach,
+        visit: &mut dyn FnMut(&Place) -> Result<(), Missing>,
+    ) -> Result<(), Missing> {
+        if place.level == 0 {
+            return if reach.leaves.meets(place) { visit(place) } else { Ok(()) };
+        }
+        if !reach.inner.meets(place) {
+            return Ok(());
+        }
+        let page = self.run.inner(self.pages.page(self.run, place)?);
+        let first = page.child_at(reach.inner.entries.start.max(place.before.entries));
+        let children = (first..page.count()).map(|position| self.run.child(place, &page, position));
+        let children = children.take_while(|child| !reach.inner.ends_before(child));
+        all(children.map(|child| self.visit(&child, reach, visit)))
+    }
+}
