@@ -25,32 +25,55 @@ struct Arm<'a, L: Layer<'a>> {
 impl<'a, L: Layer<'a>> Merge<'a, L> {
     /// The rows after `cut`, ascending.
     pub(crate) fn from(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, L::Fault> {
-        let mut arms = SmallVec::new();
-        for layer in stack.layers() {
-            let walk = if cut == Cut::End { layer.end()? } else { layer.seek(cut.key())? };
-            arms.push(Arm::new(walk));
-        }
-        Ok(Merge { arms, reverse: false, lifetime: std::marker::PhantomData })
+        let seek = |layer: &L| if cut == Cut::End { layer.end() } else { layer.seek(cut.key()) };
+        Merge::of(stack, false, seek)
     }
 
     /// The rows before `cut`, descending.
     pub(crate) fn before(stack: &Stack<'a, L>, cut: Cut<'_>) -> Result<Self, L::Fault> {
-        let mut arms = SmallVec::new();
-        for layer in stack.layers() {
+        let seek = |layer: &L| {
             let mut walk = match cut.key() {
                 Some(key) => layer.seek(Some(key))?,
                 None if cut == Cut::Start => layer.seek(None)?,
                 None => layer.end()?,
             };
             walk.prev()?;
-            arms.push(Arm::new(walk));
+            Ok(walk)
+        };
+        Merge::of(stack, true, seek)
+    }
+
+    /// Walks from where `seek` finds each layer's place; all of them are asked before any is missed.
+    fn of(
+        stack: &Stack<'a, L>,
+        reverse: bool,
+        seek: impl Fn(&L) -> Result<L::Walk, L::Fault>,
+    ) -> Result<Self, L::Fault> {
+        let mut arms = SmallVec::new();
+        let mut missed = Ok(());
+        for layer in stack.layers() {
+            match seek(layer) {
+                Ok(walk) => arms.push(Arm::new(walk)),
+                Err(fault) => missed = Err(fault),
+            }
         }
-        Ok(Merge { arms, reverse: true, lifetime: std::marker::PhantomData })
+        missed?;
+        Ok(Merge { arms, reverse, lifetime: std::marker::PhantomData })
     }
 
     /// The next live row: its key replaces `key`, its value is returned; `None` at the end.
     #[inline]
     pub(crate) fn next(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, L::Fault> {
+        self.next_within(key, |_| true)
+    }
+
+    /// As [`Merge::next`], of rows whose keys are `inside`; ends at the first key that is not, be it live or dead, without a look at its value.
+    #[inline]
+    pub(crate) fn next_within(
+        &mut self,
+        key: &mut KeyBuffer,
+        inside: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<&'a [u8]>, L::Fault> {
         if let [arm] = &mut self.arms[..] {
             // One layer: no comparison.
             loop {
@@ -58,24 +81,36 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
                 if !arm.walk.valid() {
                     return Ok(None);
                 }
+                key.clear();
+                arm.walk.key_into(key);
+                if !inside(key) {
+                    return Ok(None);
+                }
                 let value = arm.walk.value()?;
                 arm.is_told = true;
                 if value.is_some() {
-                    key.clear();
-                    arm.walk.key_into(key);
                     return Ok(value);
                 }
             }
         }
-        self.next_of_many(key)
+        self.next_of_many(key, inside)
     }
 
-    fn next_of_many(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, L::Fault> {
+    fn next_of_many(
+        &mut self,
+        key: &mut KeyBuffer,
+        inside: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<&'a [u8]>, L::Fault> {
         loop {
+            // All of them move before any is missed: their pages come together.
+            let mut moved = Ok(());
             for arm in self.arms.iter_mut().filter(|arm| arm.is_told) {
-                arm.step(self.reverse)?;
-                arm.load();
+                match arm.step(self.reverse) {
+                    Ok(()) => arm.load(),
+                    Err(fault) => moved = Err(fault),
+                }
             }
+            moved?;
             // Layers are newest first, so among equal keys the first arm decides.
             let mut nearest: Option<usize> = None;
             for (number, arm) in self.arms.iter().enumerate() {
@@ -90,7 +125,7 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
                     nearest = Some(number);
                 }
             }
-            let Some(nearest) = nearest else { return Ok(None) };
+            let Some(nearest) = nearest.filter(|&nearest| inside(&self.arms[nearest].key)) else { return Ok(None) };
             let value = self.arms[nearest].walk.value()?;
             key.clear();
             key.extend_from_slice(&self.arms[nearest].key);

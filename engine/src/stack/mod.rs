@@ -122,7 +122,24 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         let Some((key, side)) = cut.key() else {
             return Ok(if cut == Cut::Start { Tally::ZERO } else { self.total() });
         };
-        self.layers.iter().try_fold(Tally::ZERO, |sum, layer| Ok(sum + layer.tally_before(key, side)?))
+        self.sum(Tally::ZERO, |layer| layer.tally_before(key, side))
+    }
+
+    /// The sum of an answer over all layers, which are all asked before any is missed, so that their pages come together.
+    #[inline(always)]
+    fn sum<T: std::ops::Add<Output = T>>(
+        &self,
+        zero: T,
+        ask: impl Fn(&L) -> Result<T, L::Fault>,
+    ) -> Result<T, L::Fault> {
+        let mut sum = Ok(zero);
+        for layer in &self.layers {
+            sum = match (sum, ask(layer)) {
+                (Ok(sum), Ok(part)) => Ok(sum + part),
+                (Err(fault), _) | (_, Err(fault)) => Err(fault),
+            };
+        }
+        sum
     }
 
     /// Live rows before the cut.
@@ -131,11 +148,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         let Some((key, side)) = cut.key() else {
             return Ok(if cut == Cut::Start { 0 } else { self.total().rows as u64 });
         };
-        let mut rows = 0;
-        for layer in &self.layers {
-            rows += layer.rows_before(key, side)?;
-        }
-        Ok(rows as u64)
+        Ok(self.sum(0, |layer| layer.rows_before(key, side))? as u64)
     }
 
     /// The tally between two cuts.
@@ -143,7 +156,8 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         if start.is_at_or_past(&end) {
             return Ok(Tally::ZERO);
         }
-        Ok(self.tally_before(end)? - self.tally_before(start)?)
+        let (end, start) = (self.tally_before(end), self.tally_before(start));
+        Ok(end? - start?)
     }
 
     /// Live rows between two cuts.
@@ -154,11 +168,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         let (Some(start_key), Some(end_key)) = (start.key(), end.key()) else {
             return Ok(self.rows_before(end)? - self.rows_before(start)?);
         };
-        let mut rows = 0;
-        for layer in &self.layers {
-            rows += layer.rows_between(start_key, end_key)?;
-        }
-        Ok(rows as u64)
+        Ok(self.sum(0, |layer| layer.rows_between(start_key, end_key))? as u64)
     }
 
     /// The live row with `offset` live rows before it, or `None` past the end.
@@ -235,21 +245,23 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         }
         let mut merge = if reverse { Merge::before(self, end)? } else { Merge::from(self, start)? };
         let mut key = KeyBuffer::new();
-        while let Some(value) = merge.next(&mut key)? {
-            let inside = if reverse {
+        let inside = |key: &[u8]| {
+            if reverse {
                 match start {
-                    Cut::Before(start) => *key >= *start,
-                    Cut::After(start) => *key > *start,
+                    Cut::Before(start) => key >= start,
+                    Cut::After(start) => key > start,
                     Cut::Start | Cut::End => true,
                 }
             } else {
                 match end {
-                    Cut::Before(end) => *key < *end,
-                    Cut::After(end) => *key <= *end,
+                    Cut::Before(end) => key < end,
+                    Cut::After(end) => key <= end,
                     Cut::Start | Cut::End => true,
                 }
-            };
-            if !inside || !visit(&key, value) {
+            }
+        };
+        while let Some(value) = merge.next_within(&mut key, inside)? {
+            if !visit(&key, value) {
                 break;
             }
         }

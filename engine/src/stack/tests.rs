@@ -300,6 +300,55 @@ fn the_cache_keeps_its_budget_and_serves_what_it_has() {
     assert!(pages_read < asked / 2, "{pages_read} of {asked}");
 }
 
+/// Several runs are asked together: as many rounds as the highest has levels. And a scan of a range does not look at what lies behind it.
+#[test]
+fn layers_share_rounds_and_a_range_ends_where_it_ends() {
+    let disk = disk();
+    let runs: Vec<Arc<Run>> = (0..3u32)
+        .map(|number| {
+            let path = format!("/db/run-{number}");
+            let is_bottom = number == 2;
+            let options = RunOptions { page_bytes: 256, is_bottom, ..RunOptions::default() };
+            let mut writer = RunWriter::create(&disk, Path::new(&path), options).unwrap();
+            for key in 0..2000u32 {
+                // Tombstones from 1,000 on in the newest run, rows in the bottom one.
+                match number {
+                    0 if key >= 1000 => writer.push_entry(&key.to_be_bytes(), None, Tally { rows: -1, ..Tally::ZERO }),
+                    1 => writer.push_entry(&key.to_be_bytes(), Some(b"over"), Tally::ZERO),
+                    2 => writer.push(&key.to_be_bytes(), b"row"),
+                    _ => Ok(()),
+                }
+                .unwrap();
+            }
+            writer.finish().unwrap();
+            Arc::new(Run::open(&disk, Path::new(&path)).unwrap())
+        })
+        .collect();
+    let cache = PageCache::new(0);
+    let levels = runs.iter().map(|run| run.info().levels as u64).max().unwrap();
+    let pages = ReadPages::new(&cache);
+    let stack = Stack::new(runs.iter().map(|run| RunLayer::new(run, &pages)).collect(), Measures::ROWS);
+    let (start, end) = (500u32.to_be_bytes(), 1500u32.to_be_bytes());
+    assert_eq!(pages.answer(|| stack.count(Cut::Before(&start), Cut::Before(&end))).unwrap(), 500);
+    assert_eq!(pages.cost().rounds, levels);
+    let pages = ReadPages::new(&cache);
+    let stack = Stack::new(runs.iter().map(|run| RunLayer::new(run, &pages)).collect(), Measures::ROWS);
+    let (start, end) = (990u32.to_be_bytes(), 1000u32.to_be_bytes());
+    let seen = pages
+        .answer(|| {
+            let mut seen = 0;
+            stack.scan(Cut::Before(&start), Cut::Before(&end), false, |_, _| {
+                seen += 1;
+                true
+            })?;
+            Ok(seen)
+        })
+        .unwrap();
+    assert_eq!(seen, 10);
+    // The thousand tombstones behind the range take some forty leaves of each run.
+    assert!(pages.cost().pages <= 3 * (levels + 2), "{:?}", pages.cost());
+}
+
 #[test]
 fn a_question_reads_a_page_a_level() {
     let run = run_of_numbers();
