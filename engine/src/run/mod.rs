@@ -24,6 +24,8 @@ mod check;
 mod columns;
 mod file;
 mod format;
+#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
+mod histogram;
 mod layer;
 mod measures;
 mod node;
@@ -32,6 +34,8 @@ mod pages;
 mod pending;
 mod read_ahead;
 mod scan;
+#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
+mod tiles;
 mod window;
 mod writer;
 
@@ -39,6 +43,8 @@ mod writer;
 mod damage_tests;
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod histogram_tests;
 #[cfg(test)]
 mod tests;
 
