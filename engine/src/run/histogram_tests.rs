@@ -1,6 +1,6 @@
 //! Goal: what a histogram says of rows and bytes holds at every boundary, is as exact as was asked, and costs no page more than that needs.
-//! Method: random stacks of up to four runs of small pages, with weights from a model; every bucket is compared with the model (rows) and with the run's leaves, which a
-//! scan found (bytes), for resolutions from one row to all. No page is cached, so that each is missed first.
+//! Method: random stacks of up to four runs of small pages, with weights from a model; every bucket is compared with the model (rows) and
+//! with the leaves that a scan found in the runs (bytes), for resolutions from one row to all. No page is cached: each is missed first.
 //! Replay: SEED=... cargo test -p quipu run::histogram_tests
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::page::Record;
 use crate::stack::Cut;
 use crate::tally::Tally;
 
-const FAST: u64 = u64::MAX;
+const NOT_ASKED: u64 = u64::MAX;
 
 /// A run, and what a scan has found in it.
 struct Known {
@@ -284,14 +284,137 @@ fn bounds_hold_and_are_as_narrow_as_asked() {
         cuts.extend(keys.iter().flat_map(|key| [Cut::Before(key), Cut::After(key)]));
         let rows = table.model.len() as u64;
         let bytes: u64 = table.runs.iter().map(|known| known.run.info().bytes).sum();
-        for resolution_rows in [1, 10, 100, rows.max(1), FAST] {
-            let mut resolution = Resolution { rows: resolution_rows, bytes: FAST };
+        for resolution_rows in [1, 10, 100, rows.max(1), NOT_ASKED] {
+            let mut resolution = Resolution { rows: resolution_rows, bytes: NOT_ASKED };
             table.check(Cut::Start, Cut::End, resolution);
             for _ in 0..3 {
-                resolution.bytes = [FAST, bytes, bytes / 9, 700][rng.random_range(0..4)];
+                resolution.bytes = [NOT_ASKED, bytes, bytes / 9, 700][rng.random_range(0..4)];
                 let (start, end) = (cuts[rng.random_range(0..cuts.len())], cuts[rng.random_range(0..cuts.len())]);
                 table.check(start, end, resolution);
             }
         }
+    }
+}
+
+/// A bottom run of 14,000 rows or so, with others over it.
+fn table_of(uppers: &[Writes]) -> Table {
+    let mut rng = StdRng::seed_from_u64(seed());
+    let mut table = Table::new();
+    table.push(Writes::Mixed, 2 * KEYS, &mut rng);
+    uppers.iter().for_each(|writes| table.push(*writes, 2000, &mut rng));
+    table
+}
+
+const ALL: (Cut<'_>, Cut<'_>) = (Cut::Start, Cut::End);
+
+fn rows(rows: u64) -> Resolution {
+    Resolution { rows, bytes: NOT_ASKED }
+}
+
+#[test]
+fn a_coarse_histogram_reads_a_handful_of_pages() {
+    for uppers in [&[][..], &[Writes::Mixed], &[Writes::Mixed, Writes::Erase, Writes::Insert]] {
+        let table = table_of(uppers);
+        let live = table.model.len() as u64;
+        let levels = table.runs.iter().map(|known| known.run.info().levels as u64).max().unwrap();
+        let cost_of = |part: u64| {
+            let histogram = table.check(ALL.0, ALL.1, rows(live / part));
+            assert!(histogram.buckets.len() as u64 <= 4 * part, "{} buckets for {part}", histogram.buckets.len());
+            let (_, cost) = table.ask(ALL.0, ALL.1, rows(live / part));
+            assert!(cost.rounds <= levels + 1, "{cost:?}");
+            cost.pages_read
+        };
+        let runs = table.runs.len() as u64;
+        assert!(table.pages() > 1000 && cost_of(1) <= 4 * runs, "{} of {} pages", cost_of(1), table.pages());
+        assert!(cost_of(10) <= table.pages() / 20, "{} of {} pages", cost_of(10), table.pages());
+        assert!(cost_of(100) <= table.pages() / 6, "{} of {} pages", cost_of(100), table.pages());
+        // The totals stand in the footers.
+        let entries: u64 = table.runs.iter().map(|known| known.run.info().total.entries as u64).sum();
+        assert_eq!(table.check(ALL.0, ALL.1, rows(2 * entries)).pages, 0);
+        // The ends of a range cost a descent each.
+        let (start, end) = (key_of(KEYS / 3), key_of(KEYS / 2));
+        let range = table.check(Cut::Before(&start), Cut::After(&end), rows(2 * entries));
+        assert!(range.pages <= 2 * table.levels() && range.buckets.len() == 1, "{} pages", range.pages);
+    }
+}
+
+#[test]
+fn boundaries_on_borders_of_pages_are_exact_and_cost_no_leaf() {
+    let table = table_of(&[]);
+    let [known] = &table.runs[..] else { unreachable!("one run") };
+    for resolution in [1, 20, 100, 2000] {
+        let resolution = Resolution { rows: resolution, bytes: resolution * 40 };
+        let histogram = table.check(ALL.0, ALL.1, resolution);
+        for bucket in &histogram.buckets {
+            let all = [bucket.rows, bucket.bytes, bucket.rows_until, bucket.bytes_until];
+            assert_eq!(all.map(|bounds| bounds.width()), [0; 4]);
+        }
+        assert!(histogram.pages <= known.pages - known.leaves.len() as u64);
+    }
+}
+
+/// Entries that take the place of live rows weigh nothing: where they lie is not asked.
+#[test]
+fn overwrites_cost_no_page() {
+    let mut rng = StdRng::seed_from_u64(seed());
+    let mut table = table_of(&[]);
+    let alone = table.check(ALL.0, ALL.1, rows(100));
+    table.push(Writes::Overwrite, KEYS, &mut rng);
+    let upper = &table.runs[0];
+    assert!(upper.pages > 10 && upper.run.info().total.tally.rows == 0);
+    let both = table.check(ALL.0, ALL.1, rows(100));
+    assert_eq!((both.pages, both.rows), (alone.pages, alone.rows));
+    assert_eq!(
+        both.buckets.iter().map(|bucket| bucket.rows).collect::<Vec<_>>(),
+        alone.buckets.iter().map(|bucket| bucket.rows).collect::<Vec<_>>()
+    );
+    assert!(both.bytes > alone.bytes);
+}
+
+/// A page whose weights add up to nothing may hide rows that died next to rows that came.
+#[test]
+fn what_a_page_weighs_is_not_what_it_hides() {
+    let mut table = Table::new();
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    let bottom: BTreeMap<_, _> = (0..3000).map(|number| (key(number), (Some(vec![1; 9]), 1))).collect();
+    // The first thousand rows die, a thousand come behind the last.
+    let dead = (0..1000).map(|number| (key(number), (None, -1)));
+    let upper: BTreeMap<_, _> = dead.chain((3000..4000).map(|number| (key(number), (Some(vec![1; 9]), 1)))).collect();
+    table.model = (1000..4000).map(|number| (key(number), vec![1; 9])).collect();
+    table.runs.push(Known::write(&table.disk, 1, &upper, false));
+    table.runs.push(Known::write(&table.disk, 0, &bottom, true));
+    assert_eq!(table.runs[0].run.info().total.tally.rows, 0);
+    for resolution in [1, 50, 900, 3000] {
+        table.check(ALL.0, ALL.1, rows(resolution));
+    }
+    let coarse = table.check(ALL.0, ALL.1, rows(900));
+    let before_1000 = coarse.buckets.iter().rfind(|bucket| bucket.end.as_ref().is_some_and(|end| **end <= *key(1000)));
+    assert!(before_1000.is_none_or(|bucket| bucket.rows_until.low == 0 && bucket.rows_until.high <= 450));
+}
+
+#[test]
+fn nothing_has_a_histogram_too() {
+    let mut rng = StdRng::seed_from_u64(seed());
+    let nothing = Bounds { low: 0, high: 0 };
+    let mut table = Table::new();
+    for _ in 0..3 {
+        let histogram = table.check(ALL.0, ALL.1, rows(1));
+        assert_eq!((histogram.rows, histogram.bytes, histogram.pages), (0, 0, 0));
+        let [bucket] = &histogram.buckets[..] else { panic!("one bucket, not {histogram:?}") };
+        assert_eq!([bucket.rows, bucket.bytes, bucket.rows_until, bucket.bytes_until], [nothing; 4]);
+        table.push(Writes::Nothing, 0, &mut rng);
+    }
+    // Ranges without keys, of a table with some.
+    table.push(Writes::Mixed, 1000, &mut rng);
+    for (start, end) in [
+        (Cut::End, Cut::End),
+        (Cut::Start, Cut::Start),
+        (Cut::End, Cut::Start),
+        (Cut::Start, Cut::Before(b"")),
+        (Cut::Before(b"b"), Cut::Before(b"b")),
+        (Cut::After(b"b"), Cut::Before(b"b\0")),
+        (Cut::After(b"b"), Cut::Before(b"a")),
+    ] {
+        assert_eq!(table.ask(start, end, rows(1)).0, Histogram::default(), "{start:?} to {end:?}");
     }
 }
