@@ -8,7 +8,8 @@
 //! Invariants:
 //! 1. The rows and bytes of the whole range are exact: the pages at its two ends are opened down to the leaves.
 //! 2. Before a boundary, rows and bytes are known to within half the resolution; within a bucket to within the resolution.
-//! 3. A bucket has no more rows than the resolution, unless those of each run are of one leaf; nor more bytes.
+//! 3. A bucket has no more rows than the resolution, unless those that a run adds or takes away there are of one leaf, of each run; and no
+//!    more bytes, unless they are.
 //!
 //! Costs: a descent a run for each end that is a key. Beyond these, inner pages under which lies more than half the resolution, shared out
 //! over the runs; and leaves, where those that a boundary cuts have more than half the resolution together. Each wave of the sweep asks for
@@ -81,7 +82,8 @@ pub(crate) struct Histogram {
     pub(crate) pages: u64,
 }
 
-/// The histogram of the rows between two cuts, of all runs of a table.
+/// The histogram of the rows between two cuts, of the runs of a table: all of them, or all from some run down, as weights are relative
+/// to what lies below.
 ///
 /// # Errors
 /// If pages are missing. All that the sweep was sure to need have been noted; asking again gets further.
@@ -133,6 +135,12 @@ struct Sweep<'a> {
     bytes_max: i64,
 }
 
+/// What the tiles over a stretch are to have little of together, and how little: half the resolution.
+struct Measure {
+    of: fn(&Sway) -> i64,
+    limit: i64,
+}
+
 /// A stretch of keys between neighbouring borders: which tile each run has there.
 struct Stretch {
     tiles: SmallVec<[usize; 8]>,
@@ -174,9 +182,11 @@ impl<'a> Sweep<'a> {
         stretch.tiles.iter().enumerate().map(|(run, &at)| (run, &self.runs[run].as_slice()[at]))
     }
 
-    /// What is to be small over every stretch, and how small: half the resolution.
-    fn measures(&self) -> [(fn(&Sway) -> i64, i64); 2] {
-        [(Sway::width, self.rows_max / 2), (|sway| sway.bytes, self.bytes_max / 2)]
+    fn measures(&self) -> [Measure; 2] {
+        [
+            Measure { of: Sway::width, limit: self.rows_max / 2 },
+            Measure { of: |sway| sway.bytes, limit: self.bytes_max / 2 },
+        ]
     }
 
     /// Has the tiles opened that lie across the ends of the range.
@@ -195,7 +205,7 @@ impl<'a> Sweep<'a> {
     fn want_inner(&mut self) {
         let mut stretch = self.first_stretch();
         loop {
-            for (measure, limit) in self.measures() {
+            for Measure { of: measure, limit } in self.measures() {
                 let unopened = || self.tiles(&stretch).filter(|(_, tile)| !tile.is_wanted());
                 let mut left: i64 = unopened().map(|(_, tile)| measure(&tile.sway)).sum();
                 let mut inner: SmallVec<[(i64, usize); 8]> = unopened()
@@ -220,8 +230,9 @@ impl<'a> Sweep<'a> {
     fn open(&mut self) -> Result<bool, Missing> {
         let is_any_wanted = self.runs.iter().any(Tiles::is_any_wanted);
         // All runs are asked before one is missed.
-        let opened = self.runs.iter_mut().map(Tiles::open).fold(Ok(()), |all, one| all.and(one));
-        opened.map(|()| is_any_wanted)
+        let opened = self.runs.iter_mut().map(Tiles::open).collect::<SmallVec<[_; 8]>>();
+        opened.into_iter().collect::<Result<(), Missing>>()?;
+        Ok(is_any_wanted)
     }
 
     /// Says where buckets are to end and others to begin, and has the leaves opened that are cut there where the resolution asks for it.
@@ -257,7 +268,7 @@ impl<'a> Sweep<'a> {
             .filter(|(_, tile)| tile.keys.straddle(boundary))
             .map(|(run, tile)| (run, tile.sway))
             .collect();
-        for (measure, limit) in self.measures() {
+        for Measure { of: measure, limit } in self.measures() {
             open.sort_by_key(|(_, sway)| measure(sway));
             while open.iter().map(|(_, sway)| measure(sway)).sum::<i64>() > limit {
                 let (run, _) = open.pop().expect("a sum of something");

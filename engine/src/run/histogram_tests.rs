@@ -131,7 +131,7 @@ fn key_of(number: u32) -> Vec<u8> {
     match number % 7 {
         // Some are prefixes of others, some long.
         0 => [&number.saturating_sub(1).to_be_bytes()[1..], b"."].concat(),
-        1 if number % 11 == 0 => [&number.to_be_bytes()[1..], &[b'k'; 60][..]].concat(),
+        1 if number.is_multiple_of(11) => [&number.to_be_bytes()[1..], &[b'k'; 60][..]].concat(),
         _ => number.to_be_bytes()[1..].to_vec(),
     }
 }

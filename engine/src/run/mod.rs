@@ -34,7 +34,6 @@ mod pages;
 mod pending;
 mod read_ahead;
 mod scan;
-#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
 mod tiles;
 mod window;
 mod writer;
