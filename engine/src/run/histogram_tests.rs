@@ -148,7 +148,7 @@ impl Table {
 
     fn push(&mut self, writes: Writes, count: u32, rng: &mut StdRng) {
         let is_bottom = self.runs.is_empty();
-        let start = rng.random_range(0..KEYS);
+        let start = rng.random_range(0..KEYS.saturating_sub(count).max(1));
         let mut entries = BTreeMap::new();
         let mut write = |number: u32, value: Option<Vec<u8>>| {
             let key = key_of(number);
