@@ -291,6 +291,10 @@ impl Run {
             if entries <= 0 || !(0..=entries).contains(&erased) {
                 return Err("the counts of entries before children do not ascend".into());
             }
+            let fresh = until.tally.rows.wrapping_sub(before.tally.rows).wrapping_add(erased);
+            if !(0..=entries - erased).contains(&fresh) {
+                return Err(format!("child {position} has more rows, or fewer, than its entries can weigh"));
+            }
             before = until;
             let end = page.pointer(position).and_then(|pointer| {
                 let aligned = pointer.offset.is_multiple_of(UNIT_ALIGNMENT_BYTES as u64)

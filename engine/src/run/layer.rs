@@ -46,6 +46,14 @@ impl<'a> RunLayer<'a> {
         RunLayer { run, pages }
     }
 
+    pub(super) fn run(&self) -> &'a Arc<Run> {
+        self.run
+    }
+
+    pub(super) fn pages(&self) -> &'a ReadPages<'a> {
+        self.pages
+    }
+
     /// Goes on from `place`, which `steps` lead to, down to a leaf, by what `child` says of each inner page.
     fn descend(
         &self,

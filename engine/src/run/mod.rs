@@ -13,12 +13,11 @@
 //!    and more than rows is measured. So no question for a tally reads a long value.
 //! 5. An open run never changes; it is safe to share between threads.
 //!
-//! Costs: writing keeps one page a level in memory and a buffer of 1 MiB. Opening reads header and footer. A question reads
+//! Costs: writing keeps one page a level in memory and a buffer of 1 MiB. Opening reads header and footer. A question looks at
 //! one unit a level, of about [`RunOptions::page_bytes`], and a long value one extent more. A scan reads the file once, 1 MiB at
 //! a time, two threads ahead of itself, without an allocation a row.
 //!
-//! Not here: a cache of pages, a filter for absent keys, tombstones and erased rows (they come with layers on disk, as a new
-//! version of the format), which runs make up a database (`manifest`).
+//! Not here: a filter for absent keys, compression, which runs make up a database (`manifest`).
 
 #[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
 mod charge;
@@ -26,6 +25,8 @@ mod check;
 mod columns;
 mod file;
 mod format;
+#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
+mod histogram;
 mod layer;
 mod measures;
 mod node;
@@ -36,6 +37,7 @@ mod read_ahead;
 mod rewrite;
 mod scan;
 mod shape;
+mod tiles;
 mod window;
 mod writer;
 
@@ -45,6 +47,8 @@ mod charge_tests;
 mod damage_tests;
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod histogram_tests;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,317 @@
+//! Where the rows of a table lie, from the inner pages of its runs: a histogram with bounds that hold. (After the build stats of YDB.)
+//!
+//! All runs are cut into tiles (`tiles`), and a sweep goes over the stretches between neighbouring borders of them. No run has more than
+//! one tile over a stretch. Where these together sway by more than half the resolution, the largest are opened, until they do not or all
+//! are leaves. Then the sweep lays buckets, each as long as the resolution allows; a leaf that a boundary cuts is opened only if the
+//! tiles that it cuts sway too much.
+//!
+//! Invariants:
+//! 1. The rows and bytes of the whole range are exact: the pages at its two ends are opened down to the leaves.
+//! 2. Before a boundary, rows and bytes are known to within half the resolution; within a bucket to within the resolution.
+//! 3. A bucket has no more rows than the resolution, unless those that a run adds or takes away there are of one leaf, of each run; and no
+//!    more bytes, unless they are.
+//!
+//! Costs: a descent a run for each end that is a key. Beyond these, inner pages under which lies more than half the resolution, shared out
+//! over the runs; and leaves, where those that a boundary cuts have more than half the resolution together. Each wave of the sweep asks for
+//! all its pages at once. There are about as many waves as the highest run has levels, and never more than all runs have together, and
+//! one. A tile takes some 400 bytes of memory, a page that was opened stays with the reader.
+//! Not here: trees in memory, which would be tiles too.
+
+use smallvec::SmallVec;
+
+use super::tiles::{Keys, Sway, Tile, Tiles};
+use super::{Missing, RunLayer};
+use crate::page::KeyBuffer;
+use crate::stack::Cut;
+
+/// How exact a histogram is to be. One that asks for less costs less; `u64::MAX` asks for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resolution {
+    /// Live rows.
+    pub(crate) rows: u64,
+    /// Bytes of files.
+    pub(crate) bytes: u64,
+}
+
+/// A number that is at least `low` and at most `high`; exact if they are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl Bounds {
+    /// How far off the number can be from either end.
+    pub(crate) fn width(&self) -> u64 {
+        self.high - self.low
+    }
+
+    /// Of a number that is known to be at most `most`.
+    fn new(low: i64, high: i64, most: u64) -> Bounds {
+        let within = |number: i64| u64::try_from(number).unwrap_or(0).min(most);
+        Bounds { low: within(low), high: within(high) }
+    }
+}
+
+/// Rows and bytes of keys that are neighbours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    /// The first key behind it, where the next one begins; `None` of the last, which ends with the range.
+    pub(crate) end: Option<KeyBuffer>,
+    /// Live rows in it.
+    pub(crate) rows: Bounds,
+    /// Bytes of the runs' trees in it, with long values and dead entries. Those of a leaf are spread evenly over its entries, those of an
+    /// inner page are with the last leaf below it.
+    pub(crate) bytes: Bounds,
+    /// Live rows from the start of the range to the bucket's end.
+    pub(crate) rows_until: Bounds,
+    /// Bytes from there to there.
+    pub(crate) bytes_until: Bounds,
+}
+
+/// A range of keys in buckets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Histogram {
+    /// Side by side and ascending, over the whole range; none if no key can be in it.
+    pub(crate) buckets: Vec<Bucket>,
+    /// Live rows in the range.
+    pub(crate) rows: u64,
+    /// Bytes in the range, as those of a bucket.
+    pub(crate) bytes: u64,
+    /// Different pages that were looked at.
+    pub(crate) pages: u64,
+}
+
+/// The histogram of the rows between two cuts, of the runs of a table: all of them, or all from some run down, as weights are relative
+/// to what lies below.
+///
+/// # Errors
+/// If pages are missing. All that the sweep was sure to need have been noted; asking again gets further.
+pub(crate) fn stats(
+    layers: &[RunLayer<'_>],
+    start: Cut<'_>,
+    end: Cut<'_>,
+    resolution: &Resolution,
+) -> Result<Histogram, Missing> {
+    let Some(range) = keys_between(start, end) else { return Ok(Histogram::default()) };
+    let mut sweep = Sweep::new(layers, &range, resolution);
+    loop {
+        sweep.want_ends();
+        sweep.want_inner();
+        if !sweep.open()? {
+            break;
+        }
+    }
+    let boundaries = sweep.lay_buckets();
+    sweep.open()?;
+    Ok(sweep.histogram(boundaries))
+}
+
+/// The keys between two cuts; `None` if there can be none.
+fn keys_between(start: Cut<'_>, end: Cut<'_>) -> Option<Keys> {
+    // No key is between one and the same with a zero behind it.
+    let after = |key: &[u8]| key.iter().copied().chain([0]).collect::<KeyBuffer>();
+    let start = match start {
+        Cut::Start => KeyBuffer::new(),
+        Cut::Before(key) => KeyBuffer::from_slice(key),
+        Cut::After(key) => after(key),
+        Cut::End => return None,
+    };
+    let end = match end {
+        Cut::Start => return None,
+        Cut::Before(key) => Some(KeyBuffer::from_slice(key)),
+        Cut::After(key) => Some(after(key)),
+        Cut::End => None,
+    };
+    end.as_ref().is_none_or(|end| start < *end).then_some(Keys { start, end })
+}
+
+/// The tiles of all runs.
+struct Sweep<'a> {
+    runs: Vec<Tiles<'a>>,
+    range: &'a Keys,
+    /// The most that a bucket is to have.
+    rows_max: i64,
+    bytes_max: i64,
+}
+
+/// What the tiles over a stretch are to have little of together, and how little: half the resolution.
+struct Measure {
+    of: fn(&Sway) -> i64,
+    limit: i64,
+}
+
+/// A stretch of keys between neighbouring borders: which tile each run has there.
+struct Stretch {
+    tiles: SmallVec<[usize; 8]>,
+}
+
+impl Stretch {
+    /// The border where it ends; `None` if that is the end of the range.
+    fn end(&self, sweep: &Sweep<'_>) -> Option<KeyBuffer> {
+        let ends = sweep.tiles(self).filter_map(|(_, tile)| tile.keys.end.as_ref());
+        let end = ends.min()?;
+        sweep.range.end.as_ref().is_none_or(|range_end| end < range_end).then(|| end.clone())
+    }
+
+    /// Moves to the one behind `border`, where this one ends; `ended` takes the number of each run whose tile ends there too, and the tile.
+    fn pass(&mut self, sweep: &Sweep<'_>, border: &KeyBuffer, mut ended: impl FnMut(usize, &Tile)) {
+        for (run, at) in self.tiles.iter_mut().enumerate() {
+            let tile = &sweep.runs[run].as_slice()[*at];
+            if tile.keys.end.as_ref() == Some(border) {
+                ended(run, tile);
+                *at += 1;
+            }
+        }
+    }
+}
+
+impl<'a> Sweep<'a> {
+    fn new(layers: &[RunLayer<'a>], range: &'a Keys, resolution: &Resolution) -> Sweep<'a> {
+        let most = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let runs = layers.iter().map(|layer| Tiles::new(*layer, range)).filter(|run| !run.as_slice().is_empty());
+        Sweep { runs: runs.collect(), range, rows_max: most(resolution.rows), bytes_max: most(resolution.bytes) }
+    }
+
+    fn first_stretch(&self) -> Stretch {
+        Stretch { tiles: self.runs.iter().map(|_| 0).collect() }
+    }
+
+    /// The tiles over a stretch, with the numbers of their runs.
+    fn tiles(&self, stretch: &Stretch) -> impl Iterator<Item = (usize, &Tile)> {
+        stretch.tiles.iter().enumerate().map(|(run, &at)| (run, &self.runs[run].as_slice()[at]))
+    }
+
+    fn measures(&self) -> [Measure; 2] {
+        [
+            Measure { of: Sway::width, limit: self.rows_max / 2 },
+            Measure { of: |sway| sway.bytes, limit: self.bytes_max / 2 },
+        ]
+    }
+
+    /// Has the tiles opened that lie across the ends of the range.
+    fn want_ends(&mut self) {
+        for tile in self.runs.iter_mut().flat_map(Tiles::as_mut_slice) {
+            for end in [Some(&self.range.start), self.range.end.as_ref()].into_iter().flatten() {
+                if tile.keys.straddle(end) {
+                    tile.want(end);
+                }
+            }
+        }
+    }
+
+    /// Has the inner pages opened that are larger than the resolution allows: of those over a stretch the largest, and the next if
+    /// without it the rest still is too large. So none is opened that opening a larger one might have spared.
+    fn want_inner(&mut self) {
+        let mut stretch = self.first_stretch();
+        loop {
+            for Measure { of: measure, limit } in self.measures() {
+                let unopened = || self.tiles(&stretch).filter(|(_, tile)| !tile.is_wanted());
+                let mut left: i64 = unopened().map(|(_, tile)| measure(&tile.sway)).sum();
+                let mut inner: SmallVec<[(i64, usize); 8]> = unopened()
+                    .filter(|(_, tile)| tile.is_inner())
+                    .map(|(run, tile)| (measure(&tile.sway), run))
+                    .collect();
+                inner.sort_unstable_by(|a, b| b.cmp(a));
+                for (size, run) in inner {
+                    if left <= limit || size == 0 {
+                        break;
+                    }
+                    self.runs[run].as_mut_slice()[stretch.tiles[run]].want_inner();
+                    left -= size;
+                }
+            }
+            let Some(border) = stretch.end(self) else { break };
+            stretch.pass(self, &border, |_, _| ());
+        }
+    }
+
+    /// Opens what is to be opened, and says whether there was something.
+    fn open(&mut self) -> Result<bool, Missing> {
+        let is_any_wanted = self.runs.iter().any(Tiles::is_any_wanted);
+        // All runs are asked before one is missed.
+        let opened = self.runs.iter_mut().map(Tiles::open).collect::<SmallVec<[_; 8]>>();
+        opened.into_iter().collect::<Result<(), Missing>>()?;
+        Ok(is_any_wanted)
+    }
+
+    /// Says where buckets are to end and others to begin, and has the leaves opened that are cut there where the resolution asks for it.
+    fn lay_buckets(&mut self) -> Vec<KeyBuffer> {
+        let mut boundaries: Vec<KeyBuffer> = Vec::new();
+        let mut stretch = self.first_stretch();
+        // The most that the bucket can have before the stretch, and which tiles it has only a part of.
+        let (mut rows, mut bytes) = (0, 0);
+        let mut is_cut: SmallVec<[bool; 8]> = self.runs.iter().map(|_| false).collect();
+        let mut start: Option<KeyBuffer> = None;
+        loop {
+            let open = self.tiles(&stretch).fold(Sway::default(), |sum, (_, tile)| sum + tile.sway);
+            let is_full = rows + open.fresh > self.rows_max || bytes + open.bytes > self.bytes_max;
+            if is_full && let Some(boundary) = start.take() {
+                is_cut = self.tiles(&stretch).map(|(_, tile)| tile.keys.straddle(&boundary)).collect();
+                self.cut_leaves(&stretch, &boundary);
+                boundaries.push(boundary);
+                (rows, bytes) = (0, 0);
+            }
+            let Some(border) = stretch.end(self) else { return boundaries };
+            stretch.pass(self, &border, |run, tile| {
+                rows += if is_cut[run] { tile.sway.fresh } else { tile.sway.rows() };
+                bytes += tile.sway.bytes;
+                is_cut[run] = false;
+            });
+            start = Some(border);
+        }
+    }
+
+    /// Has leaves opened and cut at a boundary, where a stretch begins: the largest, until those left are as small as they are to be.
+    fn cut_leaves(&mut self, stretch: &Stretch, boundary: &KeyBuffer) {
+        let mut open: SmallVec<[(usize, Sway); 8]> = (self.tiles(stretch))
+            .filter(|(_, tile)| tile.keys.straddle(boundary))
+            .map(|(run, tile)| (run, tile.sway))
+            .collect();
+        for Measure { of: measure, limit } in self.measures() {
+            open.sort_by_key(|(_, sway)| measure(sway));
+            while open.iter().map(|(_, sway)| measure(sway)).sum::<i64>() > limit {
+                let (run, _) = open.pop().expect("a sum of something");
+                self.runs[run].as_mut_slice()[stretch.tiles[run]].want(boundary);
+            }
+        }
+    }
+
+    /// Adds up what lies between boundaries.
+    fn histogram(&self, boundaries: Vec<KeyBuffer>) -> Histogram {
+        let total = self.runs.iter().flat_map(Tiles::as_slice).fold(Sway::default(), |sum, tile| sum + tile.sway);
+        let (rows, bytes) = (total.rows().max(0) as u64, total.bytes as u64);
+        let mut stretch = self.first_stretch();
+        let mut buckets: Vec<Bucket> = Vec::with_capacity(boundaries.len() + 1);
+        let mut boundaries = boundaries.into_iter().peekable();
+        // Of all tiles that have ended; of those within the bucket, and of those that it has a part of.
+        let (mut before, mut whole, mut part) = (Sway::default(), Sway::default(), Sway::default());
+        let mut is_cut: SmallVec<[bool; 8]> = self.runs.iter().map(|_| false).collect();
+        let bucket = |end, before: Sway, whole: Sway, part: Sway, cut: Sway| Bucket {
+            end,
+            rows: Bounds::new(whole.rows() - part.erased, whole.rows() + part.fresh, rows),
+            bytes: Bounds::new(whole.bytes, whole.bytes + part.bytes, bytes),
+            rows_until: Bounds::new(before.rows() - cut.erased, before.rows() + cut.fresh, rows),
+            bytes_until: Bounds::new(before.bytes, before.bytes + cut.bytes, bytes),
+        };
+        while let Some(border) = stretch.end(self) {
+            stretch.pass(self, &border, |run, tile| {
+                before += tile.sway;
+                *(if is_cut[run] { &mut part } else { &mut whole }) += tile.sway;
+                is_cut[run] = false;
+            });
+            if let Some(boundary) = boundaries.next_if_eq(&border) {
+                is_cut = self.tiles(&stretch).map(|(_, tile)| tile.keys.straddle(&boundary)).collect();
+                let straddling = self.tiles(&stretch).filter(|(run, _)| is_cut[*run]);
+                let cut = straddling.fold(Sway::default(), |sum, (_, tile)| sum + tile.sway);
+                buckets.push(bucket(Some(boundary), before, whole, part + cut, cut));
+                (whole, part) = (Sway::default(), Sway::default());
+            }
+        }
+        for (run, tile) in self.tiles(&stretch) {
+            *(if is_cut[run] { &mut part } else { &mut whole }) += tile.sway;
+        }
+        buckets.push(bucket(None, total, whole, part, Sway::default()));
+        Histogram { buckets, rows, bytes, pages: self.runs.iter().map(Tiles::pages).sum() }
+    }
+}

@@ -1,0 +1,240 @@
+//! The key space as one run cuts it: tiles side by side, each the subtree of a page, or entries of a leaf. Opening a tile puts smaller
+//! ones in its place.
+//!
+//! Invariants:
+//! 1. The tiles of a run cover the range that is asked about, ascending, without holes; each overlaps it.
+//! 2. What stands in a tile is exact of all its entries. How much of it lies before a key within is known as far as [`Sway`] says.
+//!
+//! Costs: opening reads one page; of an inner page it makes as many tiles as children overlap the range.
+//! Not here: which tiles are worth opening (`histogram`).
+
+use std::ops::{Add, AddAssign, Range};
+
+use super::RunLayer;
+use super::file::Place;
+use super::pages::Missing;
+use crate::page::{KeyBuffer, record};
+
+/// Rows and bytes of entries, none of which is known to lie before or behind a key.
+///
+/// An entry over a live value weighs nothing, wherever it lies: before the key are from `-erased` to `fresh` rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sway {
+    /// Entries that weigh one row.
+    pub(super) fresh: i64,
+    /// Entries that take one row away.
+    pub(super) erased: i64,
+    /// Bytes of the file.
+    pub(super) bytes: i64,
+}
+
+impl Sway {
+    /// The rows of all the entries.
+    pub(super) fn rows(&self) -> i64 {
+        self.fresh - self.erased
+    }
+
+    /// How many different numbers of rows may lie before a key, less one.
+    pub(super) fn width(&self) -> i64 {
+        self.fresh + self.erased
+    }
+}
+
+impl Add for Sway {
+    type Output = Sway;
+
+    fn add(self, other: Sway) -> Sway {
+        Sway { fresh: self.fresh + other.fresh, erased: self.erased + other.erased, bytes: self.bytes + other.bytes }
+    }
+}
+
+impl AddAssign for Sway {
+    fn add_assign(&mut self, other: Sway) {
+        *self = *self + other;
+    }
+}
+
+/// Keys from `start`, before `end` if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Keys {
+    pub(super) start: KeyBuffer,
+    pub(super) end: Option<KeyBuffer>,
+}
+
+impl Keys {
+    /// Whether there are keys here on either side of the cut before `key`.
+    pub(super) fn straddle(&self, key: &[u8]) -> bool {
+        *self.start < *key && self.end.as_ref().is_none_or(|end| *key < **end)
+    }
+
+    fn overlap(&self, other: &Keys) -> bool {
+        let begins_before = |a: &Keys, b: &Keys| b.end.as_ref().is_none_or(|end| a.start < *end);
+        begins_before(self, other) && begins_before(other, self)
+    }
+}
+
+/// A part of a run.
+pub(super) struct Tile {
+    /// All its entries have such keys.
+    pub(super) keys: Keys,
+    pub(super) sway: Sway,
+    place: Place,
+    /// Where it begins and ends in the file. Leaves stand there in the order of keys, an inner page behind the last of its subtree.
+    extent: Range<u64>,
+    /// Which entries of the leaf it has, once that has been opened.
+    entries: Option<Range<usize>>,
+    /// Of an inner page: that it is to be opened.
+    inner_is_wanted: bool,
+    /// Of a leaf: keys, which it straddles, before which it is to be opened and cut; ascending.
+    cuts: Vec<KeyBuffer>,
+}
+
+impl Tile {
+    fn new(keys: Keys, place: Place, extent: Range<u64>) -> Tile {
+        let (before, until) = (&place.before, &place.until);
+        let (entries, erased) = (until.entries - before.entries, until.erased - before.erased);
+        // Only of a forged page it is not so.
+        let fresh = (until.tally - before.tally).rows.saturating_add(erased).clamp(0, entries);
+        let bytes = (extent.end - extent.start) as i64;
+        let sway = Sway { fresh, erased, bytes };
+        Tile { keys, sway, place, extent, entries: None, inner_is_wanted: false, cuts: Vec::new() }
+    }
+
+    pub(super) fn is_inner(&self) -> bool {
+        self.place.level > 0
+    }
+
+    /// Whether it is to be opened.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.inner_is_wanted || !self.cuts.is_empty()
+    }
+
+    /// Has it opened, an inner page.
+    pub(super) fn want_inner(&mut self) {
+        debug_assert!(self.is_inner());
+        self.inner_is_wanted = true;
+    }
+
+    /// Has it opened that straddles the cut before `key`, and a leaf cut there. Keys come ascending.
+    pub(super) fn want(&mut self, key: &[u8]) {
+        if self.is_inner() {
+            self.want_inner();
+        } else if self.cuts.last().is_none_or(|last| **last < *key) {
+            self.cuts.push(KeyBuffer::from_slice(key));
+        }
+    }
+}
+
+/// The tiles of a run over a range of keys.
+pub(super) struct Tiles<'a> {
+    layer: RunLayer<'a>,
+    range: &'a Keys,
+    tiles: Vec<Tile>,
+    /// Pages that were opened.
+    pages: u64,
+}
+
+impl<'a> Tiles<'a> {
+    /// One tile: the whole run; none if that has no entries.
+    pub(super) fn new(layer: RunLayer<'a>, range: &'a Keys) -> Tiles<'a> {
+        let everything = Keys { start: KeyBuffer::new(), end: None };
+        let root = layer.run().root().map(|root| {
+            let extent = root.floor..root.pointer.offset + u64::from(root.pointer.length);
+            Tile::new(everything, root, extent)
+        });
+        Tiles { layer, range, tiles: root.into_iter().collect(), pages: 0 }
+    }
+
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    pub(super) fn as_slice(&self) -> &[Tile] {
+        &self.tiles
+    }
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [Tile] {
+        &mut self.tiles
+    }
+
+    /// Whether a tile is to be opened.
+    pub(super) fn is_any_wanted(&self) -> bool {
+        self.tiles.iter().any(Tile::is_wanted)
+    }
+
+    /// Opens the tiles that are to be opened.
+    ///
+    /// # Errors
+    /// If a page is missing; then all that are have been noted, and the tiles are of no more use.
+    pub(super) fn open(&mut self) -> Result<(), Missing> {
+        let mut opened = Ok(());
+        let tiles = std::mem::take(&mut self.tiles);
+        self.tiles.reserve(tiles.len());
+        for tile in tiles {
+            if !tile.is_wanted() {
+                self.tiles.push(tile);
+                continue;
+            }
+            let found = if tile.is_inner() { self.open_inner(&tile) } else { self.open_leaf(&tile) };
+            opened = opened.and(found);
+        }
+        opened
+    }
+
+    fn open_inner(&mut self, tile: &Tile) -> Result<(), Missing> {
+        let run = self.layer.run();
+        let page = run.inner(self.layer.pages().page(run, &tile.place)?);
+        self.pages += 1;
+        for position in 0..page.count() {
+            let start = if position == 0 { tile.keys.start.clone() } else { page.separator(position) };
+            let is_last = position + 1 == page.count();
+            let end = if is_last { tile.keys.end.clone() } else { Some(page.separator(position + 1)) };
+            let keys = Keys { start, end };
+            if !keys.overlap(self.range) {
+                continue;
+            }
+            let place = run.child(&tile.place, &page, position);
+            let end = if is_last { tile.extent.end } else { place.pointer.offset + u64::from(place.pointer.length) };
+            self.tiles.push(Tile::new(keys, place, place.floor..end));
+        }
+        Ok(())
+    }
+
+    fn open_leaf(&mut self, tile: &Tile) -> Result<(), Missing> {
+        let run = self.layer.run();
+        let leaf = self.layer.pages().page(run, &tile.place)?.leaf();
+        self.pages += u64::from(tile.entries.is_none());
+        let entries = tile.entries.clone().unwrap_or(0..leaf.count());
+        let extent_bytes = tile.extent.end - tile.extent.start;
+        // Entries of a leaf take equal parts of its bytes, so that those of neighbours add up.
+        let bytes_before = |position| (u128::from(extent_bytes) * position as u128 / leaf.count() as u128) as i64;
+        let (mut start, mut from) = (tile.keys.start.clone(), entries.start);
+        for cut in tile.cuts.iter().map(Some).chain([None]) {
+            let (end, to) = match cut {
+                Some(cut) => (Some(cut.clone()), leaf.search::<true>(cut).0.clamp(from, entries.end)),
+                None => (tile.keys.end.clone(), entries.end),
+            };
+            let keys = Keys { start, end };
+            start = cut.cloned().unwrap_or_default();
+            if keys.overlap(self.range) {
+                let mut sway = Sway { bytes: bytes_before(to) - bytes_before(from), ..Sway::default() };
+                for position in from..to {
+                    let state = if run.info().is_bottom { record::FRESH } else { leaf.leaf_record(position).state() };
+                    sway.fresh += i64::from(state == record::FRESH);
+                    sway.erased += i64::from(state == record::TOMBSTONE);
+                }
+                self.tiles.push(Tile {
+                    keys,
+                    sway,
+                    place: tile.place,
+                    extent: tile.extent.clone(),
+                    entries: Some(from..to),
+                    inner_is_wanted: false,
+                    cuts: Vec::new(),
+                });
+            }
+            from = to;
+        }
+        Ok(())
+    }
+}
