@@ -22,7 +22,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
 
 const ASKED: usize = 20_000;
 /// Of a flat index that does not fit its cache, which is read anew for each question.
-const ASKED_SLOWLY: usize = 100;
+const ASKED_SLOWLY: usize = 20;
 
 /// A question, asked of a run whose sorted keys are given.
 type Ask = fn(&BareRun, &[u64], &mut Draw) -> Result<Answer>;
@@ -88,7 +88,7 @@ fn one_size(bench: &Bench<'_>, count: u64, show: &mut dyn FnMut(Table)) -> Resul
     let flat_path = dir.path().join("flat");
     bench.progress(format_args!("writing them under a flat index"));
     tree.write_flat(&flat_path)?;
-    // A cache is cut into shards, each with a part of the bytes: twice as many hold all.
+    // With room for what a cache takes beside the pages, and for its leaning to what is used again.
     let index_bytes = 2 * shape.inner_bytes;
     let caches = [
         ("all", 2 * shape.file_bytes),

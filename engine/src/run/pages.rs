@@ -14,14 +14,17 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use elsa::FrozenMap;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::Run;
 use super::file::{Loaded, Place};
 use super::format::ValueReference;
 use crate::error::Result;
 
+/// A cache is cut into shards of at least so many bytes, and into no more of them than this.
+const SHARD_BYTES: u64 = 16 << 20;
+const SHARDS_MAX: u64 = 64;
 /// Bytes that a cached page takes beside its own.
 const ENTRY_BYTES: u64 = 96;
 
@@ -49,8 +52,16 @@ pub(crate) struct PageCache {
 impl PageCache {
     /// A cache of at most `cache_bytes`.
     pub(crate) fn new(cache_bytes: u64) -> PageCache {
-        let pages_estimated = (cache_bytes / 8192).max(16) as usize;
-        PageCache { pages: Cache::with_weighter(pages_estimated, cache_bytes, ByBytes) }
+        // The default settings but for the number of shards: each must have room for the largest pages, which are those of flat indexes.
+        let options = OptionsBuilder::new()
+            .shards((cache_bytes / SHARD_BYTES).clamp(1, SHARDS_MAX) as usize)
+            .estimated_items_capacity((cache_bytes / 8192).max(16) as usize)
+            .weight_capacity(cache_bytes)
+            .build()
+            .expect("all that has no default is given");
+        PageCache {
+            pages: Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default()),
+        }
     }
 
     /// Bytes in it now.
