@@ -145,11 +145,7 @@ impl<'c> ReadPages<'c> {
         let mut missing = std::mem::take(&mut *self.missing.borrow_mut());
         missing.sort_unstable_by_key(|(key, ..)| *key);
         missing.dedup_by_key(|(key, ..)| *key);
-        self.count(|cost| {
-            cost.rounds += 1;
-            cost.pages += missing.len() as u64;
-            cost.pages_read += missing.len() as u64;
-        });
+        self.count(|cost| cost.rounds += 1);
         for (key, run, wanted) in missing {
             let loaded = Arc::new(match wanted {
                 Wanted::Page(place) => run.load(&place)?,
@@ -157,6 +153,10 @@ impl<'c> ReadPages<'c> {
             });
             self.cache.pages.insert(key, loaded.clone());
             self.seen.insert(key, loaded);
+            self.count(|cost| {
+                cost.pages += 1;
+                cost.pages_read += 1;
+            });
         }
         Ok(())
     }
