@@ -115,7 +115,7 @@ impl<'a> NodeRef<'a> {
             if column + 1 == columns && (width, u64_at(self.bytes, at)) != (CHECKSUM_BITS, 0) {
                 return Err("checksums have not 32 bits".into());
             }
-            let spare_bits = (8 * packed_bytes(self.count, width)) as u32 - self.count as u32 * width;
+            let spare_bits = 8 * packed_bytes(self.count, width) - self.count * width as usize;
             if spare_bits > 0 && self.bytes[end - 1] >> (8 - spare_bits) != 0 {
                 return Err(format!("column {column} goes on behind its end"));
             }
