@@ -71,16 +71,14 @@ impl Shared {
         let Some(decision) = decision else { return Ok(Written::Nothing) };
         let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
         self.check_room(writer, pages, value.is_some())?;
-        self.check_failed()?;
         let lsn = match staged {
-            Some((staged, guess)) if guess == decision => staged.append()?,
+            Some((staged, guess)) if guess == decision => self.append_with(|| staged.append())?,
             other => {
                 drop(other);
                 decision.record_alone(&mut writer.record, id, key, value, &measures);
-                self.log()?.append(sequence, &[&writer.record])?
+                self.append(sequence, &writer.record)?
             }
         };
-        self.wake_keeper_if_due(lsn);
         writer.sequence = sequence;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
 
@@ -300,17 +298,17 @@ impl Shared {
     /// Hands a record to the log.
     #[inline]
     pub(crate) fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
-        self.check_failed()?;
-        let lsn = self.log()?.append(sequence, &[record])?;
-        self.wake_keeper_if_due(lsn);
-        Ok(lsn)
+        self.append_with(|| self.log()?.append(sequence, &[record]))
     }
 
     #[inline]
-    fn wake_keeper_if_due(&self, lsn: Lsn) {
+    fn append_with(&self, append: impl FnOnce() -> Result<Lsn>) -> Result<Lsn> {
+        self.check_failed()?;
+        let lsn = append()?;
         if lsn.0 >= self.keeper_wakes_at.load(Ordering::Relaxed) {
             self.wake_keeper_for_log(lsn);
         }
+        Ok(lsn)
     }
 
     /// Fails if what is in memory is no longer what the log says.

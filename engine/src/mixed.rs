@@ -129,12 +129,6 @@ impl<'a> LayerWalk<'a> for MixedWalk<'a> {
         }
     }
 
-    fn key(&self) -> KeyBuffer {
-        let mut key = KeyBuffer::new();
-        self.key_into(&mut key);
-        key
-    }
-
     fn value(&self) -> Result<Option<&'a [u8]>, Missing> {
         match self {
             MixedWalk::Memory(walk) => Ok(walk.value()),

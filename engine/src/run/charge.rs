@@ -21,7 +21,7 @@ use std::ops::Range;
 use super::file::Place;
 use super::layer::RunLayer;
 use super::pages::Missing;
-use crate::stack::Cut;
+use crate::stack::{Cut, ask_all};
 
 /// How far a charge goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,9 +64,9 @@ impl Sum for RangePlan {
 
 /// The sum of [`RunLayer::plan`] over `runs`, in as many rounds as the highest takes.
 pub(crate) fn plan(runs: &[RunLayer<'_>], start: Cut<'_>, end: Cut<'_>) -> Result<RangePlan, Missing> {
-    // Every run is asked before a page of any is missed.
-    let plans: Vec<_> = runs.iter().map(|run| run.plan(start, end)).collect();
-    plans.into_iter().sum()
+    let mut plans = Vec::new();
+    ask_all(runs.iter().map(|run| run.plan(start, end)), |plan| plans.push(plan))?;
+    Ok(plans.into_iter().sum())
 }
 
 /// [`RunLayer::charge`] of all `runs`, in as many rounds as the highest takes.
@@ -77,16 +77,7 @@ pub(crate) fn charge(
     limits: Limits,
     reverse: bool,
 ) -> Result<(), Missing> {
-    all(runs.iter().map(|run| run.charge(start, end, limits, reverse)))
-}
-
-/// Whether all was there; every one is asked before any is missed.
-fn all(answers: impl Iterator<Item = Result<(), Missing>>) -> Result<(), Missing> {
-    let mut ready = Ok(());
-    for answer in answers {
-        ready = ready.and(answer);
-    }
-    ready
+    ask_all(runs.iter().map(|run| run.charge(start, end, limits, reverse)), |()| ())
 }
 
 /// Where a cut is, as far as the pages that are there tell.
@@ -120,7 +111,7 @@ impl Window {
     }
 
     fn meets(&self, place: &Place) -> bool {
-        place.until.entries > self.entries.start && end_of(place) > self.bytes.start && !self.ends_before(place)
+        place.until.entries > self.entries.start && place.end() > self.bytes.start && !self.ends_before(place)
     }
 
     /// Whether neither `place` nor anything after it is in the window.
@@ -135,11 +126,6 @@ struct Reach {
     leaves: Window,
 }
 
-/// Where a unit, and with it its subtree, ends in the file.
-fn end_of(place: &Place) -> u64 {
-    place.pointer.offset + u64::from(place.pointer.length)
-}
-
 fn is_key(cut: Cut<'_>) -> bool {
     matches!(cut, Cut::Before(_) | Cut::After(_))
 }
@@ -149,7 +135,7 @@ impl Limits {
     fn windows(&self, near: &Edge, reverse: bool) -> (Window, Window) {
         let rows = self.rows.and_then(|rows| i64::try_from(rows).ok()).unwrap_or(i64::MAX);
         let bytes = self.bytes.unwrap_or(u64::MAX);
-        let (floor, end) = (near.place.floor, end_of(&near.place));
+        let (floor, end) = (near.place.floor, near.place.end());
         // The first leaf is not counted. While only a page above it is known, it may be the first under that, or the last.
         let is_leaf = near.place.level == 0;
         let window = |cut: i64, leaf: u64| match reverse {
@@ -223,7 +209,7 @@ impl RunLayer<'_> {
         let before = place.before.entries;
         let entries = before.max(values.start)..place.until.entries.min(values.end);
         let positions = entries.map(|entry| (entry - before) as usize);
-        all(positions.map(|position| self.value(place, &leaf.leaf_record(position)).map(drop)))
+        ask_all(positions.map(|position| self.value(place, &leaf.leaf_record(position))), |_| ())
     }
 
     /// Goes to a cut as long as the pages on the way are reached, and there.
@@ -285,6 +271,6 @@ impl RunLayer<'_> {
         let first = page.child_at(reach.inner.entries.start.max(place.before.entries));
         let children = (first..page.count()).map(|position| self.run.child(place, &page, position));
         let children = children.take_while(|child| !reach.inner.ends_before(child));
-        all(children.map(|child| self.visit(&child, reach, visit)))
+        ask_all(children.map(|child| self.visit(&child, reach, visit)), |()| ())
     }
 }

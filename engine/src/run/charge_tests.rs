@@ -162,13 +162,12 @@ fn walk(
 fn steps(sample: &Sample, start: Cut<'_>, end: Cut<'_>, limits: Limits, reverse: bool) -> Option<Steps> {
     let (from, to) = (sample.before(start), sample.before(end).max(sample.before(start)));
     let rows = limits.rows.map_or(usize::MAX, |rows| rows as usize);
-    let end_of = |leaf: &Place| leaf.pointer.offset + u64::from(leaf.pointer.length);
     let first = &sample.leaves[sample.leaf_of(if reverse { end } else { start })];
     // Entries in leaves that the limit of bytes leaves.
     let is_allowed = |leaf: &&Place| match limits.bytes {
         None => true,
-        Some(bytes) if reverse => end_of(leaf) as i128 > i128::from(first.floor) - i128::from(bytes),
-        Some(bytes) => i128::from(leaf.floor) < i128::from(end_of(first)) + i128::from(bytes),
+        Some(bytes) if reverse => leaf.end() as i128 > i128::from(first.floor) - i128::from(bytes),
+        Some(bytes) => i128::from(leaf.floor) < i128::from(first.end()) + i128::from(bytes),
     };
     if reverse {
         let lowest = sample.leaves.iter().find(is_allowed).unwrap().before.entries as usize;

@@ -111,13 +111,13 @@ impl Visitor for Checker<'_> {
     }
 
     fn leaf_end(&mut self, place: &Place) -> Result<()> {
-        let (found, counted) = (self.leaf, place.until.tally - place.before.tally);
+        let (found, counted) = (self.leaf, place.sums());
         // If a value could not be read, that has been said, and the sums cannot be right.
-        if found.entries == place.until.entries - place.before.entries && found.tally != counted {
-            let (offset, found) = (place.pointer.offset, found.tally);
+        if found.entries == counted.entries && found.tally != counted.tally {
+            let (offset, found, counted) = (place.pointer.offset, found.tally, counted.tally);
             self.tell(format!("the leaf at {offset} has the tally {found:?}, counted {counted:?}"));
         }
-        (self.progress)(place.pointer.offset + u64::from(place.pointer.length));
+        (self.progress)(place.end());
         Ok(())
     }
 

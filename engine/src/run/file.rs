@@ -45,6 +45,18 @@ pub(super) struct Place {
     pub(super) until: Sums,
 }
 
+impl Place {
+    /// The sums of the subtree.
+    pub(super) fn sums(&self) -> Sums {
+        self.until - self.before
+    }
+
+    /// Where the unit, and with it the subtree, ends in the file.
+    pub(super) fn end(&self) -> u64 {
+        self.pointer.offset + u64::from(self.pointer.length)
+    }
+}
+
 /// A unit in memory that has been checked.
 pub(super) enum Loaded {
     /// A leaf, or an inner page of version 1.
@@ -243,13 +255,12 @@ impl Run {
     }
 
     fn check_leaf(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
-        let (before, until) = (&place.before, &place.until);
+        let sums = place.sums();
         if page.level() != 0 {
             return Err(format!("a page of level {} where one of 0 was", page.level()));
         }
-        let entries = until.entries - before.entries;
-        if page.count() as i64 != entries {
-            return Err(format!("{} entries where {entries} were counted", page.count()));
+        if page.count() as i64 != sums.entries {
+            return Err(format!("{} entries where {} were counted", page.count(), sums.entries));
         }
         // Long values stand right before the leaf; if there are none, so do the rows before.
         let has_weights = !self.info.is_bottom || place.floor < place.pointer.offset;
@@ -261,7 +272,7 @@ impl Run {
             let states = || (0..page.count()).map(|position| page.leaf_record(position));
             let erased = states().filter(|entry| entry.state() == record::TOMBSTONE).count() as i64;
             let rows: i64 = states().map(|entry| entry.rows()).sum();
-            if erased != until.erased - before.erased || rows != until.tally.rows - before.tally.rows {
+            if (erased, rows) != (sums.erased, sums.tally.rows) {
                 return Err(format!("{rows} rows and {erased} tombstones, which is not what was counted"));
             }
         }
@@ -287,13 +298,9 @@ impl Run {
         let mut floor = place.floor;
         for position in 0..page.count() {
             let until = if position + 1 == page.count() { place.until } else { page.before(position + 1) };
-            let (entries, erased) = (until.entries - before.entries, until.erased - before.erased);
-            if entries <= 0 || !(0..=entries).contains(&erased) {
-                return Err("the counts of entries before children do not ascend".into());
-            }
-            let fresh = until.tally.rows.wrapping_sub(before.tally.rows).wrapping_add(erased);
-            if !(0..=entries - erased).contains(&fresh) {
-                return Err(format!("child {position} has more rows, or fewer, than its entries can weigh"));
+            let sums = until - before;
+            if sums.entries <= 0 || !sums.are_possible() {
+                return Err(format!("child {position} has no entries, or not such that weigh what it says"));
             }
             before = until;
             let end = page.pointer(position).and_then(|pointer| {

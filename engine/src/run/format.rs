@@ -154,11 +154,33 @@ impl Sums {
         Sums { entries: tally.rows, erased: 0, tally }
     }
 
+    /// Entries that weigh one row.
+    pub(super) fn fresh(&self) -> i64 {
+        self.tally.rows.wrapping_add(self.erased)
+    }
+
+    /// Whether so many entries can have these tombstones and weigh these rows.
+    pub(super) fn are_possible(&self) -> bool {
+        (0..=self.entries).contains(&self.erased) && (0..=self.entries - self.erased).contains(&self.fresh())
+    }
+
     /// Adds an entry.
     pub(super) fn add(&mut self, is_erased: bool, tally: Tally) {
         self.entries += 1;
         self.erased += i64::from(is_erased);
         self.tally += tally;
+    }
+}
+
+impl std::ops::Sub for Sums {
+    type Output = Sums;
+
+    fn sub(self, other: Sums) -> Sums {
+        Sums {
+            entries: self.entries.wrapping_sub(other.entries),
+            erased: self.erased.wrapping_sub(other.erased),
+            tally: self.tally - other.tally,
+        }
     }
 }
 
@@ -301,8 +323,7 @@ impl Footer {
         } else {
             footer.levels <= LEVELS_MAX
                 && total.entries > 0
-                && (0..=total.entries).contains(&total.erased)
-                && tally.rows.checked_abs().is_some_and(|rows| rows <= total.entries)
+                && total.are_possible()
                 && (!footer.is_bottom || total == Sums::of_rows(tally))
                 && (footer.index == Index::Tree || footer.levels <= 2)
                 && (version == 1 || footer.root.page_bytes == 0)

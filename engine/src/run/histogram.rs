@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::tiles::{Keys, Sway, Tile, Tiles};
 use super::{Missing, RunLayer};
 use crate::page::KeyBuffer;
-use crate::stack::Cut;
+use crate::stack::{Cut, ask_all};
 
 /// How exact a histogram is to be. One that asks for less costs less; `u64::MAX` asks for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,9 +229,7 @@ impl<'a> Sweep<'a> {
     /// Opens what is to be opened, and says whether there was something.
     fn open(&mut self) -> Result<bool, Missing> {
         let is_any_wanted = self.runs.iter().any(Tiles::is_any_wanted);
-        // All runs are asked before one is missed.
-        let opened = self.runs.iter_mut().map(Tiles::open).collect::<SmallVec<[_; 8]>>();
-        opened.into_iter().collect::<Result<(), Missing>>()?;
+        ask_all(self.runs.iter_mut().map(Tiles::open), |()| ())?;
         Ok(is_any_wanted)
     }
 

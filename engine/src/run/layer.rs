@@ -294,12 +294,6 @@ impl<'a> LayerWalk<'a> for RunWalk<'a> {
         }
     }
 
-    fn key(&self) -> KeyBuffer {
-        let mut key = KeyBuffer::new();
-        self.key_into(&mut key);
-        key
-    }
-
     fn value(&self) -> Result<Option<&'a [u8]>, Missing> {
         match self.entry() {
             Some((way, position)) => self.layer.value(&way.place, &way.leaf.leaf_record(position)),

@@ -13,9 +13,10 @@
 //!
 //! Costs: a search is one over heads, and of equal heads one over rests; an item of a column is one read of eight bytes. Of a bottom run that counts rows only, with
 //! pages of 8 KiB and short separators, a child takes some 14 bytes.
-//! Not here: what columns mean (`file`), when a node is full (`pending`).
+//! Not here: what columns mean (`columns`), when a node is written (`writer`).
 
-use crate::page::{KeyBuffer, common_prefix_len, head_of, padded};
+use super::format::{u32_at, u64_at};
+use crate::page::{KeyBuffer, PREFIX_MAX, common_prefix_len, head_of, padded};
 
 /// The first byte; a leaf has another one (`page`).
 pub(super) const KIND: u8 = 3;
@@ -41,8 +42,6 @@ const SLACK_BYTES: usize = 8;
 const WIDTH_MAX: u32 = 56;
 /// Bits of an item of the last column.
 const CHECKSUM_BITS: u32 = 32;
-/// Prefixes stay this short, as in `page`.
-const PREFIX_MAX: usize = 248;
 
 /// An inner page whose bytes have been checked.
 #[derive(Clone, Copy)]
@@ -59,14 +58,6 @@ pub(super) struct NodeRef<'a> {
 
 fn u16_at(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
 impl<'a> NodeRef<'a> {
@@ -349,6 +340,8 @@ pub(super) struct NodeBuilder {
     /// Of each column the least and the greatest item, as the signed numbers that they are.
     ranges: Vec<(i64, i64)>,
     shared_len: usize,
+    /// Bytes of the separators, none lengthened.
+    shortest_bytes: usize,
     /// The longest of the separators, and the shortest of the keys that they may be lengthened to.
     separator_len_max: usize,
     whole_len_min: usize,
@@ -400,6 +393,7 @@ impl NodeBuilder {
             bounds: Vec::new(),
             ranges,
             shared_len: 0,
+            shortest_bytes: 0,
             separator_len_max: 0,
             whole_len_min: usize::MAX,
         }
@@ -432,6 +426,7 @@ impl NodeBuilder {
         assert_eq!(separator.is_none(), self.items.is_empty(), "separators stand between children");
         if let Some(separator) = separator {
             self.shared_len = self.shared_with(separator.shortest());
+            self.shortest_bytes += separator.len;
             self.separator_len_max = self.separator_len_max.max(separator.len);
             self.whole_len_min = self.whole_len_min.min(separator.key.len());
             let start = self.separators.len();
@@ -461,12 +456,9 @@ impl NodeBuilder {
             .zip(items)
             .map(|(range, &item)| packed_bytes(count, width_of(range.0.min(item as i64), range.1.max(item as i64))))
             .sum();
-        let separator_bytes = if is_short {
-            0
-        } else {
-            let lens: usize = self.bounds.iter().map(|bounds| bounds.end - bounds.start).sum();
-            lens + separator.len - (self.bounds.len() + 1) * prefix_len + 4 * (count - 1)
-        };
+        let separators = count - 1;
+        let separator_bytes =
+            if is_short { 0 } else { self.shortest_bytes + separator.len - separators * prefix_len + 4 * separators };
         self.fixed_bytes(prefix_len, count) + packed + separator_bytes + SLACK_BYTES <= page_bytes
     }
 
@@ -487,8 +479,7 @@ impl NodeBuilder {
             let end = if is_short { (start + HEAD_LEN).min(whole_end) } else { end };
             &self.separators[start..end]
         };
-        let rests_bytes = if is_short { 0 } else { (0..separators).map(|number| rests(number).len()).sum() };
-        let is_wide = !is_short && rests_bytes > usize::from(u16::MAX);
+        let is_wide = !is_short && self.shortest_bytes - separators * prefix_len > usize::from(u16::MAX);
         let widths: Vec<u32> = self.ranges.iter().map(|range| width_of(range.0, range.1)).collect();
         let end_bytes = if is_short {
             0

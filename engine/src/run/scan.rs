@@ -274,7 +274,7 @@ impl Visitor for Scan<'_> {
     }
 
     fn leaf_end(&mut self, place: &Place) -> Result<()> {
-        (self.progress)(place.pointer.offset + u64::from(place.pointer.length));
+        (self.progress)(place.end());
         Ok(())
     }
 

@@ -91,12 +91,9 @@ pub(super) struct Tile {
 
 impl Tile {
     fn new(keys: Keys, place: Place, extent: Range<u64>) -> Tile {
-        let (before, until) = (&place.before, &place.until);
-        let (entries, erased) = (until.entries - before.entries, until.erased - before.erased);
-        // Only of a forged page it is not so.
-        let fresh = (until.tally - before.tally).rows.saturating_add(erased).clamp(0, entries);
+        let sums = place.sums();
         let bytes = (extent.end - extent.start) as i64;
-        let sway = Sway { fresh, erased, bytes };
+        let sway = Sway { fresh: sums.fresh(), erased: sums.erased, bytes };
         Tile { keys, sway, place, extent, entries: None, inner_is_wanted: false, cuts: Vec::new() }
     }
 
@@ -139,7 +136,7 @@ impl<'a> Tiles<'a> {
     pub(super) fn new(layer: RunLayer<'a>, range: &'a Keys) -> Tiles<'a> {
         let everything = Keys { start: KeyBuffer::new(), end: None };
         let root = layer.run().root().map(|root| {
-            let extent = root.floor..root.pointer.offset + u64::from(root.pointer.length);
+            let extent = root.floor..root.end();
             Tile::new(everything, root, extent)
         });
         Tiles { layer, range, tiles: root.into_iter().collect(), pages: 0 }
@@ -194,7 +191,7 @@ impl<'a> Tiles<'a> {
                 continue;
             }
             let place = run.child(&tile.place, &page, position);
-            let end = if is_last { tile.extent.end } else { place.pointer.offset + u64::from(place.pointer.length) };
+            let end = if is_last { tile.extent.end } else { place.end() };
             self.tiles.push(Tile::new(keys, place, place.floor..end));
         }
         Ok(())

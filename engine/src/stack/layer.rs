@@ -13,6 +13,19 @@ pub(crate) fn resident<T>(answer: Result<T, Infallible>) -> T {
     answer
 }
 
+/// Takes answers, each with `each`. Every one is asked for before a fault is told, so that the pages of all come together.
+#[inline(always)]
+pub(crate) fn ask_all<T, F>(answers: impl Iterator<Item = Result<T, F>>, mut each: impl FnMut(T)) -> Result<(), F> {
+    let mut asked = Ok(());
+    for answer in answers {
+        match answer {
+            Ok(answer) => each(answer),
+            Err(fault) => asked = Err(fault),
+        }
+    }
+    asked
+}
+
 /// An ordered set of entries that knows the tally of everything before a key.
 pub trait Layer<'a>: Copy {
     /// A place in the layer.
@@ -56,7 +69,11 @@ pub trait LayerWalk<'a> {
     /// Appends the key here.
     fn key_into(&self, key: &mut KeyBuffer);
     /// The key here.
-    fn key(&self) -> KeyBuffer;
+    fn key(&self) -> KeyBuffer {
+        let mut key = KeyBuffer::new();
+        self.key_into(&mut key);
+        key
+    }
     /// The value here, `None` of a tombstone.
     fn value(&self) -> Result<Option<&'a [u8]>, Self::Fault>;
 }
@@ -137,10 +154,6 @@ impl<'a> LayerWalk<'a> for Walk<'a> {
     #[inline]
     fn key_into(&self, key: &mut KeyBuffer) {
         Walk::key_into(self, key);
-    }
-
-    fn key(&self) -> KeyBuffer {
-        Walk::key(self)
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Cut, Layer, LayerWalk, Stack};
+use super::{Cut, Layer, LayerWalk, Stack, ask_all};
 use crate::page::KeyBuffer;
 
 /// A walk over the live rows of a stack.
@@ -43,21 +43,14 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Merge::of(stack, true, seek)
     }
 
-    /// Walks from where `seek` finds each layer's place; all of them are asked before any is missed.
+    /// Walks from where `seek` finds each layer's place.
     fn of(
         stack: &Stack<'a, L>,
         reverse: bool,
         seek: impl Fn(&L) -> Result<L::Walk, L::Fault>,
     ) -> Result<Self, L::Fault> {
         let mut arms = SmallVec::new();
-        let mut missed = Ok(());
-        for layer in stack.layers() {
-            match seek(layer) {
-                Ok(walk) => arms.push(Arm::new(walk)),
-                Err(fault) => missed = Err(fault),
-            }
-        }
-        missed?;
+        ask_all(stack.layers().iter().map(seek), |walk| arms.push(Arm::new(walk)))?;
         Ok(Merge { arms, reverse, lifetime: std::marker::PhantomData })
     }
 
@@ -102,15 +95,8 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         inside: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<&'a [u8]>, L::Fault> {
         loop {
-            // All of them move before any is missed: their pages come together.
-            let mut moved = Ok(());
-            for arm in self.arms.iter_mut().filter(|arm| arm.is_told) {
-                match arm.step(self.reverse) {
-                    Ok(()) => arm.load(),
-                    Err(fault) => moved = Err(fault),
-                }
-            }
-            moved?;
+            let told = self.arms.iter_mut().filter(|arm| arm.is_told);
+            ask_all(told.map(|arm| arm.step(self.reverse).map(|()| arm.load())), |()| ())?;
             // Layers are newest first, so among equal keys the first arm decides.
             let mut nearest: Option<usize> = None;
             for (number, arm) in self.arms.iter().enumerate() {

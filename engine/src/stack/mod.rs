@@ -16,8 +16,8 @@ mod tests;
 
 use smallvec::SmallVec;
 
-pub(crate) use layer::resident;
 pub use layer::{Layer, LayerWalk};
+pub(crate) use layer::{ask_all, resident};
 pub(crate) use merge::Merge;
 
 use crate::page::KeyBuffer;
@@ -125,21 +125,12 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         self.sum(Tally::ZERO, |layer| layer.tally_before(key, side))
     }
 
-    /// The sum of an answer over all layers, which are all asked before any is missed, so that their pages come together.
+    /// The sum of an answer over all layers.
     #[inline(always)]
-    fn sum<T: std::ops::Add<Output = T>>(
-        &self,
-        zero: T,
-        ask: impl Fn(&L) -> Result<T, L::Fault>,
-    ) -> Result<T, L::Fault> {
-        let mut sum = Ok(zero);
-        for layer in &self.layers {
-            sum = match (sum, ask(layer)) {
-                (Ok(sum), Ok(part)) => Ok(sum + part),
-                (Err(fault), _) | (_, Err(fault)) => Err(fault),
-            };
-        }
-        sum
+    fn sum<T: std::ops::AddAssign>(&self, zero: T, ask: impl Fn(&L) -> Result<T, L::Fault>) -> Result<T, L::Fault> {
+        let mut sum = zero;
+        ask_all(self.layers.iter().map(ask), |part| sum += part)?;
+        Ok(sum)
     }
 
     /// Live rows before the cut.

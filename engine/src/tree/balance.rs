@@ -121,13 +121,10 @@ impl Tree {
         attempt: usize,
     ) -> Result<Rebuilt> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        if let Some(shift) = self.plan_shift(path, index, from, taken, cut, &mut scratch.lens) {
-            let result = self.shift(path, index, shift, &scratch.lens, attempt);
-            scratch.lens.clear();
-            self.scratch = scratch;
-            return result;
-        }
-        let result = self.rebuild_with(path, index, from, taken, cut, attempt, &mut scratch);
+        let result = match self.plan_shift(path, index, from, taken, cut, &mut scratch.lens) {
+            Some(shift) => self.shift(path, index, shift, &scratch.lens, attempt),
+            None => self.rebuild_with(path, index, from, taken, cut, attempt, &mut scratch),
+        };
         scratch.sources.clear();
         scratch.lens.clear();
         scratch.cuts.clear();
@@ -154,11 +151,7 @@ impl Tree {
         for position in from..from + taken {
             let page = self.page(parent.child(position));
             sources.extend((0..page.count()).map(|position| Source { page, position }));
-            if kind == KIND_LEAF {
-                lens.extend((0..page.count()).map(|position| page.leaf_record(position).len as u16));
-            } else {
-                lens.extend((0..page.count()).map(|position| page.inner_record(position).len as u16));
-            }
+            lens.extend((0..page.count()).map(|position| page.record(position).len as u16));
         }
         let arrays = array_bytes(kind, self.arrays());
         match cut {

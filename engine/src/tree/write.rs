@@ -117,11 +117,7 @@ impl Tree {
     /// The second half: finds `key` in the leaf of a place that was aimed at, since when the tree has not changed.
     #[inline(always)]
     pub(crate) fn settle(&self, place: &mut Place, key: &[u8]) {
-        let leaf = self.leaf(&place.path);
-        leaf.prefetch_hole();
-        let (position, found) = leaf.search::<true>(key);
-        place.path.steps[self.height - 1].position = position as u16;
-        (place.position, place.found) = (position, found);
+        (place.position, place.found) = self.find_in_leaf(key, &mut place.path);
     }
 
     /// Finds the leaves of up to [`GROUP`] keys, whose descents are interleaved and fetch what is needed as those of [`super::batch`] do. The places hold until the
@@ -320,16 +316,23 @@ impl Tree {
     /// Goes down to the leaf that `key` belongs to, and finds it there.
     #[inline(always)]
     pub(super) fn descend(&self, key: &[u8], path: &mut Path) -> (usize, bool) {
-        let leaf = self.descend_to_leaf(key, path);
+        self.descend_to_leaf(key, path);
+        self.find_in_leaf(key, path)
+    }
+
+    /// Finds `key` in the leaf of a path.
+    #[inline(always)]
+    fn find_in_leaf(&self, key: &[u8], path: &mut Path) -> (usize, bool) {
+        let leaf = self.leaf(path);
         leaf.prefetch_hole();
         let (position, found) = leaf.search::<true>(key);
         path.steps[self.height - 1].position = position as u16;
         (position, found)
     }
 
-    /// Goes down to the leaf that `key` belongs to, which is on its way into the cache.
+    /// Goes down to the leaf that `key` belongs to, which is then on its way into the cache.
     #[inline(always)]
-    fn descend_to_leaf<'p>(&self, key: &[u8], path: &mut Path) -> PageRef<'p> {
+    fn descend_to_leaf(&self, key: &[u8], path: &mut Path) {
         let mut id = self.root;
         for level in 0..self.height - 1 {
             let page = self.page(id);
@@ -341,7 +344,6 @@ impl Tree {
             }
         }
         path.steps[self.height - 1] = Step::new(id, 0);
-        self.page(id)
     }
 
     #[inline(always)]
