@@ -19,6 +19,7 @@
 mod build;
 mod check;
 mod disk;
+mod prefetch;
 mod read;
 mod write;
 

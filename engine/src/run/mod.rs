@@ -30,6 +30,7 @@ mod histogram;
 mod layer;
 mod measures;
 mod node;
+mod node_builder;
 mod output;
 mod pages;
 mod pending;
@@ -49,6 +50,8 @@ mod damage_tests;
 mod golden_tests;
 #[cfg(test)]
 mod histogram_tests;
+#[cfg(test)]
+mod node_tests;
 #[cfg(test)]
 mod tests;
 

@@ -14,7 +14,7 @@ use super::columns::Columns;
 use super::format::{
     FOOTER_BYTES, Footer, Header, Index, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION, ValueReference,
 };
-use super::node::{NodeBuilder, Separator};
+use super::node_builder::{NodeBuilder, Separator};
 use super::output::Output;
 use super::pending::{Entry, PendingLeaf};
 use crate::error::{Error, ErrorKind, Result};

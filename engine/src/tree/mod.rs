@@ -16,8 +16,10 @@ mod batch;
 mod blob;
 mod check;
 mod load;
+mod place;
 mod shift;
 mod view;
+mod walk;
 mod write;
 
 #[cfg(test)]
@@ -30,10 +32,12 @@ use arena::{NO_PAGE, PageId};
 pub(crate) use batch::{GROUP, get_many, nth_many, rows_before_many, warm};
 pub(crate) use blob::Blob;
 pub(crate) use load::Loader;
+pub(crate) use place::{Place, Sweep};
 pub(crate) use view::value_of;
 use view::{HEIGHT_MAX, Step};
-pub use view::{Side, View, Walk};
-pub(crate) use write::{Place, Sweep, When, Written};
+pub use view::{Side, View};
+pub use walk::Walk;
+pub(crate) use write::{When, Written};
 
 use crate::error::Result;
 use crate::page::record;

@@ -1,0 +1,232 @@
+//! Walking over the entries of one version, in either direction, from a key, an offset or an end.
+//!
+//! Costs: a step within a leaf looks at the page's count; from leaf to leaf it goes over the lowest page that both hang under.
+
+use super::view::{Found, HEIGHT_MAX, PREFETCH_LINES, Side, Step, View};
+use super::{NO_PAGE, PageId};
+use crate::page::{KeyBuffer, PageRef, Record};
+
+/// A place in a version of a tree, with the path to it, that moves to the next or the previous entry.
+#[derive(Clone)]
+pub struct Walk<'a> {
+    view: View<'a>,
+    pub(super) steps: [Step; HEIGHT_MAX],
+    pub(super) valid: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// Nowhere yet.
+    pub(super) fn new(view: View<'a>) -> Self {
+        Walk { view, steps: [Step::default(); HEIGHT_MAX], valid: false }
+    }
+
+    /// At the first entry.
+    pub(crate) fn first(view: View<'a>) -> Self {
+        let mut walk = Walk::new(view);
+        if view.root != NO_PAGE {
+            walk.descend_to_edge(0, view.root, false);
+            walk.valid = true;
+            walk.settle();
+        }
+        walk
+    }
+
+    /// At the last entry.
+    #[cfg(test)]
+    pub(crate) fn last(view: View<'a>) -> Self {
+        let mut walk = Walk::end(view);
+        walk.prev();
+        walk
+    }
+
+    /// Past the last entry.
+    pub(crate) fn end(view: View<'a>) -> Self {
+        let mut walk = Walk::new(view);
+        if view.root != NO_PAGE {
+            walk.descend_to_edge(0, view.root, true);
+            let leaf = &mut walk.steps[view.height - 1];
+            leaf.position = view.page(leaf.page).count() as u16;
+        }
+        walk
+    }
+
+    /// At the first entry that is not before `key`, or past the last.
+    pub(crate) fn seek(view: View<'a>, key: &[u8], side: Side) -> Self {
+        let mut walk = Walk::new(view);
+        if view.root == NO_PAGE {
+            return walk;
+        }
+        let mut id = view.root;
+        for level in 0..view.height - 1 {
+            let page = view.page(id);
+            let position = page.child_position(key);
+            walk.steps[level] = Step::new(id, position);
+            id = page.child(position);
+            PageRef::prefetch_at(view.arena.address(id), PREFETCH_LINES);
+        }
+        let (position, found) = view.page(id).search::<true>(key);
+        let position = position + usize::from(found && side == Side::Through);
+        walk.steps[view.height - 1] = Step::new(id, position);
+        walk.valid = true;
+        walk.settle();
+        walk
+    }
+
+    fn descend_to_edge(&mut self, level: usize, mut id: PageId, last: bool) {
+        for level in level..self.view.height {
+            let page = self.view.page(id);
+            let position = if last { page.count().saturating_sub(1) } else { 0 };
+            self.steps[level] = Step::new(id, position);
+            if level + 1 < self.view.height {
+                id = page.child(position);
+            }
+        }
+    }
+
+    /// Whether this place is before `other` in the same version.
+    pub(super) fn is_before(&self, other: &Walk<'_>) -> bool {
+        for level in 0..self.view.height {
+            let (a, b) = (self.steps[level].position, other.steps[level].position);
+            if a != b {
+                return a < b;
+            }
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn leaf_step(&self) -> Step {
+        self.steps[self.view.height - 1]
+    }
+
+    #[inline(always)]
+    pub(crate) fn leaf(&self) -> PageRef<'a> {
+        self.view.page(self.leaf_step().page)
+    }
+
+    /// Whether there is an entry here.
+    #[inline(always)]
+    pub(crate) fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// Moves on to the next leaf while the place is behind the last entry of its leaf.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self) {
+        while self.valid && self.leaf_step().position as usize >= self.leaf().count() {
+            self.next_leaf();
+        }
+    }
+
+    #[cold]
+    fn next_leaf(&mut self) {
+        for level in (0..self.view.height - 1).rev() {
+            let step = self.steps[level];
+            let page = self.view.page(step.page);
+            let position = step.position as usize + 1;
+            if position < page.count() {
+                self.steps[level].position = position as u16;
+                self.descend_to_edge(level + 1, page.child(position), false);
+                return;
+            }
+        }
+        self.valid = false;
+    }
+
+    /// Moves to the next entry.
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        if self.valid {
+            self.steps[self.view.height - 1].position += 1;
+            self.settle();
+        }
+    }
+
+    /// Moves to the previous entry; from past the end to the last one.
+    #[inline]
+    pub(crate) fn prev(&mut self) {
+        if self.view.root == NO_PAGE {
+            return;
+        }
+        let leaf_level = self.view.height - 1;
+        loop {
+            if self.steps[leaf_level].position > 0 {
+                self.steps[leaf_level].position -= 1;
+                self.valid = true;
+                return;
+            }
+            if !self.prev_leaf() {
+                self.valid = false;
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    fn prev_leaf(&mut self) -> bool {
+        for level in (0..self.view.height - 1).rev() {
+            let step = self.steps[level];
+            if step.position > 0 {
+                let page = self.view.page(step.page);
+                let position = step.position as usize - 1;
+                self.steps[level].position = position as u16;
+                self.descend_to_edge(level + 1, page.child(position), true);
+                let leaf = self.leaf().count() as u16;
+                self.steps[self.view.height - 1].position = leaf;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Skips the rest of this leaf.
+    pub(crate) fn skip_leaf(&mut self) {
+        if self.valid {
+            self.steps[self.view.height - 1].position = self.leaf().count() as u16;
+            self.settle();
+        }
+    }
+
+    /// The page id of the leaf, and whether the place is at its first entry.
+    pub(crate) fn leaf_identity(&self) -> (PageId, bool) {
+        let step = self.leaf_step();
+        (step.page, step.position == 0)
+    }
+
+    /// Fetches the records of the next `entries` entries of this leaf.
+    #[inline]
+    pub(crate) fn prefetch(&self, entries: usize) {
+        let leaf = self.leaf();
+        let position = self.leaf_step().position as usize;
+        (position..position + entries).for_each(|position| leaf.prefetch_record(position));
+    }
+
+    /// The record here.
+    #[inline(always)]
+    pub(crate) fn record(&self) -> Record<'a> {
+        debug_assert!(self.valid);
+        self.leaf().leaf_record(self.leaf_step().position as usize)
+    }
+
+    /// Appends the key here to `key`.
+    #[inline(always)]
+    pub(crate) fn key_into(&self, key: &mut KeyBuffer) {
+        debug_assert!(self.valid);
+        let leaf = self.leaf();
+        let position = self.leaf_step().position as usize;
+        leaf.record_key_into(&leaf.leaf_record(position), position, key);
+    }
+
+    /// The key here.
+    pub(crate) fn key(&self) -> KeyBuffer {
+        let mut key = KeyBuffer::new();
+        self.key_into(&mut key);
+        key
+    }
+
+    /// The value here, `None` of a tombstone.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> Option<&'a [u8]> {
+        Found { record: self.record() }.value()
+    }
+}
