@@ -96,38 +96,43 @@ fn one_size(bench: &Bench<'_>, count: u64, show: &mut dyn FnMut(Table)) -> Resul
         ("10 % of it", index_bytes / 10),
         ("1 % of it", index_bytes / 100),
     ];
+    let mut opened = Vec::new();
+    for (cached, cache_bytes) in caches {
+        for (index, path) in [("tree", &path), ("flat", &flat_path)] {
+            bench.progress(format_args!("opening, {index}, cached: {cached}"));
+            let run = BareRun::open(path, cache_bytes)?;
+            if cached == "all" {
+                // Every leaf is asked for once.
+                for key in keys.iter().step_by(20) {
+                    run.rank(&key.to_be_bytes())?;
+                }
+            }
+            let is_slow = index == "flat" && cache_bytes < index_bytes;
+            let asked = if is_slow { ASKED_SLOWLY } else { ASKED }.min(keys.len());
+            opened.push((cached, index, run, asked));
+        }
+    }
     let columns = ["question", "cached", "index", "asked", "median", "99 %", "pages read"];
     let mut table = Table::new(format!("Questions of a run of {} rows", Cell::Count(count)), &columns);
     for (name, ask) in QUESTIONS.into_iter().filter(|(name, _)| bench.options.wants(name)) {
-        for (cached, cache_bytes) in caches {
-            for (index, path) in [("tree", &path), ("flat", &flat_path)] {
-                bench.progress(format_args!("{name}, {index}, cached: {cached}"));
-                let run = BareRun::open(path, cache_bytes)?;
-                let mut draw = Draw::new(bench.options.seed + 1);
-                if cached == "all" {
-                    // Every leaf is asked for once.
-                    for key in keys.iter().step_by(20) {
-                        run.rank(&key.to_be_bytes())?;
-                    }
-                }
-                let slow = index == "flat" && cache_bytes < index_bytes;
-                let asked = if slow { ASKED_SLOWLY } else { ASKED }.min(keys.len());
-                let (mut latencies, mut pages_read) = (Latencies::new(), 0);
-                for _ in 0..asked {
-                    let (answer, nanos) = nanos_of(|| ask(&run, &keys, &mut draw));
-                    latencies.record(nanos);
-                    pages_read += answer?.pages_read;
-                }
-                table.push(vec![
-                    Cell::text(name),
-                    Cell::text(cached),
-                    Cell::text(index),
-                    Cell::Count(latencies.count()),
-                    latencies.median(),
-                    latencies.p99(),
-                    Cell::text(format!("{:.2}", pages_read as f64 / asked as f64)),
-                ]);
+        for (cached, index, run, asked) in &opened {
+            bench.progress(format_args!("{name}, {index}, cached: {cached}"));
+            let mut draw = Draw::new(bench.options.seed + 1);
+            let (mut latencies, mut pages_read) = (Latencies::new(), 0);
+            for _ in 0..*asked {
+                let (answer, nanos) = nanos_of(|| ask(run, &keys, &mut draw));
+                latencies.record(nanos);
+                pages_read += answer?.pages_read;
             }
+            table.push(vec![
+                Cell::text(name),
+                Cell::text(*cached),
+                Cell::text(*index),
+                Cell::Count(latencies.count()),
+                latencies.median(),
+                latencies.p99(),
+                Cell::text(format!("{:.2}", pages_read as f64 / *asked as f64)),
+            ]);
         }
     }
     table.note("Pages read: from the file, on average for a question; a reader begins with none of its own.");
