@@ -8,9 +8,11 @@ use crate::error::{ErrorKind, Result};
 use crate::manifest::Manifest;
 use crate::open::{no_database, recover};
 use crate::options::Options;
-use crate::run::Run;
+use crate::run::{PageCache, Run};
+use crate::stack::Cut;
 use crate::tally::Tally;
 use crate::tree::Arena;
+use crate::writer::TableTrees;
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,22 +65,24 @@ pub fn check(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut
         Err(error) => return Err(error),
     };
     for entry in &manifest.tables {
-        let Some(name) = &entry.run else { continue };
-        report.runs += 1;
-        let path = dir.join(name);
-        let checked = Run::open(&*disk, &path).map(|run| {
-            let total = run.info().bytes;
-            run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }))
-        });
-        match checked {
-            Ok(run) => {
-                report.pages += run.pages;
-                report.faults.extend(run.faults.iter().map(|fault| format!("{name}: {fault}")));
+        for name in &entry.runs {
+            report.runs += 1;
+            let path = dir.join(name);
+            let checked = Run::open(&*disk, &path).map(|run| {
+                let total = run.info().bytes;
+                run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }))
+            });
+            match checked {
+                Ok(run) => {
+                    report.pages += run.pages;
+                    report.faults.extend(run.faults.iter().map(|fault| format!("{name}: {fault}")));
+                }
+                Err(error) => report.faults.push(error.to_string()),
             }
-            Err(error) => report.faults.push(error.to_string()),
         }
     }
     let arena = Arc::new(Arena::new(options.page_bytes, options.memory_bytes)?);
+    let cache = PageCache::new(options.cache_bytes);
     match recover(&disk, dir, &arena, manifest, true, progress) {
         Err(error) if error.kind() == ErrorKind::Version => return Err(error),
         Err(error) => report.faults.push(error.to_string()),
@@ -91,11 +95,29 @@ pub fn check(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut
                     let name = &trees.declaration.name;
                     report.faults.extend(tree.check().into_iter().map(|fault| format!("table {name:?}: {fault}")));
                 }
-                report.tables.push((trees.declaration.name.clone(), trees.stack().total()));
+                if report.faults.is_empty() && !trees.runs.is_empty() {
+                    report.faults.extend(check_stack(trees, &cache)?);
+                }
+                report.tables.push((trees.declaration.name.clone(), trees.total()));
             }
             report.tables.sort_by(|a, b| a.0.cmp(&b.0));
         }
     }
     report.faults.dedup();
     Ok(report)
+}
+
+/// Whether the rows of a table on disk, its layers merged, weigh what the layers say together. Sound layers may not fit each other.
+fn check_stack(trees: &TableTrees, cache: &PageCache) -> Result<Option<String>> {
+    let measures = trees.declaration.options.measures;
+    let mut tally = Tally::ZERO;
+    trees.source(cache).scan(Cut::Start, Cut::End, false, |key, value| {
+        tally += measures.of_row(key, value);
+        true
+    })?;
+    let name = &trees.declaration.name;
+    let total = trees.total();
+    Ok((tally != total).then(|| {
+        format!("table {name:?}: its rows tally {tally:?}, and its layers {total:?}: they do not belong together")
+    }))
 }

@@ -1,50 +1,92 @@
-//! Checkpoints: an image of every table as of one snapshot, after which the log before it is recycled.
+//! Writing runs: checkpoints of all tables, after which the log before them is recycled, and flushes of one table whose rows have grown too large for memory.
+//!
+//! A table in memory is written whole, as an image that is read back when the database opens. One that has runs below its trees has these frozen and written to
+//! one more run.
 //!
 //! Invariants:
-//! 1. The manifest names only runs that are complete and synced, and a log position that is synced.
+//! 1. The manifest names only runs that are complete and synced, and log positions and commits that are synced.
 //! 2. Until the new manifest is in place, everything that the old one needs stays: a crash at any step leaves one of the two.
-//! 3. A table that has not changed since the last checkpoint keeps its run.
-//! 4. No number is used twice while the database is open: the runs of a checkpoint that failed at its very end may be named by the manifest on disk.
+//! 3. A table that has not changed since it was last written keeps its runs.
+//! 4. No number is used twice while the database is open: the runs of a job that failed at its very end may be named by the manifest on disk.
+//! 5. The runs of a job weigh what they were written from: the law, checked each time.
 //!
-//! Locks are taken in the order: the turn to write a checkpoint, the writer's turn, what is known of the last checkpoint; the last one never during I/O.
+//! Locks are taken in the order: the turn to write runs, the writer's turn, what is known of the last manifest; the last one never during I/O.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::db::{Progress, Shared};
-use crate::error::{Error, Result};
-use crate::io::Disk;
-use crate::manifest::{Manifest, ManifestTable};
-use crate::run::{RunOptions, RunWriter};
-use crate::snapshot::{Snapshot, TableVersion};
-use crate::stack::{Cut, resident};
-use crate::sync::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
-/// Checkpoints, one at a time.
+use crate::db::{Progress, Shared};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Disk;
+use crate::log::Lsn;
+use crate::manifest::{Manifest, ManifestTable};
+use crate::page::KeyBuffer;
+use crate::run::{Run, RunOptions, RunWriter};
+use crate::snapshot::{Declaration, Runs, Snapshot, TableId, TableVersion};
+use crate::stack::{Cut, Merge, Stack, resident};
+use crate::sync::{Mutex, MutexGuard};
+use crate::tally::Tally;
+use crate::tree::View;
+
+/// Jobs that write the manifest, one at a time.
 pub(crate) struct Checkpoints {
     turn: Mutex<()>,
-    last: Mutex<LastCheckpoint>,
+    last: Mutex<LastManifest>,
 }
 
-/// What is known of the last checkpoint.
-pub(crate) struct LastCheckpoint {
+/// What is known of the last manifest.
+pub(crate) struct LastManifest {
     pub(crate) manifest: Manifest,
-    /// Why the last try failed, if it did.
+    /// Why the last job failed, if it did.
     pub(crate) failure: Option<String>,
-    /// The number of the last try.
+    /// The number of the last job.
     number: u64,
+    /// Runs that are being written, which no manifest names yet.
+    writing: BTreeSet<String>,
 }
 
 impl Checkpoints {
     pub(crate) fn new(manifest: Manifest) -> Self {
         let number = manifest.checkpoint;
-        Checkpoints { turn: Mutex::default(), last: Mutex::new(LastCheckpoint { manifest, failure: None, number }) }
+        let last = LastManifest { manifest, failure: None, number, writing: BTreeSet::new() };
+        Checkpoints { turn: Mutex::default(), last: Mutex::new(last) }
     }
 
-    /// Does not wait for a checkpoint that is being written.
-    pub(crate) fn last(&self) -> MutexGuard<'_, LastCheckpoint> {
+    /// Waits for the turn to write runs.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
+    /// Whether somebody has that turn.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.turn.is_taken()
+    }
+
+    /// Does not wait for a job that is being done.
+    pub(crate) fn last(&self) -> MutexGuard<'_, LastManifest> {
         self.last.lock()
+    }
+
+    /// The name of a run to be written, which nobody removes meanwhile.
+    pub(crate) fn begin_run(&self, table: TableId) -> (String, u64) {
+        let mut last = self.last();
+        last.number += 1;
+        let name = run_name(last.number, table);
+        last.writing.insert(name.clone());
+        (name, last.number)
+    }
+
+    /// The number of the last job.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.last().number
+    }
+
+    /// The run is named by the manifest, or given up.
+    pub(crate) fn end_run(&self, name: &str) {
+        self.last().writing.remove(name);
     }
 }
 
@@ -57,20 +99,36 @@ pub struct CheckpointInfo {
     pub sequence: u64,
     /// Tables written; those that had not changed kept their files.
     pub tables_written: usize,
-    /// Rows written.
+    /// Entries written: rows of tables in memory, and what was written to others since they were last flushed.
     pub rows_written: u64,
     /// Bytes written.
     pub bytes_written: u64,
 }
 
-/// The name of the run of a table in a checkpoint.
-pub(crate) fn run_name(checkpoint: u64, table: u32) -> String {
-    format!("run-{checkpoint:010}-{table:06}.quipu")
+/// The name of a run of a table.
+fn run_name(number: u64, table: TableId) -> String {
+    format!("run-{number:010}-{table:06}.quipu")
 }
 
 /// Whether a file is a run, by its name.
 pub(crate) fn is_run_name(name: &str) -> bool {
     name.starts_with("run-") && name.ends_with(".quipu")
+}
+
+/// What is to be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Job {
+    /// All tables, so that the log before can go.
+    Checkpoint,
+    /// What one table has in memory, so that the memory can go.
+    Flush(TableId),
+}
+
+/// A table whose trees are to be a run.
+struct Flushed {
+    /// How many trees, the lowest of the table, the run holds.
+    trees: usize,
+    runs: Runs,
 }
 
 impl Shared {
@@ -83,153 +141,288 @@ impl Shared {
 
     /// Writes a checkpoint. One at a time; commits go on meanwhile.
     pub(crate) fn checkpoint(self: &Arc<Self>, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
-        // Whoever has the writer's turn would wait here for a checkpoint that waits for that turn.
+        self.write_runs(Job::Checkpoint, progress)
+    }
+
+    /// Writes what a table has in memory to a run below, whose pages are then read as they are needed.
+    pub(crate) fn flush(self: &Arc<Self>, id: TableId) -> Result<CheckpointInfo> {
+        self.write_runs(Job::Flush(id), &mut |_| ())
+    }
+
+    fn write_runs(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
+        // Whoever has the writer's turn would wait here for a job that waits for that turn.
         self.refuse_in_own_turn()?;
-        let _turn = self.checkpoints.turn.lock();
-        let (last, number) = {
-            let mut last = self.checkpoints.last();
-            last.number += 1;
-            (last.manifest.clone(), last.number)
-        };
-        let result = self.checkpoint_after(&last, number, progress);
+        let _turn = self.checkpoints.turn();
+        let last = self.checkpoints.last().manifest.clone();
+        let mut written = Vec::new();
+        let result = self.write_runs_after(&last, job, &mut written, progress);
+        for (name, _) in &written {
+            self.checkpoints.end_run(name);
+        }
         self.checkpoints.last().failure = result.as_ref().err().map(ToString::to_string);
         result
     }
 
-    fn checkpoint_after(
+    fn write_runs_after(
         self: &Arc<Self>,
         last: &Manifest,
-        number: u64,
+        job: Job,
+        written: &mut Vec<(String, PathBuf)>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<CheckpointInfo> {
         let log = self.log()?;
         let disk = &*self.options.disk;
-        // In the writer's turn the snapshot, the sequence and the end of the log belong together.
-        let (snapshot, lsn) = {
-            let _turn = self.writer()?;
-            // A record that could not be applied is in the log and not in the trees.
-            self.check_failed()?;
-            (Snapshot::take(self), log.end_lsn())
-        };
+        let (snapshot, lsn) = self.freeze_for(job)?;
         log.sync(lsn)?;
-        let mut info = CheckpointInfo { number, sequence: snapshot.versions.sequence, ..Default::default() };
-        let mut manifest = Manifest {
-            database_id: self.database_id,
-            checkpoint: number,
-            sequence: snapshot.versions.sequence,
-            log_position: lsn.0,
-            next_table_id: snapshot.versions.tables.len() as u32,
-            tables: Vec::new(),
-        };
-        let mut written = Vec::new();
+        let sequence = snapshot.versions.sequence;
+        let mut info = CheckpointInfo { sequence, ..Default::default() };
+        let mut flushed = BTreeMap::new();
+        let mut tables = Vec::new();
         let result = (|| {
-            let total: u64 = snapshot.versions.tables.iter().flatten().map(|table| rows_of(table, self)).sum();
+            let work: u64 = snapshot.versions.tables.iter().flatten().map(|table| self.entries_in_memory(table)).sum();
             let mut done = 0;
             for table in snapshot.versions.tables.iter().flatten() {
                 let id = table.declaration.id;
-                let kept = last.tables.iter().find(|entry| entry.id == id && table.sequence <= last.sequence);
-                if let Some(kept) = kept {
-                    manifest.tables.push(kept.clone());
-                    continue;
+                let known = last.tables.iter().find(|entry| entry.id == id);
+                let mut entry = known.cloned().unwrap_or_else(|| undescribed(&table.declaration));
+                let is_wanted = job == Job::Checkpoint || job == Job::Flush(id);
+                if is_wanted && (known.is_none() || table.sequence > entry.sequence || job == Job::Flush(id)) {
+                    let mut report = |entries| {
+                        progress(Progress { stage: "writing the checkpoint", done: done + entries, total: work });
+                    };
+                    let run = self.write_run(table, job, written, &mut report)?;
+                    if let Some(run) = &run {
+                        info.bytes_written += run.info().bytes;
+                        info.tables_written += 1;
+                        info.rows_written += run.info().total.entries as u64;
+                    }
+                    entry.is_on_disk = job == Job::Flush(id) || !table.runs.is_empty();
+                    if entry.is_on_disk {
+                        let runs = Runs::new(run.into_iter().chain(table.runs.iter().cloned()).collect());
+                        entry.runs = runs.iter().map(|run| run.name()).collect();
+                        flushed.insert(id, Flushed { trees: table.layers.len() - 1, runs });
+                    } else {
+                        entry.runs = run.iter().map(|run| run.name()).collect();
+                    }
+                    entry.total = self.total_in_runs(table, &entry);
                 }
-                let name = run_name(number, id);
-                let run = (rows_of(table, self) > 0).then_some(name);
-                let stack = table.stack(&self.arena);
-                if let Some(name) = &run {
-                    let path = self.dir.join(name);
-                    written.push(path.clone());
-                    let bytes = self.write_run(disk, &path, table, number, &mut |rows| {
-                        progress(Progress { stage: "writing the checkpoint", done: done + rows, total });
-                    })?;
-                    info.bytes_written += bytes;
-                    info.tables_written += 1;
-                    info.rows_written += stack.total().rows as u64;
+                if is_wanted {
+                    entry.sequence = sequence;
                 }
-                done += stack.total().rows as u64;
-                manifest.tables.push(ManifestTable {
-                    id,
-                    name: table.declaration.name.clone(),
-                    measures: table.declaration.options.measures,
-                    annotation: table.declaration.options.annotation.clone(),
-                    run,
-                    total: stack.total(),
-                });
+                done += self.entries_in_memory(table);
+                tables.push(entry);
             }
             disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))
         })();
+        info.number = {
+            let mut last = self.checkpoints.last();
+            last.number += 1;
+            last.number
+        };
+        let next_table_id = snapshot.versions.tables.len() as u32;
         drop(snapshot);
+        let (log_position, log_sequence) = match job {
+            Job::Checkpoint => (lsn.0, sequence),
+            Job::Flush(_) => (last.log_position, last.sequence),
+        };
+        let manifest = Manifest {
+            database_id: self.database_id,
+            checkpoint: info.number,
+            sequence: log_sequence,
+            log_position,
+            next_table_id,
+            catalog_sequence: sequence,
+            tables,
+        };
         if let Err(error) = result.and_then(|()| manifest.write(disk, &self.dir)) {
-            // The manifest in place may be the new one, if it was the sync behind the renaming that failed: then both sets of runs stay until the next checkpoint.
-            if Manifest::read(disk, &self.dir).is_ok_and(|found| found.as_ref() == Some(last)) {
-                for path in written {
-                    let _ = disk.remove(&path);
-                }
-            }
+            self.give_up(last, written.iter().map(|(_, path)| &**path));
             return Err(error);
         }
         // From here on the new manifest counts, also if what the old one needed cannot be removed.
-        self.checkpoints.last().manifest = manifest.clone();
-        let taken =
-            |error: Error| error.context(format!("checkpoint {number} is taken, but what it replaces is still there"));
-        remove_orphans(disk, &self.dir, &manifest).map_err(taken)?;
-        log.release_before(lsn).map_err(taken)?;
+        let orphans = self.install(&manifest, flushed.into_iter());
+        let taken = |error: Error| {
+            error.context(format!("checkpoint {} is taken, but what it replaces is still there", info.number))
+        };
+        orphans.map_err(taken)?;
+        if job == Job::Checkpoint {
+            log.release_before(lsn).map_err(taken)?;
+        }
         Ok(info)
     }
 
+    /// Takes the snapshot that a job is of, in the writer's turn, in which it, the end of the log and new trees over those to be written belong together.
+    fn freeze_for(self: &Arc<Self>, job: Job) -> Result<(Snapshot, Lsn)> {
+        let mut turn = self.writer()?;
+        // A record that could not be applied is in the log and not in the trees.
+        self.check_failed()?;
+        let to_freeze = |trees: &crate::writer::TableTrees| match job {
+            Job::Checkpoint => !trees.runs.is_empty(),
+            Job::Flush(id) => id == trees.declaration.id,
+        };
+        let ids: Vec<TableId> = (turn.tables.iter().flatten())
+            .filter(|trees| to_freeze(trees) && trees.layers[0].entries() + u64::from(trees.layers[0].is_bottom()) > 0)
+            .map(|trees| trees.declaration.id)
+            .collect();
+        for id in ids {
+            self.freeze_in(&mut turn, id)?;
+        }
+        Ok((Snapshot::take(self), self.log()?.end_lsn()))
+    }
+
+    /// The views of a version that a job writes: all trees of a table that stays in memory; of others those under the newest, which takes the writes by now.
+    fn views_to_write<'a>(&'a self, table: &'a TableVersion, job: Job) -> SmallVec<[View<'a>; 4]> {
+        let is_flushed = job == Job::Flush(table.declaration.id) || !table.runs.is_empty();
+        table.views(&self.arena).skip(usize::from(is_flushed)).filter(|view| view.entries() > 0).collect()
+    }
+
+    fn entries_in_memory(&self, table: &TableVersion) -> u64 {
+        table.views(&self.arena).map(|view| view.entries()).sum()
+    }
+
+    /// What the runs weigh that a table has from now on.
+    fn total_in_runs(&self, table: &TableVersion, entry: &ManifestTable) -> Tally {
+        let newest = usize::from(entry.is_on_disk);
+        let trees = table.views(&self.arena).skip(newest).map(|view| view.total());
+        let runs = table.runs.iter().map(|run| run.info().total.tally);
+        trees.chain(runs).fold(Tally::ZERO, |sum, total| sum + total)
+    }
+
+    /// Writes the trees of a table to a run; none if they hold nothing.
     fn write_run(
         &self,
-        disk: &dyn Disk,
-        path: &Path,
         table: &TableVersion,
-        run_id: u64,
+        job: Job,
+        written: &mut Vec<(String, PathBuf)>,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<u64> {
-        let options = RunOptions {
-            page_bytes: self.options.run_page_bytes,
-            measures: table.declaration.options.measures,
-            table_id: table.declaration.id,
-            run_id,
-            ..RunOptions::default()
-        };
-        let stack = table.stack(&self.arena);
-        let mut writer = RunWriter::create(disk, path, options)?;
-        let (mut rows, mut result) = (0u64, Ok(()));
-        resident(stack.scan(Cut::Start, Cut::End, false, |key, value| {
-            result = writer.push(key, value);
-            rows += 1;
-            if rows % 4096 == 0 {
-                progress(rows);
-            }
-            result.is_ok()
-        }));
-        result?;
-        let info = writer.finish()?;
-        if info.total.tally != stack.total() {
-            // The law, checked on every checkpoint.
-            return Err(Error::new(
-                crate::ErrorKind::Corrupt,
-                format!(
-                    "table {:?} tallies {:?} in memory and {:?} in its checkpoint, which was not taken; run `quipu check`",
-                    table.declaration.name,
-                    stack.total(),
-                    info.total.tally
-                ),
-            ));
+    ) -> Result<Option<Arc<Run>>> {
+        let views = self.views_to_write(table, job);
+        let is_bottom = table.runs.is_empty();
+        // Below a table on disk there is a bottom run, be it an empty one.
+        if views.is_empty() && !(is_bottom && job == Job::Flush(table.declaration.id)) {
+            return Ok(None);
         }
-        Ok(info.bytes)
+        let expected = views.iter().fold(Tally::ZERO, |sum, view| sum + view.total());
+        if is_bottom && job == Job::Checkpoint && expected.rows == 0 {
+            return Ok(None);
+        }
+        let measures = table.declaration.options.measures;
+        let (name, number) = self.checkpoints.begin_run(table.declaration.id);
+        let path = self.dir.join(&name);
+        written.push((name, path.clone()));
+        let disk = &*self.options.disk;
+        let mut writer = RunWriter::create(disk, &path, self.run_options(&table.declaration, number, is_bottom))?;
+        let mut entries = 0u64;
+        let mut count = || {
+            entries += 1;
+            if entries % 4096 == 0 {
+                progress(entries);
+            }
+        };
+        let stack: Stack<'_, View<'_>> = Stack::new(views, measures);
+        if stack.single().is_some() {
+            let mut result = Ok(());
+            resident(stack.scan(Cut::Start, Cut::End, false, |key, value| {
+                result = writer.push(key, value);
+                count();
+                result.is_ok()
+            }));
+            result?;
+        } else {
+            let mut merge = resident(Merge::from(&stack, Cut::Start));
+            let mut key = KeyBuffer::new();
+            while let Some(entry) = resident(merge.next_entry(&mut key)) {
+                if entry.value.is_some() || entry.weight != Tally::ZERO {
+                    writer.push_entry(&key, entry.value, entry.weight)?;
+                }
+                count();
+            }
+        }
+        let info = writer.finish()?;
+        self.check_law(&table.declaration, expected, info.total.tally)?;
+        Run::open(disk, &path).map(Arc::new).map(Some)
+    }
+
+    /// How a run of a table is to be.
+    pub(crate) fn run_options(&self, declaration: &Declaration, number: u64, is_bottom: bool) -> RunOptions {
+        RunOptions {
+            page_bytes: self.options.run_page_bytes,
+            measures: declaration.options.measures,
+            table_id: declaration.id,
+            run_id: number,
+            is_bottom,
+            ..RunOptions::default()
+        }
+    }
+
+    /// Fails if a run does not weigh what it was written from.
+    pub(crate) fn check_law(&self, declaration: &Declaration, expected: Tally, written: Tally) -> Result<()> {
+        if written == expected {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "table {:?} tallies {expected:?}, and what was written of it {written:?}: nothing was changed; run `quipu check`",
+                declaration.name
+            ),
+        ))
+    }
+
+    /// Removes what a job has written that failed.
+    pub(crate) fn give_up<'p>(&self, last: &Manifest, written: impl Iterator<Item = &'p Path>) {
+        let disk = &*self.options.disk;
+        // The manifest in place may be the new one, if it was the sync behind the renaming that failed: then both sets of runs stay until the next job.
+        if Manifest::read(disk, &self.dir).is_ok_and(|found| found.as_ref() == Some(last)) {
+            written.for_each(|path| drop(disk.remove(path)));
+        }
+    }
+
+    /// The manifest is in place: tables take on the runs that it names, and what it names no longer is removed.
+    fn install(&self, manifest: &Manifest, flushed: impl Iterator<Item = (TableId, Flushed)>) -> Result<()> {
+        self.checkpoints.last().manifest = manifest.clone();
+        for (id, Flushed { trees, runs }) in flushed {
+            self.replace_layers(id, trees, runs)?;
+        }
+        if let Some(keeper) = &*self.keeper.lock() {
+            keeper.wake_compactor();
+        }
+        self.remove_replaced(manifest)
+    }
+
+    /// Removes runs that the manifest does not name and nobody is writing. Who reads them still has them open.
+    pub(crate) fn remove_replaced(&self, manifest: &Manifest) -> Result<()> {
+        let writing = self.checkpoints.last().writing.clone();
+        remove_orphans(&*self.options.disk, &self.dir, manifest, &writing)
     }
 }
 
-fn rows_of(table: &TableVersion, shared: &Shared) -> u64 {
-    table.stack(&shared.arena).total().rows as u64
+/// The entry of a table that no manifest has named yet: nothing is in runs.
+fn undescribed(declaration: &Declaration) -> ManifestTable {
+    ManifestTable {
+        id: declaration.id,
+        name: declaration.name.clone(),
+        measures: declaration.options.measures,
+        annotation: declaration.options.annotation.clone(),
+        is_resident: declaration.options.resident,
+        is_on_disk: false,
+        sequence: 0,
+        runs: Vec::new(),
+        total: Tally::ZERO,
+    }
 }
 
-/// Removes the runs that the manifest does not name.
-pub(crate) fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()> {
-    let named: BTreeSet<&str> = manifest.tables.iter().filter_map(|table| table.run.as_deref()).collect();
+/// Removes the runs that the manifest does not name, but for those that are being written.
+pub(crate) fn remove_orphans(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    writing: &BTreeSet<String>,
+) -> Result<()> {
+    let named: BTreeSet<&str> = manifest.tables.iter().flat_map(|table| &table.runs).map(|run| &**run).collect();
     let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
     for name in names {
-        if (is_run_name(&name) && !named.contains(&*name)) || name == "MANIFEST.new" {
+        let is_orphan = is_run_name(&name) && !named.contains(&*name) && !writing.contains(&name);
+        if is_orphan || name == "MANIFEST.new" {
             let path = dir.join(&name);
             disk.remove(&path).map_err(|error| Error::io("cannot remove", &path, error))?;
         }

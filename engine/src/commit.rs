@@ -20,12 +20,14 @@ use crate::observation::Observations;
 use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::record::{self, State};
-use crate::snapshot::{TableId, Versions};
-use crate::stack::{Cut, Stack, resident};
+use crate::run::{Missing, ReadPages};
+use crate::snapshot::{Snapshot, TableId, Versions};
+use crate::source::{TableStack, in_memory, stack_in_memory, stack_over};
+use crate::stack::{Cut, ask_all};
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, Write};
 use crate::tally::{Measures, Tally};
-use crate::transaction::{Transaction, merge_layer};
+use crate::transaction::{Parts, Transaction, merge_layer};
 use crate::tree::{Place, Tree, Walk, When, Written};
 use crate::writer::{TableTrees, Turn, Writer, next_epoch};
 
@@ -43,6 +45,28 @@ impl Shared {
         durability: Durability,
     ) -> Result<Written> {
         self.check_row(key, value)?;
+        self.see_to_memory()?;
+        let mut pages = None;
+        loop {
+            if let Some(written) = self.try_write_one(id, key, value, when, durability, &mut pages)? {
+                return Ok(written);
+            }
+            // Nobody waits for a file in the writer's turn.
+            pages.iter().try_for_each(ReadPages::load)?;
+        }
+    }
+
+    /// `None` if a page for the decision is not in memory: then `pages` knows which.
+    #[inline]
+    fn try_write_one<'s>(
+        self: &'s Arc<Self>,
+        id: TableId,
+        key: &[u8],
+        value: Option<&[u8]>,
+        when: When,
+        durability: Durability,
+        pages: &mut Option<ReadPages<'s>>,
+    ) -> Result<Option<Written>> {
         let mut turn = self.writer()?;
         let writer = &mut *turn;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
@@ -51,7 +75,7 @@ impl Shared {
         // One descent serves the decision and the write: in the writer's turn nothing moves in between.
         let mut place = None;
         let mut staged = None;
-        if let [bottom] = &mut trees.layers[..] {
+        if let Some(bottom) = trees.single() {
             let aimed = place.insert(bottom.aim(key)?);
             // While the leaf comes from memory, the record is put together as it will be if the key is absent.
             let guess = if when == When::Present { None } else { Decision::of(&measures, key, None, value) };
@@ -62,13 +86,19 @@ impl Shared {
             bottom.settle(aimed, key);
         }
         let decision = {
-            let old = match (&trees.layers[..], &place) {
-                ([bottom], Some(place)) => place.found.then(|| bottom.value_at(place)),
-                _ => resident(trees.stack().get(key)),
+            let old = match &place {
+                Some(place) => place.found.then(|| trees.layers[0].value_at(place)),
+                None => {
+                    let pages = pages.get_or_insert_with(|| ReadPages::new(&self.cache));
+                    match old_of(&trees.stack(pages), key) {
+                        Ok(old) => old,
+                        Err(Missing) => return Ok(None),
+                    }
+                }
             };
             if when.allows(old.is_some()) { Decision::of(&measures, key, old, value) } else { None }
         };
-        let Some(decision) = decision else { return Ok(Written::Nothing) };
+        let Some(decision) = decision else { return Ok(Some(Written::Nothing)) };
         let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
         self.check_room(writer, pages, value.is_some())?;
         let lsn = match staged {
@@ -96,7 +126,7 @@ impl Shared {
         drop(turn);
         applied?;
         self.wait(lsn, durability)?;
-        Ok(decision.written())
+        Ok(Some(decision.written()))
     }
 
     /// Removes a range as a commit of its own.
@@ -106,15 +136,19 @@ impl Shared {
         bounds: &Bounds<'_>,
         durability: Durability,
     ) -> Result<u64> {
+        self.see_to_memory()?;
         let mut turn = self.writer()?;
         let writer = &mut *turn;
         let id = table.id();
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
-        if trees.layers.len() > 1 {
+        if trees.single().is_none() {
             drop(turn);
             return self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
         }
-        let rows = resident(trees.stack().count(bounds.start(), bounds.end()));
+        let rows = {
+            let stack = stack_in_memory(trees.views(), trees.declaration.options.measures);
+            in_memory(stack.count(bounds.start(), bounds.end()))
+        };
         if rows == 0 {
             return Ok(0);
         }
@@ -152,6 +186,7 @@ impl Shared {
         durability: Durability,
         work: impl FnOnce(&Transaction) -> Result<T>,
     ) -> Result<T> {
+        self.see_to_memory()?;
         let mut turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;
@@ -178,26 +213,59 @@ impl Shared {
             // It read one snapshot and changed nothing: it ran when that was taken.
             return Ok(());
         }
-        let mut turn = self.writer()?;
-        let mut layers = SmallVec::new();
+        self.see_to_memory()?;
+        let pages = ReadPages::new(&self.cache);
+        loop {
+            let mut turn = self.writer()?;
+            match self.validate(&parts, &snapshot, &turn, &pages) {
+                Ok(rebased) => {
+                    drop(snapshot);
+                    let layers = parts.into_iter().zip(rebased);
+                    let layers =
+                        layers.filter_map(|((table, layer), rebased)| Some((table.id, rebased.or(layer)?))).collect();
+                    let lsn = self.commit_layers(&mut turn, layers)?;
+                    drop(turn);
+                    return lsn.map_or(Ok(()), |lsn| self.wait(lsn, durability));
+                }
+                Err(Stopped::Failed(error)) => return Err(error),
+                Err(Stopped::Missing) => {
+                    // Nobody waits for a file in the writer's turn.
+                    drop(turn);
+                    pages.load()?;
+                }
+            }
+        }
+    }
+
+    /// Whether all that an optimistic transaction has read is as it was. Gives, part by part, its layer relative to the version of now, where that is another one.
+    fn validate(
+        &self,
+        parts: &Parts,
+        snapshot: &Snapshot,
+        turn: &Turn<'_>,
+        pages: &ReadPages<'_>,
+    ) -> std::result::Result<SmallVec<[Option<Tree>; 1]>, Stopped> {
+        let mut rebased = SmallVec::new();
         for (table, layer) in parts {
             let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
             let then = snapshot.versions.table(table.id)?;
-            let unchanged = now.sequence == then.sequence;
-            let then = then.stack(&self.arena);
-            let now = now.stack();
-            if !unchanged && table.observations.as_ref().is_some_and(|read| !read.hold(&then, &now)) {
-                return Err(conflict());
+            if now.sequence == then.sequence {
+                rebased.push(None);
+                continue;
             }
-            if let Some(layer) = layer {
-                let layer = if unchanged { layer } else { rebase(layer, &now, table.observations.as_deref())? };
-                layers.push((table.id, layer));
+            let has_same_runs = then.runs.are(&now.runs);
+            let measures = then.declaration.options.measures;
+            let then = stack_over(then.views(&self.arena), &then.runs, pages, measures);
+            let now = now.stack(pages);
+            if let Some(read) = &table.observations
+                && !read.hold(&then, &now, has_same_runs)?
+            {
+                return Err(conflict().into());
             }
+            let layer = layer.as_ref().map(|layer| rebase(layer, &now, table.observations.as_deref()));
+            rebased.push(layer.transpose()?);
         }
-        drop(snapshot);
-        let lsn = self.commit_layers(&mut turn, layers)?;
-        drop(turn);
-        lsn.map_or(Ok(()), |lsn| self.wait(lsn, durability))
+        Ok(rebased)
     }
 
     /// Logs, applies and publishes layers over the current version, which they are relative to.
@@ -441,7 +509,7 @@ pub(crate) fn key_at(cut: Cut<'_>) -> Option<KeyBuffer> {
 
 /// Whether a layer can take the place of an empty table as it is.
 fn adoptable(trees: &TableTrees, layer: &Tree) -> bool {
-    matches!(&trees.layers[..], [bottom] if bottom.entries() == 0)
+    matches!(&trees.layers[..], [bottom] if bottom.is_bottom() && bottom.entries() == 0)
         && layer.measures().only_rows()
         && layer.view().total().rows == layer.entries() as i64
 }
@@ -470,12 +538,50 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) {
     }
 }
 
+/// What a write must know of the row at `key`: its value, or only that there is one, if nothing but rows is measured.
+pub(crate) fn old_of<'a>(stack: &TableStack<'a>, key: &[u8]) -> std::result::Result<Option<&'a [u8]>, Missing> {
+    if stack.measures().only_rows() { Ok(stack.is_live(key)?.then_some(&[])) } else { stack.get(key) }
+}
+
+/// Why work in the writer's turn was left off.
+enum Stopped {
+    /// A page of a run is not in memory.
+    Missing,
+    Failed(Error),
+}
+
+impl From<Missing> for Stopped {
+    fn from(_: Missing) -> Stopped {
+        Stopped::Missing
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Failed(error)
+    }
+}
+
 /// Makes a layer relative to the version of now, instead of that of the transaction's snapshot.
-fn rebase(layer: Tree, now: &Stack<'_>, observations: Option<&Observations>) -> Result<Tree> {
+fn rebase(
+    layer: &Tree,
+    now: &TableStack<'_>,
+    observations: Option<&Observations>,
+) -> std::result::Result<Tree, Stopped> {
     let (relies_on_rows, relies_on_all) = observations.map_or((false, false), Observations::relies_on_weights);
     let measures = *layer.measures();
     let mut rebased = Tree::new(layer.arena().clone(), measures, false);
     let view = layer.view();
+    if !now.runs().is_empty() {
+        // All pages are asked for before one is missed.
+        let mut keys = Vec::with_capacity(layer.entries() as usize);
+        let mut walk = Walk::first(view);
+        while walk.valid() {
+            keys.push(walk.key());
+            walk.next();
+        }
+        ask_all(keys.iter().map(|key| now.contribution(key)), |_| ())?;
+    }
     let mut walk = Walk::first(view);
     let mut key = KeyBuffer::new();
     while walk.valid() {
@@ -483,10 +589,10 @@ fn rebase(layer: Tree, now: &Stack<'_>, observations: Option<&Observations>) -> 
         walk.key_into(&mut key);
         let value = walk.value();
         let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
-        let then = row - view.weight_of(&key, &walk.record());
-        let below = resident(now.contribution(&key));
+        let then = row - walk.weight(&key);
+        let below = now.contribution(&key)?;
         if relies_on_rows && then.rows != below.rows || relies_on_all && then != below {
-            return Err(conflict());
+            return Err(conflict().into());
         }
         rebased.write_over(&key, value, |_| Some(below))?;
         walk.next();
@@ -521,11 +627,5 @@ impl TableTrees {
             return Ok(());
         }
         merge_layer(top, &layer)
-    }
-
-    /// The current version, to the writer.
-    #[inline]
-    pub(crate) fn stack(&self) -> Stack<'_> {
-        Stack::new(self.layers.iter().map(Tree::view).collect(), self.declaration.options.measures)
     }
 }

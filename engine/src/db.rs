@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkpoint::{CheckpointInfo, Checkpoints};
-use crate::commit::publish;
 use crate::committed::Committed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Lock;
@@ -13,11 +12,13 @@ use crate::keeper::Keeper;
 use crate::log::{Log, Lsn};
 use crate::options::{Durability, Options, TableOptions};
 use crate::record;
-use crate::snapshot::{Declaration, Registry, Snapshot, TableId, TableVersion, Versions};
+use crate::run::PageCache;
+use crate::snapshot::{Declaration, Registry, Runs, Snapshot, TableId, TableVersion, Versions};
+use crate::source::Source;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 use crate::table::{Table, WriteBatch};
-use crate::transaction::{Transaction, merge_layer};
+use crate::transaction::Transaction;
 use crate::tree::{Arena, Tree};
 use crate::writer::{TableTrees, Turn, Writer, next_epoch, thread_number};
 
@@ -42,6 +43,8 @@ pub struct Shared {
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) arena: Arc<Arena>,
+    /// Pages of runs, of all tables.
+    pub(crate) cache: PageCache,
     /// The published version, under the latch.
     pub(crate) versions: RwLock<Arc<Versions>>,
     pub(crate) registry: Registry,
@@ -54,6 +57,12 @@ pub struct Shared {
     /// A logged commit could not be applied.
     pub(crate) failed: AtomicBool,
     pub(crate) checkpoints: Checkpoints,
+    /// The turn to merge runs.
+    pub(crate) compacting: Mutex<()>,
+    /// The database is being closed: long work in the background is to end.
+    pub(crate) stopping: AtomicBool,
+    /// Whether memory for tables is short, so that writers see to it before they write.
+    pub(crate) is_short: AtomicBool,
     pub(crate) keeper: Mutex<Option<Keeper>>,
     /// The position in the log from which the next commit wakes the keeper.
     pub(crate) keeper_wakes_at: AtomicU64,
@@ -84,6 +93,7 @@ impl Shared {
                     trees.as_ref().map(|trees| TableVersion {
                         declaration: trees.declaration.clone(),
                         layers: trees.layers.iter().map(Tree::version).collect(),
+                        runs: trees.runs.clone(),
                         sequence: trees.sequence,
                     })
                 })
@@ -93,6 +103,7 @@ impl Shared {
         };
         Shared {
             dir: dir.to_path_buf(),
+            cache: PageCache::new(options.cache_bytes),
             options,
             arena,
             versions: RwLock::new(Arc::new(versions)),
@@ -103,11 +114,20 @@ impl Shared {
             database_id,
             failed: AtomicBool::new(false),
             checkpoints,
+            compacting: Mutex::new(()),
+            stopping: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
             keeper: Mutex::new(None),
             keeper_wakes_at: AtomicU64::new(0),
             damage,
             _lock: lock,
         }
+    }
+
+    /// A version of a table, to read.
+    #[inline]
+    pub(crate) fn source<'a>(&'a self, version: &'a TableVersion) -> Source<'a> {
+        version.source(&self.arena, &self.cache)
     }
 
     /// Waits for the writer's turn.
@@ -180,10 +200,14 @@ impl Shared {
     #[cold]
     pub(crate) fn wake_keeper_for_log(&self, lsn: Lsn) {
         let segment = self.options.log_segment_bytes as u64;
-        let step = match self.options.checkpoint_log_bytes {
+        let mut step = match self.options.checkpoint_log_bytes {
             0 => segment,
             bytes => segment.min(bytes / 2),
         };
+        if self.options.memtable_bytes > 0 {
+            step = step.min(self.options.memtable_bytes / 16);
+            self.note_memory();
+        }
         self.keeper_wakes_at.store(lsn.0 + step, Ordering::Relaxed);
         if let Some(keeper) = &*self.keeper.lock() {
             keeper.wake();
@@ -204,66 +228,6 @@ impl Shared {
         if let Ok(mut turn) = self.writer() {
             turn.reclaim_all(&self.registry);
         }
-    }
-
-    /// Puts a new, empty layer over those of the table.
-    pub(crate) fn freeze(&self, id: TableId) -> Result<()> {
-        let mut turn = self.writer()?;
-        let writer = &mut *turn;
-        let (epoch, _) = next_epoch(&mut writer.epoch, &self.registry);
-        let sequence = writer.sequence;
-        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))?;
-        trees.layers.insert(0, Tree::new(self.arena.clone(), trees.declaration.options.measures, false));
-        let mut versions = self.versions.write();
-        let kept = trees.sequence;
-        publish(Arc::make_mut(&mut versions), trees, epoch, sequence);
-        trees.sequence = kept;
-        if let Some(Some(table)) = Arc::make_mut(&mut versions).tables.get_mut(id as usize) {
-            table.sequence = kept;
-        }
-        Ok(())
-    }
-
-    /// Merges all layers of the table into its bottom.
-    pub(crate) fn thaw(&self, id: TableId) -> Result<()> {
-        let mut turn = self.writer()?;
-        let writer = &mut *turn;
-        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))?;
-        // A merge that stopped half way would leave weights that no longer fit what lies below them.
-        let upper = &trees.layers[..trees.layers.len() - 1];
-        let pages = upper
-            .iter()
-            .map(|layer| layer.room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate()));
-        self.arena.check_room_for(pages.sum())?;
-        let guard = self.protect();
-        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
-        let sequence = writer.sequence;
-        let mut merged = Ok(());
-        while trees.layers.len() > 1 && merged.is_ok() {
-            let under = trees.layers.len() - 1;
-            let (upper, lower) = trees.layers.split_at_mut(under);
-            lower[0].set_epochs(epoch, protected);
-            lower[0].set_room_reserved(true);
-            merged = merge_layer(&mut lower[0], &upper[under - 1]);
-            if merged.is_ok() {
-                // Snapshots and readers may still look at the layer: it ends with them.
-                let layer = trees.layers.remove(under - 1);
-                trees.merged.push((epoch, layer));
-            }
-        }
-        {
-            let mut versions = self.versions.write();
-            let kept = trees.sequence;
-            let published = Arc::make_mut(&mut versions);
-            publish(published, trees, epoch, sequence);
-            trees.sequence = kept;
-            if let Some(Some(table)) = published.tables.get_mut(id as usize) {
-                table.sequence = kept;
-            }
-        }
-        self.unprotect(guard);
-        trees.reclaim(&self.registry.live());
-        merged
     }
 }
 
@@ -306,10 +270,12 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
         let keeper = self.shared.keeper.lock().take();
         if let Some(keeper) = keeper {
             keeper.stop();
         }
+        self.shared.stopping.store(false, Ordering::SeqCst);
     }
 }
 
@@ -370,7 +336,7 @@ impl Db {
         }
         let id = writer.tables.len() as TableId;
         writer.record.clear();
-        record::put_create_table(&mut writer.record, id, name, &options.measures, &options.annotation);
+        record::put_create_table(&mut writer.record, id, name, &options);
         let lsn = shared.append_record(writer)?;
         let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
         let tree = Tree::new(shared.arena.clone(), declaration.options.measures, true);
@@ -382,6 +348,7 @@ impl Db {
             published.tables.push(Some(TableVersion {
                 declaration: declaration.clone(),
                 layers: trees.layers.iter().map(Tree::version).collect(),
+                runs: Runs::default(),
                 sequence: writer.sequence,
             }));
         }
@@ -511,7 +478,7 @@ impl Db {
 }
 
 #[cold]
-fn missing_table(name: &str) -> Error {
+pub(crate) fn missing_table(name: &str) -> Error {
     Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))
 }
 

@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::log::Lsn;
 use crate::read::Read;
 use crate::record;
+use crate::run::ReadPages;
 use crate::snapshot::{Look, TableId, TableView, Versions};
-use crate::stack::resident;
 use crate::sync::RwLockWriteGuard;
 use crate::table::Table;
 use crate::tree::{GROUP, Place, Tree, When, Written};
@@ -86,6 +86,7 @@ impl Db {
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
     pub fn edit(&self) -> Result<Edit<'_>> {
         let db = &self.shared;
+        db.see_to_memory()?;
         let mut turn = db.writer()?;
         db.check_failed()?;
         let log_room_bytes = db.log()?.reserve(LOG_STEP_BYTES)?;
@@ -134,7 +135,7 @@ impl<'db> Edit<'db> {
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         self.db.check_owner(table)?;
         let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-        Ok(TableView::new(trees.stack(), &trees.declaration))
+        Ok(TableView::new(trees.source(&self.db.cache), &trees.declaration))
     }
 
     /// Puts a row, whether there is one with the key or not. Returns whether the key is new.
@@ -207,10 +208,7 @@ impl<'db> Edit<'db> {
     /// Whether the places of the keys in the only tree of the table were found.
     fn locate_many(&mut self, id: TableId, keys: &[impl AsRef<[u8]>], places: &mut [Place; GROUP]) -> bool {
         match self.turn.tables.get_mut(id as usize) {
-            Some(Some(trees)) => match &mut trees.layers[..] {
-                [bottom] => bottom.locate_many(keys, places).is_ok(),
-                _ => false,
-            },
+            Some(Some(trees)) => trees.single().is_some_and(|bottom| bottom.locate_many(keys, places).is_ok()),
             _ => false,
         }
     }
@@ -239,19 +237,24 @@ impl<'db> Edit<'db> {
         let measures = trees.declaration.options.measures;
         db.check_row(key, None)?;
         let mut own_place = None;
-        let mut place = match (&mut trees.layers[..], place) {
-            ([bottom], Some(place)) => {
+        let mut place = match (trees.single(), place) {
+            (Some(bottom), Some(place)) => {
                 bottom.locate_again(place, key)?;
                 Some(place)
             }
-            ([bottom], None) => Some(own_place.insert(bottom.locate(key)?)),
-            _ => None,
+            (Some(bottom), None) => Some(own_place.insert(bottom.locate(key)?)),
+            (None, _) => None,
         };
+        let pages;
         let (value, decision) = {
             let old = match &place {
                 Some(place) if place.found => Some(trees.layers[0].value_at(place)),
                 Some(_) => None,
-                None => resident(trees.stack().get(key)),
+                None => {
+                    pages = ReadPages::new(&db.cache);
+                    let stack = trees.stack(&pages);
+                    pages.answer(|| stack.get(key))?
+                }
             };
             let (action, value) = change(old);
             let value = match action {

@@ -9,9 +9,11 @@ use std::thread::{JoinHandle, Thread};
 use crate::db::Shared;
 use crate::tree::Arena;
 
-/// The running thread.
+/// The running threads.
 pub(crate) struct Keeper {
     thread: JoinHandle<()>,
+    /// Merges runs, which takes longer than anything else may wait.
+    compactor: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     arena: Arc<Arena>,
 }
@@ -24,11 +26,21 @@ impl Keeper {
         let thread =
             std::thread::Builder::new().name("quipu-keeper".into()).spawn(move || run(&weak, &stopped, &arena)).ok()?;
         shared.arena.set_prefaulter(Some(thread.thread().clone()));
-        Some(Keeper { thread, stop, arena: shared.arena.clone() })
+        let (weak, stopped) = (Arc::downgrade(shared), stop.clone());
+        let compactor =
+            std::thread::Builder::new().name("quipu-compactor".into()).spawn(move || compact(&weak, &stopped));
+        Some(Keeper { thread, compactor: compactor.ok(), stop, arena: shared.arena.clone() })
     }
 
     pub(crate) fn wake(&self) {
         self.waker().unpark();
+    }
+
+    /// There are more runs than before.
+    pub(crate) fn wake_compactor(&self) {
+        if let Some(compactor) = &self.compactor {
+            compactor.thread().unpark();
+        }
     }
 
     fn waker(&self) -> &Thread {
@@ -40,8 +52,11 @@ impl Keeper {
         self.stop.store(true, Ordering::SeqCst);
         self.arena.set_prefaulter(None);
         self.wake();
-        if std::thread::current().id() != self.thread.thread().id() {
-            let _ = self.thread.join();
+        self.wake_compactor();
+        for thread in [Some(self.thread), self.compactor].into_iter().flatten() {
+            if std::thread::current().id() != thread.thread().id() {
+                let _ = thread.join();
+            }
         }
     }
 }
@@ -54,6 +69,8 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
         prepare_log(shared);
         if let Some(shared) = shared.upgrade() {
             shared.reclaim_if_idle();
+            // As with a checkpoint, below.
+            let _ = shared.flush_due();
             if shared.checkpoint_is_due() {
                 // The error stays in the statistics, and the log that could not be recycled grows: nothing is lost.
                 let _ = shared.checkpoint(&mut |_| ());
@@ -67,6 +84,19 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
         std::thread::park();
         if stop.load(Ordering::SeqCst) {
             return;
+        }
+    }
+}
+
+/// The compactor's thread.
+fn compact(shared: &Weak<Shared>, stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
+        let Some(shared) = shared.upgrade() else { return };
+        // What failed is tried again when there are more runs: until then there are only more of them than there could be.
+        let has_merged = shared.compact_if_due().unwrap_or(false);
+        drop(shared);
+        if !has_merged && !stop.load(Ordering::SeqCst) {
+            std::thread::park();
         }
     }
 }

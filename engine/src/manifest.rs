@@ -1,13 +1,14 @@
-//! The manifest: which runs make up the checkpoint, and where the log goes on from there. The page for its bytes is
+//! The manifest: which runs make up the tables, and where the log goes on from there. The page for its bytes is
 //! `docs/format-manifest.md`.
 //!
 //! Invariants:
 //! 1. The file `MANIFEST` is replaced as a whole: it is the old one or the new one, whatever happens.
 //! 2. What it names was durable before it was written (the caller's part); it is durable when [`Manifest::write`] returns.
-//! 3. Table ids ascend and lie below `next_table_id`; names are not used twice; a table has a run exactly if it has rows.
+//! 3. Table ids ascend and lie below `next_table_id`; names are not used twice, neither of tables nor of runs; a table in memory has one run or none, and one
+//!    exactly if the run has rows.
 //! 4. All bytes lie under one checksum. Decoding never panics and allocates no more than the bytes it is given, times a small constant.
 //!
-//! Costs: one small file, read whole at opening, written whole at each checkpoint: two syncs.
+//! Costs: one small file, read whole at opening, written whole at each checkpoint, flush and compaction: two syncs.
 //!
 //! Not here: reading or removing runs, choosing what a checkpoint covers (`db`).
 
@@ -25,8 +26,8 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 pub(crate) const UNFINISHED_NAME: &str = "MANIFEST.new";
 
 const MAGIC: [u8; 8] = *b"QuipuMan";
-/// The version written, and the newest that is read.
-const VERSION: u32 = 1;
+/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit.
+const VERSION: u32 = 2;
 
 const VERSION_AT: usize = 8;
 const CHECKSUM_AT: usize = 12;
@@ -36,15 +37,25 @@ const SEQUENCE_AT: usize = 32;
 const LOG_POSITION_AT: usize = 40;
 const NEXT_TABLE_ID_AT: usize = 48;
 const TABLE_COUNT_AT: usize = 52;
-const HEADER_BYTES: usize = 56;
+const HEADER_1_BYTES: usize = 56;
+const CATALOG_SEQUENCE_AT: usize = 56;
+const HEADER_BYTES: usize = 64;
 
-/// Length of a table's entry without its strings.
-const TABLE_BYTES: usize = 56;
+/// Length of a table's entry without its strings, and that of version 1.
+const TABLE_BYTES: usize = 72;
+const TABLE_1_BYTES: usize = 56;
 const NAME_LENGTH_AT: usize = 4;
-const RUN_LENGTH_AT: usize = 8;
+/// In version 1 the length of the run's name.
+const RUN_COUNT_AT: usize = 8;
 const ANNOTATION_LENGTH_AT: usize = 12;
 const MEASURES_AT: usize = 16;
 const TOTAL_AT: usize = 24;
+const TABLE_SEQUENCE_AT: usize = 56;
+const FLAGS_AT: usize = 64;
+
+/// Flags of a table.
+const ON_DISK: u64 = 1;
+const RESIDENT: u64 = 2;
 
 const _: () = {
     assert!(VERSION_AT == MAGIC.len());
@@ -55,32 +66,39 @@ const _: () = {
     assert!(LOG_POSITION_AT == SEQUENCE_AT + 8);
     assert!(NEXT_TABLE_ID_AT == LOG_POSITION_AT + 8);
     assert!(TABLE_COUNT_AT == NEXT_TABLE_ID_AT + 4);
-    assert!(HEADER_BYTES == TABLE_COUNT_AT + 4);
-    assert!(RUN_LENGTH_AT == NAME_LENGTH_AT + 4);
-    assert!(ANNOTATION_LENGTH_AT == RUN_LENGTH_AT + 4);
+    assert!(HEADER_1_BYTES == TABLE_COUNT_AT + 4);
+    assert!(CATALOG_SEQUENCE_AT == HEADER_1_BYTES);
+    assert!(HEADER_BYTES == CATALOG_SEQUENCE_AT + 8);
+    assert!(RUN_COUNT_AT == NAME_LENGTH_AT + 4);
+    assert!(ANNOTATION_LENGTH_AT == RUN_COUNT_AT + 4);
     assert!(MEASURES_AT == ANNOTATION_LENGTH_AT + 4);
     assert!(TOTAL_AT == MEASURES_AT + Measures::ENCODED_BYTES);
-    assert!(TABLE_BYTES == TOTAL_AT + 32);
+    assert!(TABLE_1_BYTES == TOTAL_AT + 32);
+    assert!(TABLE_SEQUENCE_AT == TABLE_1_BYTES);
+    assert!(FLAGS_AT == TABLE_SEQUENCE_AT + 8);
+    assert!(TABLE_BYTES == FLAGS_AT + 8);
 };
 
-/// What a checkpoint consists of.
+/// What a database consists of beside its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// Chosen when the database was created; log segments have it too.
     pub(crate) database_id: u64,
-    /// Counts the checkpoints.
+    /// No run that was ever named has a higher number in its name.
     pub(crate) checkpoint: u64,
-    /// The last commit that the runs hold.
+    /// The last commit before `log_position`: the runs hold it and all before.
     pub(crate) sequence: u64,
     /// The position in the log (its LSN) at which replay begins.
     pub(crate) log_position: u64,
     /// The id of the table that is created next; ids are never used twice.
     pub(crate) next_table_id: u32,
+    /// The tables are those that there were after this commit.
+    pub(crate) catalog_sequence: u64,
     /// All tables, by ascending id.
     pub(crate) tables: Vec<ManifestTable>,
 }
 
-/// A table of a checkpoint.
+/// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ManifestTable {
     /// What log records and runs call it.
@@ -91,9 +109,15 @@ pub(crate) struct ManifestTable {
     pub(crate) measures: Measures,
     /// The application's own note.
     pub(crate) annotation: Vec<u8>,
-    /// The name of the run's file in the same directory; none if the table has no rows.
-    pub(crate) run: Option<String>,
-    /// The tally of its rows.
+    /// Whether its rows stay in memory whatever happens.
+    pub(crate) is_resident: bool,
+    /// Whether pages of its runs are read as they are needed. If not, its one run is an image of all rows, which are read into memory.
+    pub(crate) is_on_disk: bool,
+    /// The last commit whose writes to the table are all in its runs.
+    pub(crate) sequence: u64,
+    /// The names of the runs' files in the same directory, newest first.
+    pub(crate) runs: Vec<String>,
+    /// The tally of the rows in the runs.
     pub(crate) total: Tally,
 }
 
@@ -109,10 +133,10 @@ impl Manifest {
         }
         bytes.extend_from_slice(&self.next_table_id.to_le_bytes());
         bytes.extend_from_slice(&(self.tables.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&self.catalog_sequence.to_le_bytes());
         for table in &self.tables {
-            let run = table.run.as_deref().unwrap_or("");
             bytes.extend_from_slice(&table.id.to_le_bytes());
-            for len in [table.name.len(), run.len(), table.annotation.len()] {
+            for len in [table.name.len(), table.runs.len(), table.annotation.len()] {
                 bytes.extend_from_slice(&(len as u32).to_le_bytes());
             }
             bytes.extend_from_slice(&table.measures.encode());
@@ -120,8 +144,14 @@ impl Manifest {
             bytes.extend_from_slice(&table.total.bytes.to_le_bytes());
             bytes.extend_from_slice(&table.total.hash.to_le_bytes());
             bytes.extend_from_slice(&table.total.sum.to_le_bytes());
+            bytes.extend_from_slice(&table.sequence.to_le_bytes());
+            let flags = if table.is_on_disk { ON_DISK } else { 0 } | if table.is_resident { RESIDENT } else { 0 };
+            bytes.extend_from_slice(&flags.to_le_bytes());
             bytes.extend_from_slice(table.name.as_bytes());
-            bytes.extend_from_slice(run.as_bytes());
+            for run in &table.runs {
+                bytes.extend_from_slice(&(run.len() as u32).to_le_bytes());
+                bytes.extend_from_slice(run.as_bytes());
+            }
             bytes.extend_from_slice(&table.annotation);
         }
         let checksum = checksum_of(&bytes);
@@ -142,16 +172,15 @@ impl Manifest {
                 ),
             )
         };
-        if bytes.len() < HEADER_BYTES || !bytes.starts_with(&MAGIC) {
+        if bytes.len() < HEADER_1_BYTES || !bytes.starts_with(&MAGIC) {
             return Err(damaged(0, "it does not begin as a manifest does"));
         }
-        let mut rest = bytes;
-        let header = Fields(take(&mut rest, HEADER_BYTES).expect("as long as a header"));
-        if header.u32_at(CHECKSUM_AT) != checksum_of(bytes) {
+        if Fields(bytes).u32_at(CHECKSUM_AT) != checksum_of(bytes) {
             return Err(damaged(CHECKSUM_AT, "its checksum is wrong"));
         }
-        match header.u32_at(VERSION_AT) {
-            VERSION => {}
+        let version = Fields(bytes).u32_at(VERSION_AT);
+        match version {
+            1..=VERSION => {}
             0 => return Err(damaged(VERSION_AT, "there is no version 0")),
             newer => {
                 return Err(Error::new(
@@ -162,19 +191,27 @@ impl Manifest {
                 ));
             }
         }
+        let mut rest = bytes;
+        let header_bytes = if version == 1 { HEADER_1_BYTES } else { HEADER_BYTES };
+        let header = take(&mut rest, header_bytes).ok_or_else(|| damaged(bytes.len(), "it ends in its header"))?;
+        let header = Fields(header);
+        let sequence = header.u64_at(SEQUENCE_AT);
         let mut manifest = Manifest {
             database_id: header.u64_at(DATABASE_ID_AT),
             checkpoint: header.u64_at(CHECKPOINT_AT),
-            sequence: header.u64_at(SEQUENCE_AT),
+            sequence,
             log_position: header.u64_at(LOG_POSITION_AT),
             next_table_id: header.u32_at(NEXT_TABLE_ID_AT),
+            catalog_sequence: if version == 1 { sequence } else { header.u64_at(CATALOG_SEQUENCE_AT) },
             tables: Vec::new(),
         };
         for _ in 0..header.u32_at(TABLE_COUNT_AT) {
             let at = bytes.len() - rest.len();
-            let table =
-                ManifestTable::decode(&mut rest).ok_or_else(|| damaged(at, "a table's entry is no such thing"))?;
-            manifest.tables.push(table);
+            let table = match version {
+                1 => ManifestTable::decode_1(&mut rest, sequence),
+                _ => ManifestTable::decode(&mut rest),
+            };
+            manifest.tables.push(table.ok_or_else(|| damaged(at, "a table's entry is no such thing"))?);
         }
         if !rest.is_empty() {
             return Err(damaged(bytes.len() - rest.len(), "bytes follow the last table"));
@@ -195,12 +232,23 @@ impl Manifest {
         if names.len() != self.tables.len() {
             return Some("two tables have the same name");
         }
-        let run_is_sound = |table: &ManifestTable| match &table.run {
-            None => table.total == Tally::ZERO,
-            Some(run) => table.total.rows > 0 && is_file_name(run),
+        let runs: Vec<&String> = self.tables.iter().flat_map(|table| &table.runs).collect();
+        if runs.iter().copied().collect::<HashSet<_>>().len() != runs.len() {
+            return Some("a run is named twice");
+        }
+        let runs_are_sound = |table: &ManifestTable| {
+            table.runs.iter().all(|run| is_file_name(run))
+                && match &table.runs[..] {
+                    [] => table.total == Tally::ZERO,
+                    [_] if !table.is_on_disk => table.total.rows > 0,
+                    _ => table.is_on_disk && table.total.rows >= 0,
+                }
         };
-        if !self.tables.iter().all(run_is_sound) {
-            return Some("a table's run and its rows do not agree");
+        if !self.tables.iter().all(runs_are_sound) {
+            return Some("a table's runs and its rows do not agree");
+        }
+        if self.catalog_sequence < self.sequence {
+            return Some("the tables are older than the position in the log");
         }
         None
     }
@@ -250,15 +298,47 @@ impl ManifestTable {
     fn decode(rest: &mut &[u8]) -> Option<ManifestTable> {
         let fields = Fields(take(rest, TABLE_BYTES)?);
         let name = take(rest, fields.u32_at(NAME_LENGTH_AT) as usize)?;
-        let run = take(rest, fields.u32_at(RUN_LENGTH_AT) as usize)?;
-        let annotation = take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?;
-        let run = std::str::from_utf8(run).ok()?;
+        let mut runs = Vec::new();
+        for _ in 0..fields.u32_at(RUN_COUNT_AT) {
+            let len = Fields(take(rest, 4)?).u32_at(0);
+            runs.push(text(take(rest, len as usize)?)?);
+        }
+        let flags = fields.u64_at(FLAGS_AT);
+        Some(ManifestTable {
+            annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
+            is_resident: flags & RESIDENT != 0,
+            is_on_disk: flags & ON_DISK != 0,
+            sequence: fields.u64_at(TABLE_SEQUENCE_AT),
+            runs,
+            ..ManifestTable::of_fixed(&fields, name)?
+        })
+        .filter(|_| flags & !(ON_DISK | RESIDENT) == 0)
+    }
+
+    /// As `decode`, of version 1.
+    fn decode_1(rest: &mut &[u8], sequence: u64) -> Option<ManifestTable> {
+        let fields = Fields(take(rest, TABLE_1_BYTES)?);
+        let name = take(rest, fields.u32_at(NAME_LENGTH_AT) as usize)?;
+        let run = text(take(rest, fields.u32_at(RUN_COUNT_AT) as usize)?)?;
+        Some(ManifestTable {
+            annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
+            sequence,
+            runs: if run.is_empty() { Vec::new() } else { vec![run] },
+            ..ManifestTable::of_fixed(&fields, name)?
+        })
+    }
+
+    /// What all versions have at the same places.
+    fn of_fixed(fields: &Fields<'_>, name: &[u8]) -> Option<ManifestTable> {
         Some(ManifestTable {
             id: fields.u32_at(0),
-            name: std::str::from_utf8(name).ok()?.to_owned(),
+            name: text(name)?,
             measures: Measures::decode(fields.u64_at(MEASURES_AT).to_le_bytes())?,
-            annotation: annotation.to_vec(),
-            run: (!run.is_empty()).then(|| run.to_owned()),
+            annotation: Vec::new(),
+            is_resident: false,
+            is_on_disk: false,
+            sequence: 0,
+            runs: Vec::new(),
             total: Tally {
                 rows: fields.u64_at(TOTAL_AT) as i64,
                 bytes: fields.u64_at(TOTAL_AT + 8) as i64,
@@ -267,6 +347,10 @@ impl ManifestTable {
             },
         })
     }
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
 /// The checksum (CRC-32C) of everything but the checksum.

@@ -1,23 +1,23 @@
 //! A layer in memory or in a file: what tables that have both are stacks of.
 
+use smallvec::SmallVec;
+
 use crate::page::KeyBuffer;
 use crate::run::{Missing, RunLayer};
-use crate::stack::{Layer, LayerWalk, resident};
+use crate::stack::{Layer, LayerWalk, Stack, resident};
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
 
 /// A layer, wherever it lies.
-#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
 #[derive(Clone, Copy)]
-pub(crate) enum Mixed<'a> {
+pub enum Mixed<'a> {
     Memory(View<'a>),
     Run(RunLayer<'a>),
 }
 
 /// A place in it.
-#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
 #[expect(clippy::large_enum_variant, reason = "walks in memory are the ones that matter")]
-pub(crate) enum MixedWalk<'a> {
+pub enum MixedWalk<'a> {
     Memory(Walk<'a>),
     Run(Box<<RunLayer<'a> as Layer<'a>>::Walk>),
 }
@@ -45,6 +45,32 @@ macro_rules! walk {
     };
 }
 
+impl<'a> Stack<'a, Mixed<'a>> {
+    /// The same stack, if all of its layers are in memory: then many questions are asked at once.
+    pub(crate) fn trees(&self) -> Option<Stack<'a, View<'a>>> {
+        let trees = self.upper_trees();
+        (trees.layers().len() == self.layers().len()).then_some(trees)
+    }
+
+    /// The layers above all runs.
+    pub(crate) fn upper_trees(&self) -> Stack<'a, View<'a>> {
+        let views = self.layers().iter().map_while(|layer| match layer {
+            Mixed::Memory(view) => Some(*view),
+            Mixed::Run(_) => None,
+        });
+        Stack::new(views.collect(), *self.measures())
+    }
+
+    /// The layers that are runs, newest first.
+    pub(crate) fn runs(&self) -> SmallVec<[RunLayer<'a>; 4]> {
+        let runs = self.layers().iter().filter_map(|layer| match layer {
+            Mixed::Memory(_) => None,
+            Mixed::Run(run) => Some(*run),
+        });
+        runs.collect()
+    }
+}
+
 impl<'a> Layer<'a> for Mixed<'a> {
     type Walk = MixedWalk<'a>;
     type Fault = Missing;
@@ -65,6 +91,10 @@ impl<'a> Layer<'a> for Mixed<'a> {
 
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {
         ask!(self, get(key))
+    }
+
+    fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Missing> {
+        ask!(self, is_live(key))
     }
 
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Missing> {
@@ -133,6 +163,13 @@ impl<'a> LayerWalk<'a> for MixedWalk<'a> {
         match self {
             MixedWalk::Memory(walk) => Ok(walk.value()),
             MixedWalk::Run(walk) => walk.value(),
+        }
+    }
+
+    fn weight(&self, key: &[u8]) -> Tally {
+        match self {
+            MixedWalk::Memory(walk) => walk.weight(key),
+            MixedWalk::Run(walk) => walk.weight(key),
         }
     }
 }

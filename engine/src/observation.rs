@@ -11,7 +11,9 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::bounds::Bounds;
 use crate::entry::Key;
 use crate::error::{Error, ErrorKind, Result};
-use crate::stack::{Cut, Merge, Stack, resident};
+use crate::run::{Limits, Missing, charge};
+use crate::source::{Source, TableStack};
+use crate::stack::{Cut, Layer, Merge, Stack, ask_all, resident};
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
 
@@ -52,7 +54,7 @@ fn digest(value: Option<&[u8]>) -> Option<u128> {
 
 impl Observations {
     /// Notes a question with its answer in `base`, the version below the transaction's writes.
-    pub(crate) fn note(&mut self, base: &Stack<'_>, question: Question) -> Result<()> {
+    pub(crate) fn note(&mut self, base: &Source<'_>, question: Question) -> Result<()> {
         if self.values.len() + self.live.len() + self.rows.len() + self.tallies.len() + self.scans.len()
             >= OBSERVATIONS_MAX
         {
@@ -63,21 +65,21 @@ impl Observations {
         }
         match question {
             Question::Value(key) => {
-                let found = digest(resident(base.get(&key)));
+                let found = base.ask(|stack| Ok(digest(stack.get(&key)?)))?;
                 self.values.entry(key).or_insert(found);
             }
             Question::Live(key) => {
-                let live = resident(base.get(&key)).is_some();
+                let live = base.ask(|stack| stack.is_live(&key))?;
                 self.live.entry(key).or_insert(live);
             }
             Question::Rows(bounds) => {
-                let rows = resident(base.count(bounds.start(), bounds.end())) as i64;
+                let rows = base.ask(|stack| stack.count(bounds.start(), bounds.end()))? as i64;
                 if self.rows.last().is_none_or(|last| last.0 != bounds) {
                     self.rows.push((bounds, rows));
                 }
             }
             Question::Tally(bounds) => {
-                let tally = resident(base.tally(bounds.start(), bounds.end()));
+                let tally = base.ask(|stack| stack.tally(bounds.start(), bounds.end()))?;
                 self.tallies.push((bounds, tally));
             }
             Question::Scan(bounds) => self.scans.push(bounds),
@@ -91,50 +93,87 @@ impl Observations {
         (rows, !self.tallies.is_empty())
     }
 
-    /// Whether all answers are the same in `now` as they were in `base`.
-    pub(crate) fn hold(&self, base: &Stack<'_>, now: &Stack<'_>) -> bool {
-        self.values.iter().all(|(key, was)| digest(resident(now.get(key))) == *was)
-            && self.live.iter().all(|(key, was)| resident(now.get(key)).is_some() == *was)
-            && self.rows.iter().all(|(bounds, was)| resident(now.count(bounds.start(), bounds.end())) as i64 == *was)
-            && self.tallies.iter().all(|(bounds, was)| resident(now.tally(bounds.start(), bounds.end())) == *was)
-            && self.scans.iter().all(|bounds| same_rows(base, now, bounds))
+    /// Whether all answers are the same in `now` as they were in `base`, which has the same runs or not.
+    pub(crate) fn hold<'a>(
+        &self,
+        base: &TableStack<'a>,
+        now: &TableStack<'a>,
+        has_same_runs: bool,
+    ) -> std::result::Result<bool, Missing> {
+        let values = self.values.iter().map(|(key, was)| Ok(digest(now.get(key)?) == *was));
+        let live = self.live.iter().map(|(key, was)| Ok(now.is_live(key)? == *was));
+        let rows = self.rows.iter().map(|(bounds, was)| Ok(now.count(bounds.start(), bounds.end())? as i64 == *was));
+        let tallies = self.tallies.iter().map(|(bounds, was)| Ok(now.tally(bounds.start(), bounds.end())? == *was));
+        let scans = self.scans.iter().map(|bounds| same_rows(base, now, bounds, has_same_runs));
+        let mut all_hold = true;
+        let asked = ask_all(values.chain(live).chain(rows).chain(tallies).chain(scans), |holds| all_hold &= holds);
+        // One that does not hold is enough, whatever the others come to.
+        if all_hold { asked.map(|()| true) } else { Ok(false) }
     }
 }
 
 /// Whether two versions of a table have the same rows in a range.
-fn same_rows(base: &Stack<'_>, now: &Stack<'_>, bounds: &Bounds<'_>) -> bool {
+fn same_rows<'a>(
+    base: &TableStack<'a>,
+    now: &TableStack<'a>,
+    bounds: &Bounds<'_>,
+    has_same_runs: bool,
+) -> std::result::Result<bool, Missing> {
     let (start, end) = (bounds.start(), bounds.end());
     if start.is_at_or_past(&end) {
-        return true;
+        return Ok(true);
     }
-    if resident(base.count(start, end)) != resident(now.count(start, end)) {
-        return false;
+    let counts = (base.count(start, end), now.count(start, end));
+    if counts.0? != counts.1? {
+        return Ok(false);
     }
-    match (base.single(), now.single()) {
-        (Some(base), Some(now)) => same_rows_of_trees(base, now, start, end),
-        _ => {
-            let (mut base, mut now) = (resident(Merge::from(base, start)), resident(Merge::from(now, start)));
-            let (mut base_key, mut now_key) = Default::default();
-            loop {
-                let (a, b) = (resident(base.next(&mut base_key)), resident(now.next(&mut now_key)));
-                let (a, b) = (a.filter(|_| is_before(&base_key, end)), b.filter(|_| is_before(&now_key, end)));
-                if a != b || a.is_some() && base_key != now_key {
-                    return false;
-                }
-                if a.is_none() {
-                    return true;
-                }
-            }
+    let trees = (base.trees(), now.trees());
+    if let (Some(base), Some(now)) = (&trees.0, &trees.1)
+        && let (Some(base), Some(now)) = (base.single(), now.single())
+    {
+        return Ok(same_rows_of_trees(base, now, start, end));
+    }
+    if has_same_runs && resident(same_entries(&base.upper_trees(), &now.upper_trees(), start, end)) {
+        return Ok(true);
+    }
+    let charged = (
+        charge(&base.runs(), start, end, Limits::default(), false),
+        charge(&now.runs(), start, end, Limits::default(), false),
+    );
+    charged.0.and(charged.1)?;
+    let (base, now) = (Merge::from(base, start), Merge::from(now, start));
+    let (mut base, mut now) = (base?, now?);
+    let (mut base_key, mut now_key) = Default::default();
+    loop {
+        let inside = |key: &[u8]| !end.is_before(key);
+        let (a, b) = (base.next_within(&mut base_key, inside)?, now.next_within(&mut now_key, inside)?);
+        if a != b || a.is_some() && base_key != now_key {
+            return Ok(false);
+        }
+        if a.is_none() {
+            return Ok(true);
         }
     }
 }
 
-fn is_before(key: &[u8], end: Cut<'_>) -> bool {
-    match end {
-        Cut::Before(end) => key < end,
-        Cut::After(end) => key <= end,
-        Cut::Start => false,
-        Cut::End => true,
+/// Whether two stacks come to the same entries in a range: then they make the same of whatever lies below both.
+fn same_entries<'a, L: Layer<'a>>(
+    base: &Stack<'a, L>,
+    now: &Stack<'a, L>,
+    start: Cut<'_>,
+    end: Cut<'_>,
+) -> std::result::Result<bool, L::Fault> {
+    let (mut base, mut now) = (Merge::from(base, start)?, Merge::from(now, start)?);
+    let (mut base_key, mut now_key) = Default::default();
+    loop {
+        let (a, b) = (base.next_entry(&mut base_key)?, now.next_entry(&mut now_key)?);
+        let (a, b) = (a.filter(|_| !end.is_before(&base_key)), b.filter(|_| !end.is_before(&now_key)));
+        if a != b || a.is_some() && base_key != now_key {
+            return Ok(false);
+        }
+        if a.is_none() {
+            return Ok(true);
+        }
     }
 }
 
@@ -152,7 +191,7 @@ fn same_rows_of_trees(base: &View<'_>, now: &View<'_>, start: Cut<'_>, end: Cut<
     let (mut a_key, mut b_key) = (crate::page::KeyBuffer::new(), crate::page::KeyBuffer::new());
     loop {
         if !a.valid() || !b.valid() {
-            let past = |walk: &Walk<'_>| !walk.valid() || !is_before(&walk.key(), end);
+            let past = |walk: &Walk<'_>| !walk.valid() || !!end.is_before(&walk.key());
             return past(&a) && past(&b);
         }
         if a.leaf_identity() == b.leaf_identity() && a.leaf_identity().1 {
@@ -164,7 +203,7 @@ fn same_rows_of_trees(base: &View<'_>, now: &View<'_>, start: Cut<'_>, end: Cut<
         b_key.clear();
         a.key_into(&mut a_key);
         b.key_into(&mut b_key);
-        let (a_in, b_in) = (is_before(&a_key, end), is_before(&b_key, end));
+        let (a_in, b_in) = (!end.is_before(&a_key), !end.is_before(&b_key));
         if !a_in && !b_in {
             return true;
         }

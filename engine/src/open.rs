@@ -1,5 +1,6 @@
 //! Opening: lock, manifest, runs, log.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,12 +10,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, ManifestTable};
 use crate::options::{Options, TableOptions};
 use crate::record::{self, Change, State};
 use crate::run::Run;
-use crate::snapshot::{Declaration, TableId};
-use crate::tally::Measures;
+use crate::snapshot::{Declaration, Runs, TableId};
+use crate::tally::{Measures, Tally};
 use crate::tree::{Arena, Loader, Tree, When, Written};
 use crate::writer::TableTrees;
 
@@ -56,7 +57,7 @@ impl Db {
         let log = if options.read_only {
             None
         } else {
-            remove_orphans(&*disk, dir, &manifest)?;
+            remove_orphans(&*disk, dir, &manifest, &BTreeSet::new())?;
             let log_options =
                 LogOptions { segment_bytes: options.log_segment_bytes, database_id: manifest.database_id };
             Some(Log::resume(disk.clone(), dir, log_options, &recovered)?)
@@ -123,8 +124,15 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Manifes
         }
         Err(error) => return Err(error),
     }
-    let manifest =
-        Manifest { database_id, checkpoint: 0, sequence: 0, log_position: 0, next_table_id: 0, tables: Vec::new() };
+    let manifest = Manifest {
+        database_id,
+        checkpoint: 0,
+        sequence: 0,
+        log_position: 0,
+        next_table_id: 0,
+        catalog_sequence: 0,
+        tables: Vec::new(),
+    };
     manifest.write(&**disk, dir)?;
     Ok(manifest)
 }
@@ -160,51 +168,25 @@ pub(crate) fn recover(
         ));
     }
     let mut tables: Vec<Option<TableTrees>> = (0..manifest.next_table_id).map(|_| None).collect();
-    let runs: u64 = manifest.tables.iter().map(|table| table.total.rows as u64).sum();
+    let images = || manifest.tables.iter().filter(|table| !table.is_on_disk);
+    let rows: u64 = images().map(|table| table.total.rows as u64).sum();
     let mut rows_done = 0;
+    let mut report = || {
+        rows_done += 1;
+        if rows_done % 8192 == 0 {
+            progress(Progress { stage: "loading the checkpoint", done: rows_done, total: rows });
+        }
+    };
     for entry in &manifest.tables {
-        let declaration = Arc::new(Declaration {
-            id: entry.id,
-            name: entry.name.clone(),
-            options: TableOptions { measures: entry.measures, annotation: entry.annotation.clone() },
-        });
-        let tree = recovered_tree(arena, entry.measures);
-        let tree = match &entry.run {
-            None => tree,
-            Some(name) => {
-                let path = dir.join(name);
-                let run = Run::open(&**disk, &path).map_err(|error| match error.kind() {
-                    ErrorKind::Missing => Error::corrupt(&path, 0, "the manifest names it, and it is not there"),
-                    _ => error,
-                })?;
-                let info = run.info();
-                let is_named =
-                    info.table_id == entry.id && info.total.tally == entry.total && info.measures == entry.measures;
-                if !is_named || !info.is_bottom {
-                    return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
-                }
-                let mut loader = Loader::new(tree);
-                run.scan(&mut |_| (), &mut |key, value| {
-                    rows_done += 1;
-                    if rows_done % 8192 == 0 {
-                        progress(Progress { stage: "loading the checkpoint", done: rows_done, total: runs });
-                    }
-                    loader.push(key, value)
-                })?;
-                let tree = loader.finish()?;
-                if tree.view().total() != entry.total {
-                    return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
-                }
-                tree
-            }
-        };
+        let trees = recover_table(disk, dir, arena, entry, manifest.sequence, &mut report)?;
         let slot = tables
             .get_mut(entry.id as usize)
             .ok_or_else(|| Error::corrupt(&dir.join("MANIFEST"), 0, "a table id is out of range"))?;
-        *slot = Some(TableTrees::new(declaration, tree, manifest.sequence));
+        *slot = Some(trees);
     }
     let mut visit = |sequence: u64, payload: &[u8]| {
-        record::decode(payload, &mut |change| replay(&mut tables, arena, sequence, change))
+        let at = (sequence, manifest.catalog_sequence);
+        record::decode(payload, &mut |change| replay(&mut tables, arena, at, change))
             .map_err(|error| error.context(format!("{} commit {sequence}", dir.display())))
     };
     let mut log_progress = |done, total| progress(Progress { stage: "replaying the log", done, total });
@@ -214,64 +196,169 @@ pub(crate) fn recover(
     Ok(Recovery { manifest, tables, recovered })
 }
 
+/// A table as its runs have it: read into memory, or opened.
+fn recover_table(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    arena: &Arc<Arena>,
+    entry: &ManifestTable,
+    sequence: u64,
+    report: &mut dyn FnMut(),
+) -> Result<TableTrees> {
+    let declaration = Arc::new(Declaration {
+        id: entry.id,
+        name: entry.name.clone(),
+        options: TableOptions {
+            measures: entry.measures,
+            annotation: entry.annotation.clone(),
+            resident: entry.is_resident,
+        },
+    });
+    let mut runs = Vec::with_capacity(entry.runs.len());
+    for (number, name) in entry.runs.iter().enumerate() {
+        let path = dir.join(name);
+        let run = Run::open(&**disk, &path).map_err(|error| match error.kind() {
+            ErrorKind::Missing => Error::corrupt(&path, 0, "the manifest names it, and it is not there"),
+            _ => error,
+        })?;
+        let info = run.info();
+        let is_lowest = number + 1 == entry.runs.len();
+        if info.table_id != entry.id || info.measures != entry.measures || info.is_bottom != is_lowest {
+            return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
+        }
+        runs.push(Arc::new(run));
+    }
+    let total = runs.iter().fold(Tally::ZERO, |sum, run| sum + run.info().total.tally);
+    if total != entry.total {
+        let path = dir.join(entry.runs.first().map_or(manifest::FILE_NAME, |name| name));
+        return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
+    }
+    let mut tree = recovered_tree(arena, entry.measures, runs.is_empty() || !entry.is_on_disk);
+    if !entry.is_on_disk
+        && let Some(run) = runs.pop()
+    {
+        let mut loader = Loader::new(tree);
+        run.scan(&mut |_| (), &mut |key, value| {
+            report();
+            loader.push(key, value)
+        })?;
+        tree = loader.finish()?;
+        if tree.view().total() != entry.total {
+            let path = dir.join(run.name());
+            return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
+        }
+    }
+    let mut trees = TableTrees::new(declaration, tree, entry.sequence.max(sequence));
+    trees.flushed_sequence = entry.sequence;
+    trees.runs = Runs::new(runs);
+    Ok(trees)
+}
+
 /// A tree for rows that were accepted once: recovery does not refuse them, though pages may be filled a little differently than before.
-fn recovered_tree(arena: &Arc<Arena>, measures: Measures) -> Tree {
-    let mut tree = Tree::new(arena.clone(), measures, true);
+fn recovered_tree(arena: &Arc<Arena>, measures: Measures, is_bottom: bool) -> Tree {
+    let mut tree = Tree::new(arena.clone(), measures, is_bottom);
     tree.set_room_reserved(true);
     tree
 }
 
-/// Applies one change of the log to the tables.
+/// Applies one change of the log to the tables. `at`: its commit, and the one up to which the tables are those that there were.
 pub(crate) fn replay(
     tables: &mut Vec<Option<TableTrees>>,
     arena: &Arc<Arena>,
-    sequence: u64,
+    at: (u64, u64),
     change: Change<'_>,
 ) -> Result<()> {
-    let differs = |what: &str| {
-        Error::new(ErrorKind::Corrupt, format!("{what}: the log does not belong to this checkpoint; run `quipu check`"))
-    };
+    let (sequence, catalog_sequence) = at;
+    let is_known = sequence <= catalog_sequence;
     match change {
-        Change::Entry { table, state, key, value, .. } => {
-            let trees = find(tables, table).ok_or_else(|| differs("a write to a table that does not exist"))?;
+        Change::Entry { table, state, key, value, weights } => {
+            let Some(trees) = find(tables, table) else { return unless_dropped(tables, table, is_known) };
+            if sequence <= trees.flushed_sequence {
+                return Ok(());
+            }
             trees.sequence = sequence;
-            let tree = &mut trees.layers[0];
-            let (written, _) = match state {
-                State::Tombstone => tree.remove(key)?,
-                State::Fresh | State::Over => tree.put(key, value, When::Always)?,
-            };
-            let expected = match state {
-                State::Fresh => Written::Inserted,
-                State::Over => Written::Replaced,
-                State::Tombstone => Written::Removed,
-            };
-            if written != expected {
-                return Err(differs("an entry whose weight is not what its key weighs"));
+            if trees.layers[0].is_bottom() {
+                replay_row(&mut trees.layers[0], state, key, value)
+            } else {
+                let weight = state.weight(weights, &trees.declaration.options.measures);
+                replay_entry(&mut trees.layers[0], state, key, value, weight)
             }
         }
         Change::RemoveRange { table, low, high, rows } => {
-            let trees = find(tables, table).ok_or_else(|| differs("a write to a table that does not exist"))?;
+            let Some(trees) = find(tables, table) else { return unless_dropped(tables, table, is_known) };
+            if sequence <= trees.flushed_sequence {
+                return Ok(());
+            }
             trees.sequence = sequence;
-            if trees.layers[0].remove_range(low, high)?.1 != rows {
+            if !trees.layers[0].is_bottom() || trees.layers[0].remove_range(low, high)?.1 != rows {
                 return Err(differs("the removal of a range that has other rows"));
             }
+            Ok(())
         }
-        Change::CreateTable { table, name, measures, annotation } => {
+        // The tables are already as these changes have left them.
+        Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
+        Change::CreateTable { table, name, measures, is_resident, annotation } => {
             if table as usize != tables.len() || tables.len() >= TABLES_MAX {
                 return Err(differs("a table id out of order"));
             }
             if tables.iter().flatten().any(|trees| trees.declaration.name == name) {
                 return Err(differs("a table whose name is taken"));
             }
-            let options = TableOptions { measures, annotation: annotation.to_vec() };
+            let options = TableOptions { measures, annotation: annotation.to_vec(), resident: is_resident };
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
-            let tree = recovered_tree(arena, measures);
+            let tree = recovered_tree(arena, measures, true);
             tables.push(Some(TableTrees::new(declaration, tree, sequence)));
+            Ok(())
         }
         Change::DropTable { table } => {
             let slot = tables.get_mut(table as usize).filter(|slot| slot.is_some());
             *slot.ok_or_else(|| differs("the end of a table that does not exist"))? = None;
+            Ok(())
         }
+    }
+}
+
+#[cold]
+fn differs(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("{what}: the log does not belong to this checkpoint; run `quipu check`"))
+}
+
+/// Passes over a write to a table that there is no more, if the manifest may know that it was dropped later.
+fn unless_dropped(tables: &[Option<TableTrees>], table: TableId, is_known: bool) -> Result<()> {
+    if is_known && (table as usize) < tables.len() {
+        return Ok(());
+    }
+    Err(differs("a write to a table that does not exist"))
+}
+
+/// Makes a write to a bottom tree, which can tell whether it is what it was.
+fn replay_row(tree: &mut Tree, state: State, key: &[u8], value: &[u8]) -> Result<()> {
+    let (written, _) = match state {
+        State::Tombstone => tree.remove(key)?,
+        State::Fresh | State::Over => tree.put(key, value, When::Always)?,
+    };
+    let expected = match state {
+        State::Fresh => Written::Inserted,
+        State::Over => Written::Replaced,
+        State::Tombstone => Written::Removed,
+    };
+    if written != expected {
+        return Err(differs("an entry whose weight is not what its key weighs"));
+    }
+    Ok(())
+}
+
+/// Makes a write to a tree over runs, without a look at those: the record has the weight.
+fn replay_entry(tree: &mut Tree, state: State, key: &[u8], value: &[u8], weight: Tally) -> Result<()> {
+    let value = (state != State::Tombstone).then_some(value);
+    let row = value.map_or(Tally::ZERO, |value| tree.measures().of_row(key, value));
+    let mut is_as_it_was = true;
+    tree.write_over(key, value, |existing| {
+        is_as_it_was = existing.as_ref().is_none_or(|existing| existing.live == (state != State::Fresh));
+        is_as_it_was.then(|| existing.map_or(row - weight, |existing| existing.below))
+    })?;
+    if !is_as_it_was {
+        return Err(differs("an entry whose weight is not what its key weighs"));
     }
     Ok(())
 }

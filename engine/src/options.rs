@@ -34,6 +34,13 @@ pub struct Options {
     pub page_bytes: usize,
     /// Bytes that pages and long values may take in memory. Default: 64 GiB of address space, used as data comes.
     pub memory_bytes: u64,
+    /// Bytes that tables may take in memory before rows are written into runs, from which pages are read as they are needed. Writers are slowed as it fills, and
+    /// wait when it is full. Tables that are declared resident do not count. 0: all tables stay in memory. Default: 1 GiB.
+    pub memtable_bytes: u64,
+    /// Bytes of pages of runs that are kept in memory, for all tables together. Default: 256 MiB.
+    pub cache_bytes: u64,
+    /// Bytes a second that merging runs in the background may write; 0: as many as it can. Default: 0.
+    pub compaction_bytes_per_second: u64,
     /// The longest key. Default and maximum: 64 KiB.
     pub key_bytes_max: usize,
     /// The longest value. Default and maximum: 1 GiB.
@@ -61,6 +68,9 @@ impl Default for Options {
             durability: Durability::default(),
             page_bytes: 4096,
             memory_bytes: 64 << 30,
+            memtable_bytes: 1 << 30,
+            cache_bytes: 256 << 20,
+            compaction_bytes_per_second: 0,
             key_bytes_max: 64 << 10,
             value_bytes_max: 1 << 30,
             transaction_bytes_max: 4 << 30,
@@ -113,6 +123,9 @@ impl Options {
         {
             return invalid("`log_segment_bytes` must be a multiple of 4096, from 8 KiB to 1 GiB".into());
         }
+        if self.memtable_bytes > 0 && self.memtable_bytes < 1 << 20 {
+            return invalid("`memtable_bytes` must be 1 MiB or more, or 0 for no limit".into());
+        }
         if self.memory_bytes < 1 << 20 {
             return invalid("`memory_bytes` must be 1 MiB or more".into());
         }
@@ -125,6 +138,8 @@ impl Options {
 pub struct TableOptions {
     /// What is measured beside rows.
     pub measures: Measures,
+    /// Whether all rows stay in memory, whatever [`Options::memtable_bytes`] says. Default: false.
+    pub resident: bool,
     /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
     pub annotation: Vec<u8>,
 }

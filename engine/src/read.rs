@@ -9,7 +9,9 @@ use crate::cursor::Cursor;
 use crate::entry::{Entry, Key, Page, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observation::Question;
-use crate::stack::{Cut, Stack, resident};
+use crate::run::{Limits, Missing, charge, plan};
+use crate::source::{Source, TableStack};
+use crate::stack::{Cut, ask_all, resident};
 use crate::tally::Tally;
 use crate::tree;
 
@@ -17,11 +19,20 @@ use crate::tree;
 ///
 /// Costs in the docs count descents: one reads one page a level, about 0.3 us at a million rows in memory.
 pub trait Read {
-    /// Puts a question to the layers of the version.
+    /// Reads from one version.
     #[doc(hidden)]
-    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R>
+    fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R>
     where
         Self: Sized;
+
+    /// Puts a question to one version, again until all pages for its answer are there: it begins anew each time.
+    #[doc(hidden)]
+    fn ask<R>(&self, question: impl FnMut(&TableStack<'_>) -> Result<R, Missing>) -> Result<R>
+    where
+        Self: Sized,
+    {
+        self.read_from(|source| source.ask(question))
+    }
 
     /// Notes what was read, for a transaction that must be able to tell whether it would read the same again.
     #[doc(hidden)]
@@ -44,7 +55,7 @@ pub trait Read {
     {
         let key = key.as_ref();
         self.observe(|| Question::Value(key.into()))?;
-        self.ask(|stack| resident(stack.get(key)).map(Value::from))
+        self.ask(|stack| Ok(stack.get(key)?.map(Value::from)))
     }
 
     /// Whether `key` is live. One descent.
@@ -54,7 +65,7 @@ pub trait Read {
     {
         let key = key.as_ref();
         self.observe(|| Question::Live(key.into()))?;
-        self.ask(|stack| resident(stack.get(key)).is_some())
+        self.ask(|stack| Ok(stack.get(key)?.is_some()))
     }
 
     /// The values of many keys from one version, in their order. Descents are interleaved, so that they wait for memory together:
@@ -71,14 +82,24 @@ pub trait Read {
     /// Looks up many keys as `get_many` does, and lends the value of each to `visit`, with the number of the key, in their order: nothing is copied.
     ///
     /// Over a [`Table`](crate::Table) commits wait until the last value was visited: `visit` must be short, and must not use the database.
-    fn get_many_with(&self, keys: &[impl AsRef<[u8]>], visit: impl FnMut(usize, Option<&[u8]>)) -> Result<()>
+    fn get_many_with(&self, keys: &[impl AsRef<[u8]>], mut visit: impl FnMut(usize, Option<&[u8]>)) -> Result<()>
     where
         Self: Sized,
     {
         for key in keys {
             self.observe(|| Question::Value(key.as_ref().into()))?;
         }
-        self.ask(|stack| stack.get_many(keys, visit))
+        self.ask(|stack| {
+            if let Some(trees) = stack.trees() {
+                trees.get_many(keys, &mut visit);
+                return Ok(());
+            }
+            // None is lent before all are there: then they are of one version, and each is lent once.
+            let mut values = Vec::with_capacity(keys.len());
+            ask_all(keys.iter().map(|key| stack.get(key.as_ref())), |value| values.push(value))?;
+            values.into_iter().enumerate().for_each(|(number, value)| visit(number, value));
+            Ok(())
+        })
     }
 
     /// Rows in all. No descent.
@@ -144,7 +165,7 @@ pub trait Read {
     {
         let bounds = bounds.into();
         self.observe(|| Question::Scan(bounds.clone().into_owned()))?;
-        self.ask(|stack| resident(stack.scan(bounds.start(), bounds.end(), false, visit)))
+        self.read_from(|source| source.scan(bounds.start(), bounds.end(), false, visit))
     }
 
     /// Live rows in a range. Two descents a layer, which go down together in about the time of one; none for all.
@@ -154,7 +175,7 @@ pub trait Read {
     {
         let bounds = bounds.into();
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
-        self.ask(|stack| resident(stack.count(bounds.start(), bounds.end())))
+        self.ask(|stack| stack.count(bounds.start(), bounds.end()))
     }
 
     /// The counts of many ranges from one version, in their order, with interleaved descents.
@@ -171,11 +192,11 @@ pub trait Read {
             let some = ranges.iter().enumerate().filter(|(_, bounds)| !bounds.start().is_at_or_past(&bounds.end()));
             let cuts =
                 some.flat_map(|(number, bounds)| [((number, false), bounds.start()), ((number, true), bounds.end())]);
-            stack.rows_before_many(cuts, |(number, end), rows| {
+            rows_before_many(stack, cuts, |(number, end), rows| {
                 let count = &mut counts[number];
                 *count = if end { count.wrapping_add(rows) } else { count.wrapping_sub(rows) };
-            });
-            counts
+            })?;
+            Ok(counts)
         })
     }
 
@@ -186,7 +207,7 @@ pub trait Read {
     {
         let key = key.as_ref();
         self.observe(|| Question::Rows(Bounds::from(..key).into_owned()))?;
-        self.ask(|stack| resident(stack.rows_before(Cut::Before(key))))
+        self.ask(|stack| stack.rows_before(Cut::Before(key)))
     }
 
     /// The ranks of many keys from one version, with interleaved descents.
@@ -200,8 +221,8 @@ pub trait Read {
         self.ask(|stack| {
             let mut ranks = Vec::with_capacity(keys.len());
             let cuts = keys.iter().map(|key| ((), Cut::Before(key.as_ref())));
-            stack.rows_before_many(cuts, |(), rows| ranks.push(rows));
-            ranks
+            rows_before_many(stack, cuts, |(), rows| ranks.push(rows))?;
+            Ok(ranks)
         })
     }
 
@@ -222,10 +243,14 @@ pub trait Read {
         Self: Sized,
     {
         let entries = self.ask(|stack| {
-            let Some(view) = stack.single() else {
-                return offsets.iter().map(|&offset| nth_in(stack, &Bounds::from(..), offset)).collect();
-            };
             let mut entries = vec![None; offsets.len()];
+            let trees = stack.trees();
+            let Some(view) = trees.as_ref().and_then(|trees| trees.single()) else {
+                let found = offsets.iter().map(|&offset| nth_in(stack, &Bounds::from(..), offset));
+                let mut numbers = 0..;
+                ask_all(found, |entry| entries[numbers.next().unwrap_or_default()] = entry)?;
+                return Ok(entries);
+            };
             let rows = view.entries();
             let (numbers, inside): (Vec<usize>, Vec<u64>) =
                 offsets.iter().copied().enumerate().filter(|&(_, offset)| offset < rows).unzip();
@@ -238,7 +263,7 @@ pub trait Read {
                     entries[numbers[number]] = Some(Entry::new(&key, tree::value_of(&record)));
                 });
             }
-            entries
+            Ok(entries)
         })?;
         for entry in &entries {
             self.observe_position(&Bounds::from(..), entry.as_ref().map(|entry| &entry.key))?;
@@ -270,17 +295,14 @@ pub trait Read {
     {
         let bounds = bounds.into();
         let page = self.ask(|stack| {
-            let before = resident(stack.rows_before(bounds.start()));
-            let total = if bounds.start().is_at_or_past(&bounds.end()) {
-                0
-            } else {
-                resident(stack.rows_before(bounds.end())) - before
-            };
+            let before = stack.rows_before(bounds.start())?;
+            let total =
+                if bounds.start().is_at_or_past(&bounds.end()) { 0 } else { stack.rows_before(bounds.end())? - before };
             let mut entries = Vec::new();
             let wanted = (limit as u64).min(total.saturating_sub(offset)) as usize;
             if wanted > 0 {
                 entries.reserve(wanted.min(1 << 16));
-                if let Some(view) = stack.single() {
+                if let Some(view) = stack.trees().as_ref().and_then(|trees| trees.single()) {
                     // One descent finds the place, and the walk goes on from there.
                     let mut walk = view.nth(before + offset);
                     walk.prefetch(wanted.min(16));
@@ -291,15 +313,15 @@ pub trait Read {
                         entries.push(Entry::new(&key, walk.value().unwrap_or_default()));
                         walk.next();
                     }
-                } else if let Some(first) = resident(stack.nth(before + offset)) {
+                } else if let Some(first) = stack.nth(before + offset)? {
                     let visit = |key: &[u8], value: &[u8]| {
                         entries.push(Entry::new(key, value));
                         entries.len() < wanted
                     };
-                    resident(stack.scan(Cut::Before(&first.key), Cut::End, false, visit));
+                    scan_charged(stack, Cut::Before(&first.key), bounds.end(), false, wanted, visit)?;
                 }
             }
-            Page { entries, offset, total }
+            Ok(Page { entries, offset, total })
         })?;
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         if let (Some(first), Some(last)) = (page.entries.first(), page.entries.last()) {
@@ -322,8 +344,8 @@ pub trait Read {
         }
         let bounds = bounds.into();
         let entry = self.ask(|stack| {
-            let count = resident(stack.count(bounds.start(), bounds.end()));
-            if count == 0 { None } else { nth_in(stack, &bounds, offset_of_quantile(q, count)) }
+            let count = stack.count(bounds.start(), bounds.end())?;
+            if count == 0 { Ok(None) } else { nth_in(stack, &bounds, offset_of_quantile(q, count)) }
         })?;
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         self.observe_position(&bounds, entry.as_ref().map(|entry| &entry.key))?;
@@ -336,10 +358,11 @@ pub trait Read {
         Self: Sized,
     {
         let bounds = bounds.into();
-        let entries = self.ask(|stack| {
-            let count = resident(stack.count(bounds.start(), bounds.end()));
+        let entries = self.read_from(|source| {
+            let count = source.ask(|stack| stack.count(bounds.start(), bounds.end()))?;
+            // Drawn once: rows that are at hand are no likelier than others.
             let offsets = sample_offsets(count, rows as u64, rng);
-            offsets.into_iter().filter_map(|offset| nth_in(stack, &bounds, offset)).collect::<Vec<_>>()
+            source.ask(|stack| entries_at(stack, &bounds, offsets.iter().copied()))
         })?;
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         for entry in &entries {
@@ -356,10 +379,11 @@ pub trait Read {
     {
         let bounds = bounds.into();
         let keys = self.ask(|stack| {
-            let count = resident(stack.count(bounds.start(), bounds.end()));
+            let count = stack.count(bounds.start(), bounds.end())?;
             let parts = (parts as u64).min(count);
             let cut = |part: u64| (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
-            (1..parts).filter_map(|part| nth_in(stack, &bounds, cut(part))).map(|entry| entry.key).collect::<Vec<_>>()
+            let entries = entries_at(stack, &bounds, (1..parts).map(cut))?;
+            Ok(entries.into_iter().map(|entry| entry.key).collect::<Vec<_>>())
         })?;
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         for key in &keys {
@@ -375,7 +399,33 @@ pub trait Read {
     {
         let bounds = bounds.into();
         self.observe(|| Question::Tally(bounds.clone().into_owned()))?;
-        self.ask(|stack| resident(stack.tally(bounds.start(), bounds.end())))
+        self.ask(|stack| stack.tally(bounds.start(), bounds.end()))
+    }
+
+    /// What a range has on disk and in memory, exactly, before any of it is read: of each run inner pages and at most two leaves.
+    fn plan<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<Plan>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        self.ask(|stack| {
+            let (start, end) = (bounds.start(), bounds.end());
+            if start.is_at_or_past(&end) {
+                return Ok(Plan::default());
+            }
+            let runs = stack.runs();
+            let on_disk = plan(&runs, start, end)?;
+            let in_memory = resident(stack.upper_trees().tally(start, end));
+            Ok(Plan {
+                rows: (on_disk.rows + in_memory.rows) as u64,
+                runs: runs.len(),
+                entries: on_disk.entries,
+                pages: on_disk.leaves,
+                page_bytes: on_disk.leaf_bytes,
+                value_bytes: on_disk.value_bytes,
+            })
+        })
     }
 
     /// A cursor before the first row. It keeps its place by key, so it survives the removal of its row.
@@ -387,21 +437,79 @@ pub trait Read {
     }
 }
 
+/// What reading a range comes to: see [`Read::plan`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Live rows, those in memory included.
+    pub rows: u64,
+    /// Runs of the table.
+    pub runs: usize,
+    /// Entries in them, among them overwritten ones and tombstones.
+    pub entries: u64,
+    /// Pages with these entries.
+    pub pages: u64,
+    /// Bytes of these pages.
+    pub page_bytes: u64,
+    /// Bytes of long values, which lie apart from the pages.
+    pub value_bytes: u64,
+}
+
 /// The offset of quantile `q` in `count` rows, `count > 0`.
 fn offset_of_quantile(q: f64, count: u64) -> u64 {
     ((q * (count - 1) as f64 + 0.5).floor() as u64).min(count - 1)
 }
 
-fn nth_in(stack: &Stack<'_>, bounds: &Bounds<'_>, offset: u64) -> Option<Entry> {
+fn nth_in(stack: &TableStack<'_>, bounds: &Bounds<'_>, offset: u64) -> Result<Option<Entry>, Missing> {
     if bounds.start().is_at_or_past(&bounds.end()) {
-        return None;
+        return Ok(None);
     }
-    let before = resident(stack.rows_before(bounds.start()));
-    let end = resident(stack.rows_before(bounds.end()));
+    let (before, end) = (stack.rows_before(bounds.start()), stack.rows_before(bounds.end()));
+    let (before, end) = (before?, end?);
     if offset >= end - before {
-        return None;
+        return Ok(None);
     }
-    resident(stack.nth(before + offset)).map(|row| Entry::new(&row.key, row.value))
+    Ok(stack.nth(before + offset)?.map(|row| Entry::new(&row.key, row.value)))
+}
+
+/// The rows at these offsets of a range, of those that it has.
+fn entries_at(
+    stack: &TableStack<'_>,
+    bounds: &Bounds<'_>,
+    offsets: impl Iterator<Item = u64>,
+) -> Result<Vec<Entry>, Missing> {
+    let mut entries = Vec::new();
+    ask_all(offsets.map(|offset| nth_in(stack, bounds, offset)), |entry| entries.extend(entry))?;
+    Ok(entries)
+}
+
+/// Counts the live rows before many cuts, with interleaved descents if all layers are in memory.
+fn rows_before_many<'k, M>(
+    stack: &TableStack<'_>,
+    cuts: impl Iterator<Item = (M, Cut<'k>)>,
+    mut counted: impl FnMut(M, u64),
+) -> Result<(), Missing> {
+    if let Some(trees) = stack.trees() {
+        trees.rows_before_many(cuts, counted);
+        return Ok(());
+    }
+    let rows = cuts.map(|(mark, cut)| stack.rows_before(cut).map(|rows| (mark, rows)));
+    ask_all(rows, |(mark, rows)| counted(mark, rows))
+}
+
+/// Scans a range of which about `rows` rows will be visited, with the pages of all of them asked for at once.
+fn scan_charged(
+    stack: &TableStack<'_>,
+    start: Cut<'_>,
+    end: Cut<'_>,
+    reverse: bool,
+    rows: usize,
+    visit: impl FnMut(&[u8], &[u8]) -> bool,
+) -> Result<(), Missing> {
+    let runs = stack.runs();
+    if !runs.is_empty() {
+        charge(&runs, start, end, Limits { rows: Some(rows as u64), bytes: None }, reverse)?;
+    }
+    stack.scan(start, end, reverse, visit)
 }
 
 /// `wanted` different numbers below `count`, ascending, by Floyd's algorithm (Bentley and Floyd, 1987).
@@ -450,10 +558,11 @@ pub(crate) fn fill_from(
 ) -> Result<()> {
     let had = rows.len();
     reader.ask(|stack| {
-        resident(stack.scan(bounds.start(), bounds.end(), reverse, |key, value| {
+        rows.truncate(had);
+        scan_charged(stack, bounds.start(), bounds.end(), reverse, max, |key, value| {
             rows.push_back(Entry::new(key, value));
             rows.len() - had < max
-        }));
+        })
     })?;
     reader.observe(|| {
         let mut read = bounds.clone().into_owned();

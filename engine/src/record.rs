@@ -5,6 +5,7 @@
 //! Not here: where records lie, who replays them.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::TableOptions;
 use crate::snapshot::TableId;
 use crate::tally::{Field, Measures, Tally};
 
@@ -28,6 +29,20 @@ pub enum State {
 }
 
 impl State {
+    /// The weight of an entry that does this, with its weights beyond rows as they stand in the record.
+    pub(crate) fn weight(self, weights: &[u8], measures: &Measures) -> Tally {
+        let rows = match self {
+            State::Fresh => 1,
+            State::Over => 0,
+            State::Tombstone => -1,
+        };
+        let mut weight = Tally { rows, ..Tally::ZERO };
+        for (index, bytes) in (1..measures.len()).zip(weights.chunks_exact(8)) {
+            weight.add_measure(measures, index, i64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")));
+        }
+        weight
+    }
+
     /// The state of a change to a key that was live or not; `None` if there is nothing to say.
     pub(crate) fn of(was_live: bool, value: Option<&[u8]>) -> Option<State> {
         match (was_live, value) {
@@ -74,6 +89,8 @@ pub enum Change<'r> {
         name: &'r str,
         /// What it measures.
         measures: Measures,
+        /// Whether all rows stay in memory.
+        is_resident: bool,
         /// The application's note.
         annotation: &'r [u8],
     },
@@ -160,7 +177,8 @@ pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[
 }
 
 /// Appends the creation of a table.
-pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, measures: &Measures, annotation: &[u8]) {
+pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, options: &TableOptions) {
+    let TableOptions { measures, annotation, resident } = options;
     out.push(tag::CREATE_TABLE);
     put_varint(out, u64::from(table));
     put_varint(out, name.len() as u64);
@@ -171,7 +189,7 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, me
         Some(Field::LittleEndian { at }) => (2, at),
         Some(Field::Element { at }) => (3, at),
     };
-    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2);
+    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | u8::from(*resident) << 4);
     put_varint(out, u64::from(at));
     put_varint(out, annotation.len() as u64);
     out.extend_from_slice(annotation);
@@ -232,17 +250,20 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                 let name = std::str::from_utf8(input.bytes(name_len)?).map_err(|_| malformed())?;
                 let flags = input.byte()?;
                 let at = u32::try_from(input.varint()?).map_err(|_| malformed())?;
-                let sum = match flags >> 2 {
+                let sum = match flags >> 2 & 3 {
                     0 => None,
                     1 => Some(Field::BigEndian { at }),
                     2 => Some(Field::LittleEndian { at }),
-                    3 => Some(Field::Element { at }),
-                    _ => return Err(malformed()),
+                    _ => Some(Field::Element { at }),
                 };
+                if flags >> 5 != 0 {
+                    return Err(malformed());
+                }
                 let measures = Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum };
                 let annotation_len = input.varint()?;
                 let annotation = input.bytes(annotation_len)?;
-                visit(Change::CreateTable { table, name, measures, annotation })?;
+                let is_resident = flags >> 4 & 1 != 0;
+                visit(Change::CreateTable { table, name, measures, is_resident, annotation })?;
             }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),

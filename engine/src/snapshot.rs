@@ -15,11 +15,14 @@ use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TableOptions;
 use crate::read::{Fill, Read, fill_from};
-use crate::stack::{Stack, resident};
+use crate::run::{PageCache, Run};
+use crate::source::Source;
+use crate::stack::resident;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLockReadGuard};
 use crate::table::Table;
-use crate::tree::{Arena, Version};
+use crate::tally::Tally;
+use crate::tree::{Arena, Version, View};
 
 /// Names a table for as long as the database lives; never given twice.
 pub(crate) type TableId = u32;
@@ -32,20 +35,61 @@ pub(crate) struct Declaration {
     pub(crate) options: TableOptions,
 }
 
+/// Runs of a table, newest first.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Runs(Option<Arc<[Arc<Run>]>>);
+
+impl Runs {
+    pub(crate) fn new(runs: Vec<Arc<Run>>) -> Runs {
+        Runs((!runs.is_empty()).then(|| runs.into()))
+    }
+
+    /// Whether these are the very same.
+    pub(crate) fn are(&self, other: &Runs) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(runs), Some(other)) => Arc::ptr_eq(runs, other),
+            _ => false,
+        }
+    }
+}
+
+impl std::ops::Deref for Runs {
+    type Target = [Arc<Run>];
+    #[inline]
+    fn deref(&self) -> &[Arc<Run>] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
 /// One version of one table.
 #[derive(Clone)]
 pub(crate) struct TableVersion {
     pub(crate) declaration: Arc<Declaration>,
-    /// Newest first.
+    /// Trees in memory, newest first. The last one is a bottom tree, unless there are runs.
     pub(crate) layers: SmallVec<[Version; 2]>,
+    /// What lies below the trees.
+    pub(crate) runs: Runs,
     /// The last commit that changed the table.
     pub(crate) sequence: u64,
 }
 
 impl TableVersion {
     #[inline]
-    pub(crate) fn stack<'a>(&self, arena: &'a Arena) -> Stack<'a> {
-        Stack::new(self.layers.iter().map(|layer| layer.view(arena)).collect(), self.declaration.options.measures)
+    pub(crate) fn views<'a>(&self, arena: &'a Arena) -> impl Iterator<Item = View<'a>> {
+        self.layers.iter().map(|layer| layer.view(arena))
+    }
+
+    #[inline]
+    pub(crate) fn source<'a>(&'a self, arena: &'a Arena, cache: &'a PageCache) -> Source<'a> {
+        Source::new(self.views(arena), &self.runs, cache, self.declaration.options.measures)
+    }
+
+    /// What all layers weigh.
+    pub(crate) fn total(&self, arena: &Arena) -> Tally {
+        let trees = self.views(arena).map(|view| view.total());
+        let runs = self.runs.iter().map(|run| run.info().total.tally);
+        trees.chain(runs).fold(Tally::ZERO, |sum, total| sum + total)
     }
 }
 
@@ -138,7 +182,7 @@ impl Snapshot {
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         self.shared.check_owner(table)?;
         let version = self.versions.table(table.id())?;
-        Ok(TableView::new(version.stack(&self.shared.arena), &version.declaration))
+        Ok(TableView::new(self.shared.source(version), &version.declaration))
     }
 
     /// Names of the tables there were.
@@ -184,7 +228,7 @@ impl<'db> Look<'db> {
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         self.shared.check_owner(table)?;
         let version = self.versions.table(table.id())?;
-        Ok(TableView::new(version.stack(&self.shared.arena), &version.declaration))
+        Ok(TableView::new(self.shared.source(version), &version.declaration))
     }
 
     /// Number of the last commit.
@@ -201,18 +245,18 @@ impl<'db> Look<'db> {
 
 /// One table in a snapshot, an edit or a look.
 pub struct TableView<'s> {
-    stack: Stack<'s>,
+    source: Source<'s>,
     declaration: &'s Declaration,
 }
 
 impl<'s> TableView<'s> {
-    pub(crate) fn new(stack: Stack<'s>, declaration: &'s Declaration) -> TableView<'s> {
-        TableView { stack, declaration }
+    pub(crate) fn new(source: Source<'s>, declaration: &'s Declaration) -> TableView<'s> {
+        TableView { source, declaration }
     }
 
     /// Whether it is one tree.
     pub(crate) fn is_single(&self) -> bool {
-        self.stack.single().is_some()
+        self.source.trees().is_some_and(|trees| trees.single().is_some())
     }
 
     /// The name of the table.
@@ -220,15 +264,26 @@ impl<'s> TableView<'s> {
         &self.declaration.name
     }
 
-    /// The value of `key` where it lies, with no copy.
-    pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Option<&'s [u8]> {
-        resident(self.stack.get(key.as_ref()))
+    /// The value of `key` where it lies, with no copy: of a table that is in memory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the table has runs, which it has not if it is declared [`resident`](crate::TableOptions::resident): use
+    /// [`get`](Read::get), or [`get_many_with`](Read::get_many_with).
+    pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Result<Option<&'s [u8]>> {
+        match self.source.trees() {
+            Some(trees) => Ok(resident(trees.get(key.as_ref()))),
+            None => Err(Error::new(
+                ErrorKind::Invalid,
+                "values of a table on disk cannot be lent; use `get` or `get_many_with`, or declare the table `resident`",
+            )),
+        }
     }
 }
 
 impl Read for TableView<'_> {
-    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R> {
-        Ok(question(&self.stack))
+    #[inline]
+    fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        work(&self.source)
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {

@@ -3,8 +3,7 @@
 use crate::db::{Db, Shared};
 use crate::edit::Edit;
 use crate::log::Log;
-use crate::snapshot::{Declaration, Look, TableVersion, Versions};
-use crate::stack::{Cut, Stack, resident};
+use crate::snapshot::{Declaration, Look, Runs, TableVersion, Versions};
 use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
 
@@ -17,6 +16,10 @@ pub struct TableStats {
     pub tally: Tally,
     /// Layers in memory.
     pub layers: usize,
+    /// Runs below them: files that pages are read from as they are needed.
+    pub runs: usize,
+    /// Bytes of these files.
+    pub run_bytes: u64,
     /// The last commit that changed it.
     pub sequence: u64,
 }
@@ -84,16 +87,17 @@ impl Edit<'_> {
     /// [`Db::stats`] with what this edit has written.
     pub fn stats(&self) -> Stats {
         let trees = self.turn.tables.iter().flatten();
-        let tables =
-            trees.map(|trees| TableStats::new(&trees.declaration, &trees.stack(), trees.layers.len(), trees.sequence));
+        let tables = trees.map(|trees| {
+            TableStats::new(&trees.declaration, trees.total(), trees.layers.len(), &trees.runs, trees.sequence)
+        });
         Stats::new(self.db, self.versions.sequence, tables.collect())
     }
 }
 
 impl TableStats {
-    fn new(declaration: &Declaration, stack: &Stack<'_>, layers: usize, sequence: u64) -> TableStats {
-        let tally = resident(stack.tally(Cut::Start, Cut::End));
-        TableStats { name: declaration.name.clone(), tally, layers, sequence }
+    fn new(declaration: &Declaration, tally: Tally, layers: usize, runs: &Runs, sequence: u64) -> TableStats {
+        let run_bytes = runs.iter().map(|run| run.info().bytes).sum();
+        TableStats { name: declaration.name.clone(), tally, layers, runs: runs.len(), run_bytes, sequence }
     }
 }
 
@@ -101,7 +105,8 @@ impl Stats {
     fn of_versions(shared: &Shared, versions: &Versions) -> Stats {
         let tables = versions.tables.iter().flatten();
         let stats_of = |table: &TableVersion| {
-            TableStats::new(&table.declaration, &table.stack(&shared.arena), table.layers.len(), table.sequence)
+            let total = table.total(&shared.arena);
+            TableStats::new(&table.declaration, total, table.layers.len(), &table.runs, table.sequence)
         };
         Stats::new(shared, versions.sequence, tables.map(stats_of).collect())
     }

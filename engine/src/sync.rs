@@ -30,6 +30,11 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         waits::take(self.0.try_lock(), || self.0.lock())
     }
+
+    /// Whether somebody has it now.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.0.try_lock().is_err()
+    }
 }
 
 #[derive(Default)]

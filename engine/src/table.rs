@@ -8,8 +8,9 @@ use crate::entry::Key;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, TableOptions};
 use crate::read::{Fill, Read};
+use crate::run::{Missing, ReadPages};
 use crate::snapshot::{Declaration, HeldTable, Snapshot, TableId};
-use crate::stack::Stack;
+use crate::source::{Source, TableStack, in_memory, stack_in_memory, stack_over};
 use crate::tree::{When, Written};
 
 /// Writing rows. Over a [`Table`] each call is a commit of its own; in a transaction it is private until that commits.
@@ -78,6 +79,27 @@ impl Table {
         self.shared.thaw(self.id())
     }
 
+    /// Writes the rows that are in memory to a run on disk, below those written from now on, of which pages are read as they are needed. This happens by itself as memory
+    /// fills ([`Options::memtable_bytes`](crate::Options)). No answer changes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the table is declared resident, and what the disk says: then nothing is changed.
+    pub fn flush(&self) -> Result<()> {
+        if self.options().resident {
+            return Err(Error::new(ErrorKind::Invalid, format!("table {:?} is declared resident", self.name())));
+        }
+        self.shared.flush(self.id()).map(|_| ())
+    }
+
+    /// Merges all runs of the table into one, so that it has no more files and no more bytes than its rows need. Runs are merged by themselves as they become many.
+    /// No answer changes.
+    ///
+    /// # Errors
+    /// What the disk says: then nothing is changed.
+    pub fn compact(&self) -> Result<()> {
+        self.shared.compact(self.id())
+    }
+
     fn write_one(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         self.shared.write_one(self.id(), key, value, when, self.durability())
     }
@@ -94,16 +116,35 @@ impl std::fmt::Debug for Table {
 }
 
 impl Read for Table {
-    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R> {
-        // Under the latch: commits in place wait for the answer, which takes one descent or one batch of them.
-        let versions = self.shared.versions.read();
-        let stack = versions.table(self.id())?.stack(&self.shared.arena);
-        Ok(question(&stack))
+    fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        // From a snapshot and not under the latch: the work may be long, and a closure in it may write to the table.
+        let snapshot = Snapshot::take(&self.shared);
+        work(&self.shared.source(snapshot.versions.table(self.id())?))
     }
 
-    fn for_each<'b>(&self, bounds: impl Into<Bounds<'b>>, visit: impl FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        // From a snapshot and not under the latch: the walk may be long, and the closure may write to the table.
-        Snapshot::take(&self.shared).table(self)?.for_each(bounds, visit)
+    #[inline]
+    fn ask<R>(&self, mut question: impl FnMut(&TableStack<'_>) -> Result<R, Missing>) -> Result<R> {
+        // Under the latch: commits in place wait for the answer, which takes one descent or one batch of them.
+        let pages;
+        {
+            let versions = self.shared.versions.read();
+            let version = versions.table(self.id())?;
+            let (views, measures) = (version.views(&self.shared.arena), version.declaration.options.measures);
+            if version.runs.is_empty() {
+                return Ok(in_memory(question(&stack_in_memory(views, measures))));
+            }
+            pages = ReadPages::new(&self.shared.cache);
+            if let Ok(answer) = question(&stack_over(views, &version.runs, &pages, measures)) {
+                return Ok(answer);
+            }
+        }
+        // Nobody waits under the latch for a file.
+        pages.load()?;
+        let snapshot = Snapshot::take(&self.shared);
+        let version = snapshot.versions.table(self.id())?;
+        let stack =
+            stack_over(version.views(&self.shared.arena), &version.runs, &pages, version.declaration.options.measures);
+        pages.answer(|| question(&stack))
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {

@@ -19,7 +19,8 @@ use crate::observation::{Observations, Question};
 use crate::options::Durability;
 use crate::read::{Fill, Read};
 use crate::snapshot::{Declaration, Snapshot, TableId, Versions};
-use crate::stack::{Stack, resident};
+use crate::source::Source;
+use crate::stack::ask_all;
 use crate::table::{Table, Write, exists, missing};
 use crate::tally::Tally;
 use crate::tree::Tree;
@@ -143,7 +144,7 @@ impl Transaction {
         self.check_savepoint(savepoint)?;
         for table in self.tables.borrow_mut().iter_mut() {
             if self.is_optimistic() {
-                table.note_weights(savepoint.depth, &self.versions().table(table.id)?.stack(&self.shared.arena))?;
+                table.note_weights(savepoint.depth, &self.shared.source(self.versions().table(table.id)?))?;
             }
             table.layers.retain(|(depth, _)| *depth < savepoint.depth);
         }
@@ -225,7 +226,7 @@ impl Transaction {
 
 impl PrivateTable {
     /// Counts that were asked relied on the weights of writes that are about to be undone: what these lie over is noted as read.
-    fn note_weights(&mut self, depth: u32, base: &Stack<'_>) -> Result<()> {
+    fn note_weights(&mut self, depth: u32, base: &Source<'_>) -> Result<()> {
         let Some(observations) = &mut self.observations else { return Ok(()) };
         let (relies_on_rows, relies_on_all) = observations.relies_on_weights();
         if !relies_on_rows {
@@ -305,15 +306,17 @@ pub struct TableTransaction<'t> {
 }
 
 impl TableTransaction<'_> {
-    /// The layers of the version below the transaction's writes.
-    fn base(&self) -> Result<Stack<'_>> {
-        Ok(self.transaction.versions().table(self.id)?.stack(&self.transaction.shared.arena))
+    /// The version below the transaction's writes.
+    fn base(&self) -> Result<Source<'_>> {
+        Ok(self.transaction.shared.source(self.transaction.versions().table(self.id)?))
     }
 
     /// Brings the leaves of these keys in the version below into the processor's cache.
     pub(crate) fn warm(&self, keys: &[&[u8]]) -> Result<()> {
-        if let Some(view) = self.base()?.single() {
-            crate::tree::warm(view, keys);
+        let base = self.base()?;
+        match base.trees() {
+            Some(trees) => trees.single().into_iter().for_each(|view| crate::tree::warm(view, keys)),
+            None => base.ask(|stack| ask_all(keys.iter().map(|key| stack.is_live(key)), |_| ()))?,
         }
         Ok(())
     }
@@ -347,10 +350,11 @@ impl TableTransaction<'_> {
         };
         // The common case, without a stack: one base, no savepoints. The leaf of the base and that of the transaction come from memory at the same time.
         let base = match &version.layers[..] {
-            [base] if lower_layers.is_empty() => Some(base.view(&shared.arena)),
+            [base] if lower_layers.is_empty() && version.runs.is_empty() => Some(base.view(&shared.arena)),
             _ => None,
         };
         let aimed = base.as_ref().and_then(|base| base.aim(key));
+        let mut failure = None;
         let written = top.write_over(key, value, |existing| {
             if let Some(existing) = existing {
                 return allow(existing.live).then_some(existing.below);
@@ -360,24 +364,27 @@ impl TableTransaction<'_> {
                 let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
                 return allow(old.is_some()).then_some(below);
             }
-            let mut views: SmallVec<[_; 4]> = lower_layers.iter().rev().map(|(_, tree)| tree.view()).collect();
-            views.extend(version.layers.iter().map(|layer| layer.view(&shared.arena)));
-            let below = resident(Stack::new(views, declaration.options.measures).contribution(key));
+            let views = lower_layers.iter().rev().map(|(_, tree)| tree.view()).chain(version.views(&shared.arena));
+            let below = Source::new(views, &version.runs, &shared.cache, declaration.options.measures);
+            let below = below.ask(|stack| stack.contribution(key)).map_err(|error| failure = Some(error)).ok()?;
             allow(below.rows > 0).then_some(below)
         })?;
-        Ok(written.is_some())
+        match failure {
+            None => Ok(written.is_some()),
+            Some(error) => Err(error),
+        }
     }
 }
 
 impl Read for TableTransaction<'_> {
-    fn ask<R>(&self, question: impl FnOnce(&Stack<'_>) -> R) -> Result<R> {
+    fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        let shared = &self.transaction.shared;
         let version = self.transaction.versions().table(self.id)?;
         let tables = self.transaction.tables.borrow();
         let private = &tables[self.place];
-        let mut views: SmallVec<[_; 4]> =
-            private.layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view()).collect();
-        views.extend(version.layers.iter().map(|layer| layer.view(&self.transaction.shared.arena)));
-        Ok(question(&Stack::new(views, private.declaration.options.measures)))
+        let written = private.layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
+        let views = written.chain(version.views(&shared.arena));
+        work(&Source::new(views, &version.runs, &shared.cache, private.declaration.options.measures))
     }
 
     fn observe(&self, question: impl FnOnce() -> Question) -> Result<()> {

@@ -9,10 +9,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::snapshot::{Declaration, Registry, TableId};
+use crate::run::{PageCache, ReadPages};
+use crate::snapshot::{Declaration, Registry, Runs, TableId};
+use crate::source::{Source, TableStack, stack_over};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{MutexGuard, thread_local};
-use crate::tree::Tree;
+use crate::tally::Tally;
+use crate::tree::{Tree, View};
 
 /// What only the writer touches.
 #[derive(Default)]
@@ -30,9 +33,13 @@ pub(crate) struct Writer {
 /// The layers of a table.
 pub(crate) struct TableTrees {
     pub(crate) declaration: Arc<Declaration>,
-    /// Newest first; the last is a bottom tree.
+    /// Newest first; the last is a bottom tree, unless there are runs.
     pub(crate) layers: Vec<Tree>,
+    /// What lies below the trees.
+    pub(crate) runs: Runs,
     pub(crate) sequence: u64,
+    /// The last commit whose writes to the table are all in its runs: replay passes over those.
+    pub(crate) flushed_sequence: u64,
     /// Retired pages after the last pass over them, so that passes stay rare while a long snapshot lives.
     retired_kept: usize,
     /// Merged layers that snapshots may still read.
@@ -40,8 +47,48 @@ pub(crate) struct TableTrees {
 }
 
 impl TableTrees {
+    /// The only tree, if there is nothing below it: then the short ways apply.
+    #[inline(always)]
+    pub(crate) fn single(&mut self) -> Option<&mut Tree> {
+        match &mut self.layers[..] {
+            [tree] if tree.is_bottom() => Some(tree),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
+        self.layers.iter().map(Tree::view)
+    }
+
+    /// The current version, to the writer.
+    #[inline]
+    pub(crate) fn source<'a>(&'a self, cache: &'a PageCache) -> Source<'a> {
+        Source::new(self.views(), &self.runs, cache, self.declaration.options.measures)
+    }
+
+    /// What all layers weigh.
+    pub(crate) fn total(&self) -> Tally {
+        let trees = self.views().map(|view| view.total());
+        let runs = self.runs.iter().map(|run| run.info().total.tally);
+        trees.chain(runs).fold(Tally::ZERO, |sum, total| sum + total)
+    }
+
+    /// The current version, read through `pages`.
+    pub(crate) fn stack<'a>(&'a self, pages: &'a ReadPages<'a>) -> TableStack<'a> {
+        stack_over(self.views(), &self.runs, pages, self.declaration.options.measures)
+    }
+
     pub(crate) fn new(declaration: Arc<Declaration>, bottom: Tree, sequence: u64) -> Self {
-        TableTrees { declaration, layers: vec![bottom], sequence, retired_kept: 0, merged: Vec::new() }
+        TableTrees {
+            declaration,
+            layers: vec![bottom],
+            runs: Runs::default(),
+            sequence,
+            flushed_sequence: 0,
+            retired_kept: 0,
+            merged: Vec::new(),
+        }
     }
 }
 

@@ -80,8 +80,10 @@ fn specimen() -> Specimen {
     let mut images = vec![Image::new()];
     let mut image = Image::new();
     let measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
-    let declared =
-        [("left", TableOptions::default()), ("right", TableOptions { measures, annotation: b"a note".to_vec() })];
+    let declared = [
+        ("left", TableOptions::default()),
+        ("right", TableOptions { measures, annotation: b"a note".to_vec(), ..TableOptions::default() }),
+    ];
     let mut tables = BTreeMap::new();
     for (name, options) in declared {
         tables.insert(name, db.create_table(name, options.clone()).unwrap());

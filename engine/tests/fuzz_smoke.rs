@@ -51,7 +51,9 @@ fn small_files(prefix: &str) -> Vec<Vec<u8>> {
     let disk = SimDisk::new();
     let db = Db::open(DIR, options(&disk)).unwrap();
     let measures = Measures { bytes: true, hash: true, sum: Some(Field::Element { at: 0 }) };
-    let table = db.create_table("t", TableOptions { measures, annotation: b"note".to_vec() }).unwrap();
+    let table = db
+        .create_table("t", TableOptions { measures, annotation: b"note".to_vec(), ..TableOptions::default() })
+        .unwrap();
     for row in 0..12u8 {
         table.put([b'k', row], tuple::encode(&[Element::from(i64::from(row))])).unwrap();
     }
@@ -71,7 +73,9 @@ fn records() -> Vec<Vec<u8>> {
         Db::open(DIR, Options { log_segment_bytes: 64 << 10, durability: Durability::Os, ..options(&disk) }).unwrap();
     let measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
     let rows = db.table("rows").unwrap();
-    let all = db.create_table("all", TableOptions { measures, annotation: b"note".to_vec() }).unwrap();
+    let all = db
+        .create_table("all", TableOptions { measures, annotation: b"note".to_vec(), ..TableOptions::default() })
+        .unwrap();
     for row in 0..40u8 {
         rows.put([b'a', row], [row; 12]).unwrap();
         all.put([b'a', row], [row; 12]).unwrap();

@@ -1,4 +1,4 @@
-//! Goal: the law. No freeze, thaw, checkpoint or restart changes the tally of any range.
+//! Goal: the law. No freeze, thaw, flush, compaction, checkpoint or restart changes the tally of any range.
 //! Method: random tables with all measures; the tallies of many random ranges are noted, one of those things happens, and they are asked again.
 //! Replay: SEED=... cargo test -p quipu --test law
 
@@ -47,7 +47,7 @@ fn nothing_but_a_write_changes_a_tally() {
             assert_eq!(before, expected);
             for _ in 0..3 {
                 let name = NAMES[rng.random_range(0..2)];
-                let what = match rng.random_range(0..5) {
+                let what = match rng.random_range(0..8) {
                     0 | 1 => {
                         db.table(name).unwrap().freeze().unwrap();
                         "freezing"
@@ -56,7 +56,15 @@ fn nothing_but_a_write_changes_a_tally() {
                         db.table(name).unwrap().thaw().unwrap();
                         "thawing"
                     }
-                    3 => {
+                    3 | 4 => {
+                        db.table(name).unwrap().flush().unwrap();
+                        "a flush"
+                    }
+                    5 => {
+                        db.table(name).unwrap().compact().unwrap();
+                        "a compaction"
+                    }
+                    6 => {
                         db.checkpoint().unwrap();
                         "a checkpoint"
                     }

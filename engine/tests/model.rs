@@ -81,7 +81,10 @@ impl Run {
             let view = snapshot.table(table).unwrap();
             compare(&view, model, &options.measures, &mut self.rng);
             for (key, value) in model.iter().take(5) {
-                assert_eq!(view.get_ref(key), Some(&**value));
+                match view.get_ref(key) {
+                    Ok(found) => assert_eq!(found, Some(&**value)),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Invalid),
+                }
             }
         }
     }
@@ -214,7 +217,8 @@ impl Run {
         } else {
             assert!(!self.db.drop_table(name).unwrap());
             let annotation = vec![b'n'; self.rng.random_range(0..300)];
-            let options = TableOptions { measures: measures(&mut self.rng), annotation };
+            let resident = self.rng.random_range(0..4) == 0;
+            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident };
             self.db.create_table(name, options.clone()).unwrap();
             self.world.tables.insert(name.to_owned(), (options, Model::new()));
         }
@@ -281,14 +285,25 @@ impl Run {
                     }
                 }
             }
-            74..=78 => {
+            74..=75 => {
                 if let Some(table) = self.any_table() {
                     table.freeze().unwrap();
                 }
             }
-            79..=80 => {
+            76..=78 => {
+                if let Some(table) = self.any_table() {
+                    let flushed = table.flush();
+                    assert_eq!(flushed.is_err(), table.options().resident);
+                }
+            }
+            79 => {
                 if let Some(table) = self.any_table() {
                     table.thaw().unwrap();
+                }
+            }
+            80 => {
+                if let Some(table) = self.any_table() {
+                    table.compact().unwrap();
                 }
             }
             81..=83 => {

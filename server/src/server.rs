@@ -62,7 +62,8 @@ impl Server {
     /// # Errors
     /// Those of opening a database; [`quipu::ErrorKind`] says what to do.
     pub fn open(config: Config, progress: &mut dyn FnMut(quipu::Progress)) -> Result<Server> {
-        let options = Options { durability: config.durability(), ..Options::default() };
+        // Batches lend values from where they lie, so the keyspace stays in memory.
+        let options = Options { durability: config.durability(), memtable_bytes: 0, ..Options::default() };
         let directory: PathBuf = config.directory();
         let db = Db::open_with(&directory, options, progress)?;
         Server::over(db, config)

@@ -158,7 +158,7 @@ fn cpu_nanos(name: &str) -> f64 {
 }
 
 fn start_quipu(dir: &std::path::Path) -> Result<HttpListening> {
-    let options = quipu::Options { durability: quipu::Durability::Os, ..quipu::Options::default() };
+    let options = quipu::Options { durability: quipu::Durability::Os, memtable_bytes: 0, ..quipu::Options::default() };
     let db = quipu::Db::open(dir, options)?;
     let config = quipu_server::config::Config::default().with_durability(quipu::Durability::Os);
     let server = Arc::new(Server::over(db, config)?);

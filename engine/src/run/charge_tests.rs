@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
 
+use super::charge::RangePlan;
 use super::file::Place;
 use super::pages::ReadCost;
 use super::tests::{PATH, new_disk};

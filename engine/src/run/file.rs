@@ -144,6 +144,11 @@ impl Run {
         self.number
     }
 
+    /// The name of its file.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
     /// What the run is.
     pub(crate) fn info(&self) -> &RunInfo {
         &self.info

@@ -15,12 +15,12 @@ use super::format::ValueReference;
 use super::pages::{Missing, ReadPages};
 use crate::page::{KeyBuffer, PageRef, Record};
 use crate::stack::{Layer, LayerWalk};
-use crate::tally::Tally;
+use crate::tally::{Measures, Tally};
 use crate::tree::Side;
 
 /// A run, read through one reader's pages.
 #[derive(Clone, Copy)]
-pub(crate) struct RunLayer<'a> {
+pub struct RunLayer<'a> {
     pub(super) run: &'a Arc<Run>,
     pub(super) pages: &'a ReadPages<'a>,
 }
@@ -85,6 +85,13 @@ impl<'a> RunLayer<'a> {
         Ok(Some((way, position + usize::from(found && side == Side::Through))))
     }
 
+    /// The entry of `key`, and its leaf.
+    fn entry(&self, key: &[u8]) -> Result<Option<(Place, Record<'a>)>, Missing> {
+        let Some(way) = self.way(|page| page.child_of(key))? else { return Ok(None) };
+        let (position, found) = way.leaf.search::<true>(key);
+        Ok(found.then(|| (way.place, way.leaf.leaf_record(position))))
+    }
+
     /// Entries before a cut.
     fn entries_before(&self, key: &[u8], side: Side) -> Result<i64, Missing> {
         Ok(self.find(key, side)?.map_or(0, |(way, position)| way.place.before.entries + position as i64))
@@ -134,12 +141,12 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {
-        let Some(way) = self.way(|page| page.child_of(key))? else { return Ok(None) };
-        let (position, found) = way.leaf.search::<true>(key);
-        if !found {
-            return Ok(None);
-        }
-        self.value(&way.place, &way.leaf.leaf_record(position)).map(Some)
+        let Some((place, entry)) = self.entry(key)? else { return Ok(None) };
+        self.value(&place, &entry).map(Some)
+    }
+
+    fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Missing> {
+        Ok(self.entry(key)?.map(|(_, entry)| !entry.is_tombstone()))
     }
 
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Missing> {
@@ -149,14 +156,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         if measures.only_rows() {
             return Ok(before + Tally { rows: self.leaf_rows(&way.leaf, end), ..Tally::ZERO });
         }
-        let weight_of = |position| {
-            let entry = way.leaf.leaf_record(position);
-            if entry.weights.is_empty() {
-                measures.of_row(&way.leaf.key(position), entry.value)
-            } else {
-                entry.explicit_weight(measures)
-            }
-        };
+        let weight_of = |position| weight_of(&way.leaf.leaf_record(position), measures, || way.leaf.key(position));
         Ok((0..end).fold(before, |sum, position| sum + weight_of(position)))
     }
 
@@ -210,8 +210,21 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 }
 
+/// What an entry weighs. Weights stand in the entry unless they can be told from its key and value.
+fn weight_of<K: std::ops::Deref<Target = [u8]>>(
+    entry: &Record<'_>,
+    measures: &Measures,
+    key: impl FnOnce() -> K,
+) -> Tally {
+    if entry.weights.is_empty() && !measures.only_rows() {
+        measures.of_row(&key(), entry.value)
+    } else {
+        entry.explicit_weight(measures)
+    }
+}
+
 /// A place in a run.
-pub(crate) struct RunWalk<'a> {
+pub struct RunWalk<'a> {
     layer: RunLayer<'a>,
     /// `None` if there are no entries. Past an end, the way to the entry there.
     way: Option<Way<'a>>,
@@ -299,5 +312,10 @@ impl<'a> LayerWalk<'a> for RunWalk<'a> {
             Some((way, position)) => self.layer.value(&way.place, &way.leaf.leaf_record(position)),
             None => Ok(None),
         }
+    }
+
+    fn weight(&self, key: &[u8]) -> Tally {
+        let measures = &self.layer.run.info().measures;
+        self.entry().map_or(Tally::ZERO, |(way, position)| weight_of(&way.leaf.leaf_record(position), measures, || key))
     }
 }

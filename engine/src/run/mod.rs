@@ -19,7 +19,6 @@
 //!
 //! Not here: a filter for absent keys, compression, which runs make up a database (`manifest`).
 
-#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
 mod charge;
 mod check;
 mod columns;
@@ -55,13 +54,13 @@ mod node_tests;
 #[cfg(test)]
 mod tests;
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "tables do not have runs below their trees yet"))]
-pub(crate) use charge::{Limits, RangePlan, charge, plan};
+pub(crate) use charge::{Limits, charge, plan};
 pub(crate) use check::check_bytes;
 pub(crate) use file::Run;
 pub(crate) use format::{Index, Sums};
-pub(crate) use layer::RunLayer;
-pub(crate) use pages::{Missing, PageCache, ReadPages};
+pub use layer::RunLayer;
+pub use pages::Missing;
+pub(crate) use pages::{PageCache, ReadPages};
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 

@@ -73,7 +73,7 @@ impl PageCache {
 
 /// A page is not in memory: it has been noted, and is there once [`ReadPages::load`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Missing;
+pub struct Missing;
 
 /// What one reader has seen.
 pub(crate) struct ReadPages<'c> {

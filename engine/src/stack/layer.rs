@@ -39,6 +39,8 @@ pub trait Layer<'a>: Copy {
     fn total(&self) -> Tally;
     /// The entry of `key`: `None` if there is none, `Some(None)` if it is a tombstone.
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Self::Fault>;
+    /// Whether the entry of `key` is live, as far as there is one.
+    fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Self::Fault>;
     /// The tally of the entries before `key`.
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Self::Fault>;
     /// The rows of the entries before `key`.
@@ -76,6 +78,8 @@ pub trait LayerWalk<'a> {
     }
     /// The value here, `None` of a tombstone.
     fn value(&self) -> Result<Option<&'a [u8]>, Self::Fault>;
+    /// The weight of the entry here, whose key is `key`.
+    fn weight(&self, key: &[u8]) -> Tally;
 }
 
 impl<'a> Layer<'a> for View<'a> {
@@ -93,6 +97,11 @@ impl<'a> Layer<'a> for View<'a> {
     #[inline]
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Infallible> {
         Ok(View::get(self, key).map(|found| found.value()))
+    }
+
+    #[inline]
+    fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Infallible> {
+        Ok(View::get(self, key).map(|found| !found.record.is_tombstone()))
     }
 
     #[inline]
@@ -159,5 +168,9 @@ impl<'a> LayerWalk<'a> for Walk<'a> {
     #[inline]
     fn value(&self) -> Result<Option<&'a [u8]>, Infallible> {
         Ok(Walk::value(self))
+    }
+
+    fn weight(&self, key: &[u8]) -> Tally {
+        Walk::weight(self, key)
     }
 }

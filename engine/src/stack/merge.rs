@@ -6,12 +6,22 @@ use smallvec::SmallVec;
 
 use super::{Cut, Layer, LayerWalk, Stack, ask_all};
 use crate::page::KeyBuffer;
+use crate::tally::Tally;
 
 /// A walk over the live rows of a stack.
 pub(crate) struct Merge<'a, L: Layer<'a>> {
     arms: SmallVec<[Arm<'a, L>; 4]>,
     reverse: bool,
     lifetime: std::marker::PhantomData<&'a ()>,
+}
+
+/// What the entries of a key in some layers come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Merged<'a> {
+    /// The newest value, `None` of a tombstone.
+    pub(crate) value: Option<&'a [u8]>,
+    /// What they weigh together: the tally of the key, less what lies below them.
+    pub(crate) weight: Tally,
 }
 
 /// The walk of one layer with the key it is at.
@@ -54,13 +64,8 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Ok(Merge { arms, reverse, lifetime: std::marker::PhantomData })
     }
 
-    /// The next live row: its key replaces `key`, its value is returned; `None` at the end.
-    #[inline]
-    pub(crate) fn next(&mut self, key: &mut KeyBuffer) -> Result<Option<&'a [u8]>, L::Fault> {
-        self.next_within(key, |_| true)
-    }
-
-    /// As [`Merge::next`], of rows whose keys are `inside`; ends at the first key that is not, be it live or dead, without a look at its value.
+    /// The next live row, if its key is `inside`: that replaces `key`, its value is returned. `None` at the end, and at the first key that is not inside, be it live
+    /// or dead, without a look at its value.
     #[inline]
     pub(crate) fn next_within(
         &mut self,
@@ -95,32 +100,60 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         inside: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<&'a [u8]>, L::Fault> {
         loop {
-            let told = self.arms.iter_mut().filter(|arm| arm.is_told);
-            ask_all(told.map(|arm| arm.step(self.reverse).map(|()| arm.load())), |()| ())?;
-            // Layers are newest first, so among equal keys the first arm decides.
-            let mut nearest: Option<usize> = None;
-            for (number, arm) in self.arms.iter().enumerate() {
-                if !arm.walk.valid() {
-                    continue;
-                }
-                let nearer = nearest.is_none_or(|nearest| {
-                    let other = &self.arms[nearest].key;
-                    if self.reverse { arm.key > *other } else { arm.key < *other }
-                });
-                if nearer {
-                    nearest = Some(number);
-                }
-            }
-            let Some(nearest) = nearest.filter(|&nearest| inside(&self.arms[nearest].key)) else { return Ok(None) };
+            let Some(nearest) = self.nearest()?.filter(|&nearest| inside(&self.arms[nearest].key)) else {
+                return Ok(None);
+            };
             let value = self.arms[nearest].walk.value()?;
-            key.clear();
-            key.extend_from_slice(&self.arms[nearest].key);
-            for arm in &mut self.arms {
-                arm.is_told = arm.walk.valid() && arm.key == *key;
-            }
+            self.tell(nearest, key);
             if value.is_some() {
                 return Ok(value);
             }
+        }
+    }
+
+    /// The next entry: what those of all layers at its key come to, tombstones included. Its key replaces `key`; `None` at the end.
+    pub(crate) fn next_entry(&mut self, key: &mut KeyBuffer) -> Result<Option<Merged<'a>>, L::Fault> {
+        let Some(nearest) = self.nearest()? else { return Ok(None) };
+        let newest = &self.arms[nearest];
+        let value = newest.walk.value()?;
+        let mut weight = newest.walk.weight(&newest.key);
+        for arm in &self.arms[nearest + 1..] {
+            if arm.walk.valid() && arm.key == newest.key {
+                weight += arm.walk.weight(&arm.key);
+            }
+        }
+        self.tell(nearest, key);
+        Ok(Some(Merged { value, weight }))
+    }
+
+    /// The first of the arms that are at the nearest key; `None` at the end. Layers are newest first, so among equal keys the first arm decides.
+    #[inline(always)]
+    fn nearest(&mut self) -> Result<Option<usize>, L::Fault> {
+        let told = self.arms.iter_mut().filter(|arm| arm.is_told);
+        ask_all(told.map(|arm| arm.step(self.reverse).map(|()| arm.load())), |()| ())?;
+        let mut nearest: Option<usize> = None;
+        for (number, arm) in self.arms.iter().enumerate() {
+            if !arm.walk.valid() {
+                continue;
+            }
+            let nearer = nearest.is_none_or(|nearest| {
+                let other = &self.arms[nearest].key;
+                if self.reverse { arm.key > *other } else { arm.key < *other }
+            });
+            if nearer {
+                nearest = Some(number);
+            }
+        }
+        Ok(nearest)
+    }
+
+    /// Gives the key of an arm. All arms at that key move on when the next one is asked for.
+    #[inline(always)]
+    fn tell(&mut self, number: usize, key: &mut KeyBuffer) {
+        key.clear();
+        key.extend_from_slice(&self.arms[number].key);
+        for arm in &mut self.arms {
+            arm.is_told = arm.walk.valid() && arm.key == *key;
         }
     }
 }

@@ -47,6 +47,17 @@ impl<'k> Cut<'k> {
         }
     }
 
+    /// Whether `key` lies behind the cut.
+    #[inline]
+    pub(crate) fn is_before(&self, key: &[u8]) -> bool {
+        match *self {
+            Cut::Start => true,
+            Cut::Before(cut) => key >= cut,
+            Cut::After(cut) => key > cut,
+            Cut::End => false,
+        }
+    }
+
     /// Whether keys of `self` to `end` are none, whatever the content.
     pub(crate) fn is_at_or_past(&self, end: &Cut<'_>) -> bool {
         match (self, end) {
@@ -82,7 +93,6 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         &self.layers
     }
 
-    #[cfg(test)]
     pub(crate) fn measures(&self) -> &Measures {
         &self.measures
     }
@@ -107,8 +117,21 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         Ok(None)
     }
 
+    /// Whether `key` is live. Looks at no value that lies apart from its key.
+    pub(crate) fn is_live(&self, key: &[u8]) -> Result<bool, L::Fault> {
+        for layer in &self.layers {
+            if let Some(is_live) = layer.is_live(key)? {
+                return Ok(is_live);
+            }
+        }
+        Ok(false)
+    }
+
     /// What `key` adds to the tally: zero if it is dead.
     pub(crate) fn contribution(&self, key: &[u8]) -> Result<Tally, L::Fault> {
+        if self.measures.only_rows() {
+            return Ok(Tally { rows: i64::from(self.is_live(key)?), ..Tally::ZERO });
+        }
         Ok(self.get(key)?.map_or(Tally::ZERO, |value| self.measures.of_row(key, value)))
     }
 
@@ -236,21 +259,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         }
         let mut merge = if reverse { Merge::before(self, end)? } else { Merge::from(self, start)? };
         let mut key = KeyBuffer::new();
-        let inside = |key: &[u8]| {
-            if reverse {
-                match start {
-                    Cut::Before(start) => key >= start,
-                    Cut::After(start) => key > start,
-                    Cut::Start | Cut::End => true,
-                }
-            } else {
-                match end {
-                    Cut::Before(end) => key < end,
-                    Cut::After(end) => key <= end,
-                    Cut::Start | Cut::End => true,
-                }
-            }
-        };
+        let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         while let Some(value) = merge.next_within(&mut key, inside)? {
             if !visit(&key, value) {
                 break;

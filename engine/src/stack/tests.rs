@@ -254,7 +254,7 @@ fn walk_past_faults(trees: &[Tree], runs: &[Arc<Run>], measures: Measures, model
             .unwrap();
         let mut key = KeyBuffer::new();
         let mut seen = Vec::new();
-        while let Some(value) = pages.answer(|| merge.next(&mut key)).unwrap() {
+        while let Some(value) = pages.answer(|| merge.next_within(&mut key, |_| true)).unwrap() {
             seen.push((key.to_vec(), value.to_vec()));
         }
         if reverse {

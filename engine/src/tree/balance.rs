@@ -12,7 +12,6 @@ use crate::page::{
     common_prefix_len, padded, page_bytes_of, plan_prefix, record,
 };
 use crate::tally::Tally;
-use crate::tree::Blob;
 
 /// Inserts in a row next to each other that make a page count as filled in order.
 const RUN_MIN: u8 = 4;
@@ -269,9 +268,8 @@ impl Tree {
         for (number, key) in separators.iter().enumerate() {
             let mut new = NewRecord { flags: 0, key, key_handle: 0, weights: &[], value: &[] };
             if key.len() > self.inline_key_max() {
-                new.key_handle = Blob::new(&self.arena, key, self.epoch)?.handle();
+                new.key_handle = self.new_blob(key)?.handle();
                 new.flags = record::KEY_OUT;
-                self.blobs += 1;
             }
             let placed = parent.insert_inner(from + 1 + number, &new, new_ids[number + 1]);
             debug_assert!(placed.is_ok(), "`parent_prefix` has counted this");

@@ -1,6 +1,6 @@
 //! Building a bottom tree from rows in key order, bottom-up: how a checkpoint comes back into memory.
 
-use super::{Blob, PageId, Tree};
+use super::{PageId, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::{
     Builder, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, array_bytes, common_prefix_len, padded, prefix_max, record,
@@ -57,14 +57,12 @@ impl Loader {
         let mut row = Row { key_end: 0, value_end: 0, flags: record::FRESH, key_handle: 0 };
         let handle: [u8; record::HANDLE_BYTES];
         if key.len() > self.tree.inline_key_max() {
-            row.key_handle = Blob::new(&self.tree.arena, key, self.tree.epoch)?.handle();
+            row.key_handle = self.tree.new_blob(key)?.handle();
             row.flags |= record::KEY_OUT;
-            self.tree.blobs += 1;
         }
         let stored = if value.len() > self.tree.inline_value_max() {
-            handle = Blob::new(&self.tree.arena, value, self.tree.epoch)?.handle().to_le_bytes();
+            handle = self.tree.new_blob(value)?.handle().to_le_bytes();
             row.flags |= record::VALUE_OUT;
-            self.tree.blobs += 1;
             &handle[..]
         } else {
             value
@@ -199,9 +197,8 @@ impl Loader {
         for (number, child) in children.iter().enumerate() {
             let mut new = NewRecord { flags: 0, key: &child.separator, key_handle: 0, weights: &[], value: &[] };
             if child.separator.len() > self.tree.inline_key_max() {
-                new.key_handle = Blob::new(&self.tree.arena, &child.separator, self.tree.epoch)?.handle();
+                new.key_handle = self.tree.new_blob(&child.separator)?.handle();
                 new.flags = record::KEY_OUT;
-                self.tree.blobs += 1;
             }
             let tallies: Vec<i64> =
                 (0..self.tree.arrays()).map(|measure| child.tally.measure(&self.tree.measures, measure)).collect();

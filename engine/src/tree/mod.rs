@@ -56,8 +56,9 @@ pub(crate) struct Tree {
     bottom: bool,
     total: Tally,
     entries: u64,
-    /// Blobs that the current version names.
+    /// Blobs that the current version names, and their bytes.
     blobs: u64,
+    blob_bytes: u64,
     /// Pages written from now on are born in this epoch.
     epoch: u64,
     /// The newest snapshot that knows this tree; 0 if none.
@@ -103,6 +104,7 @@ impl Tree {
             total: Tally::ZERO,
             entries: 0,
             blobs: 0,
+            blob_bytes: 0,
             epoch: 1,
             protected: 0,
             room_reserved: false,
@@ -135,6 +137,7 @@ impl Tree {
             bottom: self.bottom,
             total: self.total,
             entries: self.entries,
+            blob_bytes: self.blob_bytes,
         }
     }
 
@@ -190,11 +193,22 @@ impl Tree {
         }
     }
 
+    /// Copies bytes that are too long for a page, for the current version.
+    fn new_blob(&mut self, bytes: &[u8]) -> Result<Blob> {
+        let blob = Blob::new(&self.arena, bytes, self.epoch)?;
+        self.blobs += 1;
+        self.blob_bytes += bytes.len() as u64;
+        Ok(blob)
+    }
+
     /// Drops a blob from the current version.
     fn drop_blob(&mut self, blob: Blob) {
         self.blobs -= 1;
         // SAFETY: the current version named it until now.
-        let birth = unsafe { blob.epoch() };
+        let birth = unsafe {
+            self.blob_bytes -= blob.bytes().len() as u64;
+            blob.epoch()
+        };
         if birth <= self.protected {
             self.retired.push(Retired { what: Thing::Blob(blob), birth, death: self.epoch });
         } else {
@@ -307,6 +321,7 @@ impl Tree {
         self.total = other.total;
         self.entries = other.entries;
         self.blobs = std::mem::take(&mut other.blobs);
+        self.blob_bytes = std::mem::take(&mut other.blob_bytes);
         other.entries = 0;
     }
 
@@ -326,23 +341,9 @@ impl Tree {
         self.room_reserved = reserved;
     }
 
-    /// About the bytes of keys and values, from above: what the entries would take in full pages.
+    /// About the bytes of the pages, from above.
     pub(crate) fn page_bytes_estimate(&self) -> u64 {
-        self.pages_estimate() * self.arena.page_bytes() as u64
-    }
-
-    /// Leaves of the tree, estimated from the fan-out of the levels above without reading leaves.
-    fn pages_estimate(&self) -> u64 {
-        if self.root == NO_PAGE {
-            return 0;
-        }
-        let mut pages = 1u64;
-        let mut page = self.page(self.root);
-        for _ in 1..self.height {
-            pages = pages.saturating_mul(page.count() as u64);
-            page = self.page(page.child(page.count() / 2));
-        }
-        pages.min(self.entries.max(1))
+        self.view().page_bytes_estimate()
     }
 
     /// Pages that `entries` writes of `bytes` in all may take, copies for snapshots included.
@@ -373,6 +374,7 @@ pub(crate) struct Version {
     bottom: bool,
     total: Tally,
     entries: u64,
+    blob_bytes: u64,
 }
 
 impl Version {
@@ -387,6 +389,7 @@ impl Version {
             bottom: self.bottom,
             total: self.total,
             entries: self.entries,
+            blob_bytes: self.blob_bytes,
         }
     }
 }

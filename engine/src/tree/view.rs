@@ -28,6 +28,7 @@ pub struct View<'a> {
     pub(super) bottom: bool,
     pub(super) total: Tally,
     pub(super) entries: u64,
+    pub(super) blob_bytes: u64,
 }
 
 /// An entry of a layer: a value, or a tombstone.
@@ -146,6 +147,25 @@ impl<'a> View<'a> {
     /// Whether nothing lies below this layer, so that every entry is live.
     pub(crate) fn is_bottom(&self) -> bool {
         self.bottom
+    }
+
+    /// About the bytes of memory that it takes, from above.
+    pub(crate) fn bytes_estimate(&self) -> u64 {
+        self.page_bytes_estimate() + self.blob_bytes
+    }
+
+    /// About the bytes of the pages, from above: leaves are estimated from the fan-out of the levels above, without a look at them.
+    pub(crate) fn page_bytes_estimate(&self) -> u64 {
+        if self.root == NO_PAGE {
+            return 0;
+        }
+        let mut pages = 1u64;
+        let mut page = self.page(self.root);
+        for _ in 1..self.height {
+            pages = pages.saturating_mul(page.count() as u64);
+            page = self.page(page.child(page.count() / 2));
+        }
+        pages.min(self.entries.max(1)) * self.arena.page_bytes() as u64
     }
 
     #[cfg(test)]

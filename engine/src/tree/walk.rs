@@ -5,6 +5,7 @@
 use super::view::{Found, HEIGHT_MAX, PREFETCH_LINES, Side, Step, View};
 use super::{NO_PAGE, PageId};
 use crate::page::{KeyBuffer, PageRef, Record};
+use crate::tally::Tally;
 
 /// A place in a version of a tree, with the path to it, that moves to the next or the previous entry.
 #[derive(Clone)]
@@ -222,6 +223,11 @@ impl<'a> Walk<'a> {
         let mut key = KeyBuffer::new();
         self.key_into(&mut key);
         key
+    }
+
+    /// The weight of the entry here, whose key is `key`.
+    pub(crate) fn weight(&self, key: &[u8]) -> Tally {
+        self.view.weight_of(key, &self.record())
     }
 
     /// The value here, `None` of a tombstone.

@@ -273,12 +273,11 @@ impl Tree {
         let value_handle;
         if key.len() > self.inline_key_max() {
             self.check_room()?;
-            new.key_handle = Blob::new(&self.arena, key, self.epoch)?.handle();
+            new.key_handle = self.new_blob(key)?.handle();
             new.flags |= record::KEY_OUT;
-            self.blobs += 1;
         }
         if value.len() > self.inline_value_max() {
-            match self.check_room().and_then(|()| Blob::new(&self.arena, value, self.epoch)) {
+            match self.check_room().and_then(|()| self.new_blob(value)) {
                 Ok(blob) => value_handle = blob.handle().to_le_bytes(),
                 Err(error) => {
                     self.abandon_key(&new);
@@ -287,7 +286,6 @@ impl Tree {
             }
             new.value = &value_handle;
             new.flags |= record::VALUE_OUT;
-            self.blobs += 1;
             if let Err(error) = self.place_new(path, &mut position, &new) {
                 self.abandon_key(&new);
                 // SAFETY: made above, and no record names it.
@@ -367,8 +365,7 @@ impl Tree {
         let value_handle;
         if value.len() > self.inline_value_max() {
             self.check_room()?;
-            let blob = Blob::new(&self.arena, value, self.epoch)?;
-            self.blobs += 1;
+            let blob = self.new_blob(value)?;
             value_handle = blob.handle().to_le_bytes();
             new.flags |= record::VALUE_OUT;
             new.value = &value_handle;

@@ -230,6 +230,7 @@ pub(crate) fn random_options(random: &mut impl Rng) -> TableOptions {
             sum: random.random_bool(0.5).then_some(Field::BigEndian { at: 0 }),
         },
         annotation: vec![b'n'; random.random_range(0..20)],
+        resident: random.random_bool(0.2),
     }
 }
 
@@ -374,8 +375,14 @@ impl Work {
                 self.history.settle(Durability::Sync);
                 Ok(())
             }
-            81..=85 => table.freeze(),
-            86..=89 => table.thaw(),
+            81..=82 => table.freeze(),
+            83..=85 if table.options().resident => {
+                assert_eq!(table.flush().map_err(|error| error.kind()), Err(ErrorKind::Invalid));
+                Ok(())
+            }
+            83..=85 => table.flush(),
+            86..=87 => table.thaw(),
+            88..=89 => table.compact(),
             90..=93 => {
                 self.db().sync()?;
                 self.history.settle(Durability::Sync);

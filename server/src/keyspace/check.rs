@@ -64,7 +64,7 @@ fn check_database(db: &Db, number: usize, faults: &mut Vec<String>) -> Result<()
         };
         if let Some(deadline_ms) = entry.header.deadline_ms {
             deadlines += 1;
-            if expires.get_ref(deadline_key(deadline_ms, key)).is_none() {
+            if !expires.contains(deadline_key(deadline_ms, key)).is_ok_and(|found| found) {
                 fault("has a deadline that is not in the order of deadlines");
             }
         }

@@ -136,7 +136,7 @@ impl<'k> Data<'k> {
     #[inline]
     pub fn entry(&self, database: usize, key: &[u8]) -> Result<Option<Entry<'_>>> {
         let Some(tables) = self.tables(database) else { return Ok(None) };
-        match self.view(&tables.keys)?.get_ref(key) {
+        match self.view(&tables.keys)?.get_ref(key)? {
             None => Ok(None),
             Some(value) => {
                 let entry = Entry::decode(value).ok_or_else(malformed)?;

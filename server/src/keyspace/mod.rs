@@ -171,7 +171,7 @@ impl Keyspace {
         let keys = match self.db.open_table(&keys_name)? {
             Some(table) => table,
             None => {
-                self.db.create_table(&keys_name, TableOptions { measures: self.measures, annotation: Vec::new() })?
+                self.db.create_table(&keys_name, TableOptions { measures: self.measures, ..TableOptions::default() })?
             }
         };
         let elements = self.db.table(&format!("elements.{number}"))?;

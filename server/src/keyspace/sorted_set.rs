@@ -229,7 +229,7 @@ impl<'v> SortedSet<'v> {
     pub fn score(&self, member: &[u8]) -> Result<Option<f64>> {
         let hash = member_hash(self.hash_seed, member);
         for score in Candidates::of(&self.elements, self.id, hash)?.scores() {
-            if self.elements.get_ref(score_key(self.id, score, member)).is_some() {
+            if self.elements.contains(score_key(self.id, score, member))? {
                 return Ok(Some(score));
             }
         }

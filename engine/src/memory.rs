@@ -1,0 +1,110 @@
+//! How much memory tables take, and what happens when it is much: the largest table goes to disk, and writers wait for that.
+//!
+//! Of [`Options::memtable_bytes`](crate::Options) a half is for rows that are being written, the other for those that are on their way to a run. Above three
+//! quarters writers are slowed, more the fuller it is; at the limit they wait.
+//!
+//! Invariant: nobody waits where waiting does not help. What resident tables, transactions and snapshots hold is not flushed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::Shared;
+use crate::error::{Error, ErrorKind, Result};
+use crate::snapshot::{TableId, TableVersion};
+use crate::sync::atomic::Ordering;
+
+/// How long a writer that has to wait does so before it looks again.
+const WAIT: Duration = Duration::from_millis(2);
+/// The longest that a writer is slowed.
+const SLOWED_MAX: Duration = Duration::from_millis(1);
+/// A table is worth a run of its own if it has at least this part of the limit.
+const WORTH_A_RUN: u64 = 16;
+
+impl Shared {
+    /// Bytes of memory that rows take, but for those of resident tables.
+    fn flushable_bytes(&self) -> u64 {
+        let used = self.arena.page_bytes_used() + self.arena.blob_bytes_used();
+        let versions = self.versions.read();
+        let resident = versions.tables.iter().flatten().filter(|table| table.declaration.options.resident);
+        used.saturating_sub(resident.map(|table| self.bytes_of(table)).sum())
+    }
+
+    /// About the bytes of a table's trees.
+    fn bytes_of(&self, table: &TableVersion) -> u64 {
+        table.views(&self.arena).map(|view| view.bytes_estimate()).sum()
+    }
+
+    /// Looks how much memory is in use, and asks writers to see to it if it is much. Under the writer's turn, now and then.
+    pub(crate) fn note_memory(&self) {
+        let used = self.arena.page_bytes_used() + self.arena.blob_bytes_used();
+        if used > self.options.memtable_bytes / 4 * 3 {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The table to write to disk next, if memory calls for it.
+    pub(crate) fn flush_is_due(&self) -> Option<TableId> {
+        let limit = self.options.memtable_bytes;
+        if limit == 0 || self.log.is_none() || self.flushable_bytes() <= limit / 2 {
+            return None;
+        }
+        let versions = self.versions.read();
+        let flushable = versions.tables.iter().flatten().filter(|table| !table.declaration.options.resident);
+        let (bytes, id) = flushable.map(|table| (self.bytes_of(table), table.declaration.id)).max()?;
+        (bytes >= limit / WORTH_A_RUN).then_some(id)
+    }
+
+    /// Flushes while memory calls for it.
+    pub(crate) fn flush_due(self: &Arc<Self>) -> Result<()> {
+        while let Some(id) = self.flush_is_due() {
+            self.flush(id)?;
+            self.reclaim_if_idle();
+        }
+        Ok(())
+    }
+
+    /// Before a write: waits, or is slowed, if memory is short.
+    #[inline]
+    pub(crate) fn see_to_memory(self: &Arc<Self>) -> Result<()> {
+        if self.is_short.load(Ordering::Relaxed) { self.wait_for_memory() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn wait_for_memory(self: &Arc<Self>) -> Result<()> {
+        self.refuse_in_own_turn()?;
+        let limit = self.options.memtable_bytes;
+        let slow = limit / 4 * 3;
+        loop {
+            let used = self.flushable_bytes();
+            if used <= slow || self.flush_is_due().is_none() && !self.is_flushing() {
+                self.is_short.store(false, Ordering::Relaxed);
+                return Ok(());
+            }
+            let has_keeper = self.keeper.lock().as_ref().is_some_and(|keeper| {
+                keeper.wake();
+                true
+            });
+            if !has_keeper {
+                self.flush_due()?;
+                continue;
+            }
+            if used < limit {
+                let part = (used - slow) as f64 / (limit - slow) as f64;
+                std::thread::sleep(SLOWED_MAX.mul_f64(part));
+                return Ok(());
+            }
+            if let Some(failure) = self.checkpoints.last().failure.clone() {
+                return Err(Error::new(
+                    ErrorKind::Full,
+                    format!("memory for tables is full, and rows cannot be written to disk: {failure}"),
+                ));
+            }
+            std::thread::sleep(WAIT);
+        }
+    }
+
+    /// Whether somebody is writing runs.
+    fn is_flushing(&self) -> bool {
+        self.checkpoints.is_taken()
+    }
+}

@@ -1,0 +1,167 @@
+//! One version of a table, to read: its trees and runs, newest first, and where pages of runs come from.
+//!
+//! Invariants:
+//! 1. A question is asked until all pages for its answer are there: no page of a run is waited for inside a tree, and no answer is of two versions.
+//! 2. What a question has seen is pinned until it is answered, and no longer; a scan lets go of what it has passed, a window at a time.
+//!
+//! Not here: who keeps the version from changing (a latch, a snapshot, the writer's turn).
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::error::Result;
+use crate::mixed::Mixed;
+use crate::page::KeyBuffer;
+use crate::run::{Limits, Missing, PageCache, ReadPages, Run, RunLayer, charge};
+use crate::stack::{Cut, Merge, Stack};
+use crate::tally::Measures;
+use crate::tree::View;
+
+/// A version of a table as its readers see it.
+pub(crate) type TableStack<'a> = Stack<'a, Mixed<'a>>;
+
+/// Bytes of each run that a scan asks for at a time: first, and at most. Between the two each window is twice the one before.
+const WINDOW_BYTES_FIRST: u64 = 64 << 10;
+const WINDOW_BYTES_MAX: u64 = 2 << 20;
+
+/// One version of a table.
+pub struct Source<'a> {
+    /// Newest first.
+    trees: SmallVec<[View<'a>; 2]>,
+    /// Below them, newest first.
+    runs: &'a [Arc<Run>],
+    cache: &'a PageCache,
+    measures: Measures,
+}
+
+/// Makes a stack of trees over runs, whose pages come from `pages`.
+pub(crate) fn stack_over<'a>(
+    trees: impl IntoIterator<Item = View<'a>>,
+    runs: &'a [Arc<Run>],
+    pages: &'a ReadPages<'a>,
+    measures: Measures,
+) -> TableStack<'a> {
+    let runs = runs.iter().map(|run| Mixed::Run(RunLayer::new(run, pages)));
+    Stack::new(trees.into_iter().map(Mixed::Memory).chain(runs).collect(), measures)
+}
+
+/// Makes a stack of trees alone.
+#[inline]
+pub(crate) fn stack_in_memory<'a>(trees: impl IntoIterator<Item = View<'a>>, measures: Measures) -> TableStack<'a> {
+    Stack::new(trees.into_iter().map(Mixed::Memory).collect(), measures)
+}
+
+/// The answer of a stack of trees alone.
+#[inline(always)]
+pub(crate) fn in_memory<T>(answer: Result<T, Missing>) -> T {
+    answer.unwrap_or_else(|Missing| unreachable!("trees in memory lack no page"))
+}
+
+impl<'a> Source<'a> {
+    #[inline]
+    pub(crate) fn new(
+        trees: impl IntoIterator<Item = View<'a>>,
+        runs: &'a [Arc<Run>],
+        cache: &'a PageCache,
+        measures: Measures,
+    ) -> Source<'a> {
+        Source { trees: trees.into_iter().collect(), runs, cache, measures }
+    }
+
+    /// The stack, if all of it is in memory.
+    #[inline]
+    pub(crate) fn trees(&self) -> Option<Stack<'a, View<'a>>> {
+        self.runs.is_empty().then(|| Stack::new(self.trees.iter().copied().collect(), self.measures))
+    }
+
+    /// Puts a question until all pages for its answer are there.
+    ///
+    /// # Errors
+    /// As reading a page of a run.
+    #[inline]
+    pub(crate) fn ask<R>(&self, mut question: impl FnMut(&TableStack<'_>) -> Result<R, Missing>) -> Result<R> {
+        if self.runs.is_empty() {
+            return Ok(in_memory(question(&stack_in_memory(self.trees.iter().copied(), self.measures))));
+        }
+        let pages = ReadPages::new(self.cache);
+        let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
+        pages.answer(|| question(&stack))
+    }
+
+    /// Calls `visit` with the live rows between two cuts, ascending or descending, until it says no.
+    ///
+    /// # Errors
+    /// As reading a page of a run.
+    pub(crate) fn scan(
+        &self,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        reverse: bool,
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        if self.runs.is_empty() {
+            let stack = stack_in_memory(self.trees.iter().copied(), self.measures);
+            in_memory(stack.scan(start, end, reverse, visit));
+            return Ok(());
+        }
+        // The last key visited, from which the next window goes on.
+        let mut last: Option<KeyBuffer> = None;
+        let mut window_bytes = WINDOW_BYTES_FIRST;
+        loop {
+            let (start, end) = match &last {
+                None => (start, end),
+                Some(last) if reverse => (start, Cut::Before(last)),
+                Some(last) => (Cut::After(last), end),
+            };
+            if start.is_at_or_past(&end) {
+                return Ok(());
+            }
+            match self.scan_window(start, end, reverse, window_bytes, &mut visit)? {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(key) => last = Some(key),
+            }
+            window_bytes = (2 * window_bytes).min(WINDOW_BYTES_MAX);
+        }
+    }
+
+    /// Scans as far as the pages reach that are asked for together, and at least one row. Gives the last key visited, unless the scan has ended.
+    fn scan_window(
+        &self,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        reverse: bool,
+        window_bytes: u64,
+        visit: &mut impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<ControlFlow<(), KeyBuffer>> {
+        let pages = ReadPages::new(self.cache);
+        let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
+        let limits = Limits { rows: None, bytes: Some(window_bytes) };
+        pages.answer(|| charge(&runs, start, end, limits, reverse))?;
+        let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
+        let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
+        let mut merge = pages.answer(begin)?;
+        let mut key = KeyBuffer::new();
+        let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
+        let mut is_last = false;
+        loop {
+            match merge.next_within(&mut key, inside) {
+                Ok(None) => return Ok(ControlFlow::Break(())),
+                Ok(Some(value)) => {
+                    if !visit(&key, value) {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    if is_last {
+                        return Ok(ControlFlow::Continue(key));
+                    }
+                }
+                Err(Missing) => {
+                    // The pages of this window end here. One row more, to go on behind.
+                    pages.load()?;
+                    is_last = true;
+                }
+            }
+        }
+    }
+}
