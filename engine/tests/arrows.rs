@@ -12,8 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &[]),
     ("fuzz", &[]),
     // The database and what it does. These know each other: they are the methods of one shared state, cut into files.
-    ("check", &["db", "error", "manifest", "open", "options", "run", "tally", "tree"]),
-    ("stats", &["db", "edit", "log", "snapshot", "stack", "sync", "tally"]),
+    ("check", &["db", "error", "manifest", "open", "options", "run", "stack", "tally", "tree", "writer"]),
+    ("stats", &["db", "edit", "log", "snapshot", "sync", "tally"]),
     (
         "open",
         &[
@@ -34,7 +34,16 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("keeper", &["db", "tree"]),
-    ("checkpoint", &["db", "error", "io", "manifest", "run", "snapshot", "stack", "sync"]),
+    ("memory", &["db", "error", "snapshot", "sync"]),
+    ("compaction", &["db", "error", "page", "run", "snapshot", "stack", "sync", "tally"]),
+    (
+        "checkpoint",
+        &[
+            "db", "error", "io", "log", "manifest", "page", "run", "snapshot", "stack", "sync", "tally", "tree",
+            "writer",
+        ],
+    ),
+    ("layers", &["commit", "db", "error", "snapshot", "transaction", "tree", "writer"]),
     (
         "commit",
         &[
@@ -46,7 +55,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "options",
             "page",
             "record",
+            "run",
             "snapshot",
+            "source",
             "stack",
             "sync",
             "table",
@@ -68,20 +79,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "log",
             "read",
             "record",
+            "run",
             "snapshot",
-            "stack",
             "sync",
             "table",
             "tree",
             "writer",
         ],
     ),
-    ("writer", &["snapshot", "sync", "tree"]),
+    ("writer", &["run", "snapshot", "source", "sync", "tally", "tree"]),
     (
         "db",
         &[
             "checkpoint",
-            "commit",
             "committed",
             "error",
             "io",
@@ -89,7 +99,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "log",
             "options",
             "record",
+            "run",
             "snapshot",
+            "source",
             "sync",
             "table",
             "transaction",
@@ -100,22 +112,52 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What callers hold.
     (
         "transaction",
-        &["bounds", "error", "observation", "options", "page", "read", "snapshot", "stack", "table", "tally", "tree"],
+        &[
+            "bounds",
+            "error",
+            "observation",
+            "options",
+            "page",
+            "read",
+            "snapshot",
+            "source",
+            "stack",
+            "table",
+            "tally",
+            "tree",
+        ],
     ),
-    ("table", &["bounds", "entry", "error", "options", "read", "snapshot", "stack", "tree"]),
+    ("table", &["bounds", "entry", "error", "options", "read", "run", "snapshot", "source", "tree"]),
     ("committed", &["error", "log", "options"]),
-    ("snapshot", &["bounds", "committed", "entry", "error", "options", "read", "stack", "sync", "tree"]),
-    ("read", &["bounds", "cursor", "entry", "error", "observation", "page", "stack", "tally", "tree"]),
+    (
+        "snapshot",
+        &[
+            "bounds",
+            "committed",
+            "entry",
+            "error",
+            "options",
+            "read",
+            "run",
+            "source",
+            "stack",
+            "sync",
+            "tally",
+            "tree",
+        ],
+    ),
+    ("read", &["bounds", "cursor", "entry", "error", "observation", "page", "run", "source", "stack", "tally", "tree"]),
     ("cursor", &["bounds", "entry", "error"]),
-    ("observation", &["bounds", "entry", "error", "page", "stack", "tally", "tree"]),
+    ("observation", &["bounds", "entry", "error", "page", "run", "source", "stack", "tally", "tree"]),
     ("bounds", &["stack"]),
     // Structures.
-    ("stack", &["page", "tally", "tree"]),
-    ("tree", &["error", "page", "tally"]),
+    ("source", &["error", "mixed", "page", "run", "stack", "tally", "tree"]),
     ("mixed", &["page", "run", "stack", "tally", "tree"]),
     ("run", &["error", "io", "page", "stack", "tally", "tree"]),
+    ("stack", &["page", "tally", "tree"]),
+    ("tree", &["error", "page", "tally"]),
     ("manifest", &["error", "io", "tally"]),
-    ("record", &["error", "tally"]),
+    ("record", &["error", "options", "tally"]),
     ("log", &["error", "io", "waits"]),
     ("page", &["tally"]),
     // The bottom.
@@ -248,7 +290,8 @@ fn every_module_has_its_place() {
 /// The table itself goes down: but for the group around `db`, no module reaches itself. What goes up is listed apart.
 #[test]
 fn the_table_has_no_circles() {
-    const ONE_STATE: [&str; 6] = ["db", "open", "commit", "checkpoint", "keeper", "check"];
+    const ONE_STATE: [&str; 9] =
+        ["db", "open", "commit", "checkpoint", "compaction", "layers", "memory", "keeper", "check"];
     let place = |name: &str| ARROWS.iter().position(|(module, _)| *module == name).expect("a module of the table");
     let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     for (from, to) in ARROWS {
