@@ -178,6 +178,7 @@ impl Shared {
         let mut info = CheckpointInfo { sequence, ..Default::default() };
         let mut flushed = BTreeMap::new();
         let mut tables = Vec::new();
+        let mut are_all_written = true;
         let result = (|| {
             let work: u64 = snapshot.versions.tables.iter().flatten().map(|table| self.entries_in_memory(table)).sum();
             let mut done = 0;
@@ -209,6 +210,7 @@ impl Shared {
                 if is_wanted {
                     entry.sequence = sequence;
                 }
+                are_all_written &= table.sequence <= entry.sequence;
                 done += self.entries_in_memory(table);
                 tables.push(entry);
             }
@@ -221,10 +223,9 @@ impl Shared {
         };
         let next_table_id = snapshot.versions.tables.len() as u32;
         drop(snapshot);
-        let (log_position, log_sequence) = match job {
-            Job::Checkpoint => (lsn.0, sequence),
-            Job::Flush(_) => (last.log_position, last.sequence),
-        };
+        // A flush of the only table that had anything in memory alone does what a checkpoint does.
+        let is_all = job == Job::Checkpoint || are_all_written;
+        let (log_position, log_sequence) = if is_all { (lsn.0, sequence) } else { (last.log_position, last.sequence) };
         let manifest = Manifest {
             database_id: self.database_id,
             checkpoint: info.number,
@@ -244,7 +245,7 @@ impl Shared {
             error.context(format!("checkpoint {} is taken, but what it replaces is still there", info.number))
         };
         orphans.map_err(taken)?;
-        if job == Job::Checkpoint {
+        if is_all {
             log.release_before(lsn).map_err(taken)?;
         }
         Ok(info)

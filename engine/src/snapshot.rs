@@ -165,14 +165,23 @@ impl Registry {
 pub struct Snapshot {
     pub(crate) shared: Arc<Shared>,
     pub(crate) versions: Arc<Versions>,
+    /// Whether it lasts so short that nobody need be woken to free what it held back: the next write does.
+    is_brief: bool,
 }
 
 impl Snapshot {
     pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
+        let mut snapshot = Snapshot::take_briefly(shared);
+        snapshot.is_brief = false;
+        snapshot
+    }
+
+    /// For one answer.
+    pub(crate) fn take_briefly(shared: &Arc<Shared>) -> Snapshot {
         let versions = shared.versions.read();
         // Under the latch: no commit can change a page between the copy of the roots and the registration.
         shared.registry.enter(versions.epoch);
-        Snapshot { shared: shared.clone(), versions: Arc::clone(&versions) }
+        Snapshot { shared: shared.clone(), versions: Arc::clone(&versions), is_brief: true }
     }
 
     /// The table as it was.
@@ -199,14 +208,16 @@ impl Snapshot {
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
         self.shared.registry.enter(self.versions.epoch);
-        Snapshot { shared: self.shared.clone(), versions: self.versions.clone() }
+        Snapshot { shared: self.shared.clone(), versions: self.versions.clone(), is_brief: self.is_brief }
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
         self.shared.registry.leave(self.versions.epoch);
-        self.shared.wake_keeper();
+        if !self.is_brief {
+            self.shared.wake_keeper();
+        }
     }
 }
 

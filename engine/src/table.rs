@@ -140,7 +140,7 @@ impl Read for Table {
         }
         // Nobody waits under the latch for a file.
         pages.load()?;
-        let snapshot = Snapshot::take(&self.shared);
+        let snapshot = Snapshot::take_briefly(&self.shared);
         let version = snapshot.versions.table(self.id())?;
         let stack =
             stack_over(version.views(&self.shared.arena), &version.runs, &pages, version.declaration.options.measures);
