@@ -14,7 +14,7 @@ use super::file::{Loaded, Place};
 use super::format::ValueReference;
 use super::pages::{Missing, ReadPages};
 use crate::page::{KeyBuffer, PageRef, Record};
-use crate::stack::{Layer, LayerWalk};
+use crate::stack::{Layer, LayerWalk, Located};
 use crate::tally::{Measures, Tally};
 use crate::tree::Side;
 
@@ -179,6 +179,24 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         self.at_entry(offset as i64)
     }
 
+    fn entries(&self) -> Option<i64> {
+        Some(self.run.info().total.entries)
+    }
+
+    fn key_at(&self, position: i64) -> Result<KeyBuffer, Missing> {
+        Ok(self.at_entry(position)?.key())
+    }
+
+    fn locate(&self, key: &[u8]) -> Result<Located, Missing> {
+        let Some(way) = self.way(|page| page.child_of(key))? else {
+            return Ok(Located { rows: 0, entries: 0, is_found: false });
+        };
+        let (position, is_found) = way.leaf.search::<true>(key);
+        let before = way.place.before;
+        let rows = before.tally.rows + self.leaf_rows(&way.leaf, position);
+        Ok(Located { rows, entries: before.entries + position as i64, is_found })
+    }
+
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Missing> {
         let start = low.map_or(Ok(0), |low| self.entries_before(low, Side::Through));
         let end = high.map_or(Ok(self.run.info().total.entries), |high| self.entries_before(high, Side::Below));
@@ -186,8 +204,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         if start >= end {
             return Ok(None);
         }
-        let walk = self.at_entry(start + (end - start) / 2)?;
-        Ok(Some((walk.key(), (end - start) as u64)))
+        Ok(Some((self.key_at(start + (end - start) / 2)?, (end - start) as u64)))
     }
 
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<RunWalk<'a>, Missing> {
@@ -305,6 +322,10 @@ impl<'a> LayerWalk<'a> for RunWalk<'a> {
         if let Some((way, position)) = self.entry() {
             way.leaf.key_into(position, key);
         }
+    }
+
+    fn is_live(&self) -> bool {
+        self.entry().is_some_and(|(way, position)| !way.leaf.leaf_record(position).is_tombstone())
     }
 
     fn value(&self) -> Result<Option<&'a [u8]>, Missing> {
