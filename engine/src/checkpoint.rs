@@ -189,6 +189,8 @@ impl Shared {
             measures: table.declaration.options.measures,
             table_id: table.declaration.id,
             run_id,
+            // An image is read whole.
+            has_filters: false,
             ..RunOptions::default()
         };
         let stack = table.stack(&self.arena);

@@ -1,6 +1,7 @@
 //! A run as a layer of a stack: questions by key and by position, and walks, of which each may lack a page.
 //!
-//! Costs: one page a level for a question, and one value if it lies out of line. A walk keeps the pages on the way to its leaf, and passes from leaf to leaf over the
+//! Costs: one page a level for a question, and one value if it lies out of line. For a key that the run does not have, in a leaf that is not in memory, mostly a filter
+//! in place of the leaf. A walk keeps the pages on the way to its leaf, and passes from leaf to leaf over the
 //! lowest page that both hang under.
 //! Not here: where pages come from (`pages`).
 
@@ -11,7 +12,8 @@ use smallvec::SmallVec;
 use super::Run;
 use super::columns::Inner;
 use super::file::{Loaded, Place};
-use super::format::ValueReference;
+use super::filter::hash_of;
+use super::format::{Pointer, ValueReference};
 use super::pages::{Missing, ReadPages};
 use crate::page::{KeyBuffer, PageRef, Record};
 use crate::stack::{Layer, LayerWalk};
@@ -85,6 +87,29 @@ impl<'a> RunLayer<'a> {
         Ok(Some((way, position + usize::from(found && side == Side::Through))))
     }
 
+    /// The leaf that has `key` if any has; none if it is told without that leaf that none has.
+    fn leaf_that_may_have(&self, key: &[u8]) -> Result<Option<(Place, PageRef<'a>)>, Missing> {
+        let Some(mut place) = self.run.root() else { return Ok(None) };
+        let mut filter: Option<Pointer> = None;
+        loop {
+            // A leaf that is in memory tells as fast as its filter, and is needed if it has the key. So the filter is asked where it can spare a read, and nowhere else.
+            let page = match (self.pages.page_if_here(self.run, &place), filter) {
+                (Some(page), _) => page,
+                (None, Some(filter)) if !self.pages.filter(self.run, &filter)?.may_have(hash_of(key)) => {
+                    return Ok(None);
+                }
+                (None, _) => self.pages.page(self.run, &place)?,
+            };
+            if place.level == 0 {
+                return Ok(Some((place, page.leaf())));
+            }
+            let inner = self.run.inner(page);
+            let position = inner.child_of(key);
+            filter = self.run.filter_of(&place, &inner, position);
+            place = self.run.child(&place, &inner, position);
+        }
+    }
+
     /// Entries before a cut.
     fn entries_before(&self, key: &[u8], side: Side) -> Result<i64, Missing> {
         Ok(self.find(key, side)?.map_or(0, |(way, position)| way.place.before.entries + position as i64))
@@ -134,12 +159,12 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {
-        let Some(way) = self.way(|page| page.child_of(key))? else { return Ok(None) };
-        let (position, found) = way.leaf.search::<true>(key);
+        let Some((place, leaf)) = self.leaf_that_may_have(key)? else { return Ok(None) };
+        let (position, found) = leaf.search::<true>(key);
         if !found {
             return Ok(None);
         }
-        self.value(&way.place, &way.leaf.leaf_record(position)).map(Some)
+        self.value(&place, &leaf.leaf_record(position)).map(Some)
     }
 
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Missing> {

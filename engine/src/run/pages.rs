@@ -19,7 +19,8 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::Run;
 use super::file::{Loaded, Place};
-use super::format::ValueReference;
+use super::filter::FilterRef;
+use super::format::{Pointer, ValueReference};
 use crate::error::Result;
 
 /// A cache is cut into shards of at least so many bytes, and into no more of them than this.
@@ -28,7 +29,7 @@ const SHARDS_MAX: u64 = 64;
 /// Bytes that a cached page takes beside its own.
 const ENTRY_BYTES: u64 = 96;
 
-/// A page or a value, by the number of the open run and the offset in its file.
+/// A page, a filter or a value, by the number of the open run and the offset in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct PageKey {
     run: u64,
@@ -44,7 +45,7 @@ impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
     }
 }
 
-/// Pages and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
+/// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
 pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes>,
 }
@@ -85,13 +86,14 @@ pub(crate) struct ReadPages<'c> {
 
 enum Wanted {
     Page(Place),
+    Filter(Pointer),
     Value(ValueReference),
 }
 
 /// What a reader's answers have cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadCost {
-    /// Different pages and values that were looked at.
+    /// Different pages, filters and values that were looked at.
     pub(crate) pages: u64,
     /// Those of them that were read from a file.
     pub(crate) pages_read: u64,
@@ -109,6 +111,18 @@ impl<'c> ReadPages<'c> {
     pub(super) fn page(&self, run: &Arc<Run>, place: &Place) -> Result<&Loaded, Missing> {
         let key = PageKey { run: run.number(), offset: place.pointer.offset };
         self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Page(*place)))
+    }
+
+    /// As [`ReadPages::page`], but who asks can do without: what is not in memory is not noted.
+    pub(super) fn page_if_here(&self, run: &Run, place: &Place) -> Option<&Loaded> {
+        self.seen_or_cached(PageKey { run: run.number(), offset: place.pointer.offset })
+    }
+
+    /// The filter that `pointer` leads to.
+    pub(super) fn filter(&self, run: &Arc<Run>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
+        let key = PageKey { run: run.number(), offset: pointer.offset };
+        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Filter(*pointer)))?;
+        Ok(FilterRef::unchecked(loaded.as_slice()))
     }
 
     /// The value out of line that `reference` leads to.
@@ -149,6 +163,7 @@ impl<'c> ReadPages<'c> {
         for (key, run, wanted) in missing {
             let loaded = Arc::new(match wanted {
                 Wanted::Page(place) => run.load(&place)?,
+                Wanted::Filter(pointer) => Loaded::Filter(run.load_filter(&pointer)?),
                 Wanted::Value(reference) => Loaded::Value(run.load_value(&reference)?),
             });
             self.cache.pages.insert(key, loaded.clone());
