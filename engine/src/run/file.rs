@@ -1,7 +1,7 @@
 //! An open run: header and footer, and its pages, none of which is believed before it is what the way to it promised.
 //!
 //! Costs: one read and one allocation a page; nothing is kept.
-//! Not here: questions (`layer`), reading everything (`scan`), checking everything (`check`).
+//! Not here: questions (`layer`), reading several at once (`fetch`), reading everything (`scan`), checking everything (`check`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -221,6 +221,11 @@ impl Run {
         // What pointed here lies in a page that was checked, so these are bytes of the file.
         let mut buffer = UnitBuffer::new(place.pointer.length as usize);
         self.read(buffer.as_mut_slice(), place.pointer.offset)?;
+        self.page_in(place, buffer)
+    }
+
+    /// Checks `buffer`, read from where `place` says, and gives the unit in it.
+    pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
         let loaded = if place.level > 0 && self.info.version > 1 {
             NodeRef::new(buffer.as_slice(), self.columns().count()).map_err(|fault| self.damaged(place, fault))?;
@@ -343,22 +348,17 @@ impl Run {
     pub(super) fn load_filter(&self, pointer: &Pointer) -> Result<UnitBuffer> {
         let mut buffer = UnitBuffer::new(pointer.length as usize);
         self.read(buffer.as_mut_slice(), pointer.offset)?;
+        self.filter_in(pointer, buffer)
+    }
+
+    /// Checks `buffer`, read from where `pointer` says: a filter.
+    pub(super) fn filter_in(&self, pointer: &Pointer, buffer: UnitBuffer) -> Result<UnitBuffer> {
         let damaged = |what: String| Error::corrupt(&self.path, pointer.offset, what);
         if crc32c::crc32c(buffer.as_slice()) != pointer.checksum {
             return Err(damaged("the checksum of a filter is wrong".into()));
         }
         FilterRef::new(buffer.as_slice()).map_err(damaged)?;
         Ok(buffer)
-    }
-
-    /// Reads and checks a value out of line.
-    pub(super) fn load_value(&self, reference: &ValueReference) -> Result<Vec<u8>> {
-        let extent_bytes = (reference.end().unwrap_or(0) - reference.offset) as usize;
-        let mut value = vec![0; extent_bytes];
-        self.read(&mut value, reference.offset)?;
-        self.check_value(reference, &value)?;
-        value.truncate(reference.length as usize);
-        Ok(value)
     }
 
     /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.

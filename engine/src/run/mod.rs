@@ -24,6 +24,7 @@
 mod charge;
 mod check;
 mod columns;
+mod fetch;
 mod file;
 mod filter;
 mod format;
@@ -49,6 +50,8 @@ mod writer;
 mod charge_tests;
 #[cfg(test)]
 mod damage_tests;
+#[cfg(test)]
+mod fetch_tests;
 #[cfg(test)]
 mod filter_tests;
 #[cfg(test)]

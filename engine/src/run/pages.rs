@@ -7,8 +7,9 @@
 //! 1. A page that a reader has seen stays where it is until the reader ends, whatever the cache evicts: so asking again makes progress, and answers borrow from it.
 //! 2. Only pages that have been checked are here.
 //!
-//! Costs: a page that the reader has seen is one look into a hash map; another one that is cached, one more into the cache; any other, one read.
-//! Not here: where pages are and what they must be (`file`).
+//! Costs: a page that the reader has seen is one look into a hash map; another one that is cached, one more into the cache; any other, one read, or a part of one with its
+//! neighbours in the file.
+//! Not here: where pages are and what they must be (`file`); which are read together (`fetch`).
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::Run;
+use super::fetch::Wanted;
 use super::file::{Loaded, Place};
 use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
@@ -82,12 +84,6 @@ pub(crate) struct ReadPages<'c> {
     seen: FrozenMap<PageKey, Arc<Loaded>>,
     missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
     cost: Cell<ReadCost>,
-}
-
-enum Wanted {
-    Page(Place),
-    Filter(Pointer),
-    Value(ValueReference),
 }
 
 /// What a reader's answers have cost so far.
@@ -160,20 +156,21 @@ impl<'c> ReadPages<'c> {
         missing.sort_unstable_by_key(|(key, ..)| *key);
         missing.dedup_by_key(|(key, ..)| *key);
         self.count(|cost| cost.rounds += 1);
-        for (key, run, wanted) in missing {
-            let loaded = Arc::new(match wanted {
-                Wanted::Page(place) => run.load(&place)?,
-                Wanted::Filter(pointer) => Loaded::Filter(run.load_filter(&pointer)?),
-                Wanted::Value(reference) => Loaded::Value(run.load_value(&reference)?),
-            });
-            self.cache.pages.insert(key, loaded.clone());
-            self.seen.insert(key, loaded);
-            self.count(|cost| {
-                cost.pages += 1;
-                cost.pages_read += 1;
-            });
+        for of_run in missing.chunk_by(|(a, ..), (b, ..)| a.run == b.run) {
+            let wanted: Vec<Wanted> = of_run.iter().map(|(.., wanted)| *wanted).collect();
+            of_run[0].1.fetch(&wanted, |number, loaded| self.keep(of_run[number].0, loaded))?;
         }
         Ok(())
+    }
+
+    fn keep(&self, key: PageKey, loaded: Loaded) {
+        let loaded = Arc::new(loaded);
+        self.cache.pages.insert(key, loaded.clone());
+        self.seen.insert(key, loaded);
+        self.count(|cost| {
+            cost.pages += 1;
+            cost.pages_read += 1;
+        });
     }
 
     /// Asks until all pages for the answer are there. `ask` begins anew each time, or goes on where it was.
