@@ -13,7 +13,7 @@ use super::Run;
 use super::columns::Inner;
 use super::file::{Loaded, Place};
 use super::filter::hash_of;
-use super::format::{Pointer, ValueReference};
+use super::format::ValueReference;
 use super::pages::{Missing, ReadPages};
 use crate::page::{KeyBuffer, PageRef, Record};
 use crate::stack::{Layer, LayerWalk};
@@ -90,24 +90,29 @@ impl<'a> RunLayer<'a> {
     /// The leaf that has `key` if any has; none if it is told without that leaf that none has.
     fn leaf_that_may_have(&self, key: &[u8]) -> Result<Option<(Place, PageRef<'a>)>, Missing> {
         let Some(mut place) = self.run.root() else { return Ok(None) };
-        let mut filter: Option<Pointer> = None;
+        let mut above: Option<Step<'a>> = None;
         loop {
-            // A leaf that is in memory tells as fast as its filter, and is needed if it has the key. So the filter is asked where it can spare a read, and nowhere else.
-            let page = match (self.pages.page_if_here(self.run, &place), filter) {
+            let page = match (self.pages.page_if_here(self.run, &place), &above) {
                 (Some(page), _) => page,
-                (None, Some(filter)) if !self.pages.filter(self.run, &filter)?.may_have(hash_of(key)) => {
-                    return Ok(None);
-                }
+                // A leaf that is in memory tells as fast as its filter, and is needed if it has the key. So the filter is asked where it can spare a read, and nowhere else.
+                (None, Some(above)) if place.level == 0 && self.is_surely_absent(above, key)? => return Ok(None),
                 (None, _) => self.pages.page(self.run, &place)?,
             };
             if place.level == 0 {
                 return Ok(Some((place, page.leaf())));
             }
             let inner = self.run.inner(page);
-            let position = inner.child_of(key);
-            filter = self.run.filter_of(&place, &inner, position);
-            place = self.run.child(&place, &inner, position);
+            let step = Step { place, page, child: inner.child_of(key) };
+            place = self.run.child(&place, &inner, step.child);
+            above = Some(step);
         }
+    }
+
+    /// Whether the filter over the leaf that a step leads to says that `key` is not there.
+    fn is_surely_absent(&self, above: &Step<'a>, key: &[u8]) -> Result<bool, Missing> {
+        let inner = self.run.inner(above.page);
+        let Some(filter) = self.run.filter_of(&above.place, &inner, above.child) else { return Ok(false) };
+        Ok(!self.pages.filter(self.run, &filter)?.may_have(hash_of(key)))
     }
 
     /// Entries before a cut.
