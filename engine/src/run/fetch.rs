@@ -1,7 +1,6 @@
 //! Loading what a reader lacks of a run: what stands close together in the file comes by one read, and is checked piece by piece.
 //!
-//! A disk takes some 80 us to answer a request of any size up to 100 KiB, and a system call for a page that the operating system has takes as long as copying it. The
-//! leaves of a charged range are neighbours, but for filters and nodes between them.
+//! The leaves of a charged range are neighbours, but for filters and nodes between them: without this each would be a request of its own.
 //!
 //! Invariants:
 //! 1. What comes together is checked as what comes alone.
@@ -17,7 +16,7 @@ use super::format::{Pointer, ValueReference};
 use crate::error::Result;
 use crate::page::UnitBuffer;
 
-/// Bytes that nobody wants are read too if they are at most so many: they take less time than a request.
+/// Bytes that nobody wants are read too if they are at most so many: a disk passes over them sooner than it answers one more request.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 /// Pieces that end within so many bytes come together.
 const SPAN_BYTES_MAX: u64 = 1 << 20;

@@ -11,7 +11,7 @@
 //! 1. `segment_bytes` is a power of two, and there is a segment at least; so the three places of any hash lie among the fingerprints.
 //! 2. Nothing is left over, and the zeros are zeros.
 //!
-//! Costs: some 10.4 bits a key, and 0.4 % of absent keys that it does not tell (one in 2^8). A look-up reads three places of two neighbouring segments and the one
+//! Costs: some 10.5 bits a key, and 0.4 % of absent keys that it does not tell (one in 2^8). A look-up reads three places of two neighbouring segments and the one
 //! behind: 5 ns where the filter is in the processor's cache. Building takes some 30 ns a key, and 25 bytes of memory.
 //! Not here: which keys a filter is of (`pending_filters`), where it stands (`node`, `file`).
 
