@@ -1,7 +1,7 @@
 //! YCSB A to F: reads, updates, inserts and scans of records of one kilobyte, some of which are far more popular than the others.
 //!
-//! Each store is loaded, record by record, and then does A, B, C, F, D and E on the same files, as YCSB's authors recommend (D and E
-//! add records, the others do not). Writes are commits of their own, handed to the operating system and not synced. Stores take
+//! Each store is loaded, record by record, and then does A, B, C, F, D and E on the same files: D and E add records, so they come
+//! last. Writes are commits of their own, handed to the operating system and not synced. Stores take
 //! turns, a whole sequence each, in one process; every thread has a client of its own.
 //!
 //! Timed is from the first request to the last answer. A figure that hits the time limit counts what it did and is marked; loading
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use crate::clock::{Deadline, Spent, median};
 use crate::latencies::Latencies;
 use crate::report::{Cell, Table};
-use crate::socket::{Running, Server, Strings};
-use crate::store::{Client, Durability, Result, Setup, Store, StoreKind};
-use crate::ycsb::{self, KEY_BYTES, MIXES, Mix, Operation, Outcome, Population, Values, key_of};
+use crate::socket::Server;
+use crate::store::{Result, StoreKind};
+use crate::ycsb::{self, Contestant, KEY_BYTES, MIXES, Operation, Outcome, Population, Values};
 use crate::{Bench, Workload};
 
 pub(crate) const WORKLOAD: Workload = Workload {
@@ -29,8 +29,10 @@ pub(crate) const WORKLOAD: Workload = Workload {
 
 fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     let servers = if bench.options.ycsb.resp { servers(bench)? } else { Vec::new() };
+    // No server is started with a size of cache.
+    let caches = if bench.options.ycsb.resp { &[0][..] } else { &bench.options.ycsb.cache_bytes[..] };
     for records in bench.options.row_counts(&[200_000], 200) {
-        for cache_bytes in &bench.options.ycsb.cache_bytes {
+        for cache_bytes in caches {
             let size = Size { bench, records, cache_bytes: *cache_bytes };
             let contestants: Vec<Contestant<'_>> = match bench.options.ycsb.resp {
                 true => servers.iter().map(Contestant::Server).collect(),
@@ -53,101 +55,7 @@ fn servers(bench: &Bench<'_>) -> Result<Vec<Server>> {
     Ok(Server::all(bench.options).into_iter().filter(Server::speaks_resp).collect())
 }
 
-/// What is measured.
-#[derive(Clone, Copy)]
-enum Contestant<'a> {
-    /// In this process.
-    Store(&'a StoreKind),
-    /// Beside it, over RESP.
-    Server(&'a Server),
-}
-
-impl Contestant<'_> {
-    fn name(self) -> &'static str {
-        match self {
-            Contestant::Store(kind) => kind.name,
-            Contestant::Server(server) => server.name,
-        }
-    }
-
-    /// Whether it can be measured on this machine.
-    fn is_there(self) -> bool {
-        match self {
-            Contestant::Store(_) => true,
-            Contestant::Server(server) => server.is_there(),
-        }
-    }
-
-    fn can(self, mix: &Mix) -> bool {
-        match self {
-            Contestant::Store(_) => true,
-            // Redis keeps no order of keys.
-            Contestant::Server(server) => server.counts() || !mix.scans(),
-        }
-    }
-
-    /// Whether the size of its cache was set.
-    fn has_cache(self) -> bool {
-        matches!(self, Contestant::Store(kind) if kind.has_cache)
-    }
-
-    fn open(self, bench: &Bench<'_>, cache_bytes: u64) -> Result<Open> {
-        match self {
-            Contestant::Store(kind) => {
-                let dir = bench.place.fresh()?;
-                let store = (kind.open)(dir.path(), Setup { durability: Durability::Os, cache_bytes })?;
-                Ok(Open::Store { store, _dir: dir })
-            }
-            Contestant::Server(server) => Ok(Open::Server(server.start(bench, Durability::Os)?)),
-        }
-    }
-}
-
-/// One that is open.
-enum Open {
-    Store { store: Box<dyn Store>, _dir: tempfile::TempDir },
-    Server(Running),
-}
-
-impl Open {
-    fn clients(&self, threads: usize) -> Result<Vec<Box<dyn Client + '_>>> {
-        let client = |_| match self {
-            Open::Store { store, .. } => store.client(),
-            Open::Server(server) => Ok(Box::new(Strings::open(server)?) as Box<dyn Client>),
-        };
-        (0..threads).map(client).collect()
-    }
-
-    /// Does a step with so many clients. A server's CPU time is its own, without the clients'.
-    fn step(&self, threads: usize, work: impl FnOnce(Vec<Box<dyn Client + '_>>) -> Outcome) -> Result<Outcome> {
-        let clients = self.clients(threads)?;
-        let Open::Server(server) = self else { return Ok(work(clients)) };
-        let before = server.cpu_s();
-        let mut outcome = work(clients);
-        outcome.spent.cpu_s = server.cpu_s() - before;
-        Ok(outcome)
-    }
-
-    /// How many records there are.
-    fn count(&self) -> Result<u64> {
-        match self {
-            Open::Store { store, .. } => {
-                let mut count = 0;
-                // All keys begin with `user` and a digit, and `:` follows the digits.
-                let (from, mut to) = (*b"user00000000000000000000", key_of(0));
-                to[4] = b':';
-                store.read(&mut |reader| {
-                    count = reader.count(&from, &to)?;
-                    Ok(())
-                })?;
-                Ok(count)
-            }
-            Open::Server(server) => Strings::open(server)?.count(),
-        }
-    }
-}
-
-/// A workload by name: that of a mix, or loading.
+/// What comes before the workloads.
 const LOAD: &str = "load";
 
 /// A line of the tables.
@@ -233,14 +141,12 @@ impl Size<'_> {
     }
 
     fn title(&self, what: &str) -> String {
-        let value_bytes = self.bench.options.ycsb.value_bytes;
-        format!(
-            "YCSB, {what}: {} records of {} bytes, caches of {}{}",
-            Cell::Count(self.records),
-            Cell::Count(value_bytes as u64),
-            Cell::Bytes(self.cache_bytes as f64),
-            if self.bench.options.ycsb.resp { ", over RESP" } else { "" },
-        )
+        let value_bytes = Cell::Count(self.bench.options.ycsb.value_bytes as u64);
+        let place = match self.bench.options.ycsb.resp {
+            true => "over RESP".to_owned(),
+            false => format!("caches of {}", Cell::Bytes(self.cache_bytes as f64)),
+        };
+        format!("YCSB, {what}: {} records of {value_bytes} bytes, {place}", Cell::Count(self.records))
     }
 
     fn rates(&self, contestants: &[Contestant<'_>], figures: &Figures) -> Table {
@@ -295,12 +201,12 @@ impl Size<'_> {
         table.note(if self.bench.options.ycsb.resp {
             "CPU: of the server, in ticks of 10 ms. Every thread has a connection and one request under way."
         } else {
-            "CPU: all threads of the process, background work included; about 0.1 to 0.2 us of it is the making of the request and its checking."
+            "CPU: all threads of the process, background work included, and the client: making the request, looking at the clock, reading every byte."
         });
         for contestant in contestants {
             match contestant {
                 Contestant::Server(server) => table.note(server.note()),
-                Contestant::Store(kind) => table.note(format!("{}: {}", kind.name, kind.settings)),
+                Contestant::Store(kind) => table.note(kind.settings),
             }
         }
         for (line, outcomes) in figures {

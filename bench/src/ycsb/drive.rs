@@ -138,13 +138,7 @@ impl Asker<'_> {
             if deadline.passed_at(step as u64) {
                 break;
             }
-            let (done, nanos) = match request.operation {
-                Operation::Insert => self.insert(),
-                _ => {
-                    let number = request.number(self.choice, self.population.count());
-                    self.ask(&request, number, first_version + step as u64 + 1)
-                }
-            };
+            let (done, nanos) = self.perform(&request, first_version + step as u64);
             self.found.latencies[request.operation as usize].record(nanos);
             if let Err(error) = done {
                 self.found.errors += 1;
@@ -153,21 +147,13 @@ impl Asker<'_> {
         }
     }
 
-    fn insert(&mut self) -> (Result<()>, u64) {
-        let number = self.population.reserve();
-        let (key, value) = (key_of(number), self.values.make(number, 0));
-        let (done, nanos) = nanos_of(|| self.client.put(&key, value));
-        if done.is_ok() {
-            self.population.acknowledge(number);
-        }
-        (done, nanos)
-    }
-
-    /// Does what is asked of a record. Returns how long the store took.
-    fn ask(&mut self, request: &Request, number: u64, version: u64) -> (Result<()>, u64) {
+    /// Does what is asked. Returns how long the store took.
+    fn perform(&mut self, request: &Request, version: u64) -> (Result<()>, u64) {
+        let Asker { client, choice, population, values, found } = self;
+        let is_new = request.operation == Operation::Insert;
+        let number = if is_new { population.reserve() } else { request.number(*choice, population.count()) };
         let key = key_of(number);
-        let Asker { client, values, found, .. } = self;
-        match request.operation {
+        let (done, nanos) = match request.operation {
             Operation::Insert | Operation::Update => {
                 let value = values.make(number, version);
                 nanos_of(|| client.put(&key, value))
@@ -180,7 +166,11 @@ impl Asker<'_> {
                 let (written, write_nanos) = nanos_of(|| client.put(&key, value));
                 (read.and(written), read_nanos + write_nanos)
             }
+        };
+        if is_new && done.is_ok() {
+            population.acknowledge(number);
         }
+        (done, nanos)
     }
 }
 
