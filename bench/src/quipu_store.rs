@@ -11,12 +11,13 @@ use quipu::{Bounds, Db, Options, Read, Table, Write};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
-use crate::store::{Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+use crate::store::{Client, Durability, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 pub(crate) const QUIPU: StoreKind = StoreKind {
     name: "quipu",
     settings: "Quipu: one table that counts rows; insert checks that the key is new",
     durable: true,
+    has_cache: false,
     bytes_max: (64 << 10, 1 << 30),
     open,
 };
@@ -26,13 +27,15 @@ struct QuipuStore {
     table: Table,
 }
 
-fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
-    let durability = match durability {
+fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
+    let durability = match setup.durability {
         Durability::None => quipu::Durability::None,
         Durability::Os => quipu::Durability::Os,
         Durability::Sync => quipu::Durability::Sync,
     };
-    let db = Db::open(dir, Options { durability, ..Options::default() })?;
+    // All rows are in memory: `setup.cache_bytes` has no option to go to, which `has_cache` above says.
+    let options = Options { durability, ..Options::default() };
+    let db = Db::open(dir, options)?;
     let table = db.table("t")?;
     Ok(Box::new(QuipuStore { db, table }))
 }
@@ -106,8 +109,31 @@ impl Store for QuipuStore {
         Ok(count)
     }
 
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(&self.table))
+    }
+
     fn memory_bytes(&self) -> Option<u64> {
         Some(self.db.stats().memory_bytes())
+    }
+}
+
+impl Client for &Table {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(Write::put(*self, key, value)?)
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(Read::get(*self, key)?.map(|value| see(&value)).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let mut left = limit;
+        Ok(self.for_each(from.., |key, value| {
+            see(key, value);
+            left -= 1;
+            left > 0
+        })?)
     }
 }
 
