@@ -15,12 +15,15 @@ use crate::store::{Client, Durability, Reader, Result, RollBack, Setup, Snapshot
 
 pub(crate) const QUIPU: StoreKind = StoreKind {
     name: "quipu",
-    settings: "Quipu: one table that counts rows; insert checks that the key is new",
+    settings: "Quipu: one table that counts rows; insert checks that the key is new; larger than memory: 64 MiB of memtables",
     durable: true,
-    has_cache: false,
+    has_cache: true,
     bytes_max: (64 << 10, 1 << 30),
     open,
 };
+
+/// Memory for rows that are not on disk yet: as much as RocksDB and fjall take for that unless told otherwise.
+const MEMTABLE_BYTES: u64 = 64 << 20;
 
 struct QuipuStore {
     db: Db,
@@ -33,8 +36,8 @@ fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
         Durability::Os => quipu::Durability::Os,
         Durability::Sync => quipu::Durability::Sync,
     };
-    // All rows are in memory: `setup.cache_bytes` has no option to go to, which `has_cache` above says.
-    let options = Options { durability, ..Options::default() };
+    let memtable_bytes = if setup.in_memory { 0 } else { MEMTABLE_BYTES };
+    let options = Options { durability, memtable_bytes, cache_bytes: setup.cache_bytes, ..Options::default() };
     let db = Db::open(dir, options)?;
     let table = db.table("t")?;
     Ok(Box::new(QuipuStore { db, table }))

@@ -33,11 +33,13 @@ pub struct Setup {
     pub durability: Durability,
     /// Memory for pages or blocks of its files, where it takes such a setting ([`StoreKind::has_cache`]).
     pub cache_bytes: u64,
+    /// Whether a store that can keep all rows in memory is to.
+    pub in_memory: bool,
 }
 
 impl From<Durability> for Setup {
     fn from(durability: Durability) -> Self {
-        Setup { durability, cache_bytes: CACHE_BYTES }
+        Setup { durability, cache_bytes: CACHE_BYTES, in_memory: true }
     }
 }
 

@@ -31,7 +31,7 @@ struct FjallStore {
 }
 
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
-    let Setup { durability, cache_bytes } = setup;
+    let Setup { durability, cache_bytes, .. } = setup;
     let manual = durability != Durability::Os;
     let database = OptimisticTxDatabase::builder(dir).cache_size(cache_bytes).manual_journal_persist(manual).open()?;
     let table = database.keyspace("t", || KeyspaceCreateOptions::default().manual_journal_persist(manual))?;

@@ -52,7 +52,8 @@ impl Contestant<'_> {
         match self {
             Contestant::Store(kind) => {
                 let dir = bench.place.fresh()?;
-                let store = (kind.open)(dir.path(), Setup { durability: Durability::Os, cache_bytes })?;
+                let setup = Setup { durability: Durability::Os, cache_bytes, in_memory: false };
+                let store = (kind.open)(dir.path(), setup)?;
                 Ok(Open::Store { store, _dir: dir })
             }
             Contestant::Server(server) => Ok(Open::Server(server.start(bench, Durability::Os)?)),

@@ -66,9 +66,7 @@ impl PageCache {
             .weight_capacity(cache_bytes)
             .build()
             .expect("all that has no default is given");
-        PageCache {
-            pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
-        }
+        PageCache { pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()) }
     }
 
     /// Bytes in it now.
