@@ -507,7 +507,7 @@ fn scan_charged(
 ) -> Result<(), Missing> {
     let runs = stack.runs();
     if !runs.is_empty() {
-        charge(&runs, start, end, Limits { rows: Some(rows as u64), bytes: None }, reverse)?;
+        charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
     }
     stack.scan(start, end, reverse, visit)
 }

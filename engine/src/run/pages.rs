@@ -86,6 +86,8 @@ pub(crate) struct ReadPages<'c> {
     seen: FrozenMap<PageKey, Arc<Loaded>, FixedState>,
     missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
     cost: Cell<ReadCost>,
+    /// Bytes of what was seen.
+    bytes: Cell<u64>,
 }
 
 /// What a reader's answers have cost so far.
@@ -102,7 +104,7 @@ pub(crate) struct ReadCost {
 impl<'c> ReadPages<'c> {
     pub(crate) fn new(cache: &'c PageCache) -> ReadPages<'c> {
         let seen = HashMap::with_capacity_and_hasher(SEEN_FIRST, FixedState::default());
-        ReadPages { cache, seen: seen.into(), missing: RefCell::default(), cost: Cell::default() }
+        ReadPages { cache, seen: seen.into(), missing: RefCell::default(), cost: Cell::default(), bytes: Cell::new(0) }
     }
 
     /// The page at `place` of `run`.
@@ -131,10 +133,18 @@ impl<'c> ReadPages<'c> {
         Ok(loaded.as_slice())
     }
 
+    /// As [`ReadPages::value`], for a reader that passes and will not come back: neither is the cache asked, nor is it given the value.
+    pub(super) fn value_in_passing(&self, run: &Arc<Run>, reference: &ValueReference) -> Result<&[u8], Missing> {
+        let key = PageKey { run: run.number(), offset: reference.offset };
+        let loaded = self.seen.get(&key).ok_or_else(|| self.miss(key, run, Wanted::PassingValue(*reference)))?;
+        Ok(loaded.as_slice())
+    }
+
     fn seen_or_cached(&self, key: PageKey) -> Option<&Loaded> {
         self.seen.get(&key).or_else(|| {
             let page = self.cache.pages.get(&key)?;
             self.count(|cost| cost.pages += 1);
+            self.bytes.set(self.bytes.get() + page.bytes() as u64);
             Some(self.seen.insert(key, page))
         })
     }
@@ -161,14 +171,17 @@ impl<'c> ReadPages<'c> {
         self.count(|cost| cost.rounds += 1);
         for of_run in missing.chunk_by(|(a, ..), (b, ..)| a.run == b.run) {
             let wanted: Vec<Wanted> = of_run.iter().map(|(.., wanted)| *wanted).collect();
-            of_run[0].1.fetch(&wanted, |number, loaded| self.keep(of_run[number].0, loaded))?;
+            of_run[0].1.fetch(&wanted, |number, loaded| self.keep(of_run[number].0, &wanted[number], loaded))?;
         }
         Ok(())
     }
 
-    fn keep(&self, key: PageKey, loaded: Loaded) {
+    fn keep(&self, key: PageKey, wanted: &Wanted, loaded: Loaded) {
         let loaded = Arc::new(loaded);
-        self.cache.pages.insert(key, loaded.clone());
+        if !matches!(wanted, Wanted::PassingValue(_)) {
+            self.cache.pages.insert(key, loaded.clone());
+        }
+        self.bytes.set(self.bytes.get() + loaded.bytes() as u64);
         self.seen.insert(key, loaded);
         self.count(|cost| {
             cost.pages += 1;
@@ -193,6 +206,11 @@ impl<'c> ReadPages<'c> {
     #[cfg(test)]
     pub(super) fn has_seen(&self, run: &Run, offset: u64) -> bool {
         self.seen.get(&PageKey { run: run.number(), offset }).is_some()
+    }
+
+    /// Bytes of all that was seen, which is held on to.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
     }
 
     /// What it has cost so far.
