@@ -110,7 +110,9 @@ impl Shared {
             let expected = merged.iter().fold(Tally::ZERO, |sum, run| sum + run.info().total.tally);
             self.check_law(declaration, expected, info.total.tally)?;
             disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))?;
-            Run::open(disk, &path).map(Arc::new)
+            let run = Run::open(disk, &path)?;
+            run.preload();
+            Ok(Arc::new(run))
         })();
         let result = match result {
             Ok(run) => self.replace_runs(declaration.id, merged, run),
