@@ -99,11 +99,21 @@ impl<'a> RunLayer<'a> {
         let Some(mut place) = self.run.root() else { return Ok(None) };
         let mut above: Option<Step<'a>> = None;
         loop {
-            let page = match (self.pages.page_if_here(self.run, &place), &above) {
-                (Some(page), _) => page,
-                // A leaf that is in memory tells as fast as its filter, and is needed if it has the key. So the filter is asked where it can spare a read, and nowhere else.
-                (None, Some(above)) if place.level == 0 && self.is_surely_absent(above, key)? => return Ok(None),
-                (None, _) => self.pages.page(self.run, &place)?,
+            let page = match &above {
+                // Most keys are not in an upper run: its filter, a hundredth of its size, is likelier to be at hand than the leaf.
+                Some(above) if place.level == 0 && !self.is_bottom() => {
+                    if self.is_surely_absent(above, key)? {
+                        return Ok(None);
+                    }
+                    self.pages.page(self.run, &place)?
+                }
+                // A leaf of the bottom run that is in memory tells as fast as its filter, and is needed if it has the key. So the filter is asked where it can spare a read.
+                Some(above) if place.level == 0 => match self.pages.page_if_here(self.run, &place) {
+                    Some(page) => page,
+                    None if self.is_surely_absent(above, key)? => return Ok(None),
+                    None => self.pages.page(self.run, &place)?,
+                },
+                _ => self.pages.page(self.run, &place)?,
             };
             if place.level == 0 {
                 return Ok(Some((place, page.leaf())));
