@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use elsa::FrozenMap;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -47,7 +48,32 @@ impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
 /// Pages and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
 pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes>,
+    counts: Counts,
 }
+
+/// What readers tell the cache: when they end, and of large ones meanwhile.
+#[derive(Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    pinned_bytes: AtomicU64,
+}
+
+/// What a cache has and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheStats {
+    /// Bytes in it now.
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    /// Bytes of pages that readers hold now, evicted or not, but for less than [`PINNED_STEP_BYTES`] of each reader.
+    pub(crate) pinned_bytes: u64,
+    /// Pages and values that readers found in it, and those that they read from a file.
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+/// A reader tells of the bytes that it holds in steps of so many: one that looks at a few pages never does.
+const PINNED_STEP_BYTES: u64 = 256 << 10;
 
 impl PageCache {
     /// A cache of at most `cache_bytes`.
@@ -61,6 +87,17 @@ impl PageCache {
             .expect("all that has no default is given");
         PageCache {
             pages: Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default()),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> CacheStats {
+        CacheStats {
+            bytes: self.pages.weight(),
+            bytes_max: self.pages.capacity(),
+            pinned_bytes: self.counts.pinned_bytes.load(Ordering::Relaxed),
+            hits: self.counts.hits.load(Ordering::Relaxed),
+            misses: self.counts.misses.load(Ordering::Relaxed),
         }
     }
 
@@ -81,6 +118,9 @@ pub(crate) struct ReadPages<'c> {
     seen: FrozenMap<PageKey, Arc<Loaded>>,
     missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
     cost: Cell<ReadCost>,
+    /// Bytes of pages seen, and those that the cache has been told of.
+    seen_bytes: Cell<u64>,
+    pinned_bytes: Cell<u64>,
 }
 
 enum Wanted {
@@ -101,7 +141,14 @@ pub(crate) struct ReadCost {
 
 impl<'c> ReadPages<'c> {
     pub(crate) fn new(cache: &'c PageCache) -> ReadPages<'c> {
-        ReadPages { cache, seen: FrozenMap::new(), missing: RefCell::default(), cost: Cell::default() }
+        ReadPages {
+            cache,
+            seen: FrozenMap::new(),
+            missing: RefCell::default(),
+            cost: Cell::default(),
+            seen_bytes: Cell::default(),
+            pinned_bytes: Cell::default(),
+        }
     }
 
     /// The page at `place` of `run`.
@@ -122,8 +169,21 @@ impl<'c> ReadPages<'c> {
         self.seen.get(&key).or_else(|| {
             let page = self.cache.pages.get(&key)?;
             self.count(|cost| cost.pages += 1);
+            self.pin(&page);
             Some(self.seen.insert(key, page))
         })
+    }
+
+    /// Adds a page to the bytes that this reader holds.
+    #[inline]
+    fn pin(&self, page: &Loaded) {
+        let seen_bytes = self.seen_bytes.get() + page.bytes() as u64;
+        self.seen_bytes.set(seen_bytes);
+        let untold = seen_bytes - self.pinned_bytes.get();
+        if untold >= PINNED_STEP_BYTES {
+            self.cache.counts.pinned_bytes.fetch_add(untold, Ordering::Relaxed);
+            self.pinned_bytes.set(seen_bytes);
+        }
     }
 
     fn miss(&self, key: PageKey, run: &Arc<Run>, wanted: Wanted) -> Missing {
@@ -151,6 +211,7 @@ impl<'c> ReadPages<'c> {
                 Wanted::Page(place) => run.load(&place)?,
                 Wanted::Value(reference) => Loaded::Value(run.load_value(&reference)?),
             });
+            self.pin(&loaded);
             self.cache.pages.insert(key, loaded.clone());
             self.seen.insert(key, loaded);
             self.count(|cost| {
@@ -183,5 +244,22 @@ impl<'c> ReadPages<'c> {
     /// What it has cost so far.
     pub(crate) fn cost(&self) -> ReadCost {
         self.cost.get()
+    }
+}
+
+impl Drop for ReadPages<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let (cost, counts) = (self.cost.get(), &self.cache.counts);
+        let add = |counter: &AtomicU64, count: u64| {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        };
+        add(&counts.hits, cost.pages - cost.pages_read);
+        add(&counts.misses, cost.pages_read);
+        if self.pinned_bytes.get() > 0 {
+            counts.pinned_bytes.fetch_sub(self.pinned_bytes.get(), Ordering::Relaxed);
+        }
     }
 }
