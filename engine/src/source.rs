@@ -6,6 +6,7 @@
 //!
 //! Not here: who keeps the version from changing (a latch, a snapshot, the writer's turn).
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -26,6 +27,31 @@ pub(crate) type TableStack<'a> = Stack<'a, Mixed<'a>>;
 const WINDOW_BYTES_FIRST: u64 = 64 << 10;
 const WINDOW_BYTES_MAX: u64 = 2 << 20;
 
+/// What answers have cost in pages of runs: see [`Read::explain`](crate::Read::explain). All that is in memory costs none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Runs of the table.
+    pub runs: usize,
+    /// Pages and long values that were looked at; once for each question that looked at it.
+    pub pages: u64,
+    /// Those of them that were not in the cache, and were read from a file.
+    pub pages_read: u64,
+    /// How often the reader had to wait for files: each time for all pages that it knew it needed.
+    pub rounds: u64,
+}
+
+impl Cost {
+    /// The cost of both, of the same runs.
+    fn and(&self, other: &Cost) -> Cost {
+        Cost {
+            runs: self.runs,
+            pages: self.pages + other.pages,
+            pages_read: self.pages_read + other.pages_read,
+            rounds: self.rounds + other.rounds,
+        }
+    }
+}
+
 /// One version of a table.
 pub struct Source<'a> {
     /// Newest first.
@@ -34,6 +60,8 @@ pub struct Source<'a> {
     runs: &'a [Arc<Run>],
     cache: &'a PageCache,
     measures: Measures,
+    /// Where costs add up, if somebody asks.
+    cost: Option<&'a Cell<Cost>>,
 }
 
 /// Makes a stack of trees over runs, whose pages come from `pages`.
@@ -67,7 +95,32 @@ impl<'a> Source<'a> {
         cache: &'a PageCache,
         measures: Measures,
     ) -> Source<'a> {
-        Source { trees: trees.into_iter().collect(), runs, cache, measures }
+        Source { trees: trees.into_iter().collect(), runs, cache, measures, cost: None }
+    }
+
+    /// Lends the same version to `work`, and gives with its answer what that has cost.
+    pub(crate) fn with_cost<R>(&self, work: impl FnOnce(Source<'_>) -> Result<R>) -> (Result<R>, Cost) {
+        let cost = Cell::new(Cost { runs: self.runs.len(), ..Cost::default() });
+        let trees = self.trees.iter().copied();
+        let counted = Source { cost: Some(&cost), ..Source::new(trees, self.runs, self.cache, self.measures) };
+        let answer = work(counted);
+        if let Some(around) = self.cost {
+            around.set(around.get().and(&cost.get()));
+        }
+        (answer, cost.get())
+    }
+
+    /// What it has cost so far, if that is counted.
+    pub(crate) fn cost(&self) -> Cost {
+        self.cost.map(Cell::get).unwrap_or_default()
+    }
+
+    /// Adds what a reader has seen to the cost.
+    fn count(&self, pages: &ReadPages<'_>) {
+        let Some(cost) = self.cost else { return };
+        let seen = pages.cost();
+        let seen = Cost { runs: self.runs.len(), pages: seen.pages, pages_read: seen.pages_read, rounds: seen.rounds };
+        cost.set(cost.get().and(&seen));
     }
 
     /// The stack, if all of it is in memory.
@@ -87,7 +140,9 @@ impl<'a> Source<'a> {
         }
         let pages = ReadPages::new(self.cache);
         let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
-        pages.answer(|| question(&stack))
+        let answer = pages.answer(|| question(&stack));
+        self.count(&pages);
+        answer
     }
 
     /// Calls `visit` with the live rows between two cuts, ascending or descending, until it says no.
@@ -136,10 +191,25 @@ impl<'a> Source<'a> {
         visit: &mut impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<ControlFlow<(), KeyBuffer>> {
         let pages = ReadPages::new(self.cache);
-        let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
+        let window = self.scan_pages(&pages, start, end, reverse, window_bytes, visit);
+        self.count(&pages);
+        window
+    }
+
+    /// [`Source::scan_window`] with pages of `pages`.
+    fn scan_pages(
+        &self,
+        pages: &ReadPages<'_>,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        reverse: bool,
+        window_bytes: u64,
+        visit: &mut impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<ControlFlow<(), KeyBuffer>> {
+        let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, pages)).collect();
         let limits = Limits { rows: None, bytes: Some(window_bytes) };
         pages.answer(|| charge(&runs, start, end, limits, reverse))?;
-        let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
+        let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
         let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
         let mut merge = pages.answer(begin)?;
         let mut key = KeyBuffer::new();

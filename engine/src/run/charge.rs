@@ -23,16 +23,16 @@ use super::layer::RunLayer;
 use super::pages::Missing;
 use crate::stack::{Cut, ask_all};
 
-/// How far a charge goes.
+/// How far a [charge](crate::Read::charge) goes: to the nearer of two limits, or to the end of the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Entries of each run, as if it were alone; of a bottom run these are its rows. A scan of a stack for so many rows passes fewer
     /// of each run if several have some, and more where entries are erased or overwritten: then it may lack a page, and is charged
     /// again from there.
-    pub(crate) rows: Option<u64>,
+    pub rows: Option<u64>,
     /// Bytes of each run's file from the end of the first leaf, which is not counted, to where the last one or its long values begin:
     /// leaves, long values, and the few inner pages between. So the last leaf may end beyond the limit.
-    pub(crate) bytes: Option<u64>,
+    pub bytes: Option<u64>,
 }
 
 /// What a range holds and costs.

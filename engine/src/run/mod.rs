@@ -24,7 +24,6 @@ mod check;
 mod columns;
 mod file;
 mod format;
-#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
 mod histogram;
 mod layer;
 mod measures;
@@ -38,6 +37,7 @@ mod rewrite;
 mod scan;
 mod shape;
 mod tiles;
+mod trees;
 mod window;
 mod writer;
 
@@ -54,10 +54,13 @@ mod node_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use charge::{Limits, charge, plan};
+pub use charge::Limits;
+pub(crate) use charge::{charge, plan};
 pub(crate) use check::check_bytes;
 pub(crate) use file::Run;
 pub(crate) use format::{Index, Sums};
+pub(crate) use histogram::histogram;
+pub use histogram::{Bucket, Estimate, Histogram, Resolution};
 pub use layer::RunLayer;
 pub use pages::Missing;
 pub(crate) use pages::{PageCache, ReadPages};
