@@ -23,6 +23,11 @@ impl Latencies {
         self.0.saturating_record(nanos);
     }
 
+    /// Adds the samples of another.
+    pub(crate) fn add(&mut self, other: &Latencies) {
+        self.0.add(&other.0).expect("both have the same bounds");
+    }
+
     /// Times `call` until the deadline, at least `least` and at most `most` times.
     pub(crate) fn measure(
         &mut self,
@@ -58,7 +63,24 @@ impl Latencies {
 
     /// The 99th percentile, if there are at least 100 samples.
     pub(crate) fn p99(&self) -> Cell {
-        if self.0.len() < 100 { Cell::Missing } else { Cell::Nanos(self.0.value_at_quantile(0.99) as f64) }
+        if self.0.len() < 100 { Cell::Missing } else { Cell::Nanos(self.p99_nanos()) }
+    }
+
+    pub(crate) fn p99_nanos(&self) -> f64 {
+        self.0.value_at_quantile(0.99) as f64
+    }
+
+    /// The 99.9th percentile, if there are at least 1000 samples.
+    pub(crate) fn p999(&self) -> Cell {
+        if self.0.len() < 1000 { Cell::Missing } else { Cell::Nanos(self.0.value_at_quantile(0.999) as f64) }
+    }
+
+    pub(crate) fn average(&self) -> Cell {
+        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.0.mean()) }
+    }
+
+    pub(crate) fn longest(&self) -> Cell {
+        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.0.max() as f64) }
     }
 }
 

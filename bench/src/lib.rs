@@ -5,6 +5,7 @@
 //! | [`store`] | what a store must do to be measured |
 //! | `quipu_store`, `peers/` | one adapter each; a comment says which settings and why |
 //! | `socket/` | servers and a client without a driver, for what is measured from outside |
+//! | `ycsb/` | the records, requests and threads of YCSB |
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
 //! | [`rows`] | the keys, values and questions, equal for all stores |
 //! | [`report`] | tables, bars, JSON |
@@ -31,6 +32,7 @@ mod socket;
 pub mod store;
 mod workloads;
 mod yardstick;
+mod ycsb;
 
 pub use options::Options;
 pub use peers::stores;
@@ -127,7 +129,7 @@ pub fn measure(
     let bench = Bench {
         options,
         // Servers have names of their own, which the workload that measures them knows.
-        stores: if asked == workloads::OF_SERVERS { stores } else { choose(stores, &options.stores)? },
+        stores: if workloads::is_of_servers(options) { stores } else { choose(stores, &options.stores)? },
         program,
         place: Place::new(options.dir.as_deref())?,
     };

@@ -5,9 +5,18 @@ use std::process::ExitCode;
 use clap::Parser;
 use quipu_bench::{Options, Program, run};
 
+const EXAMPLES: &str = "\
+Examples:
+  quipu-bench                                                       the workloads, and the stores of this build
+  quipu-bench positions --rows 1M
+  quipu-bench ycsb --records 1M --operations 1M --threads 1,2 --cache-bytes 256M --stores quipu,lmdb
+  quipu-bench ycsb --records 100k --only A --repeat 1               one workload after loading
+  quipu-bench ycsb --resp --threads 2                               servers instead: quipu and redis
+  quipu-bench all --smoke --json";
+
 /// Measures Quipu beside its peers
 #[derive(Parser)]
-#[command(version)]
+#[command(version, after_help = EXAMPLES, max_term_width = 120)]
 struct Arguments {
     #[command(flatten)]
     options: Options,

@@ -15,7 +15,7 @@ pub struct Options {
     pub child_arguments: Vec<String>,
 
     /// Row counts, as in `100k,1M` (each workload has its own default)
-    #[arg(long, value_delimiter = ',', value_parser = parse_count)]
+    #[arg(long, visible_alias = "records", value_delimiter = ',', value_parser = parse_count)]
     pub rows: Vec<u64>,
 
     /// Adds 10 million rows to the row counts
@@ -54,9 +54,9 @@ pub struct Options {
     #[arg(long)]
     pub tarantool: Option<PathBuf>,
 
-    /// Threads of figures with many threads
-    #[arg(long, default_value_t = 16)]
-    pub threads: usize,
+    /// Threads of figures with many threads; default: 16, and one line each for 1 and 2 in `ycsb`
+    #[arg(long, value_delimiter = ',', value_parser = parse_threads)]
+    pub threads: Vec<usize>,
 
     /// Seed of keys and of questions
     #[arg(long, default_value_t = 1)]
@@ -73,6 +73,33 @@ pub struct Options {
     /// The smallest sizes: shows that the workload runs, not how fast
     #[arg(long)]
     pub smoke: bool,
+
+    /// What only `ycsb` asks.
+    #[command(flatten)]
+    pub ycsb: YcsbOptions,
+}
+
+/// What only the workload `ycsb` asks.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    next_help_heading = "Options of the workload ycsb (records: --rows, thread counts: --threads, one workload: --only A)"
+)]
+pub struct YcsbOptions {
+    /// Operations of each workload, over all threads; default: as many as records
+    #[arg(long, value_parser = parse_count)]
+    pub operations: Option<u64>,
+
+    /// Length of a value: 16 bytes or more
+    #[arg(long, default_value = "1000", value_parser = parse_value_bytes)]
+    pub value_bytes: usize,
+
+    /// Cache of each store that takes such a setting, as in `64M,1G`: one set of tables for each
+    #[arg(long, value_delimiter = ',', default_value = "64M", value_parser = parse_count)]
+    pub cache_bytes: Vec<u64>,
+
+    /// Asks servers over RESP, one request at a time and thread, instead of stores in this process; --stores then means `quipu,redis`
+    #[arg(long)]
+    pub resp: bool,
 }
 
 impl Options {
@@ -91,11 +118,12 @@ impl Options {
             durability: vec![Durability::Os],
             quipu: None,
             tarantool: None,
-            threads: 4,
+            threads: Vec::new(),
             seed: 1,
             dir: None,
             json: false,
             smoke: true,
+            ycsb: YcsbOptions { operations: None, value_bytes: 1000, cache_bytes: vec![64_000_000], resp: false },
         }
     }
 
@@ -112,6 +140,16 @@ impl Options {
         counts
     }
 
+    /// Threads of a figure with many of them.
+    pub(crate) fn many_threads(&self) -> usize {
+        self.threads.first().copied().unwrap_or(if self.smoke { 4 } else { 16 })
+    }
+
+    /// The thread counts to run: what was asked for, else the `usual` ones.
+    pub(crate) fn thread_counts(&self, usual: &[usize]) -> Vec<usize> {
+        if self.threads.is_empty() { usual.to_vec() } else { self.threads.clone() }
+    }
+
     /// Whether `--only` leaves this method or question in.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|part| name.contains(part.as_str()))
@@ -123,17 +161,27 @@ impl Options {
     }
 }
 
-/// `1500`, `100k`, `1M`.
+/// `1500`, `100k`, `1M`, `2G`.
 fn parse_count(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1_000),
-        None => match text.strip_suffix(['m', 'M']) {
-            Some(digits) => (digits, 1_000_000),
-            None => (text, 1),
-        },
+    let unit = match text.as_bytes().last() {
+        Some(b'k' | b'K') => 1_000,
+        Some(b'm' | b'M') => 1_000_000,
+        Some(b'g' | b'G') => 1_000_000_000,
+        _ => 1,
     };
+    let digits = if unit == 1 { text } else { &text[..text.len() - 1] };
     let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a count such as 1500, 100k or 1M"))?;
     number.checked_mul(unit).filter(|count| *count > 0).ok_or_else(|| format!("`{text}` is out of range"))
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse().ok().filter(|threads| (1..=1024).contains(threads));
+    threads.ok_or_else(|| format!("`{text}` is not a number of threads from 1 to 1024"))
+}
+
+fn parse_value_bytes(text: &str) -> Result<usize, String> {
+    let bytes = parse_count(text)?;
+    if (16..=1 << 20).contains(&bytes) { Ok(bytes as usize) } else { Err("values have 16 bytes to 1 MiB".to_owned()) }
 }
 
 /// What a server may promise.
@@ -154,6 +202,7 @@ mod tests {
         assert_eq!(parse_count("1500"), Ok(1500));
         assert_eq!(parse_count("100k"), Ok(100_000));
         assert_eq!(parse_count("2M"), Ok(2_000_000));
+        assert_eq!(parse_count("3g"), Ok(3_000_000_000));
         assert!(parse_count("0").is_err());
         assert!(parse_count("many").is_err());
     }

@@ -11,28 +11,34 @@ use quipu::{Bounds, Db, Options, Read, Table, Write};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
-use crate::store::{Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+use crate::store::{Client, Durability, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 pub(crate) const QUIPU: StoreKind = StoreKind {
     name: "quipu",
-    settings: "Quipu: one table that counts rows; insert checks that the key is new",
+    settings: "Quipu: one table that counts rows; insert checks that the key is new; larger than memory: 64 MiB of memtables",
     durable: true,
+    has_cache: true,
     bytes_max: (64 << 10, 1 << 30),
     open,
 };
+
+/// Memory for rows that are not on disk yet: as much as RocksDB and fjall take for that unless told otherwise.
+const MEMTABLE_BYTES: u64 = 64 << 20;
 
 struct QuipuStore {
     db: Db,
     table: Table,
 }
 
-fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
-    let durability = match durability {
+fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
+    let durability = match setup.durability {
         Durability::None => quipu::Durability::None,
         Durability::Os => quipu::Durability::Os,
         Durability::Sync => quipu::Durability::Sync,
     };
-    let db = Db::open(dir, Options { durability, ..Options::default() })?;
+    let memtable_bytes = if setup.in_memory { 0 } else { MEMTABLE_BYTES };
+    let options = Options { durability, memtable_bytes, cache_bytes: setup.cache_bytes, ..Options::default() };
+    let db = Db::open(dir, options)?;
     let table = db.table("t")?;
     Ok(Box::new(QuipuStore { db, table }))
 }
@@ -106,8 +112,31 @@ impl Store for QuipuStore {
         Ok(count)
     }
 
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(&self.table))
+    }
+
     fn memory_bytes(&self) -> Option<u64> {
         Some(self.db.stats().memory_bytes())
+    }
+}
+
+impl Client for &Table {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(Write::put(*self, key, value)?)
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(Read::get(*self, key)?.map(|value| see(&value)).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let mut left = limit;
+        Ok(self.for_each(from.., |key, value| {
+            see(key, value);
+            left -= 1;
+            left > 0
+        })?)
     }
 }
 

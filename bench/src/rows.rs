@@ -181,11 +181,17 @@ impl Draw {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         ((u128::from(mix64(self.0)) * u128::from(bound)) >> 64) as u64
     }
+
+    /// A number from 0 up to but not 1, one of 2^53.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        self.below(1 << 53) as f64 / (1_u64 << 53) as f64
+    }
 }
 
 /// A bijection of 64-bit numbers (the finaliser of splitmix64).
 #[inline]
-fn mix64(mut x: u64) -> u64 {
+pub(crate) fn mix64(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -12,7 +12,7 @@ use crate::rows::{Key, Rows, fingerprint};
 /// The bench only passes errors on to a person.
 pub type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// Memory that each store may use as a cache, where it takes such a setting: enough for everything a workload loads.
+/// Memory that each store may use as a cache, where a workload does not say: enough for everything it loads.
 pub const CACHE_BYTES: u64 = 1 << 30;
 
 /// What a commit promises.
@@ -26,6 +26,23 @@ pub enum Durability {
     Sync,
 }
 
+/// How a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// What its commits promise.
+    pub durability: Durability,
+    /// Memory for pages or blocks of its files, where it takes such a setting ([`StoreKind::has_cache`]).
+    pub cache_bytes: u64,
+    /// Whether a store that can keep all rows in memory is to.
+    pub in_memory: bool,
+}
+
+impl From<Durability> for Setup {
+    fn from(durability: Durability) -> Self {
+        Setup { durability, cache_bytes: CACHE_BYTES, in_memory: true }
+    }
+}
+
 /// A kind of store: a name and a way to open one.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreKind {
@@ -35,16 +52,23 @@ pub struct StoreKind {
     pub settings: &'static str,
     /// Whether it writes to a disk at all.
     pub durable: bool,
+    /// Whether it takes the size of its cache as a setting. Otherwise all of it is in memory, or cached by the operating system.
+    pub has_cache: bool,
     /// The longest key and value it can hold.
     pub bytes_max: (usize, usize),
     /// Opens an empty one in an empty directory.
-    pub open: fn(&Path, Durability) -> Result<Box<dyn Store>>,
+    pub open: fn(&Path, Setup) -> Result<Box<dyn Store>>,
 }
 
 impl StoreKind {
     /// Whether it can hold such rows.
     pub fn fits(&self, rows: &Rows) -> bool {
-        rows.key_bytes() <= self.bytes_max.0 && rows.value_bytes() <= self.bytes_max.1
+        self.holds(rows.key_bytes(), rows.value_bytes())
+    }
+
+    /// Whether it can hold keys and values of such lengths.
+    pub fn holds(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        key_bytes <= self.bytes_max.0 && value_bytes <= self.bytes_max.1
     }
 }
 
@@ -92,6 +116,9 @@ pub trait Store: Send + Sync {
     /// Begins a transaction, counts the rows of `from..to` in it and commits: one that may write where several such may be open
     /// at once, else one that reads.
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64>;
+
+    /// A client for one thread, with what it keeps between calls, such as a connection.
+    fn client(&self) -> Result<Box<dyn Client + '_>>;
 
     /// Memory that the store says it uses, in bytes.
     fn memory_bytes(&self) -> Option<u64> {
@@ -162,6 +189,19 @@ pub trait Reader {
     fn nth_many(&self, offsets: &[u64]) -> Result<u64> {
         offsets.iter().try_fold(0, |sum: u64, offset| Ok(sum.wrapping_add(self.nth(*offset)?)))
     }
+}
+
+/// Single calls of one thread, each complete by itself: a read sees all that was committed before it, and a put is a commit with
+/// the durability the store was opened with. Other clients go on at the same time.
+pub trait Client: Send {
+    /// Puts a row, new or in the place of the old one.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Lends the value of `key` to `see`. Returns whether there is one.
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Lends key and value of the first `limit` rows with keys of at least `from` to `see`, in key order.
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
 }
 
 /// A moment of a store, until it is dropped.

@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
-use quipu_bench::report::Table;
+use quipu_bench::report::{Cell, Table};
 use quipu_bench::{Options, Program, measure, stores, workload_names};
 
 /// Runs a workload and returns its tables.
 fn tables(workload: &str) -> Vec<Table> {
+    tables_with(Options::smoke(workload))
+}
+
+fn tables_with(mut options: Options) -> Vec<Table> {
     let program = Program::at(env!("CARGO_BIN_EXE_quipu-bench"), &[]);
-    let mut options = Options::smoke(workload);
+    let workload = options.workload.clone().unwrap_or_default();
     // Servers: the `quipu` of the same build, unless another is named.
     let quipu = Path::new(env!("CARGO_BIN_EXE_quipu-bench")).with_file_name("quipu");
     options.quipu = (std::env::var_os("QUIPU_BIN").is_none() && quipu.exists()).then_some(quipu);
@@ -68,6 +72,30 @@ fn snapshots() {
 #[test]
 fn transactions() {
     tables("transactions");
+}
+
+/// Every store does everything, with one thread and with two, finds all records and makes no error.
+#[test]
+fn ycsb() {
+    let tables = tables("ycsb");
+    let rates = tables[0].rows();
+    for row in rates {
+        assert_eq!(row[4], Cell::Count(200), "{row:?}");
+        assert_eq!(row[8..], [Cell::Count(0), Cell::Count(0)], "{row:?}");
+    }
+    let fitting = stores().iter().filter(|store| store.holds(24, 1000)).count();
+    assert_eq!(rates.len(), 7 * 2 * fitting);
+}
+
+/// Over RESP, with the servers that are installed: the others, and scans of Redis, have dashes.
+#[test]
+fn ycsb_over_resp() {
+    let mut options = Options::smoke("ycsb");
+    options.ycsb.resp = true;
+    let tables = tables_with(options);
+    for row in tables[0].rows() {
+        assert!(row[4] == Cell::Missing || row[8..] == [Cell::Count(0), Cell::Count(0)], "{row:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   quipu bench
   quipu bench positions --rows 1M
+  quipu bench ycsb --records 200k --threads 1,2 --cache-bytes 64M
   quipu bench all --smoke --json";
 
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -311,7 +311,10 @@ impl Shared {
         let path = self.dir.join(&name);
         written.push((name, path.clone()));
         let disk = &*self.options.disk;
-        let mut writer = RunWriter::create(disk, &path, self.run_options(&table.declaration, number, is_bottom))?;
+        let mut options = self.run_options(&table.declaration, number, is_bottom);
+        // An image is read whole.
+        options.has_filters = !is_bottom || job != Job::Checkpoint;
+        let mut writer = RunWriter::create(disk, &path, options)?;
         let mut entries = 0u64;
         let mut count = || {
             entries += 1;

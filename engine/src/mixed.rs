@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::page::KeyBuffer;
 use crate::run::{Missing, RunLayer};
-use crate::stack::{Layer, LayerWalk, Stack, resident};
+use crate::stack::{Layer, LayerWalk, Located, Stack, resident};
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
 
@@ -113,6 +113,21 @@ impl<'a> Layer<'a> for Mixed<'a> {
         walk!(self, nth(offset))
     }
 
+    fn entries(&self) -> Option<i64> {
+        match self {
+            Mixed::Memory(view) => Layer::entries(view),
+            Mixed::Run(run) => run.entries(),
+        }
+    }
+
+    fn key_at(&self, position: i64) -> Result<KeyBuffer, Missing> {
+        ask!(self, key_at(position))
+    }
+
+    fn locate(&self, key: &[u8]) -> Result<Located, Missing> {
+        ask!(self, locate(key))
+    }
+
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Missing> {
         ask!(self, pivot(low, high))
     }
@@ -156,6 +171,13 @@ impl<'a> LayerWalk<'a> for MixedWalk<'a> {
         match self {
             MixedWalk::Memory(walk) => walk.key_into(key),
             MixedWalk::Run(walk) => walk.key_into(key),
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        match self {
+            MixedWalk::Memory(walk) => LayerWalk::is_live(walk),
+            MixedWalk::Run(walk) => walk.is_live(),
         }
     }
 

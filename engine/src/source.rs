@@ -23,8 +23,9 @@ use crate::tree::View;
 /// A version of a table as its readers see it.
 pub(crate) type TableStack<'a> = Stack<'a, Mixed<'a>>;
 
-/// Bytes of each run that a scan asks for at a time: first, and at most. Between the two each window is twice the one before.
-const WINDOW_BYTES_FIRST: u64 = 64 << 10;
+/// Bytes of each run behind its first leaf that a scan asks for at a time: none at first, then so many, each time twice the bytes of the time before, and no more
+/// than these.
+const WINDOW_BYTES_SECOND: u64 = 32 << 10;
 const WINDOW_BYTES_MAX: u64 = 2 << 20;
 
 /// What answers have cost in pages of runs: see [`Read::explain`](crate::Read::explain). All that is in memory costs none.
@@ -163,7 +164,7 @@ impl<'a> Source<'a> {
         }
         // The last key visited, from which the next window goes on.
         let mut last: Option<KeyBuffer> = None;
-        let mut window_bytes = WINDOW_BYTES_FIRST;
+        let mut window_bytes = 0;
         loop {
             let (start, end) = match &last {
                 None => (start, end),
@@ -177,7 +178,7 @@ impl<'a> Source<'a> {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(key) => last = Some(key),
             }
-            window_bytes = (2 * window_bytes).min(WINDOW_BYTES_MAX);
+            window_bytes = (2 * window_bytes).clamp(WINDOW_BYTES_SECOND, WINDOW_BYTES_MAX);
         }
     }
 

@@ -196,7 +196,9 @@ fn log_records() {
 
 #[test]
 fn run_files() {
-    smoke("run_file", &files("run-"), 10_000, fuzz::run_file);
+    let mut seeds = files("run-");
+    seeds.push(fuzz::filtered_run().unwrap());
+    smoke("run_file", &seeds, 10_000, fuzz::run_file);
 }
 
 #[test]

@@ -117,6 +117,7 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_iter_valid(iterator: *const Iter) -> c_uchar;
     pub(crate) fn rocksdb_iter_next(iterator: *mut Iter);
     pub(crate) fn rocksdb_iter_key(iterator: *const Iter, len: *mut usize) -> *const c_char;
+    pub(crate) fn rocksdb_iter_value(iterator: *const Iter, len: *mut usize) -> *const c_char;
     pub(crate) fn rocksdb_iter_get_error(iterator: *const Iter, error: ErrorOut);
 
     pub(crate) fn rocksdb_create_snapshot(database: *mut Db) -> *const Snapshot;

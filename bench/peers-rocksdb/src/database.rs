@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
-use quipu_bench::store::{CACHE_BYTES, Durability, Result};
+use quipu_bench::store::{Durability, Result, Setup};
 
 use crate::c_api::*;
 
@@ -48,14 +48,14 @@ fn some<T>(pointer: *mut T) -> Result<NonNull<T>> {
 impl Database {
     /// Opens an empty database: no compression (values are random), one cache, Bloom filters of 10 bits, background work on two
     /// threads; everything else as it comes.
-    pub(crate) fn open(dir: &Path, durability: Durability) -> Result<Self> {
+    pub(crate) fn open(dir: &Path, setup: Setup) -> Result<Self> {
         let name = CString::new(dir.as_os_str().as_bytes())?;
         // SAFETY: every pointer passed was just created by the matching call and is freed once. The table options copy the
         // cache's shared pointer and take over the filter policy; the options copy the table options; the database copies the
         // options.
         unsafe {
             let table = rocksdb_block_based_options_create();
-            let cache = rocksdb_cache_create_lru(CACHE_BYTES as usize);
+            let cache = rocksdb_cache_create_lru(setup.cache_bytes as usize);
             rocksdb_block_based_options_set_block_cache(table, cache);
             rocksdb_cache_destroy(cache);
             rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(10.0));
@@ -70,8 +70,8 @@ impl Database {
             let transactional = some(opened?)?;
             let base = some(rocksdb_optimistictransactiondb_get_base_db(transactional.as_ptr()))?;
             let write = some(rocksdb_writeoptions_create())?;
-            rocksdb_writeoptions_set_sync(write.as_ptr(), u8::from(durability == Durability::Sync));
-            rocksdb_writeoptions_disable_WAL(write.as_ptr(), c_int::from(durability == Durability::None));
+            rocksdb_writeoptions_set_sync(write.as_ptr(), u8::from(setup.durability == Durability::Sync));
+            rocksdb_writeoptions_disable_WAL(write.as_ptr(), c_int::from(setup.durability == Durability::None));
             Ok(Database { transactional, base, write })
         }
     }
@@ -100,6 +100,13 @@ impl Database {
             rocksdb_readoptions_set_snapshot(options.as_ptr(), snapshot);
             Ok(View { database: self, options, snapshot })
         }
+    }
+
+    /// What there is at each call, with no snapshot.
+    pub(crate) fn latest(&self) -> Result<View<'_>> {
+        // SAFETY: no arguments; destroyed in `View::drop`.
+        let options = some(unsafe { rocksdb_readoptions_create() })?;
+        Ok(View { database: self, options, snapshot: ptr::null() })
     }
 
     /// Begins an optimistic transaction.
@@ -163,12 +170,16 @@ impl Drop for Batch {
     }
 }
 
-/// A snapshot, and the options that read it.
+/// The options of reading, and the snapshot that is read if there is one.
 pub(crate) struct View<'a> {
     database: &'a Database,
     options: NonNull<ReadOptions>,
+    /// May be null.
     snapshot: *const Snapshot,
 }
+
+// SAFETY: options and snapshot are used through `&self` only by calls that RocksDB allows from any thread.
+unsafe impl Send for View<'_> {}
 
 impl View<'_> {
     /// Shows the value of a key.
@@ -199,10 +210,12 @@ impl View<'_> {
 
 impl Drop for View<'_> {
     fn drop(&mut self) {
-        // SAFETY: created in `Database::snapshot`, freed here only; cursors borrow the view, so none is left.
+        // SAFETY: created in `Database::snapshot` or `latest`, freed here only; cursors borrow the view, so none is left.
         unsafe {
             rocksdb_readoptions_destroy(self.options.as_ptr());
-            rocksdb_release_snapshot(self.database.base.as_ptr(), self.snapshot);
+            if !self.snapshot.is_null() {
+                rocksdb_release_snapshot(self.database.base.as_ptr(), self.snapshot);
+            }
         }
     }
 }
@@ -283,6 +296,20 @@ impl<'a> Cursor<'a> {
             let mut len = 0;
             let start = rocksdb_iter_key(iterator, &raw mut len);
             Ok(Some(std::slice::from_raw_parts(start.cast(), len)))
+        }
+    }
+
+    /// Key and value of the next row.
+    #[inline]
+    pub(crate) fn advance_row(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let iterator = self.iterator.as_ptr();
+        let Some(key) = self.advance()? else { return Ok(None) };
+        // SAFETY: the iterator stands at a row, as `advance` returned its key; the value's bytes stay where they are until it
+        // moves, for which the caller has to give both slices back.
+        unsafe {
+            let mut len = 0;
+            let start = rocksdb_iter_value(iterator, &raw mut len);
+            Ok(Some((key, std::slice::from_raw_parts(start.cast(), len))))
         }
     }
 

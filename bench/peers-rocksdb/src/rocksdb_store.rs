@@ -9,7 +9,7 @@ use std::path::Path;
 
 use quipu_bench::clock::{Deadline, Stopwatch};
 use quipu_bench::rows::{Rows, fingerprint};
-use quipu_bench::store::{Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+use quipu_bench::store::{Client, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 use crate::database::{Batch, Database, Open, View};
 
@@ -17,14 +17,15 @@ pub(crate) const ROCKSDB: StoreKind = StoreKind {
     name: "rocksdb",
     settings: "RocksDB 7.8: none no WAL; os WAL; sync WAL synced; Bloom filter, no compression",
     durable: true,
+    has_cache: true,
     bytes_max: (usize::MAX, usize::MAX),
     open,
 };
 
 struct RocksdbStore(Database);
 
-fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
-    Ok(Box::new(RocksdbStore(Database::open(dir, durability)?)))
+fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
+    Ok(Box::new(RocksdbStore(Database::open(dir, setup)?)))
 }
 
 impl RocksdbStore {
@@ -102,10 +103,38 @@ impl Store for RocksdbStore {
         Ok(count)
     }
 
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(RocksdbClient { database: &self.0, latest: self.0.latest()? }))
+    }
+
     fn memory_bytes(&self) -> Option<u64> {
         let properties =
             [c"rocksdb.cur-size-all-mem-tables", c"rocksdb.block-cache-usage", c"rocksdb.estimate-table-readers-mem"];
         properties.into_iter().map(|name| self.0.property(name)).sum()
+    }
+}
+
+struct RocksdbClient<'a> {
+    database: &'a Database,
+    latest: View<'a>,
+}
+
+impl Client for RocksdbClient<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.database.put(key, value)
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.latest.get(key, see)?.is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let mut cursor = self.latest.seek(from)?;
+        for _ in 0..limit {
+            let Some((key, value)) = cursor.advance_row()? else { break };
+            see(key, value);
+        }
+        Ok(())
     }
 }
 

@@ -12,15 +12,16 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Deadline;
 use crate::rows::{Rows, fingerprint};
-use crate::store::{Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+use crate::store::{Client, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 /// Keys and values of at most 8 bytes.
 pub(crate) const INTEGERS: StoreKind = StoreKind {
     name: "btreemap-int",
     settings: "std BTreeMap<u64, u64>: in memory, not durable",
     durable: false,
+    has_cache: false,
     bytes_max: (8, 8),
-    open: |_: &Path, _: Durability| Ok(Box::new(MapStore::<u64>(Mutex::default()))),
+    open: |_: &Path, _: Setup| Ok(Box::new(MapStore::<u64>(Mutex::default()))),
 };
 
 /// Keys and values of any length.
@@ -28,8 +29,9 @@ pub(crate) const BYTES: StoreKind = StoreKind {
     name: "btreemap",
     settings: "std BTreeMap<Vec<u8>, Vec<u8>>: in memory, not durable",
     durable: false,
+    has_cache: false,
     bytes_max: (usize::MAX, usize::MAX),
-    open: |_: &Path, _: Durability| Ok(Box::new(MapStore::<Vec<u8>>(Mutex::default()))),
+    open: |_: &Path, _: Setup| Ok(Box::new(MapStore::<Vec<u8>>(Mutex::default()))),
 };
 
 /// What stands for a byte string in the map.
@@ -104,6 +106,30 @@ impl<F: Field> Store for MapStore<F> {
 
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         Reader::count(&*self.0.lock().unwrap_or_else(PoisonError::into_inner), from, to)
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(self))
+    }
+}
+
+impl<F: Field> Client for &MapStore<F> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(F::of(key), F::of(value));
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(map.get(&F::of(key)).map(|value| value.with_bytes(see)).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, value) in map.range(F::of(from)..).take(limit as usize) {
+            key.with_bytes(|key| value.with_bytes(|value| see(key, value)));
+        }
+        Ok(())
     }
 }
 

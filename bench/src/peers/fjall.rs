@@ -13,12 +13,13 @@ use fjall::{
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Rows, fingerprint};
-use crate::store::{CACHE_BYTES, Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+use crate::store::{Client, Durability, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 pub(crate) const FJALL: StoreKind = StoreKind {
     name: "fjall",
     settings: "fjall 3.1: none manual_journal_persist; os default; sync persist(SyncData)",
     durable: true,
+    has_cache: true,
     bytes_max: (65_536, usize::MAX),
     open,
 };
@@ -29,9 +30,10 @@ struct FjallStore {
     durability: Durability,
 }
 
-fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
+fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
+    let Setup { durability, cache_bytes, .. } = setup;
     let manual = durability != Durability::Os;
-    let database = OptimisticTxDatabase::builder(dir).cache_size(CACHE_BYTES).manual_journal_persist(manual).open()?;
+    let database = OptimisticTxDatabase::builder(dir).cache_size(cache_bytes).manual_journal_persist(manual).open()?;
     let table = database.keyspace("t", || KeyspaceCreateOptions::default().manual_journal_persist(manual))?;
     Ok(Box::new(FjallStore { database, table, durability }))
 }
@@ -119,6 +121,32 @@ impl Store for FjallStore {
         let count = count(&txn, &self.table, from, to)?;
         txn.commit()?.map_err(|_| "fjall: a transaction that only counts conflicted")?;
         Ok(count)
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(self))
+    }
+}
+
+impl Client for &FjallStore {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.table.inner().insert(key, value)?;
+        if self.durability == Durability::Sync {
+            self.database.persist(PersistMode::SyncData)?;
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.table.inner().get(key)?.map(|value| see(&value)).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        for row in self.table.inner().range(from..).take(limit as usize) {
+            let (key, value) = row.into_inner()?;
+            see(&key, &value);
+        }
+        Ok(())
     }
 }
 

@@ -15,12 +15,13 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn,
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Rows, fingerprint};
-use crate::store::{Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+use crate::store::{Client, Durability, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 pub(crate) const LMDB: StoreKind = StoreKind {
     name: "lmdb",
     settings: "LMDB (heed 0.23): none and os NOSYNC|WRITEMAP; sync default flags",
     durable: true,
+    has_cache: false,
     bytes_max: (511, usize::MAX),
     open,
 };
@@ -35,10 +36,10 @@ struct LmdbStore {
 
 type Table = Database<'static, Bytes, Bytes>;
 
-fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
+fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(MAP_BYTES).max_dbs(1);
-    if durability != Durability::Sync {
+    if setup.durability != Durability::Sync {
         // SAFETY: without syncing, a crash of the system may damage the file; it is thrown away anyway. Nothing in this
         // process writes through stray pointers into the writable mapping.
         unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_MEM_INIT) };
@@ -119,6 +120,33 @@ impl Store for LmdbStore {
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         let txn = self.env.read_txn()?;
         count(self.table, &txn, from, to)
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(self))
+    }
+}
+
+impl Client for &LmdbStore {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut txn = self.env.write_txn()?;
+        self.table.put(&mut txn, key, value)?;
+        Ok(txn.commit()?)
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let txn = self.env.read_txn()?;
+        Ok(self.table.get(&txn, key)?.map(see).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let txn = self.env.read_txn()?;
+        let rows = self.table.range(&txn, &(Bound::Included(from), Bound::Unbounded))?;
+        for row in rows.take(limit as usize) {
+            let (key, value) = row?;
+            see(key, value);
+        }
+        Ok(())
     }
 }
 

@@ -11,12 +11,13 @@ use redb::{Builder, Database, ReadOnlyTable, ReadableDatabase, ReadableTable, Ta
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Rows, fingerprint};
-use crate::store::{CACHE_BYTES, Durability, Reader, Result, RollBack, Snapshot, Store, StoreKind, WithUncommitted};
+use crate::store::{Client, Durability, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 pub(crate) const REDB: StoreKind = StoreKind {
     name: "redb",
     settings: "redb 4.5: none and os Durability::None (lost with the process); sync Immediate",
     durable: true,
+    has_cache: true,
     bytes_max: (usize::MAX, usize::MAX),
     open,
 };
@@ -28,9 +29,9 @@ struct RedbStore {
     durability: redb::Durability,
 }
 
-fn open(dir: &Path, durability: Durability) -> Result<Box<dyn Store>> {
-    let database = Builder::new().set_cache_size(CACHE_BYTES as usize).create(dir.join("redb"))?;
-    let durability = match durability {
+fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
+    let database = Builder::new().set_cache_size(setup.cache_bytes as usize).create(dir.join("redb"))?;
+    let durability = match setup.durability {
         Durability::None | Durability::Os => redb::Durability::None,
         Durability::Sync => redb::Durability::Immediate,
     };
@@ -119,6 +120,30 @@ impl Store for RedbStore {
 
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         count(&self.reader()?.table, from, to)
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>> {
+        Ok(Box::new(self))
+    }
+}
+
+impl Client for &RedbStore {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let txn = self.begin()?;
+        txn.open_table(TABLE)?.insert(key, value)?;
+        Ok(txn.commit()?)
+    }
+
+    fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(ReadableTable::get(&self.reader()?.table, key)?.map(|value| see(value.value())).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        for row in ReadableTable::range(&self.reader()?.table, from..)?.take(limit as usize) {
+            let (key, value) = row?;
+            see(key.value(), value.value());
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `dialect` | the four requests of a table of rows, in either protocol |
 //! | `resp`, `iproto` | the protocols' bytes: of Redis and Quipu, of Tarantool |
 //! | `questions` | positions, sorted sets and transactions, with the answers they must get |
+//! | `strings` | strings by key, one request at a time |
 //! | `batch` | requests that go out together, beside their answers |
 //! | `connection` | one connection that sends a batch, reads its answers and checks them |
 //! | `crowd` | many connections with one request each under way |
@@ -29,6 +30,7 @@ mod process;
 mod questions;
 mod resp;
 mod server;
+mod strings;
 
 pub(crate) use batch::Batch;
 pub(crate) use connection::Connection;
@@ -37,3 +39,4 @@ pub(crate) use dialect::{Dialect, Request, Row};
 pub(crate) use figure::{Figure, cells_of, median_of};
 pub(crate) use questions::{Position, SortedSet, SortedSetQuestion, Transaction, queued_sets, withdraw_queued};
 pub(crate) use server::{Running, Server};
+pub(crate) use strings::Strings;

@@ -79,6 +79,30 @@ pub(crate) fn answer_bytes(received: &[u8]) -> Result<Option<usize>> {
     Ok(if at <= received.len() { Some(at) } else { None })
 }
 
+/// The byte strings of a whole answer that is one, or an array of them. One that is not there is left out.
+///
+/// # Errors
+/// An answer of another kind.
+pub(crate) fn strings(answer: &[u8]) -> Result<impl Iterator<Item = &[u8]>> {
+    let mut rest = match answer.first() {
+        Some(b'$') => answer,
+        Some(b'*') => answer.iter().position(|byte| *byte == b'\n').map_or(answer, |end| &answer[end + 1..]),
+        _ => return Err(format!("`{}` is no byte string", answer.escape_ascii()).into()),
+    };
+    Ok(std::iter::from_fn(move || {
+        loop {
+            let end = rest.iter().position(|byte| *byte == b'\n')?;
+            let bytes = size(rest[..end].strip_prefix(b"$")?).ok()?;
+            rest = &rest[end + 1..];
+            if let Some(bytes) = bytes {
+                let string = rest.get(..bytes as usize)?;
+                rest = rest.get(bytes as usize + 2..)?;
+                return Some(string);
+            }
+        }
+    }))
+}
+
 /// The size that a line announces; `None` for -1, which stands for no value.
 fn size(digits: &[u8]) -> Result<Option<u64>> {
     let text = std::str::from_utf8(digits).unwrap_or("?").trim_end_matches('\r');
@@ -101,6 +125,15 @@ mod tests {
         integer(&mut out, 0);
         integer(&mut out, u64::MAX);
         assert_eq!(out, b":0\r\n:18446744073709551615\r\n");
+    }
+
+    #[test]
+    fn strings_are_taken_out_of_answers() {
+        let of = |answer: &'static [u8]| strings(answer).unwrap().collect::<Vec<_>>();
+        assert_eq!(of(b"$4\r\na\r\nb\r\n"), [b"a\r\nb"]);
+        assert_eq!(of(b"*3\r\n$1\r\na\r\n$-1\r\n$0\r\n\r\n"), [&b"a"[..], b""]);
+        assert!(of(b"$-1\r\n").is_empty() && of(b"*0\r\n").is_empty());
+        assert!(strings(b":1\r\n").is_err());
     }
 
     #[test]

@@ -102,7 +102,9 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
     let title = format!("{} random inserts, {KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values", Cell::Count(count));
     let mut table = Table::new(title, &columns).with_bars("inserts/s", 1);
     let rows = Rows::new(bench.options.seed, count, KEY_BYTES, VALUE_BYTES);
-    for method in Method::all(bench.options.threads).into_iter().filter(|method| bench.options.wants(&method.name())) {
+    for method in
+        Method::all(bench.options.many_threads()).into_iter().filter(|method| bench.options.wants(&method.name()))
+    {
         let mut figures: BTreeMap<usize, Vec<Figure>> = BTreeMap::new();
         for turn in 0..bench.options.repeat.max(1) {
             for (number, kind) in bench.stores.iter().enumerate() {
@@ -159,7 +161,7 @@ fn measure(bench: &Bench<'_>, kind: &StoreKind, method: Method, rows: Rows) -> R
         return Ok(None);
     }
     let dir = bench.place.fresh()?;
-    let store = (kind.open)(dir.path(), method.durability())?;
+    let store = (kind.open)(dir.path(), method.durability().into())?;
     let limit = |seconds: f64| if bench.options.smoke { Deadline::never() } else { Deadline::after(seconds) };
 
     let (part, figure) = match method {

@@ -89,7 +89,7 @@ fn child(bench: &Bench<'_>, arguments: &[String]) -> Result<()> {
     let rows = Rows::new(seed, count, key_bytes as usize, value_bytes as usize);
     let dir = bench.place.fresh()?;
     let before = Resident::now();
-    let store = (kind.open)(dir.path(), Durability::None)?;
+    let store = (kind.open)(dir.path(), Durability::None.into())?;
     // In transactions of 1000, as a program that cares for memory would.
     for first in (0..count).step_by(1000) {
         store.insert_bulk(rows.part(first, (count - first).min(1000)), &Deadline::never())?;

@@ -9,11 +9,15 @@ mod positions;
 mod snapshots;
 mod sst_index;
 mod transactions;
+mod ycsb;
 
-use crate::Workload;
+use crate::{Options, Workload};
 
-/// The workload whose `--stores` are servers.
-pub(crate) const OF_SERVERS: &str = offset_tree::WORKLOAD.name;
+/// Whether `--stores` means servers.
+pub(crate) fn is_of_servers(options: &Options) -> bool {
+    let is_asked = |workload: &Workload| options.workload.as_deref() == Some(workload.name);
+    is_asked(&offset_tree::WORKLOAD) || (is_asked(&ycsb::WORKLOAD) && options.ycsb.resp)
+}
 
 pub(crate) const WORKLOADS: &[Workload] = &[
     btree_inserts::WORKLOAD,
@@ -25,4 +29,5 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     memory::WORKLOAD,
     snapshots::WORKLOAD,
     transactions::WORKLOAD,
+    ycsb::WORKLOAD,
 ];

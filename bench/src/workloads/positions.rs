@@ -146,7 +146,7 @@ fn load(bench: &Bench<'_>, rows: &Rows) -> Result<Vec<Loaded>> {
     let load = |kind: &StoreKind| {
         bench.progress(format_args!("loading {} rows into {}", rows.count(), kind.name));
         let dir = bench.place.fresh()?;
-        let store = (kind.open)(dir.path(), Durability::None)?;
+        let store = (kind.open)(dir.path(), Durability::None.into())?;
         // In parts, so that no store has to hold all of it as one transaction.
         let part = 100_000;
         for first in (0..rows.count()).step_by(part as usize) {

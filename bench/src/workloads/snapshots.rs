@@ -92,7 +92,7 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
 
 fn measure(bench: &Bench<'_>, kind: &StoreKind, rows: &Rows, figures: &mut Figures) -> Result<()> {
     let dir = bench.place.fresh()?;
-    let store = (kind.open)(dir.path(), Durability::Os)?;
+    let store = (kind.open)(dir.path(), Durability::Os.into())?;
     store.insert_bulk(*rows, &Deadline::never())?;
     if store.snapshot()?.is_none() {
         return Ok(());

@@ -70,7 +70,7 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
 
 fn measure(bench: &Bench<'_>, kind: &StoreKind, rows: &Rows, dirty: &Rows, counts: &mut Option<Counts>) -> Result<()> {
     let dir = bench.place.fresh()?;
-    let store = (kind.open)(dir.path(), Durability::None)?;
+    let store = (kind.open)(dir.path(), Durability::None.into())?;
     store.insert_bulk(*rows, &Deadline::never())?;
     let most = if bench.options.smoke { 5 } else { 20_000 };
     let limit = || Deadline::after(bench.options.seconds / 6.0);

@@ -42,7 +42,8 @@ use super::sim_content::{Content, SplitMix64};
 use super::sim_state::{Entry, FileId, State, Step, injected, invalid, missing, no_power, split, to_index};
 use super::{Disk, File, Lock, Mapping, OpenMode};
 use std::fmt;
-use std::io::{ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -173,6 +174,22 @@ impl SimDisk {
         let mut state = self.state();
         let file = state.require(path.as_ref()).expect("a file to damage");
         state.content(file).flip_bit(bit_index);
+    }
+
+    /// Makes every read of a file fail that asks for any of these bytes, as bad sectors do, until a crash.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn make_unreadable(&self, path: impl AsRef<Path>, bytes: Range<u64>) {
+        let mut state = self.state();
+        let file = state.require(path.as_ref()).expect("a file to damage");
+        state.files.get_mut(&file).expect("required above").unreadable.push(bytes);
+    }
+
+    /// How many reads of files there were, those that failed included.
+    pub fn reads(&self) -> u64 {
+        self.state().reads
     }
 
     /// The paths of all files, sorted.
@@ -344,6 +361,12 @@ impl File for SimFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let mut state = self.state()?;
+        state.reads += 1;
+        let end = offset.saturating_add(buffer.len() as u64);
+        let unreadable = &state.files[&self.opened.file].unreadable;
+        if unreadable.iter().any(|bytes| bytes.start < end && offset < bytes.end) {
+            return Err(Error::other("an unreadable place"));
+        }
         let rest =
             usize::try_from(offset).ok().and_then(|offset| state.content(self.opened.file).bytes().get(offset..));
         match rest.and_then(|rest| rest.get(..buffer.len())) {

@@ -12,6 +12,7 @@ use super::sim::CrashMode;
 use super::sim_content::{Content, SplitMix64};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(super) type FileId = u64;
@@ -27,6 +28,7 @@ pub(super) struct State {
     pub(super) cut_at: Option<u64>,
     pub(super) power_is_off: bool,
     pub(super) faults: BTreeMap<u64, ErrorKind>,
+    pub(super) reads: u64,
 }
 
 #[derive(Clone, Default)]
@@ -35,6 +37,8 @@ pub(super) struct Inode {
     pub(super) open_count: usize,
     /// Whether a name stands for it; the disk before a crash may still remember one.
     pub(super) is_linked: bool,
+    /// Bytes that no read gets.
+    pub(super) unreadable: Vec<Range<u64>>,
 }
 
 #[derive(Clone, Default)]
@@ -162,7 +166,7 @@ impl State {
     pub(super) fn add_file(&mut self, content: Content) -> FileId {
         let file = self.next_file;
         self.next_file += 1;
-        let inode = Inode { content, open_count: 0, is_linked: true };
+        let inode = Inode { content, is_linked: true, ..Inode::default() };
         self.files.insert(file, inode);
         file
     }
@@ -269,7 +273,7 @@ impl State {
             }
             for &file in names.values() {
                 let inode =
-                    Inode { content: self.files[&file].content.crash(mode, rng), open_count: 0, is_linked: true };
+                    Inode { content: self.files[&file].content.crash(mode, rng), is_linked: true, ..Inode::default() };
                 found.files.insert(file, inode);
             }
             let directory = Directory { durable: names.clone(), current: names, pending: Vec::new() };

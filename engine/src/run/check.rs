@@ -1,18 +1,20 @@
-//! Checking a whole run: every page, every count, every key and value, with a report instead of a stop at the first fault.
+//! Checking a whole run: every page, every filter, every count, every key and value, with a report instead of a stop at the first fault.
 //!
-//! Costs: a scan, plus the declared measures of every row.
+//! Costs: a scan, plus the filters, a look-up in one for every row, and the declared measures of it.
 //! Not here: repair.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use super::columns::Inner;
 use super::file::{Place, Run};
+use super::filter::{FilterRef, hash_of};
 use super::format::Sums;
 use super::scan::Visitor;
 use super::{PageCache, ReadPages, RunLayer};
 use crate::error::{Error, Result};
 use crate::io::sim::SimDisk;
-use crate::page::{Record, check_unit};
+use crate::page::{Record, UnitBuffer, check_unit};
 use crate::stack::{Layer, LayerWalk};
 use crate::tally::Measures;
 use crate::tree::Side;
@@ -27,6 +29,8 @@ pub(crate) struct RunReport {
     pub(crate) bytes: u64,
     /// Pages that are sound.
     pub(crate) pages: u64,
+    /// Filters that are sound.
+    pub(crate) filters: u64,
     /// Entries that are sound.
     pub(crate) entries: u64,
     /// Those of them whose values lie out of line.
@@ -41,9 +45,12 @@ impl Run {
     pub(crate) fn check(&self, progress: &mut dyn FnMut(u64)) -> RunReport {
         let info = self.info();
         let mut checker = Checker {
+            run: self,
             measures: info.measures,
             is_bottom: info.is_bottom,
             progress,
+            filters: Vec::new(),
+            filter: 0,
             leaf: Sums::default(),
             report: RunReport { bytes: info.bytes, ..RunReport::default() },
             untold_faults: 0,
@@ -62,9 +69,14 @@ impl Run {
 }
 
 struct Checker<'p> {
+    run: &'p Run,
     measures: Measures,
     progress: &'p mut dyn FnMut(u64),
     is_bottom: bool,
+    /// Of the lowest node on the way: how many entries of the run are before the end of each filter, and the filter if it is there and sound.
+    filters: Vec<(i64, Option<UnitBuffer>)>,
+    /// The number of the one over the leaf.
+    filter: usize,
     /// The sums of the leaf's entries so far.
     leaf: Sums,
     report: RunReport,
@@ -79,9 +91,35 @@ impl Checker<'_> {
             self.untold_faults += 1;
         }
     }
+
+    /// Reads the filters over children of an inner page.
+    fn load_filters(&mut self, place: &Place, page: &Inner<'_>) {
+        self.filters.clear();
+        for part in page.filters() {
+            let until = if part.children.end == page.count() { place.until } else { page.before(part.children.end) };
+            let pointer = self.run.filter_at(place, page, &part);
+            let filter = (!part.bytes.is_empty()).then(|| self.run.load_filter(&pointer));
+            let filter = filter.and_then(|loaded| loaded.map_err(|error| self.tell(error.to_string())).ok());
+            self.report.filters += u64::from(filter.is_some());
+            self.filters.push((until.entries, filter));
+        }
+    }
+
+    /// The filter over the leaf, if it is there and sound.
+    fn filter(&self) -> Option<FilterRef<'_>> {
+        let (_, filter) = self.filters.get(self.filter)?;
+        filter.as_ref().map(|filter| FilterRef::unchecked(filter.as_slice()))
+    }
 }
 
 impl Visitor for Checker<'_> {
+    fn inner(&mut self, place: &Place, page: &Inner<'_>) -> Result<()> {
+        if place.level == 1 {
+            self.load_filters(place, page);
+        }
+        Ok(())
+    }
+
     fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()> {
         // The checker of pages in memory is less strict about pages in files, and written apart from theirs: what passes the one
         // must pass the other.
@@ -90,10 +128,14 @@ impl Visitor for Checker<'_> {
         }
         self.report.pages += 1;
         self.leaf = Sums::default();
+        self.filter = self.filters.partition_point(|(until, _)| *until <= place.before.entries);
         Ok(())
     }
 
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.filter().is_some_and(|filter| !filter.may_have(hash_of(key))) {
+            self.tell(format!("the filter over key {} says that it is not there", key.escape_ascii()));
+        }
         let weight = if self.is_bottom {
             let tally = self.measures.of_row(key, value);
             if !record.weights.is_empty() && record.explicit_weight(&self.measures) != tally {
@@ -141,7 +183,7 @@ pub(crate) fn check_bytes(bytes: &[u8]) -> Result<RunReport> {
     let run = Run::open(&disk, path)?;
     let report = run.check(&mut |_| ());
     let is_sound = report.faults.is_empty();
-    // A cache of a few pages, so that pages go and come back.
+    // A cache of a few pages, so that pages go and come back, and filters are asked.
     let (run, cache) = (Arc::new(run), PageCache::new(4096));
     let mut before = Sums::default();
     let scanned = run.scan_entries(&mut |_| (), &mut |key, value, weight| {

@@ -1,19 +1,19 @@
 //! What the columns of an inner page mean, in both versions: the sums of all entries before a child, and where the child is.
 //!
 //! ```text
-//! version 2: rows, further measures | entries, erased (not in a bottom run) | offset / 8, length / 8, crc32c
-//! version 1: rows, further measures | offset | crc32c << 32 + length, and page_bytes in place of a child's number
+//! from version 2: rows, further measures | entries, erased (not in a bottom run) | offset / 8, length / 8, crc32c
+//! version 1:      rows, further measures | offset | crc32c << 32 + length, and page_bytes in place of a child's number
 //! ```
 
 use super::format::{Pointer, Sums};
-use super::node::NodeRef;
+use super::node::{FilterPart, NodeRef};
 use crate::page::{KeyBuffer, PageRef, UNIT_ALIGNMENT_BYTES};
 use crate::tally::{Measures, Tally};
 
 /// Offsets and lengths are counted in these.
 const UNIT: u64 = UNIT_ALIGNMENT_BYTES as u64;
 
-/// Which columns inner pages of a run of version 2 have.
+/// Which columns inner pages of a run have from version 2 on.
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
     measures: Measures,
@@ -117,12 +117,46 @@ impl Inner<'_> {
         through.saturating_sub(1)
     }
 
-    /// Where in the page the checksum of child `position` stands, in version 2.
+    /// The filter over child `position`.
+    pub(super) fn filter_of(&self, position: usize) -> Option<FilterPart> {
+        match self {
+            Inner::First(..) => None,
+            Inner::Node(node, _) => node.filter_of(position),
+        }
+    }
+
+    /// All filters over children.
+    pub(super) fn filters(&self) -> impl Iterator<Item = FilterPart> {
+        let node = match self {
+            Inner::First(..) => None,
+            Inner::Node(node, _) => Some(*node),
+        };
+        node.into_iter().flat_map(|node| (0..node.filters()).map(move |number| node.filter(number)))
+    }
+
+    /// Bytes of all these, which end where the page begins.
+    pub(super) fn filter_bytes(&self) -> u32 {
+        match self {
+            Inner::First(..) => 0,
+            Inner::Node(node, _) => node.filter_bytes(),
+        }
+    }
+
+    /// Where in the page the checksum of child `position` stands, from version 2 on.
     #[cfg(test)]
     pub(super) fn checksum_at(&self, position: usize) -> Option<usize> {
         match self {
             Inner::First(..) => None,
             Inner::Node(node, _) => Some(node.checksum_at(position)),
+        }
+    }
+
+    /// Where in the page the checksum of filter `number` stands.
+    #[cfg(test)]
+    pub(super) fn filter_checksum_at(&self, number: usize) -> usize {
+        match self {
+            Inner::First(..) => unreachable!("it has no filters"),
+            Inner::Node(node, _) => node.filter_checksum_at(number),
         }
     }
 

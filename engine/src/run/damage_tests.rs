@@ -3,10 +3,11 @@
 //! Method: every bit of a small run inverted; every truncation; every byte changed and the checksums made right again; a crash at
 //! every step of writing.
 
+use std::ops::Range;
 use std::path::Path;
 
 use super::file::Place;
-use super::format::FOOTER_BYTES;
+use super::format::{FOOTER_BYTES, VERSION};
 use super::tests::{ALL_MEASURES, Model, PATH, bytes_of, new_disk, write};
 use super::*;
 use crate::error::ErrorKind;
@@ -25,13 +26,30 @@ fn small_options() -> RunOptions {
     RunOptions { page_bytes: 256, measures: ALL_MEASURES, table_id: 1, run_id: 2, ..RunOptions::default() }
 }
 
+/// Who notices damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Noticed {
+    Nobody,
+    /// The checker; a scan, which needs no filter, gives all rows.
+    Checker,
+    /// Both, or it is refused at opening.
+    All,
+}
+
 /// Whether the bytes are refused at opening, or else by the checker and by a scan, after rows that were written.
 fn is_noticed(bytes: Vec<u8>, model: &Model) -> bool {
+    noticed(bytes, model) == Noticed::All
+}
+
+fn noticed(bytes: Vec<u8>, model: &Model) -> Noticed {
     let disk = SimDisk::new();
     disk.write_file(PATH, bytes);
     let run = match Run::open(&disk, Path::new(PATH)) {
         Ok(run) => run,
-        Err(error) => return error.kind() == ErrorKind::Corrupt,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            return Noticed::All;
+        }
     };
     let mut rows = model.iter();
     let scanned = run.scan(&mut |_| (), &mut |key, value| {
@@ -39,8 +57,17 @@ fn is_noticed(bytes: Vec<u8>, model: &Model) -> bool {
         Ok(())
     });
     let report = run.check(&mut |_| ());
-    assert_eq!(scanned.is_err(), !report.faults.is_empty(), "{scanned:?} {report:?}");
-    scanned.is_err_and(|error| error.kind() == ErrorKind::Corrupt)
+    match scanned {
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            assert_ne!(report.faults, [""; 0], "{error}");
+            Noticed::All
+        }
+        Ok(()) => {
+            assert_eq!(rows.next(), None);
+            if report.faults.is_empty() { Noticed::Nobody } else { Noticed::Checker }
+        }
+    }
 }
 
 #[test]
@@ -48,11 +75,16 @@ fn every_inverted_bit_is_noticed() {
     let model = small_model();
     let bytes = bytes_of(&model, small_options());
     assert!((1500..6000).contains(&bytes.len()), "{} bytes", bytes.len());
-    assert!(!is_noticed(bytes.clone(), &model));
+    assert_eq!(noticed(bytes.clone(), &model), Noticed::Nobody);
+    let filters: Vec<Range<usize>> =
+        sealed(&bytes).iter().filter(|part| part.is_filter).map(|part| part.start..part.end).collect();
+    assert!(!filters.is_empty());
     for bit in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        assert!(is_noticed(damaged, &model), "bit {} of byte {}", bit % 8, bit / 8);
+        let is_in_filter = filters.iter().any(|filter| filter.contains(&(bit / 8)));
+        let expected = if is_in_filter { Noticed::Checker } else { Noticed::All };
+        assert_eq!(noticed(damaged, &model), expected, "bit {} of byte {}", bit % 8, bit / 8);
     }
 }
 
@@ -114,6 +146,7 @@ struct Sealed {
     checksum_at: usize,
     /// Of a unit.
     place: Option<Place>,
+    is_filter: bool,
 }
 
 /// All bytes of a sound run that lie under a checksum which stands elsewhere, in the order of the file, so that what holds the checksum
@@ -126,7 +159,7 @@ fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     let mut found = Vec::new();
     collect_sealed(&run, &run.root().unwrap(), footer_at + 36, &mut found);
     let checksum_at = bytes.len() - 4;
-    found.push(Sealed { start: footer_at, end: checksum_at, checksum_at, place: None });
+    found.push(Sealed { start: footer_at, end: checksum_at, checksum_at, place: None, is_filter: false });
     found
 }
 
@@ -138,6 +171,12 @@ fn collect_sealed(run: &Run, place: &Place, checksum_at: usize, found: &mut Vec<
         for position in 0..page.count() {
             let at = page.checksum_at(position).expect("checksums have whole bytes");
             collect_sealed(run, &run.child(place, &page, position), start + at, found);
+        }
+        for (number, part) in page.filters().enumerate() {
+            let pointer = run.filter_at(place, &page, &part);
+            let (filter_start, end) = (pointer.offset as usize, pointer.end().unwrap() as usize);
+            let checksum_at = start + page.filter_checksum_at(number);
+            found.push(Sealed { start: filter_start, end, checksum_at, place: None, is_filter: true });
         }
     } else {
         let page = unit.leaf();
@@ -151,12 +190,13 @@ fn collect_sealed(run: &Run, place: &Place, checksum_at: usize, found: &mut Vec<
                     end: reference.end().unwrap() as usize,
                     checksum_at: start + at,
                     place: None,
+                    is_filter: false,
                 });
             }
         }
     }
     let end = start + unit.as_slice().len();
-    found.push(Sealed { start, end, checksum_at, place: Some(*place) });
+    found.push(Sealed { start, end, checksum_at, place: Some(*place), is_filter: false });
 }
 
 /// Makes all checksums right.
@@ -187,18 +227,31 @@ fn forged_bytes_are_never_a_panic() {
     assert!(refused > 9 * (bytes.len() - 32));
 }
 
+/// A filter with the right checksum that denies keys would make rows vanish from `get`, and from nothing else.
+#[test]
+fn a_filter_that_denies_a_key_is_noticed() {
+    let bytes = bytes_of(&small_model(), small_options());
+    let sealed = sealed(&bytes);
+    let filter = sealed.iter().find(|part| part.is_filter).unwrap();
+    let mut forged = bytes.clone();
+    forged[filter.start..filter.start + 8].copy_from_slice(&[7; 8]);
+    reseal(&mut forged, &sealed);
+    let faults = check_bytes(&forged).unwrap().faults;
+    assert!(faults.len() > 20 && faults[0].contains("says that it is not there"), "{faults:?}");
+}
+
 #[test]
 fn a_newer_version_is_refused_by_name() {
     let bytes = bytes_of(&small_model(), small_options());
     let mut newer = bytes.clone();
-    newer[8] = 3;
+    newer[8] = VERSION as u8 + 1;
     let checksum = crc32c::crc32c(&newer[..28]);
     newer[28..32].copy_from_slice(&checksum.to_le_bytes());
     assert_eq!(check_bytes(&newer).unwrap_err().kind(), ErrorKind::Version);
     let mut newer = bytes;
     let footer_at = newer.len() - FOOTER_BYTES;
     let sealed = sealed(&newer);
-    newer[footer_at + 8] = 3;
+    newer[footer_at + 8] = VERSION as u8 + 1;
     reseal(&mut newer, &sealed);
     assert_eq!(check_bytes(&newer).unwrap_err().kind(), ErrorKind::Version);
 }

@@ -1,7 +1,7 @@
 //! An open run: header and footer, and its pages, none of which is believed before it is what the way to it promised.
 //!
 //! Costs: one read and one allocation a page; nothing is kept.
-//! Not here: questions (`layer`), reading everything (`scan`), checking everything (`check`).
+//! Not here: questions (`layer`), reading several at once (`fetch`), reading everything (`scan`), checking everything (`check`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::RunInfo;
 use super::columns::{Columns, Inner};
+use super::filter::FilterRef;
 use super::format::{
     FOOTER_BYTES_1, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference, footer_bytes,
 };
-use super::node::NodeRef;
+use super::node::{FilterPart, NodeRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, File, OpenMode};
 use crate::page::{
@@ -62,6 +63,8 @@ pub(super) enum Loaded {
     /// A leaf, or an inner page of version 1.
     Page(Unit),
     Node(UnitBuffer),
+    /// A filter over leaves.
+    Filter(UnitBuffer),
     /// A value out of line.
     Value(Vec<u8>),
 }
@@ -70,7 +73,7 @@ impl Loaded {
     pub(super) fn as_slice(&self) -> &[u8] {
         match self {
             Loaded::Page(unit) => unit.as_slice(),
-            Loaded::Node(buffer) => buffer.as_slice(),
+            Loaded::Node(buffer) | Loaded::Filter(buffer) => buffer.as_slice(),
             Loaded::Value(value) => value,
         }
     }
@@ -186,7 +189,23 @@ impl Run {
         match loaded {
             Loaded::Page(unit) => Inner::First(unit.page(), self.info.measures),
             Loaded::Node(buffer) => Inner::Node(NodeRef::unchecked(buffer.as_slice()), self.columns()),
-            Loaded::Value(_) => unreachable!("{NO_PAGE_THERE}"),
+            Loaded::Filter(_) | Loaded::Value(_) => unreachable!("{NO_PAGE_THERE}"),
+        }
+    }
+
+    /// Where the filter over a child of the inner page at `place` is; none if there is none, or it says nothing.
+    pub(super) fn filter_of(&self, place: &Place, page: &Inner<'_>, position: usize) -> Option<Pointer> {
+        let part = page.filter_of(position)?;
+        (!part.bytes.is_empty()).then(|| self.filter_at(place, page, &part))
+    }
+
+    /// Where a filter over children of the inner page at `place` is.
+    pub(super) fn filter_at(&self, place: &Place, page: &Inner<'_>, part: &FilterPart) -> Pointer {
+        Pointer {
+            offset: place.pointer.offset - u64::from(page.filter_bytes()) + u64::from(part.bytes.start),
+            length: part.bytes.end - part.bytes.start,
+            checksum: part.checksum,
+            page_bytes: 0,
         }
     }
 
@@ -207,6 +226,11 @@ impl Run {
         // What pointed here lies in a page that was checked, so these are bytes of the file.
         let mut buffer = UnitBuffer::new(place.pointer.length as usize);
         self.read(buffer.as_mut_slice(), place.pointer.offset)?;
+        self.page_in(place, buffer)
+    }
+
+    /// Checks `buffer`, read from where `place` says, and gives the unit in it.
+    pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
         let loaded = if place.level > 0 && self.info.version > 1 {
             NodeRef::new(buffer.as_slice(), self.columns().count()).map_err(|fault| self.damaged(place, fault))?;
@@ -316,20 +340,30 @@ impl Run {
             });
             floor = end.ok_or_else(|| format!("the pointer to child {position} leads out of the subtree"))?;
         }
-        if floor != place.pointer.offset {
-            return Err("the last child does not end where its parent begins".into());
+        if page.filter_bytes() > 0 && self.info.version < 3 {
+            return Err("a filter in a version that has none".into());
+        }
+        if floor.checked_add(u64::from(page.filter_bytes())) != Some(place.pointer.offset) {
+            return Err("the last child and the filters do not end where their parent begins".into());
         }
         Ok(())
     }
 
-    /// Reads and checks a value out of line.
-    pub(super) fn load_value(&self, reference: &ValueReference) -> Result<Vec<u8>> {
-        let extent_bytes = (reference.end().unwrap_or(0) - reference.offset) as usize;
-        let mut value = vec![0; extent_bytes];
-        self.read(&mut value, reference.offset)?;
-        self.check_value(reference, &value)?;
-        value.truncate(reference.length as usize);
-        Ok(value)
+    /// Reads and checks the filter that `pointer` leads to.
+    pub(super) fn load_filter(&self, pointer: &Pointer) -> Result<UnitBuffer> {
+        let mut buffer = UnitBuffer::new(pointer.length as usize);
+        self.read(buffer.as_mut_slice(), pointer.offset)?;
+        self.filter_in(pointer, buffer)
+    }
+
+    /// Checks `buffer`, read from where `pointer` says: a filter.
+    pub(super) fn filter_in(&self, pointer: &Pointer, buffer: UnitBuffer) -> Result<UnitBuffer> {
+        let damaged = |what: String| Error::corrupt(&self.path, pointer.offset, what);
+        if crc32c::crc32c(buffer.as_slice()) != pointer.checksum {
+            return Err(damaged("the checksum of a filter is wrong".into()));
+        }
+        FilterRef::new(buffer.as_slice()).map_err(damaged)?;
+        Ok(buffer)
     }
 
     /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.

@@ -15,8 +15,8 @@ use crate::tally::{Measures, Tally};
 pub(super) const MAGIC: [u8; 8] = *b"QuipuRun";
 /// The first bytes of its footer: the top cord, which holds the sum of the cords below it.
 pub(super) const FOOTER_MAGIC: [u8; 8] = *b"QuipuTop";
-/// The version written, and the newest that is read. Version 1 had bottom runs only, and inner pages as those in memory.
-pub(super) const VERSION: u32 = 2;
+/// The version written, and the newest that is read. Version 1 had bottom runs only, and inner pages as those in memory; version 2 had no filters.
+pub(super) const VERSION: u32 = 3;
 /// Length of the header; the tree begins here.
 pub(super) const HEADER_BYTES: usize = 32;
 /// Length of the footer, which ends the file, and that of version 1.

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::file::Place;
+use super::filter::FilterRef;
 use super::format::{FOOTER_BYTES, HEADER_BYTES};
 use super::node::NodeRef;
 use super::tests::{Model, PATH, bytes_of};
@@ -120,6 +121,11 @@ fn describe_subtree(text: &mut Annotated<'_>, run: &Run, place: &Place) {
         for position in 0..page.count() {
             describe_subtree(text, run, &run.child(place, &page, position));
         }
+        for part in page.filters() {
+            let filter = run.load_filter(&run.filter_at(place, &page, &part)).unwrap();
+            text.heading(&format!("a filter over children {:?}", part.children));
+            FilterRef::new(filter.as_slice()).unwrap().parts().iter().for_each(|(len, note)| text.field(*len, note));
+        }
         text.heading("an inner page");
         describe_node(text, unit.as_slice());
         return;
@@ -141,7 +147,7 @@ fn describe_run(bytes: &[u8]) -> String {
     let run = open(bytes);
     let mut text = Annotated::new(bytes);
     text.heading("header");
-    for (len, note) in [(8, "magic"), (4, "version 2"), (4, "table_id"), (8, "run_id")] {
+    for (len, note) in [(8, "magic"), (4, "version 3"), (4, "table_id"), (8, "run_id")] {
         text.field(len, note);
     }
     text.field(4, "reserved");
@@ -151,7 +157,7 @@ fn describe_run(bytes: &[u8]) -> String {
     text.heading("footer");
     let fields = [
         (8, "magic"),
-        (4, "version 2"),
+        (4, "version 3"),
         (4, "page_bytes"),
         (8, "file_bytes"),
         (8, "root: offset"),
@@ -187,7 +193,7 @@ fn open(bytes: &[u8]) -> Run {
 fn a_small_run_has_the_golden_bytes() {
     let bytes = bytes_of(&small_model(), small_options());
     let text = describe_run(&bytes);
-    let golden = compare_with_file(&text, "src/run/testdata/small-2.hex");
+    let golden = compare_with_file(&text, "src/run/testdata/small-3.hex");
     compare_with_page(&text, "../docs/format-run.md", 0);
     let golden = parse(&golden);
     assert_eq!(check_bytes(&golden).unwrap().faults, [""; 0]);
@@ -201,13 +207,19 @@ fn a_small_run_has_the_golden_bytes() {
     assert_eq!(rows, small_model());
 }
 
-/// What version 1 wrote is read by every later one.
+/// What a version wrote is read by every later one.
 #[test]
-fn a_run_of_version_1_is_read() {
-    let golden = parse(include_str!("testdata/small-1.hex"));
-    assert_eq!(check_bytes(&golden).unwrap().faults, [""; 0]);
-    let run = open(&golden);
-    assert_eq!((run.info().version, run.info().is_bottom), (1, true));
+fn runs_of_older_versions_are_read() {
+    for (version, golden) in [(1, include_str!("testdata/small-1.hex")), (2, include_str!("testdata/small-2.hex"))] {
+        read_older(version, &parse(golden));
+    }
+}
+
+fn read_older(version: u32, golden: &[u8]) {
+    let report = check_bytes(golden).unwrap();
+    assert_eq!((report.faults, report.filters), (vec![], 0));
+    let run = open(golden);
+    assert_eq!((run.info().version, run.info().is_bottom), (version, true));
     // And becomes what would be written today.
     let disk = SimDisk::new();
     disk.create_dir_all(Path::new("/db")).unwrap();

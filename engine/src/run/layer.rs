@@ -1,6 +1,7 @@
 //! A run as a layer of a stack: questions by key and by position, and walks, of which each may lack a page.
 //!
-//! Costs: one page a level for a question, and one value if it lies out of line. A walk keeps the pages on the way to its leaf, and passes from leaf to leaf over the
+//! Costs: one page a level for a question, and one value if it lies out of line. For a key that the run does not have, in a leaf that is not in memory, mostly a filter
+//! in place of the leaf. A walk keeps the pages on the way to its leaf, and passes from leaf to leaf over the
 //! lowest page that both hang under.
 //! Not here: where pages come from (`pages`).
 
@@ -11,10 +12,11 @@ use smallvec::SmallVec;
 use super::Run;
 use super::columns::Inner;
 use super::file::{Loaded, Place};
+use super::filter::hash_of;
 use super::format::ValueReference;
 use super::pages::{Missing, ReadPages};
 use crate::page::{KeyBuffer, PageRef, Record};
-use crate::stack::{Layer, LayerWalk};
+use crate::stack::{Layer, LayerWalk, Located};
 use crate::tally::{Measures, Tally};
 use crate::tree::Side;
 
@@ -85,11 +87,39 @@ impl<'a> RunLayer<'a> {
         Ok(Some((way, position + usize::from(found && side == Side::Through))))
     }
 
-    /// The entry of `key`, and its leaf.
+    /// The entry of `key`, and the place of its leaf.
     fn entry(&self, key: &[u8]) -> Result<Option<(Place, Record<'a>)>, Missing> {
-        let Some(way) = self.way(|page| page.child_of(key))? else { return Ok(None) };
-        let (position, found) = way.leaf.search::<true>(key);
-        Ok(found.then(|| (way.place, way.leaf.leaf_record(position))))
+        let Some((place, leaf)) = self.leaf_that_may_have(key)? else { return Ok(None) };
+        let (position, found) = leaf.search::<true>(key);
+        Ok(found.then(|| (place, leaf.leaf_record(position))))
+    }
+
+    /// The leaf that has `key` if any has; none if it is told without that leaf that none has.
+    fn leaf_that_may_have(&self, key: &[u8]) -> Result<Option<(Place, PageRef<'a>)>, Missing> {
+        let Some(mut place) = self.run.root() else { return Ok(None) };
+        let mut above: Option<Step<'a>> = None;
+        loop {
+            let page = match (self.pages.page_if_here(self.run, &place), &above) {
+                (Some(page), _) => page,
+                // A leaf that is in memory tells as fast as its filter, and is needed if it has the key. So the filter is asked where it can spare a read, and nowhere else.
+                (None, Some(above)) if place.level == 0 && self.is_surely_absent(above, key)? => return Ok(None),
+                (None, _) => self.pages.page(self.run, &place)?,
+            };
+            if place.level == 0 {
+                return Ok(Some((place, page.leaf())));
+            }
+            let inner = self.run.inner(page);
+            let step = Step { place, page, child: inner.child_of(key) };
+            place = self.run.child(&place, &inner, step.child);
+            above = Some(step);
+        }
+    }
+
+    /// Whether the filter over the leaf that a step leads to says that `key` is not there.
+    fn is_surely_absent(&self, above: &Step<'a>, key: &[u8]) -> Result<bool, Missing> {
+        let inner = self.run.inner(above.page);
+        let Some(filter) = self.run.filter_of(&above.place, &inner, above.child) else { return Ok(false) };
+        Ok(!self.pages.filter(self.run, &filter)?.may_have(hash_of(key)))
     }
 
     /// Entries before a cut.
@@ -179,6 +209,24 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         self.at_entry(offset as i64)
     }
 
+    fn entries(&self) -> Option<i64> {
+        Some(self.run.info().total.entries)
+    }
+
+    fn key_at(&self, position: i64) -> Result<KeyBuffer, Missing> {
+        Ok(self.at_entry(position)?.key())
+    }
+
+    fn locate(&self, key: &[u8]) -> Result<Located, Missing> {
+        let Some(way) = self.way(|page| page.child_of(key))? else {
+            return Ok(Located { rows: 0, entries: 0, is_found: false });
+        };
+        let (position, is_found) = way.leaf.search::<true>(key);
+        let before = way.place.before;
+        let rows = before.tally.rows + self.leaf_rows(&way.leaf, position);
+        Ok(Located { rows, entries: before.entries + position as i64, is_found })
+    }
+
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Missing> {
         let start = low.map_or(Ok(0), |low| self.entries_before(low, Side::Through));
         let end = high.map_or(Ok(self.run.info().total.entries), |high| self.entries_before(high, Side::Below));
@@ -186,8 +234,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         if start >= end {
             return Ok(None);
         }
-        let walk = self.at_entry(start + (end - start) / 2)?;
-        Ok(Some((walk.key(), (end - start) as u64)))
+        Ok(Some((self.key_at(start + (end - start) / 2)?, (end - start) as u64)))
     }
 
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<RunWalk<'a>, Missing> {
@@ -305,6 +352,10 @@ impl<'a> LayerWalk<'a> for RunWalk<'a> {
         if let Some((way, position)) = self.entry() {
             way.leaf.key_into(position, key);
         }
+    }
+
+    fn is_live(&self) -> bool {
+        self.entry().is_some_and(|(way, position)| !way.leaf.leaf_record(position).is_tombstone())
     }
 
     fn value(&self) -> Result<Option<&'a [u8]>, Missing> {

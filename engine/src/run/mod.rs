@@ -4,25 +4,28 @@
 //!
 //! Invariants:
 //! 1. Every byte of the file lies under a checksum, and no byte is believed before its checksum holds: that of a unit stands in
-//!    the pointer to it, that of a value in the reference to it, those of header and footer in themselves.
+//!    the pointer to it, that of a filter in its node, that of a value in the reference to it, those of header and footer in themselves.
 //! 2. The file is header, tree in post-order, footer, without holes: an inner page stands right behind the last of its
-//!    subtrees, a leaf right behind the long values of its rows. So whatever a damaged or forged file says, a walk ends.
+//!    subtrees (a lowest one behind the filters over its leaves, and these behind the leaves), a leaf right behind the long values of its rows. So whatever a damaged or forged file says, a walk ends.
 //! 3. The tally in a pointer is that of all rows before its subtree, from the file's start: one number gives a prefix, and the
 //!    difference of neighbours gives a subtree.
 //! 4. A leaf has weights in its records exactly where measures could not be told from its bytes: where a value lies out of line
 //!    and more than rows is measured. So no question for a tally reads a long value.
-//! 5. An open run never changes; it is safe to share between threads.
+//! 5. A filter knows every key of its leaves, those of tombstones too. So no `get` of a run misses an entry, whatever is read for it.
+//! 6. An open run never changes; it is safe to share between threads.
 //!
 //! Costs: writing keeps one page a level in memory and a buffer of 1 MiB. Opening reads header and footer. A question looks at
-//! one unit a level, of about [`RunOptions::page_bytes`], and a long value one extent more. A scan reads the file once, 1 MiB at
+//! one unit a level, of about [`RunOptions::page_bytes`], and a long value one extent more; `get` of an absent key at a filter of about that size in place of a leaf. A scan reads the file once, 1 MiB at
 //! a time, two threads ahead of itself, without an allocation a row.
 //!
-//! Not here: a filter for absent keys, compression, which runs make up a database (`manifest`).
+//! Not here: compression, which runs make up a database (`manifest`).
 
 mod charge;
 mod check;
 mod columns;
+mod fetch;
 mod file;
+mod filter;
 mod format;
 mod histogram;
 mod layer;
@@ -32,6 +35,7 @@ mod node_builder;
 mod output;
 mod pages;
 mod pending;
+mod pending_filters;
 mod read_ahead;
 mod rewrite;
 mod scan;
@@ -45,6 +49,10 @@ mod writer;
 mod charge_tests;
 #[cfg(test)]
 mod damage_tests;
+#[cfg(test)]
+mod fetch_tests;
+#[cfg(test)]
+mod filter_tests;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]

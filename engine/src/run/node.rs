@@ -1,7 +1,7 @@
 //! An inner page of a run: separators, and for each child where it is and the sums of all entries before it, in columns of as few bits as they need.
 //!
 //! ```text
-//! | header 16 | prefix, padded to 8 | columns, 16 each | heads u32[n - 1] | ends u16|u32 [n - 1] | packed columns | rests | zeros |
+//! | header 16 | prefix, padded to 8 | filters, 12 each | columns, 16 each | heads u32[n - 1] | ends u16|u32 [n - 1] | packed columns | rests | zeros |
 //! ```
 //!
 //! Invariants (checked by [`NodeRef::new`]):
@@ -9,11 +9,15 @@
 //!    separators not above it.
 //! 2. A separator is the prefix and its rest. `heads[i]` is the first four bytes of the rest, as in `page`. If `SHORT` is set all rests have four bytes and
 //!    there is nothing more of them; else `ends[i]` says where the rest ends among the rests, which stand one behind the other.
-//! 3. Item `i` of a column is its base plus the `i`-th number of `width` bits, modulo 2^64. The last column, of checksums, has the base 0 and 32 bits.
+//! 3. A filter is of the children from where the one before ends to its own end, of which there is one at least; children behind the last have none. Only a node over
+//!    leaves has filters. Each takes so many bytes, a multiple of eight and perhaps none; all stand one behind the other, and end where the node begins.
+//! 4. Item `i` of a column is its base plus the `i`-th number of `width` bits, modulo 2^64. The last column, of checksums, has the base 0 and 32 bits.
 //!
 //! Costs: a search is one over heads, and of equal heads one over rests; an item of a column is one read of eight bytes. Of a bottom run that counts rows only, with
 //! pages of 8 KiB and short separators, a child takes some 14 bytes.
 //! Not here: how it is made (`node_builder`), what columns mean (`columns`).
+
+use std::ops::Range;
 
 use super::format::{u32_at, u64_at};
 use crate::page::{KeyBuffer, PREFIX_MAX, head_of, padded};
@@ -29,9 +33,13 @@ pub(super) const HEADER_BYTES: usize = 16;
 const PREFIX_LEN_AT: usize = 2;
 const LEVEL_AT: usize = 4;
 const COLUMNS_AT: usize = 5;
-const RESERVED_AT: usize = 6;
+const FILTERS_AT: usize = 6;
 const COUNT_AT: usize = 8;
 const RESTS_AT: usize = 12;
+
+pub(super) const FILTER_BYTES: usize = 12;
+const FILTER_END_AT: usize = 4;
+const FILTER_CHECKSUM_AT: usize = 8;
 
 pub(super) const COLUMN_BYTES: usize = 16;
 const COLUMN_DATA_AT: usize = 8;
@@ -49,11 +57,20 @@ pub(super) struct NodeRef<'a> {
     bytes: &'a [u8],
     count: usize,
     prefix_len: usize,
+    filters: usize,
     columns_at: usize,
     heads_at: usize,
     ends_at: usize,
     rests_at: usize,
     flags: u8,
+}
+
+/// Of a filter: which children it is of, where it stands among the bytes of all filters of the node, and the checksum of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FilterPart {
+    pub(super) children: Range<usize>,
+    pub(super) bytes: Range<u32>,
+    pub(super) checksum: u32,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> usize {
@@ -67,7 +84,7 @@ impl<'a> NodeRef<'a> {
             return Err("not an inner page".into());
         }
         let node = NodeRef::unchecked(bytes);
-        if node.flags & !(SHORT | WIDE) != 0 || node.flags == SHORT | WIDE || u16_at(bytes, RESERVED_AT) != 0 {
+        if node.flags & !(SHORT | WIDE) != 0 || node.flags == SHORT | WIDE {
             return Err(format!("flags {:#x}", node.flags));
         }
         if usize::from(bytes[COLUMNS_AT]) != columns {
@@ -79,13 +96,28 @@ impl<'a> NodeRef<'a> {
         if node.rests_at + SLACK_BYTES > bytes.len() || node.ends_at + node.ends_bytes() > node.rests_at {
             return Err(format!("the separators of {} children do not fit {} bytes", node.count, bytes.len()));
         }
-        let zeros = &bytes[HEADER_BYTES + node.prefix_len..node.columns_at];
+        let zeros = &bytes[HEADER_BYTES + node.prefix_len..node.filters_at()];
         if zeros.iter().any(|&byte| byte != 0) {
             return Err("the prefix is not followed by zeros".into());
         }
+        node.check_filters()?;
         node.check_columns(columns)?;
         node.check_separators()?;
         Ok(node)
+    }
+
+    fn check_filters(&self) -> Result<(), String> {
+        if self.filters > 0 && self.level() != 1 {
+            return Err(format!("{} filters in a page of level {}", self.filters, self.level()));
+        }
+        for number in 0..self.filters {
+            let FilterPart { children, bytes, .. } = self.filter(number);
+            let is_some = children.start < children.end && children.end <= self.count;
+            if !is_some || bytes.start > bytes.end || !bytes.end.is_multiple_of(8) {
+                return Err(format!("filter {number} is of children {children:?} and has bytes {bytes:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn check_columns(&self, columns: usize) -> Result<(), String> {
@@ -152,12 +184,14 @@ impl<'a> NodeRef<'a> {
     /// A page that has been checked before.
     pub(super) fn unchecked(bytes: &'a [u8]) -> NodeRef<'a> {
         let (count, prefix_len) = (u32_at(bytes, COUNT_AT) as usize, u16_at(bytes, PREFIX_LEN_AT));
-        let columns_at = HEADER_BYTES + padded(prefix_len);
+        let filters = u16_at(bytes, FILTERS_AT);
+        let columns_at = HEADER_BYTES + padded(prefix_len) + FILTER_BYTES * filters;
         let heads_at = columns_at + COLUMN_BYTES * usize::from(bytes[COLUMNS_AT]);
         NodeRef {
             bytes,
             count,
             prefix_len,
+            filters,
             columns_at,
             heads_at,
             ends_at: heads_at + 4 * count.saturating_sub(1),
@@ -173,6 +207,42 @@ impl<'a> NodeRef<'a> {
 
     pub(super) fn level(&self) -> usize {
         usize::from(self.bytes[LEVEL_AT])
+    }
+
+    /// Filters over its children.
+    pub(super) fn filters(&self) -> usize {
+        self.filters
+    }
+
+    fn filters_at(&self) -> usize {
+        HEADER_BYTES + padded(self.prefix_len)
+    }
+
+    /// Filter `number`.
+    pub(super) fn filter(&self, number: usize) -> FilterPart {
+        let at = self.filters_at() + FILTER_BYTES * number;
+        // Where the one before ends.
+        let start = |field: usize| if number == 0 { 0 } else { u32_at(self.bytes, at - FILTER_BYTES + field) };
+        FilterPart {
+            children: start(0) as usize..self.filter_until(number),
+            bytes: start(FILTER_END_AT)..u32_at(self.bytes, at + FILTER_END_AT),
+            checksum: u32_at(self.bytes, at + FILTER_CHECKSUM_AT),
+        }
+    }
+
+    fn filter_until(&self, number: usize) -> usize {
+        u32_at(self.bytes, self.filters_at() + FILTER_BYTES * number) as usize
+    }
+
+    /// The filter over a child.
+    pub(super) fn filter_of(&self, position: usize) -> Option<FilterPart> {
+        let number = partition(0, self.filters, |number| self.filter_until(number) <= position);
+        (number < self.filters).then(|| self.filter(number))
+    }
+
+    /// Bytes of all filters, which end where the node begins.
+    pub(super) fn filter_bytes(&self) -> u32 {
+        self.filters.checked_sub(1).map_or(0, |last| self.filter(last).bytes.end)
     }
 
     fn separators(&self) -> usize {
@@ -272,6 +342,12 @@ impl<'a> NodeRef<'a> {
         u32_at(self.bytes, at + COLUMN_DATA_AT) as usize + 4 * position
     }
 
+    /// Where the checksum of a filter stands in the page: for tests that forge filters.
+    #[cfg(test)]
+    pub(super) fn filter_checksum_at(&self, number: usize) -> usize {
+        self.filters_at() + FILTER_BYTES * number + FILTER_CHECKSUM_AT
+    }
+
     /// What stands in the page, part by part: how many bytes, and what they are. For pages of documentation.
     #[cfg(test)]
     pub(super) fn parts(&self, columns: &[&str]) -> Vec<(usize, String)> {
@@ -282,11 +358,16 @@ impl<'a> NodeRef<'a> {
             (2, format!("prefix of {} bytes", self.prefix_len)),
             (1, format!("level {}", self.level())),
             (1, format!("{} columns", columns.len())),
-            (2, "reserved".to_owned()),
+            (2, format!("filters: {}", self.filters)),
             (4, format!("{count} children")),
             (4, format!("rests from {:#x}", self.rests_at)),
             (padded(self.prefix_len), "prefix, padded".to_owned()),
         ];
+        for number in 0..self.filters {
+            let FilterPart { children, bytes, .. } = self.filter(number);
+            let what = format!("filter before child {}: ends at byte {}, crc32c", children.end, bytes.end);
+            parts.push((FILTER_BYTES, what));
+        }
         for (column, name) in columns.iter().enumerate() {
             parts.push((COLUMN_BYTES, format!("{name}: base, place, {} bits", self.width(column))));
         }

@@ -3,13 +3,14 @@
 //! Costs: one copy of each separator and its items; whether one more child fits is told from sums that are kept.
 //! Not here: when a node is written (`writer`).
 
-use super::node::{COLUMN_BYTES, HEADER_BYTES, KIND, SHORT, SLACK_BYTES, WIDE, WIDTH_MAX, packed_bytes};
+use super::node::{COLUMN_BYTES, FILTER_BYTES, HEADER_BYTES, KIND, SHORT, SLACK_BYTES, WIDE, WIDTH_MAX, packed_bytes};
 use crate::page::{PREFIX_MAX, common_prefix_len, head_of, padded};
 
 /// An inner page under construction: children are collected, and the bytes they will take are known at each step.
 pub(super) struct NodeBuilder {
     level: usize,
     columns: usize,
+    filters: Vec<Filter>,
     /// `columns` items a child.
     items: Vec<u64>,
     /// Separators one behind the other, each with what may follow.
@@ -23,6 +24,13 @@ pub(super) struct NodeBuilder {
     /// The longest of the separators, and the shortest of the keys that they may be lengthened to.
     separator_len_max: usize,
     whole_len_min: usize,
+}
+
+/// A filter that ends before child `until`, and before byte `end` of all filters of the node.
+struct Filter {
+    until: u32,
+    end: u32,
+    checksum: u32,
 }
 
 /// Where a separator and what may follow it stand.
@@ -66,6 +74,7 @@ impl NodeBuilder {
         NodeBuilder {
             level,
             columns,
+            filters: Vec::new(),
             items: Vec::new(),
             separators: Vec::new(),
             bounds: Vec::new(),
@@ -117,6 +126,18 @@ impl NodeBuilder {
         }
     }
 
+    /// Says that all children that are in no filter yet are in one that ends at byte `end` of all filters. False, and it says nothing, if a node does not hold that
+    /// many.
+    pub(super) fn push_filter(&mut self, end: usize, checksum: u32) -> bool {
+        let (count, end) = (u32::try_from(self.count()), u32::try_from(end));
+        let has_room = self.filters.len() < usize::from(u16::MAX);
+        match (count, end) {
+            (Ok(until), Ok(end)) if has_room => self.filters.push(Filter { until, end, checksum }),
+            _ => return false,
+        }
+        true
+    }
+
     /// Whether all rests can have the length of a head, under a prefix of `prefix_len`.
     fn is_short(prefix_len: usize, separator_len_max: usize, whole_len_min: usize) -> bool {
         separator_len_max <= prefix_len + HEAD_LEN && whole_len_min >= prefix_len + HEAD_LEN
@@ -141,7 +162,8 @@ impl NodeBuilder {
     }
 
     fn fixed_bytes(&self, prefix_len: usize, count: usize) -> usize {
-        HEADER_BYTES + padded(prefix_len) + COLUMN_BYTES * self.columns + 4 * (count - 1)
+        let filters = FILTER_BYTES * self.filters.len();
+        HEADER_BYTES + padded(prefix_len) + filters + COLUMN_BYTES * self.columns + 4 * (count - 1)
     }
 
     /// Writes the page to the end of `out`, which is empty, and begins another one.
@@ -170,11 +192,15 @@ impl NodeBuilder {
         let rests_at = data_at + widths.iter().map(|&width| packed_bytes(count, width)).sum::<usize>();
         out.extend_from_slice(&[KIND, (u8::from(is_short) * SHORT) | (u8::from(is_wide) * WIDE)]);
         out.extend_from_slice(&(prefix_len as u16).to_le_bytes());
-        out.extend_from_slice(&[self.level as u8, self.columns as u8, 0, 0]);
+        out.extend_from_slice(&[self.level as u8, self.columns as u8]);
+        out.extend_from_slice(&(self.filters.len() as u16).to_le_bytes());
         out.extend_from_slice(&(count as u32).to_le_bytes());
         out.extend_from_slice(&(rests_at as u32).to_le_bytes());
         out.extend_from_slice(&self.first_separator()[..prefix_len]);
         out.resize(HEADER_BYTES + padded(prefix_len), 0);
+        for filter in &self.filters {
+            [filter.until, filter.end, filter.checksum].iter().for_each(|field| out.extend(field.to_le_bytes()));
+        }
         for (range, &width) in self.ranges.iter().zip(&widths) {
             out.extend_from_slice(&range.0.to_le_bytes());
             out.extend_from_slice(&(data_at as u32).to_le_bytes());

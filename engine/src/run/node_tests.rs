@@ -2,13 +2,22 @@
 //! Method: random separators and items at several shapes against vectors; all single-byte changes.
 //! Replay: SEED=... cargo test -p quipu run::node
 
-use super::node::{CHECKSUM_BITS, NodeRef};
+use super::node::{CHECKSUM_BITS, FilterPart, NodeRef};
 use super::node_builder::{NodeBuilder, Separator};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
 
-fn random_node(rng: &mut StdRng) -> (Vec<Vec<u8>>, Vec<Vec<u64>>, Vec<u8>) {
+/// What a node is made of.
+struct Random {
+    separators: Vec<Vec<u8>>,
+    items: Vec<Vec<u64>>,
+    level: usize,
+    filters: Vec<FilterPart>,
+    bytes: Vec<u8>,
+}
+
+fn random_node(rng: &mut StdRng) -> Random {
     let columns = rng.random_range(1..6);
     let count = rng.random_range(1..60);
     let shape = rng.random_range(0..4);
@@ -25,8 +34,10 @@ fn random_node(rng: &mut StdRng) -> (Vec<Vec<u8>>, Vec<Vec<u64>>, Vec<u8>) {
     let separators: Vec<Vec<u8>> = separators.into_iter().collect();
     let mut widths: Vec<u32> = (0..columns).map(|_| rng.random_range(0..65)).collect();
     widths[columns - 1] = CHECKSUM_BITS;
-    let mut builder = NodeBuilder::new(2, columns);
+    let level = rng.random_range(1..3);
+    let mut builder = NodeBuilder::new(level, columns);
     let mut items = Vec::new();
+    let mut filters: Vec<FilterPart> = Vec::new();
     for child in 0..count {
         let row: Vec<u64> =
             widths.iter().map(|&width| if width == 0 { 7 } else { rng.random::<u64>() >> (64 - width) }).collect();
@@ -41,10 +52,16 @@ fn random_node(rng: &mut StdRng) -> (Vec<Vec<u8>>, Vec<Vec<u64>>, Vec<u8>) {
             }
         }
         items.push(row);
+        if level == 1 && rng.random_ratio(1, 8) {
+            let (first, start) = filters.last().map_or((0, 0), |last| (last.children.end, last.bytes.end));
+            let (end, checksum) = (start + 8 * rng.random_range(0..9), rng.random());
+            assert!(builder.push_filter(end as usize, checksum));
+            filters.push(FilterPart { children: first..child + 1, bytes: start..end, checksum });
+        }
     }
     let mut bytes = Vec::new();
     builder.finish(&mut bytes);
-    (separators, items, bytes)
+    Random { separators, items, level, filters, bytes }
 }
 
 #[test]
@@ -52,10 +69,16 @@ fn equals_vectors() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut rng = StdRng::seed_from_u64(seed);
     for _ in 0..400 {
-        let (separators, items, bytes) = random_node(&mut rng);
+        let Random { separators, items, level, filters, bytes } = random_node(&mut rng);
         let columns = items[0].len();
         let node = NodeRef::new(&bytes, columns).unwrap();
-        assert_eq!((node.count(), node.level()), (items.len(), 2));
+        assert_eq!((node.count(), node.level()), (items.len(), level));
+        assert_eq!((0..node.filters()).map(|number| node.filter(number)).collect::<Vec<_>>(), filters);
+        assert_eq!(node.filter_bytes(), filters.last().map_or(0, |filter| filter.bytes.end));
+        for child in 0..items.len() {
+            let expected = filters.iter().find(|filter| filter.children.contains(&child));
+            assert_eq!(node.filter_of(child).as_ref(), expected);
+        }
         for (child, row) in items.iter().enumerate() {
             let found: Vec<u64> = (0..columns).map(|column| node.item(column, child)).collect();
             assert_eq!(found, *row);
@@ -102,7 +125,7 @@ fn fits_what_it_says_fits() {
 fn a_changed_byte_is_refused_or_harmless() {
     let mut rng = StdRng::seed_from_u64(3);
     for _ in 0..30 {
-        let (_, items, mut bytes) = random_node(&mut rng);
+        let Random { items, mut bytes, .. } = random_node(&mut rng);
         for at in 0..bytes.len().min(600) {
             let before = bytes[at];
             bytes[at] ^= 1 << rng.random_range(0..8);
@@ -110,6 +133,8 @@ fn a_changed_byte_is_refused_or_harmless() {
             if let Ok(node) = NodeRef::new(&bytes, items[0].len()) {
                 for child in 0..node.count() {
                     (0..items[0].len()).for_each(|column| _ = node.item(column, child));
+                    let filter = node.filter_of(child);
+                    assert!(filter.is_none_or(|filter| filter.bytes.end <= node.filter_bytes()));
                     assert!(child == 0 || node.child_of(&node.separator(child)) == child);
                 }
             }

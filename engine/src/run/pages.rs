@@ -7,29 +7,36 @@
 //! 1. A page that a reader has seen stays where it is until the reader ends, whatever the cache evicts: so asking again makes progress, and answers borrow from it.
 //! 2. Only pages that have been checked are here.
 //!
-//! Costs: a page that the reader has seen is one look into a hash map; another one that is cached, one more into the cache; any other, one read.
-//! Not here: where pages are and what they must be (`file`).
+//! Costs: a page that the reader has seen is one look into a hash map; another one that is cached, one more into the cache; any other, one read, or a part of one with its
+//! neighbours in the file.
+//! Not here: where pages are and what they must be (`file`); which are read together (`fetch`).
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use elsa::FrozenMap;
+use foldhash::fast::FixedState;
 use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use quick_cache::{OptionsBuilder, Weighter};
 
 use super::Run;
+use super::fetch::Wanted;
 use super::file::{Loaded, Place};
-use super::format::ValueReference;
+use super::filter::FilterRef;
+use super::format::{Pointer, ValueReference};
 use crate::error::Result;
 
 /// A cache is cut into shards of at least so many bytes, and into no more of them than this.
 const SHARD_BYTES: u64 = 16 << 20;
 const SHARDS_MAX: u64 = 64;
+/// So many pages a reader can note before it has to make room for more: those of a question to a few runs.
+const SEEN_FIRST: usize = 24;
 /// Bytes that a cached page takes beside its own.
 const ENTRY_BYTES: u64 = 96;
 
-/// A page or a value, by the number of the open run and the offset in its file.
+/// A page, a filter or a value, by the number of the open run and the offset in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct PageKey {
     run: u64,
@@ -45,9 +52,9 @@ impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
     }
 }
 
-/// Pages and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
+/// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
 pub(crate) struct PageCache {
-    pages: Cache<PageKey, Arc<Loaded>, ByBytes>,
+    pages: Cache<PageKey, Arc<Loaded>, ByBytes, FixedState>,
     counts: Counts,
 }
 
@@ -86,7 +93,7 @@ impl PageCache {
             .build()
             .expect("all that has no default is given");
         PageCache {
-            pages: Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), DefaultLifecycle::default()),
+            pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
             counts: Counts::default(),
         }
     }
@@ -115,7 +122,7 @@ pub struct Missing;
 /// What one reader has seen.
 pub(crate) struct ReadPages<'c> {
     cache: &'c PageCache,
-    seen: FrozenMap<PageKey, Arc<Loaded>>,
+    seen: FrozenMap<PageKey, Arc<Loaded>, FixedState>,
     missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
     cost: Cell<ReadCost>,
     /// Bytes of pages seen, and those that the cache has been told of.
@@ -123,15 +130,10 @@ pub(crate) struct ReadPages<'c> {
     pinned_bytes: Cell<u64>,
 }
 
-enum Wanted {
-    Page(Place),
-    Value(ValueReference),
-}
-
 /// What a reader's answers have cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadCost {
-    /// Different pages and values that were looked at.
+    /// Different pages, filters and values that were looked at.
     pub(crate) pages: u64,
     /// Those of them that were read from a file.
     pub(crate) pages_read: u64,
@@ -141,9 +143,10 @@ pub(crate) struct ReadCost {
 
 impl<'c> ReadPages<'c> {
     pub(crate) fn new(cache: &'c PageCache) -> ReadPages<'c> {
+        let seen = HashMap::with_capacity_and_hasher(SEEN_FIRST, FixedState::default());
         ReadPages {
             cache,
-            seen: FrozenMap::new(),
+            seen: seen.into(),
             missing: RefCell::default(),
             cost: Cell::default(),
             seen_bytes: Cell::default(),
@@ -156,6 +159,18 @@ impl<'c> ReadPages<'c> {
     pub(super) fn page(&self, run: &Arc<Run>, place: &Place) -> Result<&Loaded, Missing> {
         let key = PageKey { run: run.number(), offset: place.pointer.offset };
         self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Page(*place)))
+    }
+
+    /// As [`ReadPages::page`], but who asks can do without: what is not in memory is not noted.
+    pub(super) fn page_if_here(&self, run: &Run, place: &Place) -> Option<&Loaded> {
+        self.seen_or_cached(PageKey { run: run.number(), offset: place.pointer.offset })
+    }
+
+    /// The filter that `pointer` leads to.
+    pub(super) fn filter(&self, run: &Arc<Run>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
+        let key = PageKey { run: run.number(), offset: pointer.offset };
+        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Filter(*pointer)))?;
+        Ok(FilterRef::unchecked(loaded.as_slice()))
     }
 
     /// The value out of line that `reference` leads to.
@@ -206,20 +221,22 @@ impl<'c> ReadPages<'c> {
         missing.sort_unstable_by_key(|(key, ..)| *key);
         missing.dedup_by_key(|(key, ..)| *key);
         self.count(|cost| cost.rounds += 1);
-        for (key, run, wanted) in missing {
-            let loaded = Arc::new(match wanted {
-                Wanted::Page(place) => run.load(&place)?,
-                Wanted::Value(reference) => Loaded::Value(run.load_value(&reference)?),
-            });
-            self.pin(&loaded);
-            self.cache.pages.insert(key, loaded.clone());
-            self.seen.insert(key, loaded);
-            self.count(|cost| {
-                cost.pages += 1;
-                cost.pages_read += 1;
-            });
+        for of_run in missing.chunk_by(|(a, ..), (b, ..)| a.run == b.run) {
+            let wanted: Vec<Wanted> = of_run.iter().map(|(.., wanted)| *wanted).collect();
+            of_run[0].1.fetch(&wanted, |number, loaded| self.keep(of_run[number].0, loaded))?;
         }
         Ok(())
+    }
+
+    fn keep(&self, key: PageKey, loaded: Loaded) {
+        let loaded = Arc::new(loaded);
+        self.pin(&loaded);
+        self.cache.pages.insert(key, loaded.clone());
+        self.seen.insert(key, loaded);
+        self.count(|cost| {
+            cost.pages += 1;
+            cost.pages_read += 1;
+        });
     }
 
     /// Asks until all pages for the answer are there. `ask` begins anew each time, or goes on where it was.

@@ -5,7 +5,7 @@
 //!
 //! Costs: for rows in leaves of 8 KiB one read of 1 MiB for every 128 of them. Checksum, check of the page and visit together take
 //! 10 to 20 ns for a row of 30 bytes. A unit or a value longer than 1 MiB is read at once. One key buffer, two windows,
-//! one inner page a level.
+//! one inner page a level. Filters are passed over.
 //! Not here: what rows mean; what to do about damage ([`Visitor`]).
 
 use std::thread;
@@ -29,8 +29,12 @@ pub(super) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Resul
 
 /// What a walk tells. An error ends it.
 pub(super) trait Visitor {
-    /// A page that is sound and what the way to it promised: its whole unit, and if it is none of the inner pages of version 2, how many bytes of that are the page.
+    /// A page that is sound and what the way to it promised: its whole unit, and if it is no node, how many bytes of that are the page.
     fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()>;
+    /// The inner page that was just told of.
+    fn inner(&mut self, _: &Place, _: &Inner<'_>) -> Result<()> {
+        Ok(())
+    }
     /// An entry of the last leaf told of; `value` is read and checked.
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()>;
     /// All rows of that leaf have been told.
@@ -153,6 +157,7 @@ impl Run {
             Inner::Node(..) => None,
         };
         visitor.page(place, unit.as_slice(), page_bytes)?;
+        visitor.inner(place, &page)?;
         frames.push(Frame { place: *place, unit, low, high, next: 0 });
         Ok(())
     }

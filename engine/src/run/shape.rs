@@ -1,6 +1,7 @@
 //! How a run is built: pages of each kind and their bytes.
 
 use super::Run;
+use super::columns::Inner;
 use super::file::Place;
 use super::scan::Visitor;
 use crate::error::{Error, Result};
@@ -19,6 +20,10 @@ pub struct RunShape {
     pub inner_pages: u64,
     /// Bytes of the inner pages: per child, these over all pages but the root.
     pub inner_bytes: u64,
+    /// Filters over leaves.
+    pub filters: u64,
+    /// Bytes of the filters.
+    pub filter_bytes: u64,
     /// Bytes of the file.
     pub file_bytes: u64,
 }
@@ -45,6 +50,12 @@ impl Visitor for RunShape {
         };
         *pages += 1;
         *bytes += unit.len() as u64;
+        Ok(())
+    }
+
+    fn inner(&mut self, _: &Place, page: &Inner<'_>) -> Result<()> {
+        self.filters += page.filters().filter(|part| !part.bytes.is_empty()).count() as u64;
+        self.filter_bytes += u64::from(page.filter_bytes());
         Ok(())
     }
 

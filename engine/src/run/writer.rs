@@ -1,10 +1,11 @@
 //! Writing a run: rows come in key order, pages leave for the file as they fill, from the leaves up.
 //!
-//! Invariant: a page is written as soon as it is known that the next entry does not fit, before anything that belongs to the next one.
+//! Invariant: a leaf or a node, with the filters over its leaves before it, is written as soon as it is known that the next entry does not fit, before anything that belongs to the next one.
 //! So the file is the tree in post-order.
 //!
-//! Costs: one page a level in memory, and buffers of 1 MiB and 32 KiB. A row is copied three times (into the collected page, into the
-//! built one, into the buffer); the declared measures are computed once.
+//! Costs: one page a level in memory, the filters of one node, eight bytes a key of one filter, and buffers of 1 MiB and 32 KiB. A row is copied three times (into the collected page, into the
+//! built one, into the buffer); the declared measures are computed once. Filters
+//! take some 35 ns a row.
 //! Not here: syncing the directory and removing a file that failed (the caller's).
 
 use std::path::Path;
@@ -17,6 +18,7 @@ use super::format::{
 use super::node_builder::{NodeBuilder, Separator};
 use super::output::Output;
 use super::pending::{Entry, PendingLeaf};
+use super::pending_filters::PendingFilters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{AlignedBuffer, Disk};
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, common_prefix_len, record};
@@ -40,6 +42,8 @@ pub(crate) struct RunOptions {
     pub(crate) is_bottom: bool,
     /// How leaves are found.
     pub(crate) index: Index,
+    /// Whether there are filters, by which most keys that the run does not have are told without reading a leaf.
+    pub(crate) has_filters: bool,
 }
 
 impl Default for RunOptions {
@@ -51,6 +55,7 @@ impl Default for RunOptions {
             run_id: 0,
             is_bottom: true,
             index: Index::Tree,
+            has_filters: true,
         }
     }
 }
@@ -60,6 +65,8 @@ pub(crate) struct RunWriter {
     options: RunOptions,
     output: Output,
     leaf: PendingLeaf,
+    /// Those over the leaves of the lowest node that is not written.
+    filters: Option<PendingFilters>,
     /// The inner levels, from the bottom.
     levels: Vec<Level>,
     /// The sums of all entries pushed, and of those in leaves that are written.
@@ -98,6 +105,7 @@ impl RunWriter {
             options,
             output,
             leaf: PendingLeaf::new(page_bytes, options.measures, options.is_bottom),
+            filters: options.has_filters.then(|| PendingFilters::new(page_bytes)),
             levels: Vec::new(),
             total: Sums::default(),
             before: Sums::default(),
@@ -149,6 +157,9 @@ impl RunWriter {
             self.finish_leaf(Some(key))?;
         }
         self.total.add(state == record::TOMBSTONE, weight);
+        if let Some(filters) = &mut self.filters {
+            filters.add(key);
+        }
         if value_is_out {
             let reference = self.write_value(value)?.encode();
             self.leaf.push(key, &Entry { state, value: &reference, value_is_out, weight });
@@ -202,6 +213,11 @@ impl RunWriter {
         let before_it = before_it.as_ref().map(|(key, len)| Separator::new(key, *len));
         node.push(before_it, &columns.items(&pointer, &before));
         *last = pointer;
+        if level == 0
+            && let Some(filters) = &mut self.filters
+        {
+            filters.end_leaf(node);
+        }
         let Some(next_separator) = next_separator else {
             return Ok(());
         };
@@ -218,6 +234,11 @@ impl RunWriter {
     fn finish_inner(&mut self, level: usize, next_separator: Option<Separator<'_>>) -> Result<()> {
         let Level { node, before, .. } = &mut self.levels[level];
         let before = *before;
+        if level == 0
+            && let Some(filters) = &mut self.filters
+        {
+            filters.end_node(node, &mut self.output)?;
+        }
         self.node_bytes.clear();
         node.finish(&mut self.node_bytes);
         let offset = self.output.position();
@@ -240,7 +261,7 @@ impl RunWriter {
             root = self.levels[level].last;
             height = level + 1;
         }
-        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom, index } = self.options;
+        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom, index, .. } = self.options;
         let bytes = self.output.position() + FOOTER_BYTES as u64;
         let footer = Footer {
             page_bytes,

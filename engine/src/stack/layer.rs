@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use super::Located;
 use crate::page::KeyBuffer;
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
@@ -49,6 +50,12 @@ pub trait Layer<'a>: Copy {
     fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Self::Fault>;
     /// The entry at `offset` of a bottom layer.
     fn nth(&self, offset: u64) -> Result<Self::Walk, Self::Fault>;
+    /// How many entries there are, of a layer that knows the positions of its entries.
+    fn entries(&self) -> Option<i64>;
+    /// The key of the entry at a position, of such a layer.
+    fn key_at(&self, position: i64) -> Result<KeyBuffer, Self::Fault>;
+    /// Where `key` is.
+    fn locate(&self, key: &[u8]) -> Result<Located, Self::Fault>;
     /// A key between two others that has about as many entries on either side, and about how many: `None` if no entry lies between.
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Self::Fault>;
     /// The first entry that is not before `key`; the first of all if `None`.
@@ -76,6 +83,8 @@ pub trait LayerWalk<'a> {
         self.key_into(&mut key);
         key
     }
+    /// Whether the entry here is none of a dead key.
+    fn is_live(&self) -> bool;
     /// The value here, `None` of a tombstone.
     fn value(&self) -> Result<Option<&'a [u8]>, Self::Fault>;
     /// The weight of the entry here, whose key is `key`.
@@ -124,6 +133,18 @@ impl<'a> Layer<'a> for View<'a> {
         Ok(View::nth(self, offset))
     }
 
+    fn entries(&self) -> Option<i64> {
+        None
+    }
+
+    fn key_at(&self, _: i64) -> Result<KeyBuffer, Infallible> {
+        unreachable!("a tree knows no positions")
+    }
+
+    fn locate(&self, key: &[u8]) -> Result<Located, Infallible> {
+        Located::of_rows(self, key)
+    }
+
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Infallible> {
         Ok(View::pivot(self, low, high))
     }
@@ -163,6 +184,10 @@ impl<'a> LayerWalk<'a> for Walk<'a> {
     #[inline]
     fn key_into(&self, key: &mut KeyBuffer) {
         Walk::key_into(self, key);
+    }
+
+    fn is_live(&self) -> bool {
+        !Walk::record(self).is_tombstone()
     }
 
     #[inline]

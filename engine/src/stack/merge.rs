@@ -126,6 +126,18 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Ok(Some(Merged { value, weight }))
     }
 
+    /// Passes over `rows` live rows, of which there are as many. Looks at no value that lies apart from its key.
+    pub(crate) fn skip(&mut self, rows: u64) -> Result<(), L::Fault> {
+        let mut key = KeyBuffer::new();
+        let mut left = rows;
+        while left > 0 {
+            let Some(nearest) = self.nearest()? else { return Ok(()) };
+            left -= u64::from(self.arms[nearest].walk.is_live());
+            self.tell(nearest, &mut key);
+        }
+        Ok(())
+    }
+
     /// The first of the arms that are at the nearest key; `None` at the end. Layers are newest first, so among equal keys the first arm decides.
     #[inline(always)]
     fn nearest(&mut self) -> Result<Option<usize>, L::Fault> {

@@ -10,6 +10,7 @@
 
 mod layer;
 mod merge;
+mod nth;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use smallvec::SmallVec;
 pub use layer::{Layer, LayerWalk};
 pub(crate) use layer::{ask_all, resident};
 pub(crate) use merge::Merge;
+pub use nth::Located;
 
 use crate::page::KeyBuffer;
 use crate::tally::{Measures, Tally};
@@ -195,55 +197,6 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
             return Ok(walk.value()?.map(|value| Row { key: walk.key(), value }));
         }
         self.nth_of_many(offset)
-    }
-
-    /// `nth` of several layers: the total rank is monotone even though that of one layer is not. Pivots come from the layer over the
-    /// bottom that has most entries left between the bounds, and the rank of each pivot in the whole stack halves them; once only the bottom has
-    /// entries there, it answers alone.
-    fn nth_of_many(&self, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
-        let (upper, bottom) = match self.layers.split_last() {
-            Some((last, upper)) if last.is_bottom() => (upper, Some(last)),
-            _ => (&self.layers[..], None),
-        };
-        // Rows before `low` are at most `offset`, rows before `high` are more.
-        let mut low: Option<KeyBuffer> = None;
-        let mut high: Option<KeyBuffer> = None;
-        loop {
-            let mut best: Option<(KeyBuffer, u64)> = None;
-            for layer in upper {
-                if let Some(pivot) = layer.pivot(low.as_deref(), high.as_deref())?
-                    && best.as_ref().is_none_or(|best| pivot.1 > best.1)
-                {
-                    best = Some(pivot);
-                }
-            }
-            let Some((pivot, _)) = best else { break };
-            if self.rows_before(Cut::Before(&pivot))? <= offset {
-                low = Some(pivot);
-            } else {
-                high = Some(pivot);
-            }
-        }
-        // Between `low` and `high` only the bottom has entries; `low` itself may be one of any layer.
-        let mut passed = 0;
-        let mut start = Cut::Start;
-        if let Some(low) = &low {
-            passed = self.rows_before(Cut::Before(low))?;
-            start = Cut::After(low);
-            if let Some(value) = self.get(low)? {
-                if passed == offset {
-                    return Ok(Some(Row { key: low.clone(), value }));
-                }
-                passed += 1;
-            }
-        }
-        let bottom = bottom.expect("rows that no upper layer has are the bottom's");
-        let before = match start.key() {
-            None => 0,
-            Some((key, side)) => bottom.rows_before(key, side)? as u64,
-        };
-        let walk = bottom.nth(before + (offset - passed))?;
-        Ok(walk.value()?.map(|value| Row { key: walk.key(), value }))
     }
 
     /// Calls `visit` with the live rows between two cuts, ascending or descending, until it says no.

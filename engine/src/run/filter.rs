@@ -1,0 +1,133 @@
+//! A filter: of a key that some leaves do not have it says mostly that they surely do not, and of one that they have always that they may.
+//!
+//! A binary fuse filter of 8 bits (Graf and Lemire, "Binary Fuse Filters", 2022), as the library `xorf` builds it. It is read by the code here, so that what old
+//! files say depends on no library's version; and one that does not know a key that it was built of is not written.
+//!
+//! ```text
+//! | seed u64 | segment_bytes u32 | segments u32 | fingerprints u8[(segments + 2) * segment_bytes] | zeros to 8 |
+//! ```
+//!
+//! Invariants (checked by [`FilterRef::new`]):
+//! 1. `segment_bytes` is a power of two, and there is a segment at least; so the three places of any hash lie among the fingerprints.
+//! 2. Nothing is left over, and the zeros are zeros.
+//!
+//! Costs: some 10.5 bits a key, and 0.4 % of absent keys that it does not tell (one in 2^8). A look-up reads three places of two neighbouring segments and the one
+//! behind: 5 ns where the filter is in the processor's cache. Building takes some 30 ns a key, and 25 bytes of memory.
+//! Not here: which keys a filter is of (`pending_filters`), where it stands (`node`, `file`).
+
+use xorf::BinaryFuse8;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::format::{u32_at, u64_at};
+use crate::page::UNIT_ALIGNMENT_BYTES;
+
+const SEED_AT: usize = 0;
+const SEGMENT_BYTES_AT: usize = 8;
+const SEGMENTS_AT: usize = 12;
+const FINGERPRINTS_AT: usize = 16;
+/// A key's places lie in as many segments: one in each.
+const PLACES: usize = 3;
+
+/// What filters know of a key.
+pub(super) fn hash_of(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
+
+/// A filter whose bytes have been checked.
+#[derive(Clone, Copy)]
+pub(super) struct FilterRef<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> FilterRef<'a> {
+    /// The filter that `bytes` are; else what is wrong with them.
+    pub(super) fn new(bytes: &'a [u8]) -> Result<FilterRef<'a>, String> {
+        if bytes.len() < FINGERPRINTS_AT {
+            return Err(format!("a filter of {} bytes", bytes.len()));
+        }
+        let filter = FilterRef { bytes };
+        let (segment_bytes, segments) = (filter.segment_bytes(), u32_at(bytes, SEGMENTS_AT));
+        if !segment_bytes.is_power_of_two() || segments == 0 {
+            return Err(format!("a filter of {segments} segments of {segment_bytes} bytes"));
+        }
+        let used = FINGERPRINTS_AT as u64 + (u64::from(segments) + PLACES as u64 - 1) * u64::from(segment_bytes);
+        let is_whole = used.next_multiple_of(UNIT_ALIGNMENT_BYTES as u64) == bytes.len() as u64;
+        if !is_whole || bytes[used as usize..].iter().any(|&byte| byte != 0) {
+            return Err(format!("a filter ends at {used} of {}", bytes.len()));
+        }
+        Ok(filter)
+    }
+
+    /// A filter that has been checked before.
+    pub(super) fn unchecked(bytes: &'a [u8]) -> FilterRef<'a> {
+        FilterRef { bytes }
+    }
+
+    fn segment_bytes(&self) -> u32 {
+        u32_at(self.bytes, SEGMENT_BYTES_AT)
+    }
+
+    /// False if no key of the filter has this hash.
+    pub(super) fn may_have(&self, hash: u64) -> bool {
+        let segment_bytes = self.segment_bytes();
+        let mixed = mix(hash.wrapping_add(u64_at(self.bytes, SEED_AT)));
+        let range = u64::from(segment_bytes) * u64::from(u32_at(self.bytes, SEGMENTS_AT));
+        let first = ((u128::from(mixed) * u128::from(range)) >> 64) as usize;
+        let (segment_bytes, mask) = (segment_bytes as usize, segment_bytes as usize - 1);
+        let second = (first + segment_bytes) ^ ((mixed >> 18) as usize & mask);
+        let third = (first + 2 * segment_bytes) ^ (mixed as usize & mask);
+        let fingerprints = &self.bytes[FINGERPRINTS_AT..];
+        let found = fingerprints[first] ^ fingerprints[second] ^ fingerprints[third];
+        found == (mixed ^ (mixed >> 32)) as u8
+    }
+
+    /// What stands in the filter, part by part: how many bytes, and what they are. For pages of documentation.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> Vec<(usize, String)> {
+        let (segment_bytes, segments) = (self.segment_bytes() as usize, u32_at(self.bytes, SEGMENTS_AT) as usize);
+        let fingerprints = (segments + PLACES - 1) * segment_bytes;
+        vec![
+            (8, "seed".to_owned()),
+            (4, format!("segments of {segment_bytes} bytes")),
+            (4, format!("{segments} segments, and two")),
+            (fingerprints, "fingerprints".to_owned()),
+            (self.bytes.len() - FINGERPRINTS_AT - fingerprints, "zeros".to_owned()),
+        ]
+    }
+}
+
+/// The finalizer of MurmurHash3.
+fn mix(mut hash: u64) -> u64 {
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+/// Appends a filter of keys with these hashes to `out`, whose length is a multiple of 8. Appends nothing if there is none, which but for keys that are made to
+/// have the same hash is not to be expected.
+pub(super) fn build(hashes: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let start = out.len();
+    if append(hashes, out) {
+        return;
+    }
+    out.truncate(start);
+    // The library manages few hashes that are there twice, if any.
+    hashes.sort_unstable();
+    hashes.dedup();
+    if !append(hashes, out) {
+        out.truncate(start);
+    }
+}
+
+/// Whether what was appended is a filter that knows all `hashes`.
+fn append(hashes: &[u64], out: &mut Vec<u8>) -> bool {
+    let Ok(built) = BinaryFuse8::try_from(hashes) else { return false };
+    let start = out.len();
+    let segment_bytes = built.descriptor.segment_length;
+    out.extend_from_slice(&built.descriptor.seed.to_le_bytes());
+    out.extend_from_slice(&segment_bytes.to_le_bytes());
+    out.extend_from_slice(&(built.descriptor.segment_count_length / segment_bytes).to_le_bytes());
+    out.extend_from_slice(&built.fingerprints);
+    out.resize(out.len().next_multiple_of(UNIT_ALIGNMENT_BYTES), 0);
+    FilterRef::new(&out[start..]).is_ok_and(|filter| hashes.iter().all(|&hash| filter.may_have(hash)))
+}

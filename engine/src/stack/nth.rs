@@ -1,0 +1,198 @@
+//! The row at an offset of a stack of several layers. The total rank is monotone even though that of one layer is not, so a search for the row asks the whole stack for
+//! the ranks of pivots, and narrows.
+//!
+//! Layers that know the positions of their entries (runs) give pivots near where the row must be: the nearer bound and the density of rows between the bounds tell (interpolation
+//! search, Perl, Itai and Avni 1978), and each pivot is put a little beyond that, so that it becomes the other bound. Trees give keys from about their middle. In the end few entries
+//! are left, and a walk over all layers counts them.
+//!
+//! Cost, of rows whose keys are spread alike over the layers: some five ranks in the stack, of which the last ones look at the same leaves.
+
+use smallvec::SmallVec;
+
+use super::{Cut, Layer, LayerWalk, Merge, Row, Stack};
+use crate::page::KeyBuffer;
+use crate::tree::Side;
+
+/// Entries between the bounds that are rather walked over than parted once more.
+const WALKED_MAX: i64 = 40;
+/// After so many pivots from an estimate those from the middle take over, which need no luck.
+const ESTIMATES_MAX: usize = 8;
+
+/// A key with the rank that it has in the stack.
+struct Bound {
+    /// `None` at the ends.
+    key: Option<KeyBuffer>,
+    rows: u64,
+    /// By layer: how many entries are before it; in the lower bound, with one at the key itself.
+    entries: SmallVec<[i64; 8]>,
+}
+
+/// Between which keys the row is: its offset is that of the lower one or more, and less than that of the upper one.
+struct Search<'s, 'a, L> {
+    stack: &'s Stack<'a, L>,
+    offset: u64,
+    low: Bound,
+    high: Bound,
+}
+
+impl<'a, L: Layer<'a>> Stack<'a, L> {
+    /// `nth` of several layers; there are more than `offset` rows.
+    pub(super) fn nth_of_many(&self, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
+        if let Some((bottom, upper)) = self.layers().split_last()
+            && bottom.is_bottom()
+            && bottom.entries().is_none()
+        {
+            return self.nth_over_bottom(upper, bottom, offset);
+        }
+        let mut search = Search {
+            stack: self,
+            offset,
+            low: Bound { key: None, rows: 0, entries: self.layers().iter().map(|_| 0).collect() },
+            high: Bound {
+                key: None,
+                rows: self.total().rows as u64,
+                entries: self.layers().iter().map(|layer| layer.entries().unwrap_or(0)).collect(),
+            },
+        };
+        search.narrow_by_positions()?;
+        search.narrow_by_trees()?;
+        search.finish()
+    }
+
+    /// `nth` of trees. Pivots come from the layer over the bottom that has most entries left between the bounds, until only the bottom has any there: then it answers
+    /// alone. So a transaction that has written little pays little, however large the table is.
+    fn nth_over_bottom(&self, upper: &[L], bottom: &L, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
+        // Rows before `low` are at most `offset`, rows before `high` are more.
+        let mut low: Option<KeyBuffer> = None;
+        let mut high: Option<KeyBuffer> = None;
+        loop {
+            let mut best: Option<(KeyBuffer, u64)> = None;
+            for layer in upper {
+                if let Some(pivot) = layer.pivot(low.as_deref(), high.as_deref())?
+                    && best.as_ref().is_none_or(|best| pivot.1 > best.1)
+                {
+                    best = Some(pivot);
+                }
+            }
+            let Some((pivot, _)) = best else { break };
+            if self.rows_before(Cut::Before(&pivot))? <= offset {
+                low = Some(pivot);
+            } else {
+                high = Some(pivot);
+            }
+        }
+        // Between `low` and `high` only the bottom has entries; `low` itself may be one of any layer.
+        let mut passed = 0;
+        let mut start = Cut::Start;
+        if let Some(low) = &low {
+            passed = self.rows_before(Cut::Before(low))?;
+            start = Cut::After(low);
+            if let Some(value) = self.get(low)? {
+                if passed == offset {
+                    return Ok(Some(Row { key: low.clone(), value }));
+                }
+                passed += 1;
+            }
+        }
+        let before = match start.key() {
+            None => 0,
+            Some((key, side)) => bottom.rows_before(key, side)? as u64,
+        };
+        let walk = bottom.nth(before + (offset - passed))?;
+        Ok(walk.value()?.map(|value| Row { key: walk.key(), value }))
+    }
+}
+
+impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
+    fn narrow_by_positions(&mut self) -> Result<(), L::Fault> {
+        for step in 0.. {
+            let left = self.high.entries.iter().zip(&self.low.entries).map(|(high, low)| high - low);
+            if left.clone().sum::<i64>() <= WALKED_MAX {
+                break;
+            }
+            let Some((number, left)) = left.enumerate().max_by_key(|(_, left)| *left) else { break };
+            let position = self.low.entries[number] + self.estimate(left, step);
+            let pivot = self.stack.layers()[number].key_at(position)?;
+            self.ask(pivot)?;
+        }
+        Ok(())
+    }
+
+    /// Which of the `left` entries of a layer between the bounds to take.
+    fn estimate(&self, left: i64, step: usize) -> i64 {
+        let span = (self.high.rows - self.low.rows) as f64;
+        if step >= ESTIMATES_MAX || span <= 0.0 {
+            return left / 2;
+        }
+        let left_f = left as f64;
+        let (behind, ahead) = ((self.offset - self.low.rows) as f64, (self.high.rows - self.offset) as f64);
+        let place = left_f * (behind + 0.5) / span;
+        // What the estimate is likely to be wrong by: entries of other layers are as many more or fewer before the pivot as chance has it.
+        let doubt = 1.5 * behind.min(ahead).sqrt() * left_f / span + 2.0;
+        let place = if behind < ahead { place + doubt } else { place - doubt };
+        (place as i64).clamp(0, left - 1)
+    }
+
+    /// Trees do not know the positions of their entries.
+    fn narrow_by_trees(&mut self) -> Result<(), L::Fault> {
+        loop {
+            let mut best: Option<(KeyBuffer, u64)> = None;
+            for layer in self.stack.layers().iter().filter(|layer| layer.entries().is_none()) {
+                if let Some(pivot) = layer.pivot(self.low.key.as_deref(), self.high.key.as_deref())?
+                    && best.as_ref().is_none_or(|best| pivot.1 > best.1)
+                {
+                    best = Some(pivot);
+                }
+            }
+            match best {
+                Some((pivot, about)) if about > WALKED_MAX as u64 => self.ask(pivot)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Makes a key between the bounds one of them.
+    fn ask(&mut self, key: KeyBuffer) -> Result<(), L::Fault> {
+        let mut rows = 0;
+        let (mut below, mut through) = (SmallVec::new(), SmallVec::new());
+        super::ask_all(self.stack.layers().iter().map(|layer| layer.locate(&key)), |place| {
+            rows += place.rows;
+            below.push(place.entries);
+            through.push(place.entries + i64::from(place.is_found));
+        })?;
+        let rows = rows as u64;
+        if rows <= self.offset {
+            self.low = Bound { key: Some(key), rows, entries: through };
+        } else {
+            self.high = Bound { key: Some(key), rows, entries: below };
+        }
+        Ok(())
+    }
+
+    /// Walks to the row from the lower bound.
+    fn finish(self) -> Result<Option<Row<'a>>, L::Fault> {
+        let start = self.low.key.as_ref().map_or(Cut::Start, |key| Cut::Before(key));
+        let mut merge = Merge::from(self.stack, start)?;
+        merge.skip(self.offset - self.low.rows)?;
+        let mut key = KeyBuffer::new();
+        Ok(merge.next_within(&mut key, |_| true)?.map(|value| Row { key, value }))
+    }
+}
+
+/// Where a key is in a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Rows of the entries before it.
+    pub(crate) rows: i64,
+    /// Entries before it, if the layer knows the positions of its entries.
+    pub(crate) entries: i64,
+    /// Whether the layer has an entry of it.
+    pub(crate) is_found: bool,
+}
+
+impl Located {
+    /// As a layer has it that knows no positions.
+    pub(super) fn of_rows<'a, L: Layer<'a>>(layer: &L, key: &[u8]) -> Result<Located, L::Fault> {
+        Ok(Located { rows: layer.rows_before(key, Side::Below)?, entries: 0, is_found: false })
+    }
+}
