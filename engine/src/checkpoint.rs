@@ -312,13 +312,14 @@ impl Shared {
         written.push((name, path.clone()));
         let disk = &*self.options.disk;
         let mut options = self.run_options(&table.declaration, number, is_bottom);
-        // An image is read whole.
-        options.has_filters = !is_bottom || job != Job::Checkpoint;
+        // An image is read once, and whole.
+        let is_image = is_bottom && job == Job::Checkpoint;
+        options.has_filters = !is_image;
         let mut writer = RunWriter::create(disk, &path, options)?;
         let mut entries = 0u64;
         let mut count = || {
             entries += 1;
-            if entries % 4096 == 0 {
+            if entries.is_multiple_of(4096) {
                 progress(entries);
             }
         };
@@ -343,7 +344,11 @@ impl Shared {
         }
         let info = writer.finish()?;
         self.check_law(&table.declaration, expected, info.total.tally)?;
-        Run::open(disk, &path).map(Arc::new).map(Some)
+        let run = Run::open(disk, &path)?;
+        if !is_image {
+            run.preload();
+        }
+        Ok(Some(Arc::new(run)))
     }
 
     /// How a run of a table is to be.

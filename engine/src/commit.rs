@@ -22,7 +22,7 @@ use crate::page::KeyBuffer;
 use crate::record::{self, State};
 use crate::run::{Missing, ReadPages};
 use crate::snapshot::{Snapshot, TableId, Versions};
-use crate::source::{TableStack, in_memory, stack_in_memory, stack_over};
+use crate::source::{Stopped, TableStack, in_memory, stack_in_memory, stack_over};
 use crate::stack::{Cut, ask_all};
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, Write};
@@ -541,25 +541,6 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) {
 /// What a write must know of the row at `key`: its value, or only that there is one, if nothing but rows is measured.
 pub(crate) fn old_of<'a>(stack: &TableStack<'a>, key: &[u8]) -> std::result::Result<Option<&'a [u8]>, Missing> {
     if stack.measures().only_rows() { Ok(stack.is_live(key)?.then_some(&[])) } else { stack.get(key) }
-}
-
-/// Why work in the writer's turn was left off.
-enum Stopped {
-    /// A page of a run is not in memory.
-    Missing,
-    Failed(Error),
-}
-
-impl From<Missing> for Stopped {
-    fn from(_: Missing) -> Stopped {
-        Stopped::Missing
-    }
-}
-
-impl From<Error> for Stopped {
-    fn from(error: Error) -> Stopped {
-        Stopped::Failed(error)
-    }
 }
 
 /// Makes a layer relative to the version of now, instead of that of the transaction's snapshot.

@@ -7,18 +7,18 @@
 //! Invariants:
 //! 1. The run that a compaction writes weighs what the runs did that it was written from: the law.
 //! 2. Runs change in the turn to write runs only; a compaction takes that when its run is complete. Flushes meanwhile have put runs above, none in between.
-//! 3. Memory: a window of each run, and a cache of [`CACHE_BYTES`].
+//! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`].
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::Shared;
-use crate::error::{Error, Result};
-use crate::page::KeyBuffer;
-use crate::run::{Limits, Missing, PageCache, ReadPages, Run, RunLayer, RunWriter, charge};
+use crate::error::{Error, ErrorKind, Result};
+use crate::run::{PageCache, Run, RunWriter};
 use crate::snapshot::{Declaration, Runs, TableId};
-use crate::stack::{Cut, Merge, Stack};
+use crate::source::{Source, Window};
+use crate::stack::Cut;
 use crate::sync::atomic::Ordering;
 use crate::tally::{Measures, Tally};
 
@@ -30,8 +30,10 @@ const SAME_SIZE: u64 = 4;
 const DEAD_PERCENT_MAX: i64 = 25;
 /// Bytes of each run that are read at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes of pages that the next window is likely to need again, as some runs are passed faster than others.
-const CACHE_BYTES: u64 = 16 << 20;
+/// After so many windows of all runs the pages read so far are let go of.
+const PINNED_WINDOWS: u64 = 4;
+/// Bytes of inner pages that are likely to be needed again.
+const CACHE_BYTES: u64 = 1 << 20;
 
 /// What a choice of runs goes by.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +110,9 @@ impl Shared {
             let expected = merged.iter().fold(Tally::ZERO, |sum, run| sum + run.info().total.tally);
             self.check_law(declaration, expected, info.total.tally)?;
             disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))?;
-            Run::open(disk, &path).map(Arc::new)
+            let run = Run::open(disk, &path)?;
+            run.preload();
+            Ok(Arc::new(run))
         })();
         let result = match result {
             Ok(run) => self.replace_runs(declaration.id, merged, run),
@@ -148,62 +152,34 @@ impl Shared {
 
     /// Writes what all entries of `runs`, newest first, come to.
     fn merge_into(&self, writer: &mut RunWriter, runs: &[Arc<Run>], measures: Measures) -> Result<()> {
+        // What is read once need not be kept.
         let cache = PageCache::new(CACHE_BYTES);
-        let mut last: Option<KeyBuffer> = None;
-        loop {
-            if self.stopping.load(Ordering::Relaxed) {
-                return Err(Error::new(crate::ErrorKind::Busy, "the database is being closed"));
+        let window =
+            Window { rows: None, bytes: WINDOW_BYTES, pinned_bytes: PINNED_WINDOWS * WINDOW_BYTES * runs.len() as u64 };
+        let rate = self.options.compaction_bytes_per_second;
+        let mut bytes = 0;
+        Source::new([], runs, &cache, measures).walk(Cut::Start, Cut::End, false, window, |merge, key| {
+            let Some(entry) = merge.next_entry(key)? else { return Ok(false) };
+            // A tombstone over a row of these runs, which nothing lies below: both go.
+            if entry.value.is_some() || entry.weight != Tally::ZERO {
+                writer.push_entry(key, entry.value, entry.weight)?;
             }
-            let start = last.as_ref().map_or(Cut::Start, |last| Cut::After(last));
-            match merge_window(writer, runs, measures, &cache, start)? {
-                ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue((key, bytes)) => {
-                    last = Some(key);
-                    let rate = self.options.compaction_bytes_per_second;
-                    if rate > 0 {
-                        std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
-                    }
+            bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
+            if bytes > WINDOW_BYTES {
+                if self.stopping.load(Ordering::Relaxed) {
+                    return Err(Error::new(ErrorKind::Busy, "the database is being closed").into());
                 }
-            }
-        }
-    }
-}
-
-/// Writes the entries after `start` as far as the pages reach that are asked for together. Gives the last key, and how many bytes have been written; ends with the runs.
-fn merge_window(
-    writer: &mut RunWriter,
-    runs: &[Arc<Run>],
-    measures: Measures,
-    cache: &PageCache,
-    start: Cut<'_>,
-) -> Result<ControlFlow<(), (KeyBuffer, u64)>> {
-    let pages = ReadPages::new(cache);
-    let layers: Vec<RunLayer<'_>> = runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
-    let limits = Limits { rows: None, bytes: Some(WINDOW_BYTES) };
-    pages.answer(|| charge(&layers, start, Cut::End, limits, false))?;
-    let stack = Stack::new(layers.iter().copied().collect(), measures);
-    let mut merge = pages.answer(|| Merge::from(&stack, start))?;
-    let mut key = KeyBuffer::new();
-    let (mut bytes, mut is_last) = (0, false);
-    loop {
-        match merge.next_entry(&mut key) {
-            Ok(None) => return Ok(ControlFlow::Break(())),
-            Ok(Some(entry)) => {
-                // A tombstone over a row of these runs, which nothing lies below: both go.
-                if entry.value.is_some() || entry.weight != Tally::ZERO {
-                    writer.push_entry(&key, entry.value, entry.weight)?;
-                    bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
+                if rate > 0 {
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "a rate is bytes in a time, and nobody tells when that is over"
+                    )]
+                    std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
                 }
-                if is_last {
-                    return Ok(ControlFlow::Continue((key, bytes)));
-                }
+                bytes = 0;
             }
-            Err(Missing) => {
-                // The pages of this window end here. One entry more, to go on behind.
-                pages.load()?;
-                is_last = true;
-            }
-        }
+            Ok(true)
+        })
     }
 }
 

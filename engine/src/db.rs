@@ -217,6 +217,7 @@ impl Shared {
     pub(crate) fn wake_keeper(&self) {
         // Only snapshots that held something back are worth a wake-up; commits wake it as the log and memory grow.
         if self.registry.newest() == 0
+            && self.registry.take_held_back()
             && let Some(keeper) = &*self.keeper.lock()
         {
             keeper.wake();
@@ -387,6 +388,7 @@ impl Db {
             writer.dropped.push((epoch, trees));
         }
         writer.reclaim_all(&shared.registry);
+        shared.registry.note_held_back();
         drop(turn);
         shared.wait(lsn, shared.options.durability)?;
         Ok(true)

@@ -70,6 +70,7 @@ impl Shared {
         republish(Arc::make_mut(&mut self.versions.write()), trees, epoch);
         self.unprotect(guard);
         trees.reclaim(&self.registry.live());
+        self.registry.note_held_back();
         merged
     }
 
@@ -84,6 +85,7 @@ impl Shared {
         trees.runs = runs;
         republish(Arc::make_mut(&mut self.versions.write()), trees, epoch);
         trees.reclaim(&self.registry.live());
+        self.registry.note_held_back();
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::entry::{Entry, Key, Page, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::{Explained, explain};
 use crate::observation::Question;
-use crate::run::{Histogram, Limits, Missing, Resolution, charge, histogram, plan};
+use crate::run::{self, Histogram, Limits, Missing, Resolution, histogram, plan};
 use crate::source::{Cost, Source, TableStack};
 use crate::stack::{Cut, ask_all, resident};
 use crate::tally::Tally;
@@ -468,17 +468,19 @@ pub trait Read {
         Ok(histogram)
     }
 
-    /// Brings the pages into the cache that reading a range from one end will look at, up to `limits`, before the first row is read:
-    /// inner pages, pages with rows, long values, all that can be told of them at once. Gives what it took.
+    /// Brings the pages into the cache that reading a range will look at, before the first row is read: inner pages, pages with rows, and long
+    /// values for who asks for them by key (a scan reads these past the cache). Gives what it took.
     ///
     /// It waits for files as often as the highest run has levels; once more if a limit of rows depends on what the first page has, and once
     /// more for long values. What does not fit into the cache is read in vain.
-    fn charge<'b>(&self, bounds: impl Into<Bounds<'b>>, limits: Limits, reverse: bool) -> Result<Cost>
+    fn charge<'b>(&self, bounds: impl Into<Bounds<'b>>, charge: Charge) -> Result<Cost>
     where
         Self: Sized,
     {
         let bounds = bounds.into();
-        let of_stack = |stack: &TableStack<'_>| charge(&stack.runs(), bounds.start(), bounds.end(), limits, reverse);
+        let limits = Limits { rows: charge.rows, bytes: charge.bytes, keeps_values: true };
+        let of_stack =
+            |stack: &TableStack<'_>| run::charge(&stack.runs(), bounds.start(), bounds.end(), limits, charge.reverse);
         let (charged, cost) = self.read_from(|source| Ok(source.with_cost(|source| source.ask(of_stack))))?;
         charged.map(|()| cost)
     }
@@ -529,6 +531,18 @@ pub struct Plan {
     pub page_bytes: u64,
     /// Bytes of long values, which lie apart from the pages.
     pub value_bytes: u64,
+}
+
+/// How far [`Read::charge`] goes, from one end of a range: to the nearer of two limits, or to the other end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// Entries of each run, as if it were alone. Where runs have some of the rows each, fewer of each are read than this; where entries
+    /// are overwritten or erased, more.
+    pub rows: Option<u64>,
+    /// Bytes of each run's file behind the first page with rows. The last page may end beyond.
+    pub bytes: Option<u64>,
+    /// From the end of the range instead of the start.
+    pub reverse: bool,
 }
 
 /// The offset of quantile `q` in `count` rows, `count > 0`.
@@ -584,7 +598,7 @@ fn scan_charged(
 ) -> Result<(), Missing> {
     let runs = stack.runs();
     if !runs.is_empty() {
-        charge(&runs, start, end, Limits { rows: Some(rows as u64), bytes: None }, reverse)?;
+        run::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
     }
     stack.scan(start, end, reverse, visit)
 }

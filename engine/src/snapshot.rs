@@ -18,7 +18,7 @@ use crate::read::{Fill, Read, fill_from};
 use crate::run::{PageCache, Run};
 use crate::source::Source;
 use crate::stack::resident;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLockReadGuard};
 use crate::table::Table;
 use crate::tally::Tally;
@@ -129,6 +129,8 @@ pub(crate) struct Registry {
     live: Mutex<BTreeMap<u64, usize>>,
     /// The newest of them; 0 if none. Changed under the lock.
     newest: AtomicU64,
+    /// Whether writers could not free something because of them.
+    holds_back: AtomicBool,
 }
 
 impl Registry {
@@ -153,6 +155,16 @@ impl Registry {
     #[inline]
     pub(crate) fn newest(&self) -> u64 {
         self.newest.load(Ordering::SeqCst)
+    }
+
+    /// Something could not be freed.
+    pub(crate) fn note_held_back(&self) {
+        self.holds_back.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something could not be freed since this was asked last.
+    pub(crate) fn take_held_back(&self) -> bool {
+        self.holds_back.load(Ordering::Relaxed) && self.holds_back.swap(false, Ordering::Relaxed)
     }
 
     /// All epochs that are looked at, ascending.

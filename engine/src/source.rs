@@ -7,26 +7,60 @@
 //! Not here: who keeps the version from changing (a latch, a snapshot, the writer's turn).
 
 use std::cell::Cell;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mixed::Mixed;
 use crate::page::KeyBuffer;
-use crate::run::{Limits, Missing, PageCache, ReadPages, Run, RunLayer, charge};
+use crate::run::{Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge};
 use crate::stack::{Cut, Merge, Stack};
 use crate::tally::Measures;
 use crate::tree::View;
 
 /// A version of a table as its readers see it.
 pub(crate) type TableStack<'a> = Stack<'a, Mixed<'a>>;
+/// A walk over it.
+pub(crate) type TableMerge<'a> = Merge<'a, Mixed<'a>>;
 
-/// Bytes of each run behind its first leaf that a scan asks for at a time: none at first, then so many, each time twice the bytes of the time before, and no more
-/// than these.
-const WINDOW_BYTES_SECOND: u64 = 32 << 10;
-const WINDOW_BYTES_MAX: u64 = 2 << 20;
+/// How much a walk asks for at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Entries of each run, of the first window; each has twice as many as the one before, up to [`WINDOW_ROWS_MAX`]. `None`: as many as `bytes` has.
+    pub(crate) rows: Option<u64>,
+    /// Bytes of each run.
+    pub(crate) bytes: u64,
+    /// A walk lets go of all pages that it has seen once they have so many bytes.
+    pub(crate) pinned_bytes: u64,
+}
+
+/// Entries of all runs together that a scan asks for at first, and the fewest of one of them.
+const SCAN_ROWS_FIRST: u64 = 64;
+const SCAN_ROWS_MIN: u64 = 8;
+/// A window that is to have more entries than this goes by its bytes alone.
+const WINDOW_ROWS_MAX: u64 = 4096;
+const SCAN_BYTES: u64 = 2 << 20;
+const SCAN_PINNED_BYTES: u64 = 8 << 20;
+
+/// Why a step did not get to its end.
+pub(crate) enum Stopped {
+    /// A page of a run is not in memory: it has been noted, and the step can be taken again once it is.
+    Missing,
+    Failed(Error),
+}
+
+impl From<Missing> for Stopped {
+    fn from(_: Missing) -> Stopped {
+        Stopped::Missing
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Failed(error)
+    }
+}
 
 /// What answers have cost in pages of runs: see [`Read::explain`](crate::Read::explain). All that is in memory costs none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,13 +76,36 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of both, of the same runs.
+    /// The cost of both; of the runs of this.
     fn and(&self, other: &Cost) -> Cost {
         Cost {
             runs: self.runs,
             pages: self.pages + other.pages,
             pages_read: self.pages_read + other.pages_read,
             rounds: self.rounds + other.rounds,
+        }
+    }
+}
+
+/// What one reader has seen, which is added to a cost in the end, if somebody asks for that.
+struct CountedPages<'c> {
+    pages: ReadPages<'c>,
+    cost: Option<&'c Cell<Cost>>,
+}
+
+impl<'c> std::ops::Deref for CountedPages<'c> {
+    type Target = ReadPages<'c>;
+
+    fn deref(&self) -> &ReadPages<'c> {
+        &self.pages
+    }
+}
+
+impl Drop for CountedPages<'_> {
+    fn drop(&mut self) {
+        if let Some(cost) = self.cost {
+            let ReadCost { pages, pages_read, rounds } = self.pages.cost();
+            cost.set(cost.get().and(&Cost { pages, pages_read, rounds, runs: 0 }));
         }
     }
 }
@@ -116,12 +173,9 @@ impl<'a> Source<'a> {
         self.cost.map(Cell::get).unwrap_or_default()
     }
 
-    /// Adds what a reader has seen to the cost.
-    fn count(&self, pages: &ReadPages<'_>) {
-        let Some(cost) = self.cost else { return };
-        let seen = pages.cost();
-        let seen = Cost { runs: self.runs.len(), pages: seen.pages, pages_read: seen.pages_read, rounds: seen.rounds };
-        cost.set(cost.get().and(&seen));
+    /// A reader of the pages of this version.
+    fn pages(&self) -> CountedPages<'_> {
+        CountedPages { pages: ReadPages::new(self.cache), cost: self.cost }
     }
 
     /// The stack, if all of it is in memory.
@@ -139,11 +193,9 @@ impl<'a> Source<'a> {
         if self.runs.is_empty() {
             return Ok(in_memory(question(&stack_in_memory(self.trees.iter().copied(), self.measures))));
         }
-        let pages = ReadPages::new(self.cache);
+        let pages = self.pages();
         let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
-        let answer = pages.answer(|| question(&stack));
-        self.count(&pages);
-        answer
+        pages.answer(|| question(&stack))
     }
 
     /// Calls `visit` with the live rows between two cuts, ascending or descending, until it says no.
@@ -162,9 +214,30 @@ impl<'a> Source<'a> {
             in_memory(stack.scan(start, end, reverse, visit));
             return Ok(());
         }
-        // The last key visited, from which the next window goes on.
+        let rows = (SCAN_ROWS_FIRST / self.runs.len() as u64).max(SCAN_ROWS_MIN);
+        let window = Window { rows: Some(rows), bytes: SCAN_BYTES, pinned_bytes: SCAN_PINNED_BYTES };
+        let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
+        self.walk(start, end, reverse, window, |merge, key| {
+            let row = merge.next_within(key, inside)?;
+            Ok(row.is_some_and(|value| visit(key, value)))
+        })
+    }
+
+    /// Walks between two cuts, with the pages of a window asked for together. `step` moves the merge on by one, to a key that it writes into its buffer, and says whether to
+    /// go on.
+    ///
+    /// # Errors
+    /// Those of `step`, and as reading a page of a run.
+    pub(crate) fn walk(
+        &self,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        reverse: bool,
+        window: Window,
+        mut step: impl for<'m> FnMut(&mut TableMerge<'m>, &mut KeyBuffer) -> std::result::Result<bool, Stopped>,
+    ) -> Result<()> {
+        let mut rows = window.rows;
         let mut last: Option<KeyBuffer> = None;
-        let mut window_bytes = 0;
         loop {
             let (start, end) = match &last {
                 None => (start, end),
@@ -174,65 +247,42 @@ impl<'a> Source<'a> {
             if start.is_at_or_past(&end) {
                 return Ok(());
             }
-            match self.scan_window(start, end, reverse, window_bytes, &mut visit)? {
-                ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue(key) => last = Some(key),
-            }
-            window_bytes = (2 * window_bytes).clamp(WINDOW_BYTES_SECOND, WINDOW_BYTES_MAX);
-        }
-    }
-
-    /// Scans as far as the pages reach that are asked for together, and at least one row. Gives the last key visited, unless the scan has ended.
-    fn scan_window(
-        &self,
-        start: Cut<'_>,
-        end: Cut<'_>,
-        reverse: bool,
-        window_bytes: u64,
-        visit: &mut impl FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<ControlFlow<(), KeyBuffer>> {
-        let pages = ReadPages::new(self.cache);
-        let window = self.scan_pages(&pages, start, end, reverse, window_bytes, visit);
-        self.count(&pages);
-        window
-    }
-
-    /// [`Source::scan_window`] with pages of `pages`.
-    fn scan_pages(
-        &self,
-        pages: &ReadPages<'_>,
-        start: Cut<'_>,
-        end: Cut<'_>,
-        reverse: bool,
-        window_bytes: u64,
-        visit: &mut impl FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<ControlFlow<(), KeyBuffer>> {
-        let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, pages)).collect();
-        let limits = Limits { rows: None, bytes: Some(window_bytes) };
-        pages.answer(|| charge(&runs, start, end, limits, reverse))?;
-        let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
-        let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
-        let mut merge = pages.answer(begin)?;
-        let mut key = KeyBuffer::new();
-        let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
-        let mut is_last = false;
-        loop {
-            match merge.next_within(&mut key, inside) {
-                Ok(None) => return Ok(ControlFlow::Break(())),
-                Ok(Some(value)) => {
-                    if !visit(&key, value) {
-                        return Ok(ControlFlow::Break(()));
+            let pages = self.pages();
+            let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
+            let ask_ahead = |start: Cut<'_>, end: Cut<'_>, rows: Option<u64>| {
+                let limits = Limits { rows, bytes: Some(window.bytes), keeps_values: false };
+                pages.answer(|| charge(&runs, start, end, limits, reverse))
+            };
+            ask_ahead(start, end, rows)?;
+            let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
+            let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
+            let mut merge = pages.answer(begin)?;
+            let mut key = KeyBuffer::new();
+            let (mut has_moved, mut is_last) = (false, false);
+            loop {
+                match step(&mut merge, &mut key) {
+                    Ok(false) => return Ok(()),
+                    Ok(true) if is_last => break,
+                    Ok(true) => has_moved = true,
+                    Err(Stopped::Failed(error)) => return Err(error),
+                    Err(Stopped::Missing) if has_moved && pages.bytes() >= window.pinned_bytes => {
+                        // One step more, to go on behind it with other pages.
+                        pages.load()?;
+                        is_last = true;
                     }
-                    if is_last {
-                        return Ok(ControlFlow::Continue(key));
+                    Err(Stopped::Missing) => {
+                        rows = rows.map(|rows| 2 * rows).filter(|rows| *rows <= WINDOW_ROWS_MAX);
+                        // The buffer has the last key or the one after it.
+                        let (start, end) = match (has_moved, reverse) {
+                            (false, _) => (start, end),
+                            (true, false) => (Cut::Before(&key), end),
+                            (true, true) => (start, Cut::After(&key)),
+                        };
+                        ask_ahead(start, end, rows)?;
                     }
                 }
-                Err(Missing) => {
-                    // The pages of this window end here. One row more, to go on behind.
-                    pages.load()?;
-                    is_last = true;
-                }
             }
+            last = Some(key);
         }
     }
 }

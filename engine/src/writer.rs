@@ -102,10 +102,13 @@ impl Writer {
     pub(crate) fn reclaim(&mut self, registry: &Registry, id: TableId) {
         let Some(Some(trees)) = self.tables.get_mut(id as usize) else { return };
         let retired: usize = trees.layers.iter().map(Tree::retired).sum::<usize>() + trees.merged.len();
-        if retired == 0 || (retired < 2 * trees.retired_kept && registry.newest() != 0) {
+        if retired == 0 {
             return;
         }
-        trees.reclaim(&registry.live());
+        if retired >= 2 * trees.retired_kept || registry.newest() == 0 {
+            trees.reclaim(&registry.live());
+        }
+        registry.note_held_back();
     }
 
     /// Frees everything that nobody can see any more.

@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("keeper", &["db", "tree"]),
     ("memory", &["db", "error", "snapshot", "sync"]),
-    ("compaction", &["db", "error", "page", "run", "snapshot", "stack", "sync", "tally"]),
+    ("compaction", &["db", "error", "run", "snapshot", "source", "stack", "sync", "tally"]),
     (
         "checkpoint",
         &[

@@ -79,6 +79,8 @@ pub trait File: Send + Sync + Debug {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Makes everything written so far durable (`fdatasync`), also what was written through a [`Mapping`].
     fn sync(&self) -> io::Result<()>;
+    /// Says that these bytes are about to be read: an operating system that caches files may fetch them meanwhile. Does not wait, and nothing depends on it.
+    fn read_soon(&self, _offset: u64, _len: u64) {}
     /// Maps the first `len` bytes, which must exist, for writing.
     fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>>;
 }

@@ -12,9 +12,13 @@
 
 use super::buffer::require_aligned;
 use super::{Disk, File, Lock, Mapping, OpenMode};
+#[cfg(target_os = "linux")]
+use rustix::fs::{Advice, fadvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -135,6 +139,12 @@ impl File for RealFile {
     fn sync(&self) -> io::Result<()> {
         // A sync is of the file, not of the handle, so it covers the direct handle's writes and the mappings' stores.
         self.ordinary.sync_data()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_soon(&self, offset: u64, len: u64) {
+        // A hint: a system that refuses it reads when it is asked to.
+        let _ = fadvise(&self.ordinary, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 
     fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {

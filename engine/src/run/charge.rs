@@ -23,16 +23,19 @@ use super::layer::RunLayer;
 use super::pages::Missing;
 use crate::stack::{Cut, ask_all};
 
-/// How far a [charge](crate::Read::charge) goes: to the nearer of two limits, or to the end of the range.
+/// How far a charge goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Entries of each run, as if it were alone; of a bottom run these are its rows. A scan of a stack for so many rows passes fewer
     /// of each run if several have some, and more where entries are erased or overwritten: then it may lack a page, and is charged
     /// again from there.
-    pub rows: Option<u64>,
+    pub(crate) rows: Option<u64>,
     /// Bytes of each run's file from the end of the first leaf, which is not counted, to where the last one or its long values begin:
     /// leaves, long values, and the few inner pages between. So the last leaf may end beyond the limit.
-    pub bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+    /// Whether long values are put into the cache, for who comes back to them. A scan that passes over them has no use for that, and what it would cost is several times
+    /// what reading a value does.
+    pub(crate) keeps_values: bool,
 }
 
 /// What a range holds and costs.
@@ -196,12 +199,12 @@ impl RunLayer<'_> {
             leaves: sure.within(from.high - past..to.low + 1),
         };
         let values = sure.within(from.high..to.low).entries;
-        let ready = self.visit(&root, &reach, &mut |leaf| self.charge_leaf(leaf, &values));
+        let ready = self.visit(&root, &reach, &mut |leaf| self.charge_leaf(leaf, &values, limits.keeps_values));
         near.ready.and(far.ready).and(ready)
     }
 
     /// Asks for a leaf, and for the long values of those of its entries that are among `values`.
-    fn charge_leaf(&self, place: &Place, values: &Range<i64>) -> Result<(), Missing> {
+    fn charge_leaf(&self, place: &Place, values: &Range<i64>, keeps_values: bool) -> Result<(), Missing> {
         let leaf = self.pages.page(self.run, place)?.leaf();
         if place.floor == place.pointer.offset {
             return Ok(());
@@ -209,7 +212,11 @@ impl RunLayer<'_> {
         let before = place.before.entries;
         let entries = before.max(values.start)..place.until.entries.min(values.end);
         let positions = entries.map(|entry| (entry - before) as usize);
-        ask_all(positions.map(|position| self.value(place, &leaf.leaf_record(position))), |_| ())
+        let values = positions.map(|position| {
+            let entry = leaf.leaf_record(position);
+            if keeps_values { self.value(place, &entry) } else { self.value_in_passing(place, &entry) }
+        });
+        ask_all(values, |_| ())
     }
 
     /// Goes to a cut as long as the pages on the way are reached, and there.

@@ -332,9 +332,13 @@ fn compare_all(sample: &Sample) {
     let count = sample.entries.len() as u64;
     let rows = [Some(1), Some(2), Some(5), Some(count.saturating_sub(1)), Some(count), None];
     let bytes = [Some(0), Some(1), Some(256), Some(1000), Some(u64::MAX)];
-    let mut limits: Vec<Limits> = rows.iter().map(|&rows| Limits { rows, bytes: None }).collect();
-    limits.extend(bytes.iter().map(|&bytes| Limits { rows: None, bytes }));
-    limits.extend([(0, 5), (2, 300), (7, 500)].map(|(rows, bytes)| Limits { rows: Some(rows), bytes: Some(bytes) }));
+    let mut limits: Vec<Limits> = rows.iter().map(|&rows| Limits { rows, ..Limits::default() }).collect();
+    limits.extend(bytes.iter().map(|&bytes| Limits { bytes, ..Limits::default() }));
+    limits.extend([(0, 5), (2, 300), (7, 500)].map(|(rows, bytes)| Limits {
+        rows: Some(rows),
+        bytes: Some(bytes),
+        ..Limits::default()
+    }));
     let keys = keys_around(&sample.entries);
     let cuts = cuts(&keys);
     for &start in &cuts {
@@ -414,7 +418,7 @@ fn a_charged_walk_of_many_pages_lacks_no_page() {
             let rows = [None, Some(rng.random_range(1..5)), Some(rng.random_range(1..300))][rng.random_range(0..3)];
             let bytes = [None, Some(rng.random_range(0..300)), Some(rng.random_range(0..9000))][rng.random_range(0..3)];
             compare_plan(&sample, start, end);
-            compare_charge(&sample, start, end, Limits { rows, bytes }, rng.random());
+            compare_charge(&sample, start, end, Limits { rows, bytes, keeps_values: rng.random() }, rng.random());
         }
     }
 }
@@ -461,7 +465,7 @@ fn runs_of_a_stack_are_charged_in_the_same_rounds() {
         for number in 0..200 {
             let mut cut = || cuts[rng.random_range(0..cuts.len())];
             let (start, end) = if number < 2 { (Cut::Start, Cut::End) } else { (cut(), cut()) };
-            let limits = Limits { rows: (number > 100).then(|| rng.random_range(1..20)), bytes: None };
+            let limits = Limits { rows: (number > 100).then(|| rng.random_range(1..20)), ..Limits::default() };
             let reverse = number % 2 == 1;
             let cache = PageCache::new(0);
             let pages = ReadPages::new(&cache);

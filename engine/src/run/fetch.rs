@@ -27,6 +27,8 @@ pub(super) enum Wanted {
     Page(Place),
     Filter(Pointer),
     Value(ValueReference),
+    /// One that is not to be kept in the cache.
+    PassingValue(ValueReference),
 }
 
 impl Wanted {
@@ -36,7 +38,9 @@ impl Wanted {
         match self {
             Wanted::Page(place) => of(&place.pointer),
             Wanted::Filter(pointer) => of(pointer),
-            Wanted::Value(reference) => reference.offset..reference.end().unwrap_or(reference.offset),
+            Wanted::Value(reference) | Wanted::PassingValue(reference) => {
+                reference.offset..reference.end().unwrap_or(reference.offset)
+            }
         }
     }
 }
@@ -92,7 +96,7 @@ impl Run {
         match wanted {
             Wanted::Page(place) => self.page_in(place, unit()?),
             Wanted::Filter(pointer) => self.filter_in(pointer, unit()?).map(Loaded::Filter),
-            Wanted::Value(reference) => {
+            Wanted::Value(reference) | Wanted::PassingValue(reference) => {
                 let mut value = vec![0; len];
                 fill(&mut value)?;
                 self.check_value(reference, &value)?;

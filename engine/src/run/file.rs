@@ -92,6 +92,9 @@ impl Loaded {
     }
 }
 
+/// Runs longer than this would push more out of the operating system's cache than they bring.
+const PRELOAD_BYTES_MAX: u64 = 2 << 30;
+
 const NO_PAGE_THERE: &str = "what a place leads to is checked when it is loaded";
 
 impl Run {
@@ -150,6 +153,13 @@ impl Run {
     /// The name of its file.
     pub(crate) fn name(&self) -> String {
         self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Has the operating system read a run that was written past its cache, and is about to be read here and there: each place on its own would cost a wait.
+    pub(crate) fn preload(&self) {
+        if self.info.bytes <= PRELOAD_BYTES_MAX {
+            self.file.read_soon(0, self.info.bytes);
+        }
     }
 
     /// What the run is.

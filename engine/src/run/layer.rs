@@ -144,6 +144,20 @@ impl<'a> RunLayer<'a> {
 
     /// The value of an entry of the leaf at `place`, `None` of a tombstone.
     pub(super) fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
+        self.value_from(place, entry, |reference| self.pages.value(self.run, reference))
+    }
+
+    /// As [`RunLayer::value`]; a long one is read for this reader alone.
+    pub(super) fn value_in_passing(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
+        self.value_from(place, entry, |reference| self.pages.value_in_passing(self.run, reference))
+    }
+
+    fn value_from(
+        &self,
+        place: &Place,
+        entry: &Record<'a>,
+        ask: impl FnOnce(&ValueReference) -> Result<&'a [u8], Missing>,
+    ) -> Result<Option<&'a [u8]>, Missing> {
         if entry.is_tombstone() {
             return Ok(None);
         }
@@ -154,7 +168,7 @@ impl<'a> RunLayer<'a> {
         let reference = ValueReference::decode(entry.value).unwrap_or(ValueReference::ASTRAY);
         let is_inside =
             reference.offset >= place.floor && reference.end().is_some_and(|end| end <= place.pointer.offset);
-        self.pages.value(self.run, if is_inside { &reference } else { &ValueReference::ASTRAY }).map(Some)
+        ask(if is_inside { &reference } else { &ValueReference::ASTRAY }).map(Some)
     }
 }
 

@@ -62,8 +62,7 @@ mod node_tests;
 #[cfg(test)]
 mod tests;
 
-pub use charge::Limits;
-pub(crate) use charge::{charge, plan};
+pub(crate) use charge::{Limits, charge, plan};
 pub(crate) use check::check_bytes;
 pub(crate) use file::Run;
 pub(crate) use format::{Index, Sums};
@@ -71,7 +70,7 @@ pub(crate) use histogram::histogram;
 pub use histogram::{Bucket, Estimate, Histogram, Resolution};
 pub use layer::RunLayer;
 pub use pages::Missing;
-pub(crate) use pages::{PageCache, ReadPages};
+pub(crate) use pages::{PageCache, ReadCost, ReadPages};
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 

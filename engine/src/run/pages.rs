@@ -125,8 +125,8 @@ pub(crate) struct ReadPages<'c> {
     seen: FrozenMap<PageKey, Arc<Loaded>, FixedState>,
     missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
     cost: Cell<ReadCost>,
-    /// Bytes of pages seen, and those that the cache has been told of.
-    seen_bytes: Cell<u64>,
+    /// Bytes of what was seen, and those of them that the cache has been told of.
+    bytes: Cell<u64>,
     pinned_bytes: Cell<u64>,
 }
 
@@ -149,7 +149,7 @@ impl<'c> ReadPages<'c> {
             seen: seen.into(),
             missing: RefCell::default(),
             cost: Cell::default(),
-            seen_bytes: Cell::default(),
+            bytes: Cell::default(),
             pinned_bytes: Cell::default(),
         }
     }
@@ -180,6 +180,13 @@ impl<'c> ReadPages<'c> {
         Ok(loaded.as_slice())
     }
 
+    /// As [`ReadPages::value`], for a reader that passes and will not come back: neither is the cache asked, nor is it given the value.
+    pub(super) fn value_in_passing(&self, run: &Arc<Run>, reference: &ValueReference) -> Result<&[u8], Missing> {
+        let key = PageKey { run: run.number(), offset: reference.offset };
+        let loaded = self.seen.get(&key).ok_or_else(|| self.miss(key, run, Wanted::PassingValue(*reference)))?;
+        Ok(loaded.as_slice())
+    }
+
     fn seen_or_cached(&self, key: PageKey) -> Option<&Loaded> {
         self.seen.get(&key).or_else(|| {
             let page = self.cache.pages.get(&key)?;
@@ -192,12 +199,12 @@ impl<'c> ReadPages<'c> {
     /// Adds a page to the bytes that this reader holds.
     #[inline]
     fn pin(&self, page: &Loaded) {
-        let seen_bytes = self.seen_bytes.get() + page.bytes() as u64;
-        self.seen_bytes.set(seen_bytes);
-        let untold = seen_bytes - self.pinned_bytes.get();
+        let bytes = self.bytes.get() + page.bytes() as u64;
+        self.bytes.set(bytes);
+        let untold = bytes - self.pinned_bytes.get();
         if untold >= PINNED_STEP_BYTES {
             self.cache.counts.pinned_bytes.fetch_add(untold, Ordering::Relaxed);
-            self.pinned_bytes.set(seen_bytes);
+            self.pinned_bytes.set(bytes);
         }
     }
 
@@ -223,15 +230,17 @@ impl<'c> ReadPages<'c> {
         self.count(|cost| cost.rounds += 1);
         for of_run in missing.chunk_by(|(a, ..), (b, ..)| a.run == b.run) {
             let wanted: Vec<Wanted> = of_run.iter().map(|(.., wanted)| *wanted).collect();
-            of_run[0].1.fetch(&wanted, |number, loaded| self.keep(of_run[number].0, loaded))?;
+            of_run[0].1.fetch(&wanted, |number, loaded| self.keep(of_run[number].0, &wanted[number], loaded))?;
         }
         Ok(())
     }
 
-    fn keep(&self, key: PageKey, loaded: Loaded) {
+    fn keep(&self, key: PageKey, wanted: &Wanted, loaded: Loaded) {
         let loaded = Arc::new(loaded);
         self.pin(&loaded);
-        self.cache.pages.insert(key, loaded.clone());
+        if !matches!(wanted, Wanted::PassingValue(_)) {
+            self.cache.pages.insert(key, loaded.clone());
+        }
         self.seen.insert(key, loaded);
         self.count(|cost| {
             cost.pages += 1;
@@ -256,6 +265,11 @@ impl<'c> ReadPages<'c> {
     #[cfg(test)]
     pub(super) fn has_seen(&self, run: &Run, offset: u64) -> bool {
         self.seen.get(&PageKey { run: run.number(), offset }).is_some()
+    }
+
+    /// Bytes of all that was seen, which is held on to.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
     }
 
     /// What it has cost so far.
