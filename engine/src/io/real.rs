@@ -115,6 +115,10 @@ struct RealFile {
     is_direct: bool,
 }
 
+/// Bytes that the system is told of at a time: no more than the usual read-ahead of a device.
+#[cfg(target_os = "linux")]
+const READ_SOON_BYTES: u64 = 128 << 10;
+
 impl File for RealFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.ordinary.metadata()?.len())
@@ -143,8 +147,12 @@ impl File for RealFile {
 
     #[cfg(target_os = "linux")]
     fn read_soon(&self, offset: u64, len: u64) {
-        // A hint: a system that refuses it reads when it is asked to.
-        let _ = fadvise(&self.ordinary, offset, NonZeroU64::new(len), Advice::WillNeed);
+        // The system heeds no more at once than a device's read-ahead has, and says nothing of the rest.
+        for start in (offset..offset + len).step_by(READ_SOON_BYTES as usize) {
+            let len = READ_SOON_BYTES.min(offset + len - start);
+            // A hint: a system that refuses it reads when it is asked to.
+            let _ = fadvise(&self.ordinary, start, NonZeroU64::new(len), Advice::WillNeed);
+        }
     }
 
     fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>> {
