@@ -80,7 +80,7 @@ pub struct Bucket {
     /// Live rows in it.
     pub rows: Estimate,
     /// Bytes that it takes on disk: those of the pages of runs, with long values and dead entries. The bytes of a page are spread evenly
-    /// over its entries, those of an inner page are with the last page below it. If the table measures bytes, then with them what
+    /// over its entries, those of inner pages and filters are with the last page below them. If the table measures bytes, then with them what
     /// the layers in memory add to the bytes of keys and values, or take from them; else nothing for these.
     pub bytes: Estimate,
     /// Live rows from the start of the range to the bucket's end.
