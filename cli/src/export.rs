@@ -1,7 +1,6 @@
 //! `quipu export`: the rows of a table, or of a range of it, as CSV or JSON lines.
 
 use std::io::Write;
-use std::ops::Bound;
 use std::path::PathBuf;
 
 use quipu::{Entry, Read};
@@ -107,18 +106,10 @@ fn csv_failure(error: csv::Error) -> Failure {
 }
 
 fn range(args: &Args, schema: Option<&Schema>) -> Result<KeyRange> {
-    let parse = |option: &str, text: &str, before: &str| {
-        let line = [before, text].concat();
-        words::single(text)
-            .and_then(|_| key::parse_range(&words::split(&line)?, schema))
-            .map_err(|error| error.context(option))
-    };
-    if let Some(prefix) = &args.prefix {
-        return parse("--prefix", prefix, "");
+    match &args.prefix {
+        Some(prefix) => key::range_of_option("--prefix", "", prefix, schema),
+        None => key::range_of_options(args.from.as_deref(), args.to.as_deref(), schema),
     }
-    let start = args.from.as_deref().map(|text| parse("--from", text, "")).transpose()?;
-    let end = args.to.as_deref().map(|text| parse("--to", text, ".. ")).transpose()?;
-    Ok((start.map_or(Bound::Unbounded, |range| range.0), end.map_or(Bound::Unbounded, |range| range.1)))
 }
 
 /// The fields of a row as text.

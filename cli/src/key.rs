@@ -109,6 +109,19 @@ pub(crate) fn parse_range(words: &[Word], schema: Option<&Schema>) -> Result<Key
     Ok((start, end))
 }
 
+/// The range that an option of the command line says, behind `before`; errors name the option.
+pub(crate) fn range_of_option(option: &str, before: &str, text: &str, schema: Option<&Schema>) -> Result<KeyRange> {
+    let range = words::single(text).and_then(|_| parse_range(&words::split(&[before, text].concat())?, schema));
+    range.map_err(|error| error.context(option))
+}
+
+/// The range that the options `--from` and `--to` say.
+pub(crate) fn range_of_options(from: Option<&str>, to: Option<&str>, schema: Option<&Schema>) -> Result<KeyRange> {
+    let start = from.map(|text| range_of_option("--from", "", text, schema)).transpose()?;
+    let end = to.map(|text| range_of_option("--to", ".. ", text, schema)).transpose()?;
+    Ok((start.map_or(Bound::Unbounded, |range| range.0), end.map_or(Bound::Unbounded, |range| range.1)))
+}
+
 /// The bytes with which all keys begin that begin with `word`, and before which none of them sorts.
 fn first(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
     let star = word.items.last().is_some_and(|item| item.star);

@@ -10,6 +10,7 @@ mod export;
 mod failure;
 mod files;
 mod grid;
+mod histogram;
 mod import;
 mod infer;
 mod key;

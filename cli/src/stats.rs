@@ -3,19 +3,26 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{CheckpointInfo, Stats};
+use quipu::{CheckpointInfo, Db, Stats, Table};
 use serde_json::{Value as Json, json};
 
 use crate::database;
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
+use crate::histogram::{self, Drawing};
+use crate::key;
+use crate::schema::Schema;
 
 const EXAMPLES: &str = "\
 Examples:
   quipu stats air
-  quipu stats air --json | jq '.tables[] | select(.rows > 1000)'";
+  quipu stats air --json | jq '.tables[] | select(.rows > 1000)'
+  quipu stats air --histogram --table flights --from 2013,7 --to 2013,9 --buckets 31
 
-/// Shows what a database holds: tables, memory, log and checkpoint.
+A histogram has buckets with about equal counts of rows, and draws where their bytes are. It opens few pages of a table on disk: counts \
+that it does not know exactly have the most that they can be off.";
+
+/// Shows what a database holds: tables, memory, log and checkpoint; or where the rows of a table lie.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -24,11 +31,30 @@ pub(crate) struct Args {
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+    /// Draw where rows and bytes lie
+    #[arg(long)]
+    histogram: bool,
+    /// Only this table
+    #[arg(long, value_name = "NAME", requires = "histogram")]
+    table: Option<String>,
+    /// Only rows from this key on
+    #[arg(long, value_name = "KEY", requires = "table")]
+    from: Option<String>,
+    /// Only rows before this key
+    #[arg(long, value_name = "KEY", requires = "table")]
+    to: Option<String>,
+    /// About how many lines a histogram is to have
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "histogram", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    buckets: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let stats = database::open(&args.dir, true)?.stats();
+    let db = database::open(&args.dir, true)?;
     let mut out = std::io::stdout();
+    if args.histogram {
+        return draw(args, &db, &mut out);
+    }
+    let stats = db.stats();
     if args.json {
         writeln!(out, "{}", json(&stats))?;
     } else {
@@ -38,17 +64,48 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Draws one table or all.
+fn draw(args: &Args, db: &Db, out: &mut dyn Write) -> Result<()> {
+    let tables: Vec<Table> = match &args.table {
+        Some(name) => vec![database::table(db, name)?],
+        None => db.tables(),
+    };
+    let snapshot = db.read();
+    let mut drawings = Vec::with_capacity(tables.len());
+    for table in &tables {
+        let range = key::range_of_options(args.from.as_deref(), args.to.as_deref(), Schema::of(table).as_ref())?;
+        drawings.push(Drawing::new(&snapshot, table, &range, args.buckets)?);
+    }
+    if args.json {
+        let drawings: Vec<Json> = drawings.iter().map(Drawing::json).collect();
+        writeln!(out, "{}", json!({ "histograms": drawings }))?;
+        return Ok(());
+    }
+    let columns = histogram::columns();
+    for (number, drawing) in drawings.iter().enumerate() {
+        if number > 0 {
+            writeln!(out)?;
+        }
+        drawing.print(out, columns)?;
+    }
+    Ok(())
+}
+
 /// The tables.
 pub(crate) fn grid(stats: &Stats) -> Grid {
-    let mut grid = Grid::new([("table", false), ("rows", true), ("bytes", true), ("sum", true), ("hash", false)]);
+    let names = ["rows", "bytes", "sum", "runs", "on disk"].map(|name| (name, true));
+    let mut grid = Grid::new([("table", false)].into_iter().chain(names).chain([("hash", false)]));
     for table in &stats.tables {
         // A measure that the table does not declare is zero.
         let declared = |measure: i64| if measure == 0 { String::new() } else { thousands(measure) };
+        let of_runs = |text: String| if table.runs == 0 { String::new() } else { text };
         grid.push(vec![
             table.name.clone(),
             thousands(table.tally.rows),
             declared(table.tally.bytes),
             declared(table.tally.sum),
+            of_runs(table.runs.to_string()),
+            of_runs(bytes(table.run_bytes)),
             if table.tally.hash == 0 { String::new() } else { format!("{:016x}", table.tally.hash) },
         ]);
     }
@@ -72,6 +129,16 @@ pub(crate) fn text(stats: &Stats) -> String {
         },
         format!("snapshots   {}", stats.snapshots),
     ];
+    if stats.tables.iter().any(|table| table.runs > 0) {
+        let (now, most, pinned) = (stats.cache_bytes, stats.cache_bytes_max, stats.pinned_bytes);
+        let looks = stats.cache_hits + stats.cache_misses;
+        let found = match looks {
+            0 => String::new(),
+            looks => format!("; of {} looks {} were in vain", thousands(looks), thousands(stats.cache_misses)),
+        };
+        let held = if pinned == 0 { String::new() } else { format!(", {} held by readers", bytes(pinned)) };
+        lines.push(format!("cache       {} of {} at most{held}{found}", bytes(now), bytes(most)));
+    }
     // A database open for reading has no log of its own to tell of.
     if stats.log_segments > 0 {
         let (size, files) = (bytes(stats.log_bytes), stats.log_segments);
@@ -91,7 +158,7 @@ pub(crate) fn json(stats: &Stats) -> Json {
             json!({
                 "table": table.name, "rows": table.tally.rows, "bytes": table.tally.bytes,
                 "hash": format!("{:016x}", table.tally.hash), "sum": table.tally.sum, "layers": table.layers,
-                "sequence": table.sequence,
+                "runs": table.runs, "run_bytes": table.run_bytes, "sequence": table.sequence,
             })
         })
         .collect();
@@ -100,7 +167,8 @@ pub(crate) fn json(stats: &Stats) -> Json {
         "memory_bytes_max": stats.memory_bytes_max, "sequence": stats.sequence, "checkpoint": stats.checkpoint,
         "checkpoint_sequence": stats.checkpoint_sequence, "checkpoint_failure": stats.checkpoint_failure,
         "log_segments": stats.log_segments, "log_bytes": stats.log_bytes, "log_tail_bytes": stats.log_tail_bytes,
-        "snapshots": stats.snapshots,
+        "snapshots": stats.snapshots, "cache_bytes": stats.cache_bytes, "cache_bytes_max": stats.cache_bytes_max,
+        "pinned_bytes": stats.pinned_bytes, "cache_hits": stats.cache_hits, "cache_misses": stats.cache_misses,
     })
 }
 

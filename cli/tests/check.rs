@@ -41,8 +41,8 @@ fn whole_files_are_well() {
     let stats: Json = serde_json::from_str(&place.out("stats db --json")).unwrap();
     assert_eq!(stats["tables"][0]["sum"], report["tables"][0]["sum"]);
     assert_eq!(stats["tables"][0]["hash"], report["tables"][0]["hash"]);
-    assert_eq!(stats["checkpoint"], 1);
-    assert!(place.out("stats db").contains("checkpoint  number 1"));
+    let number = stats["checkpoint"].as_u64().unwrap();
+    assert!(number > 0 && place.out("stats db").contains(&format!("checkpoint  number {number}, ")));
 }
 
 #[test]

@@ -40,6 +40,24 @@ impl<'a> Bounds<'a> {
         Bounds { start: Bound::Included(Cow::Borrowed(prefix)), end }
     }
 
+    /// From one cut to another.
+    pub(crate) fn between(start: Cut<'_>, end: Cut<'_>) -> Bounds<'static> {
+        let own = |key: &[u8]| Cow::Owned(key.to_vec());
+        let start = match start {
+            Cut::Start => Bound::Unbounded,
+            Cut::Before(key) => Bound::Included(own(key)),
+            Cut::After(key) => Bound::Excluded(own(key)),
+            Cut::End => unreachable!("no range begins behind all keys"),
+        };
+        let end = match end {
+            Cut::Start => unreachable!("no range ends before all keys"),
+            Cut::Before(key) => Bound::Excluded(own(key)),
+            Cut::After(key) => Bound::Included(own(key)),
+            Cut::End => Bound::Unbounded,
+        };
+        Bounds { start, end }
+    }
+
     /// Whether `key` lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         let after_start = match &self.start {
@@ -83,6 +101,16 @@ impl<'a> Bounds<'a> {
 
     pub(crate) fn set_end_before(&mut self, key: &[u8]) {
         self.end = Bound::Excluded(Cow::Owned(key.to_vec()));
+    }
+}
+
+impl RangeBounds<[u8]> for Bounds<'_> {
+    fn start_bound(&self) -> Bound<&[u8]> {
+        self.start.as_ref().map(|key| &**key)
+    }
+
+    fn end_bound(&self) -> Bound<&[u8]> {
+        self.end.as_ref().map(|key| &**key)
     }
 }
 

@@ -319,7 +319,7 @@ impl Shared {
         let mut entries = 0u64;
         let mut count = || {
             entries += 1;
-            if entries % 4096 == 0 {
+            if entries.is_multiple_of(4096) {
                 progress(entries);
             }
         };

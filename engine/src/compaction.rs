@@ -170,6 +170,10 @@ impl Shared {
                     return Err(Error::new(ErrorKind::Busy, "the database is being closed").into());
                 }
                 if rate > 0 {
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "a rate is bytes in a time, and nobody tells when that is over"
+                    )]
                     std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
                 }
                 bytes = 0;

@@ -8,6 +8,7 @@
 //! - [`Db`]: an open database. [`Db::open`], [`Db::table`], [`Db::write`], [`Db::begin`], [`Db::read`].
 //! - [`Table`]: a table; [`Snapshot`] and [`TableView`]: all tables, and one, at a moment; [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
 //! - [`Read`] and [`Write`]: what can be done with each of them alike. [`Bounds`]: ranges of keys. [`Cursor`], [`Range`], [`Page`], [`Entry`]: answers.
+//! - [`Plan`], [`Histogram`], [`Explained`]: what an answer will cost, where rows lie, what an answer has cost; [`Cost`], [`Charge`].
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
 //! - [`mod@tuple`]: composite keys that sort as people expect.
 //! - [`check()`]: everything that is wrong with the files of a database.
@@ -49,6 +50,7 @@ mod db;
 mod edit;
 mod entry;
 mod error;
+mod explain;
 pub mod io;
 mod keeper;
 mod layers;
@@ -90,9 +92,12 @@ pub use db::{Db, Progress};
 pub use edit::{Action, Edit};
 pub use entry::{Entry, Key, Page, Value};
 pub use error::{Error, ErrorKind, Result};
+pub use explain::Explained;
 pub use options::{Durability, Options, TableOptions};
-pub use read::{Plan, Range, Read};
+pub use read::{Charge, Plan, Range, Read};
+pub use run::{Bucket, Estimate, Histogram, Resolution};
 pub use snapshot::{Look, Snapshot, TableView};
+pub use source::Cost;
 pub use stats::{Stats, TableStats};
 pub use table::{Table, Write, WriteBatch};
 pub use tally::{Field, Measures, Tally};

@@ -90,6 +90,10 @@ impl Shared {
             }
             if used < limit {
                 let part = (used - slow) as f64 / (limit - slow) as f64;
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "writes are slowed by a time, not until something happens"
+                )]
                 std::thread::sleep(SLOWED_MAX.mul_f64(part));
                 return Ok(());
             }
@@ -99,6 +103,10 @@ impl Shared {
                     format!("memory for tables is full, and rows cannot be written to disk: {failure}"),
                 ));
             }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "memory that a flush has freed may be taken again before a waiter is awake"
+            )]
             std::thread::sleep(WAIT);
         }
     }

@@ -191,7 +191,7 @@ fn same_rows_of_trees(base: &View<'_>, now: &View<'_>, start: Cut<'_>, end: Cut<
     let (mut a_key, mut b_key) = (crate::page::KeyBuffer::new(), crate::page::KeyBuffer::new());
     loop {
         if !a.valid() || !b.valid() {
-            let past = |walk: &Walk<'_>| !walk.valid() || !!end.is_before(&walk.key());
+            let past = |walk: &Walk<'_>| !walk.valid() || end.is_before(&walk.key());
             return past(&a) && past(&b);
         }
         if a.leaf_identity() == b.leaf_identity() && a.leaf_identity().1 {

@@ -8,9 +8,10 @@ use crate::bounds::Bounds;
 use crate::cursor::Cursor;
 use crate::entry::{Entry, Key, Page, Value};
 use crate::error::{Error, ErrorKind, Result};
+use crate::explain::{Explained, explain};
 use crate::observation::Question;
-use crate::run::{Limits, Missing, charge, plan};
-use crate::source::{Source, TableStack};
+use crate::run::{self, Histogram, Limits, Missing, Resolution, histogram, plan};
+use crate::source::{Cost, Source, TableStack};
 use crate::stack::{Cut, ask_all, resident};
 use crate::tally::Tally;
 use crate::tree;
@@ -428,6 +429,84 @@ pub trait Read {
         })
     }
 
+    /// Where the rows and bytes of a range lie: buckets of neighbouring keys, each with at most about as much as `resolution` says, and with
+    /// bounds of what it has that are no further apart. Totals are exact, and all is exact in memory.
+    ///
+    /// Of runs it opens the inner pages under which more lies than half the resolution, a descent for each end of the range, and
+    /// pages with rows only where these are large against the resolution: so with `resolution` a hundredth of the rows, a few hundred
+    /// pages at most, and with twice the rows none.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options, Read, Resolution, Write};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = Db::open("/data", Options::in_memory())?;
+    /// let table = db.table("words")?;
+    /// for word in ["ayllu", "chaski", "kipu", "llama", "tampu", "wak'a"] {
+    ///     table.insert(word, "")?;
+    /// }
+    /// let histogram = table.histogram(.., Resolution::of_rows(2))?;
+    /// assert_eq!(histogram.rows, 6);
+    /// for bucket in &histogram.buckets {
+    ///     assert!(bucket.rows.high <= 2);
+    ///     assert_eq!(table.count(&bucket.bounds)?, bucket.rows.low);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn histogram<'b>(&self, bounds: impl Into<Bounds<'b>>, resolution: Resolution) -> Result<Histogram>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        let (start, end) = (bounds.start(), bounds.end());
+        let of_stack = |stack: &TableStack<'_>| histogram(&stack.upper_trees(), &stack.runs(), start, end, &resolution);
+        let (found, cost) = self.read_from(|source| Ok(source.with_cost(|source| source.ask(of_stack))))?;
+        let histogram = Histogram { pages_read: cost.pages_read, ..found? };
+        for bucket in &histogram.buckets {
+            self.observe(|| Question::Rows(bucket.bounds.clone()))?;
+        }
+        Ok(histogram)
+    }
+
+    /// Brings the pages into the cache that reading a range will look at, before the first row is read: inner pages, pages with rows, and long
+    /// values for who asks for them by key (a scan reads these past the cache). Gives what it took.
+    ///
+    /// It waits for files as often as the highest run has levels; once more if a limit of rows depends on what the first page has, and once
+    /// more for long values. What does not fit into the cache is read in vain.
+    fn charge<'b>(&self, bounds: impl Into<Bounds<'b>>, charge: Charge) -> Result<Cost>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        let limits = Limits { rows: charge.rows, bytes: charge.bytes, keeps_values: true };
+        let of_stack =
+            |stack: &TableStack<'_>| run::charge(&stack.runs(), bounds.start(), bounds.end(), limits, charge.reverse);
+        let (charged, cost) = self.read_from(|source| Ok(source.with_cost(|source| source.ask(of_stack))))?;
+        charged.map(|()| cost)
+    }
+
+    /// Lends one version to `ask`, to be asked anything, and gives its answer with what it took in pages.
+    ///
+    /// Inside a transaction `ask` cannot write.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options, Read, Write};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = Db::open("/data", Options::in_memory())?;
+    /// # let table = db.table("words")?;
+    /// # table.insert("kipu", "")?;
+    /// let (count, cost) = table.explain(|table| table.count("a".."m"))?;
+    /// println!("{count} rows, {} pages, {} of them read in {} rounds", cost.pages, cost.pages_read, cost.rounds);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn explain<T>(&self, ask: impl FnOnce(&Explained<'_>) -> Result<T>) -> Result<(T, Cost)>
+    where
+        Self: Sized,
+    {
+        explain(self, ask)
+    }
+
     /// A cursor before the first row. It keeps its place by key, so it survives the removal of its row.
     fn cursor(&self) -> Cursor<'_, Self>
     where
@@ -452,6 +531,18 @@ pub struct Plan {
     pub page_bytes: u64,
     /// Bytes of long values, which lie apart from the pages.
     pub value_bytes: u64,
+}
+
+/// How far [`Read::charge`] goes, from one end of a range: to the nearer of two limits, or to the other end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// Entries of each run, as if it were alone. Where runs have some of the rows each, fewer of each are read than this; where entries
+    /// are overwritten or erased, more.
+    pub rows: Option<u64>,
+    /// Bytes of each run's file behind the first page with rows. The last page may end beyond.
+    pub bytes: Option<u64>,
+    /// From the end of the range instead of the start.
+    pub reverse: bool,
 }
 
 /// The offset of quantile `q` in `count` rows, `count > 0`.
@@ -507,7 +598,7 @@ fn scan_charged(
 ) -> Result<(), Missing> {
     let runs = stack.runs();
     if !runs.is_empty() {
-        charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
+        run::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
     }
     stack.scan(start, end, reverse, visit)
 }

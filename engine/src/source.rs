@@ -6,6 +6,7 @@
 //!
 //! Not here: who keeps the version from changing (a latch, a snapshot, the writer's turn).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::mixed::Mixed;
 use crate::page::KeyBuffer;
-use crate::run::{Limits, Missing, PageCache, ReadPages, Run, RunLayer, charge};
+use crate::run::{Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge};
 use crate::stack::{Cut, Merge, Stack};
 use crate::tally::Measures;
 use crate::tree::View;
@@ -61,6 +62,54 @@ impl From<Error> for Stopped {
     }
 }
 
+/// What answers have cost in pages of runs: see [`Read::explain`](crate::Read::explain). All that is in memory costs none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Runs of the table.
+    pub runs: usize,
+    /// Pages and long values that were looked at; once for each question that looked at it.
+    pub pages: u64,
+    /// Those of them that were not in the cache, and were read from a file.
+    pub pages_read: u64,
+    /// How often the reader had to wait for files: each time for all pages that it knew it needed.
+    pub rounds: u64,
+}
+
+impl Cost {
+    /// The cost of both; of the runs of this.
+    fn and(&self, other: &Cost) -> Cost {
+        Cost {
+            runs: self.runs,
+            pages: self.pages + other.pages,
+            pages_read: self.pages_read + other.pages_read,
+            rounds: self.rounds + other.rounds,
+        }
+    }
+}
+
+/// What one reader has seen, which is added to a cost in the end, if somebody asks for that.
+struct CountedPages<'c> {
+    pages: ReadPages<'c>,
+    cost: Option<&'c Cell<Cost>>,
+}
+
+impl<'c> std::ops::Deref for CountedPages<'c> {
+    type Target = ReadPages<'c>;
+
+    fn deref(&self) -> &ReadPages<'c> {
+        &self.pages
+    }
+}
+
+impl Drop for CountedPages<'_> {
+    fn drop(&mut self) {
+        if let Some(cost) = self.cost {
+            let ReadCost { pages, pages_read, rounds } = self.pages.cost();
+            cost.set(cost.get().and(&Cost { pages, pages_read, rounds, runs: 0 }));
+        }
+    }
+}
+
 /// One version of a table.
 pub struct Source<'a> {
     /// Newest first.
@@ -69,6 +118,8 @@ pub struct Source<'a> {
     runs: &'a [Arc<Run>],
     cache: &'a PageCache,
     measures: Measures,
+    /// Where costs add up, if somebody asks.
+    cost: Option<&'a Cell<Cost>>,
 }
 
 /// Makes a stack of trees over runs, whose pages come from `pages`.
@@ -102,7 +153,29 @@ impl<'a> Source<'a> {
         cache: &'a PageCache,
         measures: Measures,
     ) -> Source<'a> {
-        Source { trees: trees.into_iter().collect(), runs, cache, measures }
+        Source { trees: trees.into_iter().collect(), runs, cache, measures, cost: None }
+    }
+
+    /// Lends the same version to `work`, and gives with its answer what that has cost.
+    pub(crate) fn with_cost<R>(&self, work: impl FnOnce(Source<'_>) -> Result<R>) -> (Result<R>, Cost) {
+        let cost = Cell::new(Cost { runs: self.runs.len(), ..Cost::default() });
+        let trees = self.trees.iter().copied();
+        let counted = Source { cost: Some(&cost), ..Source::new(trees, self.runs, self.cache, self.measures) };
+        let answer = work(counted);
+        if let Some(around) = self.cost {
+            around.set(around.get().and(&cost.get()));
+        }
+        (answer, cost.get())
+    }
+
+    /// What it has cost so far, if that is counted.
+    pub(crate) fn cost(&self) -> Cost {
+        self.cost.map(Cell::get).unwrap_or_default()
+    }
+
+    /// A reader of the pages of this version.
+    fn pages(&self) -> CountedPages<'_> {
+        CountedPages { pages: ReadPages::new(self.cache), cost: self.cost }
     }
 
     /// The stack, if all of it is in memory.
@@ -120,7 +193,7 @@ impl<'a> Source<'a> {
         if self.runs.is_empty() {
             return Ok(in_memory(question(&stack_in_memory(self.trees.iter().copied(), self.measures))));
         }
-        let pages = ReadPages::new(self.cache);
+        let pages = self.pages();
         let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
         pages.answer(|| question(&stack))
     }
@@ -174,7 +247,7 @@ impl<'a> Source<'a> {
             if start.is_at_or_past(&end) {
                 return Ok(());
             }
-            let pages = ReadPages::new(self.cache);
+            let pages = self.pages();
             let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
             let ask_ahead = |start: Cut<'_>, end: Cut<'_>, rows: Option<u64>| {
                 let limits = Limits { rows, bytes: Some(window.bytes), keeps_values: false };

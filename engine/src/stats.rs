@@ -35,6 +35,16 @@ pub struct Stats {
     pub long_bytes: u64,
     /// Bytes that memory is limited to.
     pub memory_bytes_max: u64,
+    /// Bytes in the cache of pages of runs.
+    pub cache_bytes: u64,
+    /// Bytes that it is limited to.
+    pub cache_bytes_max: u64,
+    /// Bytes of such pages that readers hold now, whether the cache still has them or not. Readers of little are left out.
+    pub pinned_bytes: u64,
+    /// Pages and long values of runs that readers have found in the cache since the database was opened.
+    pub cache_hits: u64,
+    /// Those that they had to read from a file.
+    pub cache_misses: u64,
     /// The last commit.
     pub sequence: u64,
     /// The last commit in the last checkpoint.
@@ -115,11 +125,17 @@ impl Stats {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let checkpoints = shared.checkpoints.last();
         let segments = shared.log.as_ref().map(Log::segments);
+        let cache = shared.cache.stats();
         Stats {
             tables,
             page_bytes: shared.arena.page_bytes_used(),
             long_bytes: shared.arena.blob_bytes_used(),
             memory_bytes_max: shared.options.memory_bytes,
+            cache_bytes: cache.bytes,
+            cache_bytes_max: cache.bytes_max,
+            pinned_bytes: cache.pinned_bytes,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
             sequence,
             checkpoint_sequence: checkpoints.manifest.sequence,
             checkpoint: checkpoints.manifest.checkpoint,

@@ -31,6 +31,7 @@ pub(super) enum Command {
     Tally { range: Vec<Word> },
     First { range: Vec<Word> },
     Last { range: Vec<Word> },
+    Explain { question: Box<Command> },
     Begin,
     Commit,
     Rollback { savepoint: Option<String> },
@@ -40,6 +41,29 @@ pub(super) enum Command {
     Json { on: bool },
     Timing { on: bool },
     Quit,
+}
+
+impl Command {
+    /// Whether it is a question to a table.
+    fn reads_a_table(&self) -> bool {
+        use Command::*;
+        matches!(
+            self,
+            Get { .. }
+                | Scan { .. }
+                | Count { .. }
+                | Len
+                | Rank { .. }
+                | Nth { .. }
+                | Page { .. }
+                | Quantile { .. }
+                | Sample { .. }
+                | Split { .. }
+                | Tally { .. }
+                | First { .. }
+                | Last { .. }
+        )
+    }
 }
 
 /// What `create` is told.
@@ -55,7 +79,7 @@ pub(super) struct Creation {
 }
 
 /// Every command's name, in the order of the help.
-pub(super) const NAMES: [&str; 31] = [
+pub(super) const NAMES: [&str; 32] = [
     "use",
     "tables",
     "create",
@@ -77,6 +101,7 @@ pub(super) const NAMES: [&str; 31] = [
     "tally",
     "first",
     "last",
+    "explain",
     "begin",
     "commit",
     "rollback",
@@ -92,7 +117,13 @@ pub(super) const NAMES: [&str; 31] = [
 /// The command in `line`; none if it is empty or a comment.
 pub(super) fn parse(line: &str) -> Result<Option<Command>> {
     let words = words::split(line)?;
-    let Some((name, rest)) = words.split_first() else { return Ok(None) };
+    if words.is_empty() { Ok(None) } else { parse_words(&words).map(Some) }
+}
+
+fn parse_words(words: &[Word]) -> Result<Command> {
+    let Some((name, rest)) = words.split_first() else {
+        return Err(Failure::new("there is no command"));
+    };
     let name = name.plain().unwrap_or_default().to_ascii_lowercase();
     let mut arguments = Arguments { rest, usage: super::help::usage(&name) };
     let command = match name.as_str() {
@@ -118,6 +149,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Command>> {
         "tally" => Command::Tally { range: arguments.all() },
         "first" => Command::First { range: arguments.all() },
         "last" => Command::Last { range: arguments.all() },
+        "explain" => arguments.explain()?,
         "begin" => Command::Begin,
         "commit" => Command::Commit,
         "rollback" => Command::Rollback { savepoint: arguments.rollback()? },
@@ -135,7 +167,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Command>> {
         }
     };
     match arguments.rest {
-        [] => Ok(Some(command)),
+        [] => Ok(command),
         [word, ..] => {
             let word = words::escape(&word.bytes());
             Err(Failure::new(format!("{word:?} is too much; usage: {}", arguments.usage)))
@@ -206,6 +238,15 @@ impl<'a> Arguments<'a> {
             Some(to) if to.is("to") => self.name().map(Some),
             Some(_) => Err(self.wrong()),
         }
+    }
+
+    /// A command that reads a table.
+    fn explain(&mut self) -> Result<Command> {
+        if self.rest.is_empty() {
+            return Err(self.wrong());
+        }
+        let question = Box::new(parse_words(&self.all())?);
+        if question.reads_a_table() { Ok(Command::Explain { question }) } else { Err(self.wrong()) }
     }
 
     /// `[RANGE] [limit N|all] [reverse]`, the last two in any order.
@@ -286,6 +327,8 @@ mod tests {
         assert_eq!(parsed("scan a .. b reverse limit 5"), scan);
         assert_eq!(parsed("scan limit all"), Command::Scan { range: vec![], limit: u64::MAX, reverse: false });
         assert_eq!(parsed("rollback to here"), Command::Rollback { savepoint: Some("here".to_owned()) });
+        let question = Box::new(Command::Count { range: range("JFK") });
+        assert_eq!(parsed("explain count JFK"), Command::Explain { question });
         let creation = Creation {
             table: "towns".to_owned(),
             key: vec![("city".to_owned(), "text".to_owned())],
@@ -306,6 +349,9 @@ mod tests {
         assert_eq!(error("nth first"), r#""first" is not a whole number; usage: nth OFFSET [RANGE]"#);
         assert_eq!(error("quantile 2"), r#""2" is not a number from 0 to 1; usage: quantile Q [RANGE]"#);
         assert_eq!(error("json maybe"), "usage: json on|off");
+        for line in ["explain", "explain commit", "explain explain len"] {
+            assert_eq!(error(line), "usage: explain QUESTION");
+        }
         assert_eq!(error("create t key a"), r#""a": write columns as name:type,name:type"#);
     }
 

@@ -8,11 +8,11 @@ pub(super) fn candidates(line: &str, table_names: &[String]) -> (usize, Vec<Stri
     let (before, word) = split_last_word(line);
     let start = before.len();
     let names: Vec<&str> = match before.trim() {
-        "" | "help" => NAMES.to_vec(),
+        "" | "help" | "explain" => NAMES.to_vec(),
         "use" | "drop" => table_names.iter().map(String::as_str).collect(),
         "json" | "timing" => vec!["on", "off"],
         "rollback" => vec!["to"],
-        scan if scan.starts_with("scan") => vec!["limit", "reverse"],
+        scan if scan.starts_with("scan") || scan.starts_with("explain scan") => vec!["limit", "reverse"],
         _ => Vec::new(),
     };
     let fitting = names.into_iter().filter(|name| name.starts_with(word));

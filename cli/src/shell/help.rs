@@ -11,7 +11,7 @@ const fn topic(usage: &'static str, about: &'static str, example: &'static str) 
     Topic { usage, about, example }
 }
 
-const TOPICS: [Topic; 31] = [
+const TOPICS: [Topic; 32] = [
     topic("use TABLE", "Makes it the table of the commands that follow.", "use flights.airport"),
     topic("tables", "Lists the tables with their rows and keys.", "tables"),
     topic(
@@ -45,6 +45,7 @@ const TOPICS: [Topic; 31] = [
     topic("tally [RANGE]", "Rows, bytes, hash and sum, as far as the table keeps them.", "tally 2013,7"),
     topic("first [RANGE]", "The first row.", "first JFK"),
     topic("last [RANGE]", "The last row.", "last JFK"),
+    topic("explain QUESTION", "Answers a question, and says how many pages of runs that took.", "explain count JFK,7"),
     topic("begin", "Begins a transaction: what follows is seen by nobody until `commit`.", "begin"),
     topic("commit", "Commits; an error if what the transaction read has changed meanwhile.", "commit"),
     topic("rollback [to SAVEPOINT]", "Undoes the transaction, or what it did since a savepoint.", "rollback to here"),

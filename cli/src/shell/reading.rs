@@ -1,7 +1,8 @@
 //! The commands that read one table, whether it is seen directly or through a transaction.
 
-use quipu::{Entry, Read, Table};
+use quipu::{Cost, Entry, Read, Table};
 use rand::Rng;
+use serde_json::{Value as Json, json};
 
 use super::answer::Answer;
 use super::command::Command;
@@ -96,6 +97,15 @@ pub(super) fn answer(
             let summary = format!("{} parts", keys.len() + 1);
             Answer { text, summary, ..Answer::default() }.with("keys", keys)
         }
+        Command::Explain { question } => {
+            let (answer, cost) =
+                reader.explain(|version| Ok(self::answer(question, table, schema, version, random)))?;
+            let Some(mut answer) = answer? else { return Ok(None) };
+            let parts = [std::mem::take(&mut answer.summary), cost_text(&cost)];
+            answer.summary =
+                parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("; ");
+            answer.with("cost", cost_json(&cost))
+        }
         Command::Tally { range } => tally(table, schema, reader, parse_range(range, schema)?)?,
         _ => return Ok(None),
     }))
@@ -131,6 +141,24 @@ fn tally(table: &Table, schema: Option<&Schema>, reader: &impl Read, range: key:
     }
     answer.summary = parts.join(", ");
     Ok(answer)
+}
+
+fn cost_text(cost: &Cost) -> String {
+    let many = |count: u64, what: &str| format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" });
+    match cost.runs as u64 {
+        0 => "all in memory".to_owned(),
+        runs => format!(
+            "{} of {}, {} read in {}",
+            many(cost.pages, "page"),
+            many(runs, "run"),
+            thousands(cost.pages_read),
+            many(cost.rounds, "round")
+        ),
+    }
+}
+
+fn cost_json(cost: &Cost) -> Json {
+    json!({ "runs": cost.runs, "pages": cost.pages, "pages_read": cost.pages_read, "rounds": cost.rounds })
 }
 
 pub(super) fn rows_text(count: u64) -> String {

@@ -1,100 +1,123 @@
-//! Where the rows of a table lie, from the inner pages of its runs: a histogram with bounds that hold. (After the build stats of YDB.)
+//! Where the rows of a table lie, from its trees and the inner pages of its runs: a histogram with bounds that hold. (After the build
+//! stats of YDB.)
 //!
 //! All runs are cut into tiles (`tiles`), and a sweep goes over the stretches between neighbouring borders of them. No run has more than
 //! one tile over a stretch. Where these together sway by more than half the resolution, the largest are opened, until they do not or all
-//! are leaves. Then the sweep lays buckets, each as long as the resolution allows; a leaf that a boundary cuts is opened only if the
+//! are leaves. Trees are exact at any key (`trees`); where they hold more over a stretch than an eighth of the resolution, they cut it.
+//! Then the sweep lays buckets, each as long as the resolution allows; a leaf that a boundary cuts is opened only if the
 //! tiles that it cuts sway too much.
 //!
 //! Invariants:
 //! 1. The rows and bytes of the whole range are exact: the pages at its two ends are opened down to the leaves.
 //! 2. Before a boundary, rows and bytes are known to within half the resolution; within a bucket to within the resolution.
-//! 3. A bucket has no more rows than the resolution, unless those that a run adds or takes away there are of one leaf, of each run; and no
-//!    more bytes, unless they are.
+//! 3. A bucket has no more rows than the resolution, unless those that a run adds or takes away there are of one leaf, of each run, and
+//!    what trees hold there is one entry each, or no more than an eighth of the resolution; and no more bytes, unless they are.
 //!
 //! Costs: a descent a run for each end that is a key. Beyond these, inner pages under which lies more than half the resolution, shared out
 //! over the runs; and leaves, where those that a boundary cuts have more than half the resolution together. Each wave of the sweep asks for
 //! all its pages at once. There are about as many waves as the highest run has levels, and never more than all runs have together, and
-//! one. A tile takes some 400 bytes of memory, a page that was opened stays with the reader.
-//! Not here: trees in memory, which would be tiles too.
+//! one. Trees cost descents, about sixteen a bucket, and one for each page's border. A tile takes some 400 bytes of memory, a page that
+//! was opened stays with the reader.
 
 use smallvec::SmallVec;
 
 use super::tiles::{Keys, Sway, Tile, Tiles};
+use super::trees::{Net, Trees};
 use super::{Missing, RunLayer};
+use crate::bounds::Bounds;
 use crate::page::KeyBuffer;
-use crate::stack::{Cut, ask_all};
+use crate::stack::{Cut, Stack, ask_all};
 
-/// How exact a histogram is to be. One that asks for less costs less; `u64::MAX` asks for nothing.
+/// How exact a [`Histogram`] is to be: how much a bucket may have, and how far apart the bounds of what it has may be. One that asks
+/// for less costs less; `u64::MAX` asks for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Resolution {
+pub struct Resolution {
     /// Live rows.
-    pub(crate) rows: u64,
-    /// Bytes of files.
-    pub(crate) bytes: u64,
+    pub rows: u64,
+    /// Bytes, as those of a [`Bucket`].
+    pub bytes: u64,
+}
+
+impl Resolution {
+    /// In rows alone.
+    pub fn of_rows(rows: u64) -> Resolution {
+        Resolution { rows, bytes: u64::MAX }
+    }
 }
 
 /// A number that is at least `low` and at most `high`; exact if they are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    pub(crate) low: u64,
-    pub(crate) high: u64,
+pub struct Estimate {
+    /// The least that it can be.
+    pub low: u64,
+    /// The most that it can be.
+    pub high: u64,
 }
 
-impl Bounds {
+impl Estimate {
     /// How far off the number can be from either end.
-    pub(crate) fn width(&self) -> u64 {
+    pub fn width(&self) -> u64 {
         self.high - self.low
     }
 
-    /// Of a number that is known to be at most `most`.
-    fn new(low: i64, high: i64, most: u64) -> Bounds {
+    /// The number in the middle.
+    pub fn middle(&self) -> u64 {
+        self.low + self.width() / 2
+    }
+
+    /// Of a number that is known to be at least zero and at most `most`.
+    fn new(low: i64, high: i64, most: u64) -> Estimate {
         let within = |number: i64| u64::try_from(number).unwrap_or(0).min(most);
-        Bounds { low: within(low), high: within(high) }
+        Estimate { low: within(low), high: within(high) }
     }
 }
 
 /// Rows and bytes of keys that are neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bucket {
-    /// The first key behind it, where the next one begins; `None` of the last, which ends with the range.
-    pub(crate) end: Option<KeyBuffer>,
+pub struct Bucket {
+    /// Its keys. The first bucket begins with the range, every other where the one before ends.
+    pub bounds: Bounds<'static>,
     /// Live rows in it.
-    pub(crate) rows: Bounds,
-    /// Bytes of the runs' trees in it, with long values and dead entries. Those of a leaf are spread evenly over its entries, those of an
-    /// inner page are with the last leaf below it.
-    pub(crate) bytes: Bounds,
+    pub rows: Estimate,
+    /// Bytes that it takes on disk: those of the pages of runs, with long values and dead entries. The bytes of a page are spread evenly
+    /// over its entries, those of inner pages and filters are with the last page below them. If the table measures bytes, then with them what
+    /// the layers in memory add to the bytes of keys and values, or take from them; else nothing for these.
+    pub bytes: Estimate,
     /// Live rows from the start of the range to the bucket's end.
-    pub(crate) rows_until: Bounds,
+    pub rows_until: Estimate,
     /// Bytes from there to there.
-    pub(crate) bytes_until: Bounds,
+    pub bytes_until: Estimate,
 }
 
-/// A range of keys in buckets.
+/// Where the rows and bytes of a range lie: made by [`Read::histogram`](crate::Read::histogram).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     /// Side by side and ascending, over the whole range; none if no key can be in it.
-    pub(crate) buckets: Vec<Bucket>,
+    pub buckets: Vec<Bucket>,
     /// Live rows in the range.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Bytes in the range, as those of a bucket.
-    pub(crate) bytes: u64,
-    /// Different pages that were looked at.
-    pub(crate) pages: u64,
+    pub bytes: u64,
+    /// Different pages of runs that were looked at.
+    pub pages: u64,
+    /// Those of them that were not in the cache, and were read from a file.
+    pub pages_read: u64,
 }
 
-/// The histogram of the rows between two cuts, of the runs of a table: all of them, or all from some run down, as weights are relative
-/// to what lies below.
+/// The histogram of the rows between two cuts, of trees over runs: those of a table, or all from some layer down, as weights are relative
+/// to what lies below. It does not know which pages were read.
 ///
 /// # Errors
 /// If pages are missing. All that the sweep was sure to need have been noted; asking again gets further.
-pub(crate) fn stats(
-    layers: &[RunLayer<'_>],
+pub(crate) fn histogram(
+    trees: &Stack<'_>,
+    runs: &[RunLayer<'_>],
     start: Cut<'_>,
     end: Cut<'_>,
     resolution: &Resolution,
 ) -> Result<Histogram, Missing> {
     let Some(range) = keys_between(start, end) else { return Ok(Histogram::default()) };
-    let mut sweep = Sweep::new(layers, &range, resolution);
+    let mut sweep = Sweep::new(Trees::new(trees), runs, &range, resolution);
     loop {
         sweep.want_ends();
         sweep.want_inner();
@@ -102,9 +125,10 @@ pub(crate) fn stats(
             break;
         }
     }
+    sweep.cut_by_trees();
     let boundaries = sweep.lay_buckets();
     sweep.open()?;
-    Ok(sweep.histogram(boundaries))
+    Ok(sweep.histogram(boundaries, start, end))
 }
 
 /// The keys between two cuts; `None` if there can be none.
@@ -126,10 +150,13 @@ fn keys_between(start: Cut<'_>, end: Cut<'_>) -> Option<Keys> {
     end.as_ref().is_none_or(|end| start < *end).then_some(Keys { start, end })
 }
 
-/// The tiles of all runs.
+/// The tiles of all runs, and the trees over them.
 struct Sweep<'a> {
+    trees: Trees<'a>,
     runs: Vec<Tiles<'a>>,
     range: &'a Keys,
+    /// Where trees cut the range; ascending.
+    tree_borders: Vec<KeyBuffer>,
     /// The most that a bucket is to have.
     rows_max: i64,
     bytes_max: i64,
@@ -144,13 +171,15 @@ struct Measure {
 /// A stretch of keys between neighbouring borders: which tile each run has there.
 struct Stretch {
     tiles: SmallVec<[usize; 8]>,
+    /// The number of the first border of trees that is not behind it.
+    tree_border: usize,
 }
 
 impl Stretch {
     /// The border where it ends; `None` if that is the end of the range.
     fn end(&self, sweep: &Sweep<'_>) -> Option<KeyBuffer> {
         let ends = sweep.tiles(self).filter_map(|(_, tile)| tile.keys.end.as_ref());
-        let end = ends.min()?;
+        let end = ends.chain(sweep.tree_borders.get(self.tree_border)).min()?;
         sweep.range.end.as_ref().is_none_or(|range_end| end < range_end).then(|| end.clone())
     }
 
@@ -163,18 +192,31 @@ impl Stretch {
                 *at += 1;
             }
         }
+        self.tree_border += usize::from(sweep.tree_borders.get(self.tree_border) == Some(border));
     }
 }
 
 impl<'a> Sweep<'a> {
-    fn new(layers: &[RunLayer<'a>], range: &'a Keys, resolution: &Resolution) -> Sweep<'a> {
+    fn new(trees: Trees<'a>, runs: &[RunLayer<'a>], range: &'a Keys, resolution: &Resolution) -> Sweep<'a> {
         let most = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let runs = layers.iter().map(|layer| Tiles::new(*layer, range)).filter(|run| !run.as_slice().is_empty());
-        Sweep { runs: runs.collect(), range, rows_max: most(resolution.rows), bytes_max: most(resolution.bytes) }
+        let runs = runs.iter().map(|run| Tiles::new(*run, range)).filter(|run| !run.as_slice().is_empty());
+        Sweep {
+            trees,
+            runs: runs.collect(),
+            range,
+            tree_borders: Vec::new(),
+            rows_max: most(resolution.rows),
+            bytes_max: most(resolution.bytes),
+        }
     }
 
     fn first_stretch(&self) -> Stretch {
-        Stretch { tiles: self.runs.iter().map(|_| 0).collect() }
+        Stretch { tiles: self.runs.iter().map(|_| 0).collect(), tree_border: 0 }
+    }
+
+    /// What trees have before a border; before the end of the range, if there is none.
+    fn trees_before(&self, border: Option<&KeyBuffer>) -> Net {
+        self.trees.before(border.or(self.range.end.as_ref()).map(|border| &**border))
     }
 
     /// The tiles over a stretch, with the numbers of their runs.
@@ -233,6 +275,23 @@ impl<'a> Sweep<'a> {
         Ok(is_any_wanted)
     }
 
+    /// Puts borders where trees have more between those of pages than an eighth of the resolution. Tombstones in them may hide as many more
+    /// rows as the tiles there have, and no more: these die of them.
+    fn cut_by_trees(&mut self) {
+        let most = Net { rows: (self.rows_max / 8).max(1), bytes: (self.bytes_max / 8).max(1) };
+        let mut borders = Vec::new();
+        let mut stretch = self.first_stretch();
+        let mut start = self.range.start.clone();
+        while let Some(end) = stretch.end(self) {
+            stretch.pass(self, &end, |_, _| ());
+            let keys = Keys { start, end: Some(end.clone()) };
+            borders.extend(self.trees.borders(&keys, most));
+            start = end;
+        }
+        borders.extend(self.trees.borders(&Keys { start, end: self.range.end.clone() }, most));
+        self.tree_borders = borders;
+    }
+
     /// Says where buckets are to end and others to begin, and has the leaves opened that are cut there where the resolution asks for it.
     fn lay_buckets(&mut self) -> Vec<KeyBuffer> {
         let mut boundaries: Vec<KeyBuffer> = Vec::new();
@@ -241,16 +300,24 @@ impl<'a> Sweep<'a> {
         let (mut rows, mut bytes) = (0, 0);
         let mut is_cut: SmallVec<[bool; 8]> = self.runs.iter().map(|_| false).collect();
         let mut start: Option<KeyBuffer> = None;
+        // What trees have before the bucket, and before the stretch.
+        let mut trees_before = self.trees_before(Some(&self.range.start));
+        let mut trees_here = trees_before;
         loop {
             let open = self.tiles(&stretch).fold(Sway::default(), |sum, (_, tile)| sum + tile.sway);
-            let is_full = rows + open.fresh > self.rows_max || bytes + open.bytes > self.bytes_max;
+            let end = stretch.end(self);
+            let trees_until = self.trees_before(end.as_ref());
+            let of_trees = trees_until - trees_before;
+            let is_full = rows + of_trees.rows + open.fresh > self.rows_max
+                || bytes + of_trees.bytes + open.bytes > self.bytes_max;
             if is_full && let Some(boundary) = start.take() {
                 is_cut = self.tiles(&stretch).map(|(_, tile)| tile.keys.straddle(&boundary)).collect();
                 self.cut_leaves(&stretch, &boundary);
                 boundaries.push(boundary);
-                (rows, bytes) = (0, 0);
+                (rows, bytes, trees_before) = (0, 0, trees_here);
             }
-            let Some(border) = stretch.end(self) else { return boundaries };
+            let Some(border) = end else { return boundaries };
+            trees_here = trees_until;
             stretch.pass(self, &border, |run, tile| {
                 rows += if is_cut[run] { tile.sway.fresh } else { tile.sway.rows() };
                 bytes += tile.sway.bytes;
@@ -275,22 +342,43 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Adds up what lies between boundaries.
-    fn histogram(&self, boundaries: Vec<KeyBuffer>) -> Histogram {
+    /// Adds up what lies between boundaries, in a range that begins and ends at these cuts.
+    fn histogram(&self, boundaries: Vec<KeyBuffer>, start: Cut<'_>, end: Cut<'_>) -> Histogram {
         let total = self.runs.iter().flat_map(Tiles::as_slice).fold(Sway::default(), |sum, tile| sum + tile.sway);
-        let (rows, bytes) = (total.rows().max(0) as u64, total.bytes as u64);
+        let trees_start = self.trees_before(Some(&self.range.start));
+        let of_trees = self.trees_before(None) - trees_start;
+        let number = |number: i64| u64::try_from(number).unwrap_or(0);
+        let (rows, bytes) = (number(total.rows() + of_trees.rows), number(total.bytes + of_trees.bytes));
         let mut stretch = self.first_stretch();
         let mut buckets: Vec<Bucket> = Vec::with_capacity(boundaries.len() + 1);
         let mut boundaries = boundaries.into_iter().peekable();
         // Of all tiles that have ended; of those within the bucket, and of those that it has a part of.
         let (mut before, mut whole, mut part) = (Sway::default(), Sway::default(), Sway::default());
         let mut is_cut: SmallVec<[bool; 8]> = self.runs.iter().map(|_| false).collect();
-        let bucket = |end, before: Sway, whole: Sway, part: Sway, cut: Sway| Bucket {
-            end,
-            rows: Bounds::new(whole.rows() - part.erased, whole.rows() + part.fresh, rows),
-            bytes: Bounds::new(whole.bytes, whole.bytes + part.bytes, bytes),
-            rows_until: Bounds::new(before.rows() - cut.erased, before.rows() + cut.fresh, rows),
-            bytes_until: Bounds::new(before.bytes, before.bytes + cut.bytes, bytes),
+        let mut trees_before = trees_start;
+        let mut bucket_start: Option<KeyBuffer> = None;
+        let mut bucket = |boundary: Option<&KeyBuffer>, before: Sway, whole: Sway, part: Sway, cut: Sway| {
+            let from = bucket_start.as_deref().map_or(start, Cut::Before);
+            let bounds = Bounds::between(from, boundary.map_or(end, |boundary| Cut::Before(boundary)));
+            let trees_until = self.trees_before(boundary);
+            let (within, until) = (trees_until - trees_before, trees_until - trees_start);
+            trees_before = trees_until;
+            bucket_start = boundary.cloned();
+            let rows_of = |sure: Sway, maybe: Sway, net: Net| {
+                let sure = sure.rows() + net.rows;
+                Estimate::new(sure - maybe.erased, sure + maybe.fresh, rows)
+            };
+            let bytes_of = |sure: Sway, maybe: Sway, net: Net| {
+                let sure = sure.bytes + net.bytes;
+                Estimate::new(sure, sure + maybe.bytes, u64::MAX)
+            };
+            buckets.push(Bucket {
+                bounds,
+                rows: rows_of(whole, part, within),
+                bytes: bytes_of(whole, part, within),
+                rows_until: rows_of(before, cut, until),
+                bytes_until: bytes_of(before, cut, until),
+            });
         };
         while let Some(border) = stretch.end(self) {
             stretch.pass(self, &border, |run, tile| {
@@ -302,14 +390,14 @@ impl<'a> Sweep<'a> {
                 is_cut = self.tiles(&stretch).map(|(_, tile)| tile.keys.straddle(&boundary)).collect();
                 let straddling = self.tiles(&stretch).filter(|(run, _)| is_cut[*run]);
                 let cut = straddling.fold(Sway::default(), |sum, (_, tile)| sum + tile.sway);
-                buckets.push(bucket(Some(boundary), before, whole, part + cut, cut));
+                bucket(Some(&boundary), before, whole, part + cut, cut);
                 (whole, part) = (Sway::default(), Sway::default());
             }
         }
         for (run, tile) in self.tiles(&stretch) {
             *(if is_cut[run] { &mut part } else { &mut whole }) += tile.sway;
         }
-        buckets.push(bucket(None, total, whole, part, Sway::default()));
-        Histogram { buckets, rows, bytes, pages: self.runs.iter().map(Tiles::pages).sum() }
+        bucket(None, total, whole, part, Sway::default());
+        Histogram { buckets, rows, bytes, pages: self.runs.iter().map(Tiles::pages).sum(), pages_read: 0 }
     }
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use smallvec::SmallVec;
 
 use super::file::Place;
-use super::histogram::{Bounds, Histogram, Resolution, stats};
+use super::histogram::{Estimate, Histogram, Resolution, histogram};
 use super::pages::ReadCost;
 use super::scan::Visitor;
 use super::tests::{Model, new_disk};
@@ -19,7 +20,7 @@ use super::*;
 use crate::error::{Error, Result};
 use crate::io::sim::SimDisk;
 use crate::page::Record;
-use crate::stack::Cut;
+use crate::stack::{Cut, Stack};
 use crate::tally::Tally;
 
 const NOT_ASKED: u64 = u64::MAX;
@@ -206,11 +207,12 @@ impl Table {
         let cache = PageCache::new(0);
         let pages = ReadPages::new(&cache);
         let layers: Vec<RunLayer<'_>> = self.runs.iter().map(|known| RunLayer::new(&known.run, &pages)).collect();
-        let histogram = pages.answer(|| stats(&layers, start, end, &resolution)).unwrap();
+        let trees = Stack::new(SmallVec::new(), Measures::ROWS);
+        let found = pages.answer(|| histogram(&trees, &layers, start, end, &resolution)).unwrap();
         let cost = pages.cost();
-        assert_eq!(stats(&layers, start, end, &resolution).unwrap(), histogram);
+        assert_eq!(histogram(&trees, &layers, start, end, &resolution).unwrap(), found);
         assert_eq!(pages.cost(), cost, "another answer of the same pages");
-        (histogram, cost)
+        (found, cost)
     }
 
     fn check(&self, start: Cut<'_>, end: Cut<'_>, resolution: Resolution) -> Histogram {
@@ -236,19 +238,17 @@ impl Table {
             let before = |run: &Known, cut: &Cut<'_>| run.bytes_before(|key| is_before(key, cut));
             self.runs.iter().map(|run| before(run, to).saturating_sub(before(run, from))).sum()
         };
-        let holds = |bounds: &Bounds, truth: u64, width: u64, what: &str| {
+        let holds = |bounds: &Estimate, truth: u64, width: u64, what: &str| {
             assert!(bounds.low <= truth && truth <= bounds.high, "{what} {truth} not in {bounds:?}: {asked}");
             assert!(bounds.width() <= width, "{what} {bounds:?}, wider than {width}: {asked}");
         };
         assert_eq!((histogram.rows, histogram.bytes), (rows_of(&start, &end), bytes_of(&start, &end)), "{asked}");
         let mut from = start;
         for (number, bucket) in histogram.buckets.iter().enumerate() {
-            let to = bucket.end.as_deref().map_or(end, Cut::Before);
-            assert_eq!(bucket.end.is_none(), number + 1 == histogram.buckets.len());
-            assert!(
-                !from.is_at_or_past(&to) && (bucket.end.is_none() || !to.is_at_or_past(&end)),
-                "{from:?} to {to:?}: {asked}"
-            );
+            let (is_last, to) = (number + 1 == histogram.buckets.len(), bucket.bounds.end());
+            assert_eq!(bucket.bounds.start(), from);
+            assert_eq!(to == end, is_last);
+            assert!(!from.is_at_or_past(&to) && (is_last || !to.is_at_or_past(&end)), "{from:?} to {to:?}: {asked}");
             holds(&bucket.rows_until, rows_of(&start, &to), resolution.rows / 2, "rows until");
             holds(&bucket.bytes_until, bytes_of(&start, &to), resolution.bytes / 2, "bytes until");
             holds(&bucket.rows, rows_of(&from, &to), resolution.rows, "rows");
@@ -388,14 +388,15 @@ fn what_a_page_weighs_is_not_what_it_hides() {
         table.check(ALL.0, ALL.1, rows(resolution));
     }
     let coarse = table.check(ALL.0, ALL.1, rows(900));
-    let before_1000 = coarse.buckets.iter().rfind(|bucket| bucket.end.as_ref().is_some_and(|end| **end <= *key(1000)));
+    let before_1000 =
+        coarse.buckets.iter().rfind(|bucket| matches!(bucket.bounds.end(), Cut::Before(end) if *end <= *key(1000)));
     assert!(before_1000.is_none_or(|bucket| bucket.rows_until.low == 0 && bucket.rows_until.high <= 450));
 }
 
 #[test]
 fn nothing_has_a_histogram_too() {
     let mut rng = StdRng::seed_from_u64(seed());
-    let nothing = Bounds { low: 0, high: 0 };
+    let nothing = Estimate { low: 0, high: 0 };
     let mut table = Table::new();
     for _ in 0..3 {
         let histogram = table.check(ALL.0, ALL.1, rows(1));

@@ -27,7 +27,6 @@ mod fetch;
 mod file;
 mod filter;
 mod format;
-#[cfg_attr(not(test), expect(dead_code, reason = "tables do not have runs below their trees yet"))]
 mod histogram;
 mod layer;
 mod measures;
@@ -42,6 +41,7 @@ mod rewrite;
 mod scan;
 mod shape;
 mod tiles;
+mod trees;
 mod window;
 mod writer;
 
@@ -66,9 +66,11 @@ pub(crate) use charge::{Limits, charge, plan};
 pub(crate) use check::check_bytes;
 pub(crate) use file::Run;
 pub(crate) use format::{Index, Sums};
+pub(crate) use histogram::histogram;
+pub use histogram::{Bucket, Estimate, Histogram, Resolution};
 pub use layer::RunLayer;
 pub use pages::Missing;
-pub(crate) use pages::{PageCache, ReadPages};
+pub(crate) use pages::{PageCache, ReadCost, ReadPages};
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 

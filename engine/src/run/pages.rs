@@ -14,6 +14,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use elsa::FrozenMap;
 use foldhash::fast::FixedState;
@@ -54,7 +55,32 @@ impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
 /// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
 pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes, FixedState>,
+    counts: Counts,
 }
+
+/// What readers tell the cache: when they end, and of large ones meanwhile.
+#[derive(Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    pinned_bytes: AtomicU64,
+}
+
+/// What a cache has and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheStats {
+    /// Bytes in it now.
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    /// Bytes of pages that readers hold now, evicted or not, but for less than [`PINNED_STEP_BYTES`] of each reader.
+    pub(crate) pinned_bytes: u64,
+    /// Pages and values that readers found in it, and those that they read from a file.
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+/// A reader tells of the bytes that it holds in steps of so many: one that looks at a few pages never does.
+const PINNED_STEP_BYTES: u64 = 256 << 10;
 
 impl PageCache {
     /// A cache of at most `cache_bytes`.
@@ -66,7 +92,20 @@ impl PageCache {
             .weight_capacity(cache_bytes)
             .build()
             .expect("all that has no default is given");
-        PageCache { pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()) }
+        PageCache {
+            pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> CacheStats {
+        CacheStats {
+            bytes: self.pages.weight(),
+            bytes_max: self.pages.capacity(),
+            pinned_bytes: self.counts.pinned_bytes.load(Ordering::Relaxed),
+            hits: self.counts.hits.load(Ordering::Relaxed),
+            misses: self.counts.misses.load(Ordering::Relaxed),
+        }
     }
 
     /// Bytes in it now.
@@ -86,8 +125,9 @@ pub(crate) struct ReadPages<'c> {
     seen: FrozenMap<PageKey, Arc<Loaded>, FixedState>,
     missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
     cost: Cell<ReadCost>,
-    /// Bytes of what was seen.
+    /// Bytes of what was seen, and those of them that the cache has been told of.
     bytes: Cell<u64>,
+    pinned_bytes: Cell<u64>,
 }
 
 /// What a reader's answers have cost so far.
@@ -104,7 +144,14 @@ pub(crate) struct ReadCost {
 impl<'c> ReadPages<'c> {
     pub(crate) fn new(cache: &'c PageCache) -> ReadPages<'c> {
         let seen = HashMap::with_capacity_and_hasher(SEEN_FIRST, FixedState::default());
-        ReadPages { cache, seen: seen.into(), missing: RefCell::default(), cost: Cell::default(), bytes: Cell::new(0) }
+        ReadPages {
+            cache,
+            seen: seen.into(),
+            missing: RefCell::default(),
+            cost: Cell::default(),
+            bytes: Cell::default(),
+            pinned_bytes: Cell::default(),
+        }
     }
 
     /// The page at `place` of `run`.
@@ -144,9 +191,21 @@ impl<'c> ReadPages<'c> {
         self.seen.get(&key).or_else(|| {
             let page = self.cache.pages.get(&key)?;
             self.count(|cost| cost.pages += 1);
-            self.bytes.set(self.bytes.get() + page.bytes() as u64);
+            self.pin(&page);
             Some(self.seen.insert(key, page))
         })
+    }
+
+    /// Adds a page to the bytes that this reader holds.
+    #[inline]
+    fn pin(&self, page: &Loaded) {
+        let bytes = self.bytes.get() + page.bytes() as u64;
+        self.bytes.set(bytes);
+        let untold = bytes - self.pinned_bytes.get();
+        if untold >= PINNED_STEP_BYTES {
+            self.cache.counts.pinned_bytes.fetch_add(untold, Ordering::Relaxed);
+            self.pinned_bytes.set(bytes);
+        }
     }
 
     fn miss(&self, key: PageKey, run: &Arc<Run>, wanted: Wanted) -> Missing {
@@ -178,10 +237,10 @@ impl<'c> ReadPages<'c> {
 
     fn keep(&self, key: PageKey, wanted: &Wanted, loaded: Loaded) {
         let loaded = Arc::new(loaded);
+        self.pin(&loaded);
         if !matches!(wanted, Wanted::PassingValue(_)) {
             self.cache.pages.insert(key, loaded.clone());
         }
-        self.bytes.set(self.bytes.get() + loaded.bytes() as u64);
         self.seen.insert(key, loaded);
         self.count(|cost| {
             cost.pages += 1;
@@ -216,5 +275,22 @@ impl<'c> ReadPages<'c> {
     /// What it has cost so far.
     pub(crate) fn cost(&self) -> ReadCost {
         self.cost.get()
+    }
+}
+
+impl Drop for ReadPages<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let (cost, counts) = (self.cost.get(), &self.cache.counts);
+        let add = |counter: &AtomicU64, count: u64| {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        };
+        add(&counts.hits, cost.pages - cost.pages_read);
+        add(&counts.misses, cost.pages_read);
+        if self.pinned_bytes.get() > 0 {
+            counts.pinned_bytes.fetch_sub(self.pinned_bytes.get(), Ordering::Relaxed);
+        }
     }
 }

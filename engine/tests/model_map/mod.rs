@@ -3,12 +3,14 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
-use quipu::{Bounds, Db, Durability, Entry, ErrorKind, Measures, Options, Read, Tally, Write};
+use quipu::{
+    Bounds, Db, Durability, Entry, ErrorKind, Estimate, Histogram, Measures, Options, Read, Resolution, Tally, Write,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -190,6 +192,10 @@ fn compare_range(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, measure
     assert_eq!(reader.count(bounds).unwrap(), count, "{bounds:?}");
     assert_eq!(reader.tally(bounds).unwrap(), tally_of(measures, &rows), "{bounds:?}");
 
+    let resolution = [1, 3, count / 5 + 1, u64::MAX][rng.random_range(0..4)];
+    compare_histogram(reader, bounds, &rows, Resolution::of_rows(resolution));
+    assert_eq!(reader.explain(|reader| reader.count(bounds)).unwrap().0, count, "{bounds:?}");
+
     // A walk that takes from both ends in turn.
     let (mut walk, mut from, mut to) = (reader.range(bounds), 0, rows.len());
     while from < to {
@@ -266,6 +272,37 @@ fn compare_range(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, measure
         let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
         assert!(most - least <= 1, "{bounds:?} in {parts} parts: {sizes:?}");
     }
+}
+
+/// Buckets lie side by side over the range, and what they say of rows is true and as narrow as was asked.
+pub(crate) fn compare_histogram(
+    reader: &impl Read,
+    bounds: &Bounds<'_>,
+    rows: &[(&Vec<u8>, &Vec<u8>)],
+    resolution: Resolution,
+) -> Histogram {
+    let histogram = reader.histogram(bounds, resolution).unwrap();
+    assert_eq!(histogram.rows, rows.len() as u64, "{bounds:?}");
+    let holds = |estimate: Estimate, truth: usize, width: u64| {
+        let is_true = estimate.low <= truth as u64 && truth as u64 <= estimate.high;
+        assert!(is_true && estimate.width() <= width, "{truth} rows: {estimate:?} of {bounds:?}, {resolution:?}");
+    };
+    let mut passed = 0;
+    let (mut start, mut end) = (bounds.start_bound(), None);
+    for bucket in &histogram.buckets {
+        assert_eq!(bucket.bounds.start_bound(), start, "{bounds:?}");
+        let count = rows[passed..].iter().take_while(|row| bucket.bounds.contains(row.0)).count();
+        passed += count;
+        holds(bucket.rows, count, resolution.rows);
+        holds(bucket.rows_until, passed, resolution.rows / 2);
+        end = Some(bucket.bounds.end_bound());
+        if let Some(Bound::Excluded(key)) = end {
+            start = Bound::Included(key);
+        }
+    }
+    assert_eq!(passed, rows.len(), "{bounds:?}");
+    assert!(end.is_none_or(|end| end == bounds.end_bound()), "{bounds:?}");
+    histogram
 }
 
 /// A cursor is a place between 0 (before the first row) and len + 1 (after the last).

@@ -60,6 +60,9 @@ fn engine(node: &Node, page: &mut Page) {
     for (name, help, value) in [
         ("quipu_memory_bytes", "Memory that rows take.", stats.memory_bytes()),
         ("quipu_memory_limit_bytes", "Memory that rows may take.", stats.memory_bytes_max),
+        ("quipu_cache_bytes", "Pages of runs in the cache.", stats.cache_bytes),
+        ("quipu_cache_limit_bytes", "Pages of runs that the cache may hold.", stats.cache_bytes_max),
+        ("quipu_cache_pinned_bytes", "Pages of runs that readers hold.", stats.pinned_bytes),
         ("quipu_log_bytes", "Bytes of log files.", stats.log_bytes),
         ("quipu_log_files", "Log files.", stats.log_segments),
         ("quipu_log_tail_bytes", "Log since the last checkpoint: what a restart replays.", stats.log_tail_bytes),
@@ -69,6 +72,8 @@ fn engine(node: &Node, page: &mut Page) {
     ] {
         page.gauge(name, help, value as f64);
     }
+    page.counter("quipu_cache_hits_total", "Pages that readers found in the cache.", stats.cache_hits);
+    page.counter("quipu_cache_misses_total", "Pages that readers read from files.", stats.cache_misses);
     page.counter("quipu_commits_total", "Commits in the life of the database.", stats.sequence);
     page.counter("quipu_checkpoints_total", "Checkpoints in the life of the database.", stats.checkpoint);
 }
