@@ -10,7 +10,7 @@
 //! - [`Read`] and [`Write`]: what can be done with each of them alike. [`Bounds`]: ranges of keys. [`Cursor`], [`Range`], [`Page`], [`Entry`]: answers.
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
 //! - [`mod@tuple`]: composite keys that sort as people expect.
-//! - [`check()`]: everything that is wrong with the files of a database.
+//! - [`check()`]: everything that is wrong with the files of a database. [`Db::backup`]: a copy of it while it is written to; [`restore()`]: and back.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
 //!
 //! # Example
@@ -38,6 +38,7 @@
 //! # }
 //! ```
 
+mod backup;
 mod bounds;
 mod check;
 mod checkpoint;
@@ -81,6 +82,7 @@ pub mod bench;
 #[doc(hidden)]
 pub mod fuzz;
 
+pub use backup::{BackupInfo, BackupOptions, restore};
 pub use bounds::Bounds;
 pub use check::{CheckReport, check};
 pub use checkpoint::CheckpointInfo;
