@@ -1,5 +1,6 @@
 //! The program `quipu`: one command a file.
 
+mod backup;
 mod bench;
 mod check;
 mod clock;
@@ -18,6 +19,7 @@ mod load;
 mod progress;
 mod records;
 mod remote;
+mod restore;
 mod row_table;
 mod schema;
 mod serve;
@@ -43,7 +45,8 @@ Examples:
   quipu import flights.csv --data air --table flights --key year,month,day,carrier,flight,origin
   quipu shell --data air                                      ask: `help` tells how
   quipu export --data air --table flights --prefix 2013,7 -o july.csv
-  quipu check air                                             is everything whole?";
+  quipu check air                                             is everything whole?
+  quipu backup air /mnt/usb/air                               a copy, and `quipu restore` the way back";
 
 /// A database in which every tree is counted: how many, which row is number n, what is the rank, in one descent.
 #[derive(Debug, Parser)]
@@ -61,6 +64,8 @@ enum Command {
     Shell(shell::Args),
     Serve(Box<serve::Args>),
     Check(check::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Stats(stats::Args),
     Top(top::Args),
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them
@@ -84,6 +89,8 @@ fn main() -> ExitCode {
         Command::Shell(args) => shell::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
+        Command::Backup(args) => backup::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Top(args) => top::run(args),
         Command::DemoWriter(args) => demo::run_writer(args),

@@ -50,6 +50,19 @@ fn it_starts_ends_and_starts_again() {
     assert!(said.contains("holds       0 keys") && said.contains("durability  os"), "{said}");
     let (busy, code) = fails(&["--data", &data, "--unixsocket", "/nowhere/s.sock"]);
     assert!(code == 1 && busy.lines().count() == 1 && busy.starts_with("quipu: "), "{busy}");
+    // A backup is made by who has the database open.
+    let copy = directory.path().join("copy").to_str().expect("a path").to_owned();
+    let backup =
+        Command::new(env!("CARGO_BIN_EXE_quipu")).args(["backup", &data, &copy]).output().expect("the program");
+    let told = String::from_utf8_lossy(&backup.stderr);
+    assert!(told.ends_with(&format!("redis-cli Q.BACKUP {copy}\n")), "{told}");
+    let mut client = UnixStream::connect(&socket).expect("a connection");
+    client.write_all(format!("Q.BACKUP {copy}\r\n").as_bytes()).expect("sent");
+    let mut answer = [0; 7];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"+commit");
+    let check = Command::new(env!("CARGO_BIN_EXE_quipu")).args(["check", &copy]).output().expect("the program");
+    assert!(check.status.success(), "{check:?}");
     let mut client = UnixStream::connect(&socket).expect("a connection");
     client.write_all(b"SET a 1\r\nCONFIG GET zset-max-listpack-entries\r\n").expect("sent");
     let expected = "+OK\r\n*2\r\n$25\r\nzset-max-listpack-entries\r\n$1\r\n7\r\n";

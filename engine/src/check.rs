@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::db::Progress;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Disk, Lock};
 use crate::manifest::Manifest;
-use crate::open::{no_database, recover};
+use crate::open::{LOCK_NAME, no_database, recover};
 use crate::options::Options;
 use crate::run::{PageCache, Run};
 use crate::stack::Cut;
@@ -38,21 +39,29 @@ pub struct CheckReport {
 /// Only what keeps it from checking at all: no database, no permission, in use, or a newer version. Damage is in the report.
 pub fn check(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<CheckReport> {
     let dir = path.as_ref();
-    let disk = options.disk.clone();
-    let mut report = CheckReport::default();
-    let names = disk.list(dir).map_err(|error| crate::Error::io("cannot check the database in", dir, error))?;
+    let disk = &*options.disk;
+    let names = disk.list(dir).map_err(|error| Error::io("cannot check the database in", dir, error))?;
     if names.is_empty() {
         return Err(no_database(dir));
     }
-    let _lock = match disk.lock(&dir.join("LOCK")) {
+    let _lock = lock_to_check(disk, dir)?;
+    check_files(dir, options, progress)
+}
+
+/// Keeps others from opening the database in `dir` meanwhile; none where nothing can be written.
+pub(crate) fn lock_to_check(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn Lock>>> {
+    match disk.lock(&dir.join(LOCK_NAME)) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            return Err(crate::Error::new(
-                ErrorKind::Busy,
-                format!("{} is open in another process; stop it first", dir.display()),
-            ));
+            Err(Error::new(ErrorKind::Busy, format!("{} is open in another process; stop it first", dir.display())))
         }
-        lock => lock.ok(),
-    };
+        lock => Ok(lock.ok()),
+    }
+}
+
+/// As [`check`], for who has the lock.
+pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<CheckReport> {
+    let disk = options.disk.clone();
+    let mut report = CheckReport::default();
     let manifest = match Manifest::read(&*disk, dir) {
         Ok(Some(manifest)) => manifest,
         Ok(None) => {

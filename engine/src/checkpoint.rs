@@ -46,12 +46,32 @@ pub(crate) struct LastManifest {
     number: u64,
     /// Runs that are being written, which no manifest names yet.
     writing: BTreeSet<String>,
+    /// Runs that are being copied, and how many times.
+    kept: BTreeMap<String, usize>,
+}
+
+/// The runs of a manifest, which stay until this is dropped, whatever replaces them. What was replaced by then goes with the next job.
+pub(crate) struct KeptRuns<'c> {
+    checkpoints: &'c Checkpoints,
+    pub(crate) manifest: Manifest,
+}
+
+impl Drop for KeptRuns<'_> {
+    fn drop(&mut self) {
+        let mut last = self.checkpoints.last();
+        for name in self.manifest.tables.iter().flat_map(|table| &table.runs) {
+            if let Some(times) = last.kept.get_mut(name) {
+                *times -= 1;
+            }
+        }
+        last.kept.retain(|_, times| *times > 0);
+    }
 }
 
 impl Checkpoints {
     pub(crate) fn new(manifest: Manifest) -> Self {
         let number = manifest.checkpoint;
-        let last = LastManifest { manifest, failure: None, number, writing: BTreeSet::new() };
+        let last = LastManifest { manifest, failure: None, number, writing: BTreeSet::new(), kept: BTreeMap::new() };
         Checkpoints { turn: Mutex::default(), last: Mutex::new(last) }
     }
 
@@ -77,6 +97,17 @@ impl Checkpoints {
         let name = run_name(last.number, table);
         last.writing.insert(name.clone());
         (name, last.number)
+    }
+
+    /// Keeps the runs that the last manifest names. Asked in the turn to write runs, in which they are all there.
+    fn keep(&self) -> KeptRuns<'_> {
+        let mut last = self.last();
+        let manifest = last.manifest.clone();
+        for name in manifest.tables.iter().flat_map(|table| &table.runs) {
+            *last.kept.entry(name.clone()).or_default() += 1;
+        }
+        drop(last);
+        KeptRuns { checkpoints: self, manifest }
     }
 
     /// The number of the last job.
@@ -144,6 +175,14 @@ impl Shared {
         self.write_runs(Job::Checkpoint, progress)
     }
 
+    /// Writes a checkpoint, whose runs stay as long as the value does.
+    pub(crate) fn checkpoint_to_keep(self: &Arc<Self>, progress: &mut dyn FnMut(Progress)) -> Result<KeptRuns<'_>> {
+        self.refuse_in_own_turn()?;
+        let _turn = self.checkpoints.turn();
+        self.write_runs_in_turn(Job::Checkpoint, progress)?;
+        Ok(self.checkpoints.keep())
+    }
+
     /// Writes what a table has in memory to a run below, whose pages are then read as they are needed.
     pub(crate) fn flush(self: &Arc<Self>, id: TableId) -> Result<CheckpointInfo> {
         self.write_runs(Job::Flush(id), &mut |_| ())
@@ -153,6 +192,10 @@ impl Shared {
         // Whoever has the writer's turn would wait here for a job that waits for that turn.
         self.refuse_in_own_turn()?;
         let _turn = self.checkpoints.turn();
+        self.write_runs_in_turn(job, progress)
+    }
+
+    fn write_runs_in_turn(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
         let last = self.checkpoints.last().manifest.clone();
         let mut written = Vec::new();
         let result = self.write_runs_after(&last, job, &mut written, progress);
@@ -398,10 +441,13 @@ impl Shared {
         self.remove_replaced(manifest)
     }
 
-    /// Removes runs that the manifest does not name and nobody is writing. Who reads them still has them open.
+    /// Removes runs that the manifest does not name and nobody is writing or copying. Who reads them still has them open.
     pub(crate) fn remove_replaced(&self, manifest: &Manifest) -> Result<()> {
-        let writing = self.checkpoints.last().writing.clone();
-        remove_orphans(&*self.options.disk, &self.dir, manifest, &writing)
+        let in_use: BTreeSet<String> = {
+            let last = self.checkpoints.last();
+            last.writing.iter().chain(last.kept.keys()).cloned().collect()
+        };
+        remove_orphans(&*self.options.disk, &self.dir, manifest, &in_use)
     }
 }
 
@@ -420,17 +466,17 @@ fn undescribed(declaration: &Declaration) -> ManifestTable {
     }
 }
 
-/// Removes the runs that the manifest does not name, but for those that are being written.
+/// Removes the runs that the manifest does not name, but for those that are in use.
 pub(crate) fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
-    writing: &BTreeSet<String>,
+    in_use: &BTreeSet<String>,
 ) -> Result<()> {
     let named: BTreeSet<&str> = manifest.tables.iter().flat_map(|table| &table.runs).map(|run| &**run).collect();
     let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
     for name in names {
-        let is_orphan = is_run_name(&name) && !named.contains(&*name) && !writing.contains(&name);
+        let is_orphan = is_run_name(&name) && !named.contains(&*name) && !in_use.contains(&name);
         if is_orphan || name == "MANIFEST.new" {
             let path = dir.join(&name);
             disk.remove(&path).map_err(|error| Error::io("cannot remove", &path, error))?;

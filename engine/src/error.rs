@@ -12,7 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// `insert` met a live key, or a table of that name exists: use `put` or `replace`, or another name.
+    /// `insert` met a live key, or a table of that name exists, or files do where a directory must be empty: use `put` or `replace`, or another name.
     Exists,
     /// `replace` met no live key, or there is no such table or directory: use `insert`, or create it.
     Missing,

@@ -11,7 +11,7 @@
 //! - [`Plan`], [`Histogram`], [`Explained`]: what an answer will cost, where rows lie, what an answer has cost; [`Cost`], [`Charge`].
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
 //! - [`mod@tuple`]: composite keys that sort as people expect.
-//! - [`check()`]: everything that is wrong with the files of a database.
+//! - [`check()`]: everything that is wrong with the files of a database. [`Db::backup`]: a copy of it while it is written to; [`restore()`]: and back.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
 //!
 //! # Example
@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+mod backup;
 mod bounds;
 mod check;
 mod checkpoint;
@@ -83,6 +84,7 @@ pub mod bench;
 #[doc(hidden)]
 pub mod fuzz;
 
+pub use backup::{BackupInfo, BackupOptions, restore};
 pub use bounds::Bounds;
 pub use check::{CheckReport, check};
 pub use checkpoint::CheckpointInfo;

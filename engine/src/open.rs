@@ -20,7 +20,7 @@ use crate::tree::{Arena, Loader, Tree, When, Written};
 use crate::writer::TableTrees;
 
 /// The file that stands for the lock on a directory.
-const LOCK_NAME: &str = "LOCK";
+pub(crate) const LOCK_NAME: &str = "LOCK";
 
 /// What the files of a database say, in memory.
 pub(crate) struct Recovery {
@@ -141,12 +141,21 @@ fn without_manifest(dir: &Path, what: &str) -> Error {
     let dir = dir.display();
     Error::new(
         ErrorKind::Corrupt,
-        format!("{dir} has {what} but no MANIFEST; restore the file from a backup of the directory"),
+        format!(
+            "{dir} has {what} but no MANIFEST; restore the database from a backup, and if this is one, it was cut short: take another"
+        ),
     )
 }
 
+/// Whether a database has files of this name.
+pub(crate) fn is_database_file(name: &str) -> bool {
+    is_run_name(name)
+        || log::is_log_name(name)
+        || matches!(name, LOCK_NAME | manifest::FILE_NAME | manifest::UNFINISHED_NAME)
+}
+
 /// An id that tells databases apart: the seed of a hash map, which the system's random source has made.
-fn random_id() -> u64 {
+pub(crate) fn random_id() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
 }

@@ -12,7 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &[]),
     ("fuzz", &[]),
     // The database and what it does. These know each other: they are the methods of one shared state, cut into files.
-    ("check", &["db", "error", "manifest", "open", "options", "run", "stack", "tally", "tree", "writer"]),
+    ("backup", &["check", "db", "error", "io", "log", "manifest", "open", "options"]),
+    ("check", &["db", "error", "io", "manifest", "open", "options", "run", "stack", "tally", "tree", "writer"]),
     ("stats", &["db", "edit", "log", "snapshot", "sync", "tally"]),
     (
         "open",

@@ -251,3 +251,15 @@ fn no_words_of_administrators_panic() {
         }
     }
 }
+
+#[test]
+fn the_database_is_copied_while_it_is_served() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    client.expect("SET k v", "+OK");
+    client.expect("Q.BACKUP copy", "-ERR the directory must be an absolute path");
+    assert!(client.run("Q.BACKUP /copies/monday").starts_with("+commit "));
+    assert!(client.run("Q.BACKUP /copies/monday").contains("is not empty"));
+    client.expect("MULTI", "+OK");
+    assert!(client.run("Q.BACKUP /copies/tuesday").starts_with("-ERR"));
+}

@@ -2,7 +2,7 @@
 //!
 //! What is assumed of a disk (also in `docs/guarantees.md`):
 //! 1. After [`File::sync`] returns without error, all bytes written to the file before are there after a crash.
-//! 2. After [`Disk::sync_dir`] returns, all creations, renames and removals in that directory before are there.
+//! 2. After [`Disk::sync_dir`] returns, all creations, links, renames and removals in that directory before are there.
 //! 3. Bytes not synced may be there or not after a crash, in any order, torn at 512-byte sectors; other bytes are not touched.
 //! 4. [`Disk::rename`] onto an existing name is atomic: a crash leaves the old or the new file under the name.
 //! 5. A failed sync may have lost anything written since the last good one, and a later good one says nothing about it.
@@ -46,7 +46,7 @@ pub const SECTOR_BYTES: usize = 4096;
 
 /// A file system, narrowed to what a database needs.
 pub trait Disk: Send + Sync + Debug {
-    /// Creates a directory and its parents; no error if it exists.
+    /// Creates a directory and its parents, durably; no error if it exists.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// The names of the files in a directory, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
@@ -56,6 +56,11 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames a file, replacing an existing one atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file one more name, in another directory perhaps: the same bytes under both, and there until both are removed. `AlreadyExists` if the new name is
+    /// taken; `Unsupported`, `CrossesDevices`, `TooManyLinks` or `PermissionDenied` where the file system cannot: then its bytes can still be copied.
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Makes creations, renames and removals in the directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Takes the exclusive lock that the file `path` stands for (created if need be), until the value is dropped.

@@ -29,7 +29,14 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        let made: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+        fs::create_dir_all(dir)?;
+        // A directory is a name in its parent.
+        for dir in made {
+            let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+            self.sync_dir(parent.unwrap_or(Path::new(".")))?;
+        }
+        Ok(())
     }
 
     /// Names that are not UTF-8 are left out: the engine never gave one.
@@ -63,6 +70,10 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

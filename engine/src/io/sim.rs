@@ -18,7 +18,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Steps: a creation, write, store through a mapping, change of length, sync, rename, removal and sync of a directory is one
+//! Steps: a creation, link, write, store through a mapping, change of length, sync, rename, removal and sync of a directory is one
 //! step each, numbered from zero. A call that is refused before it does anything (no such file, misaligned) is none.
 //!
 //! Invariants:
@@ -160,6 +160,7 @@ impl SimDisk {
             let directory = state.directory(dir).expect("added above");
             directory.current.insert(name.clone(), file);
             directory.pending.push(Entry::Create { name, file });
+            state.files.get_mut(&file).expect("added above").names = 1;
         }
         state.directory(dir).expect("added above").settle();
     }
@@ -272,6 +273,18 @@ impl Disk for SimDisk {
         state.change_directory(dir, Entry::Rename { from, to })
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.require_power()?;
+        let file = state.require(from)?;
+        if state.find(to)?.is_some() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let (dir, name) = split(to)?;
+        let name = name.to_owned();
+        state.change_directory(dir, Entry::Create { name, file })
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut state = self.state();
         state.require_power()?;
@@ -326,7 +339,7 @@ impl Drop for Opened {
         let mut state = self.disk.state();
         let inode = state.files.get_mut(&self.file).expect("an open file");
         inode.open_count -= 1;
-        if inode.open_count == 0 && !inode.is_linked {
+        if inode.open_count == 0 && inode.names == 0 {
             state.forget_unreachable();
         }
     }

@@ -35,8 +35,8 @@ pub(super) struct State {
 pub(super) struct Inode {
     pub(super) content: Content,
     pub(super) open_count: usize,
-    /// Whether a name stands for it; the disk before a crash may still remember one.
-    pub(super) is_linked: bool,
+    /// How many names stand for it; the disk before a crash may still remember others.
+    pub(super) names: usize,
     /// Bytes that no read gets.
     pub(super) unreadable: Vec<Range<u64>>,
 }
@@ -59,9 +59,18 @@ impl Directory {
 /// A change of a directory.
 #[derive(Clone)]
 pub(super) enum Entry {
-    Create { name: String, file: FileId },
-    Rename { from: String, to: String },
-    Remove { name: String },
+    /// Of a new file, or a further name of one.
+    Create {
+        name: String,
+        file: FileId,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Remove {
+        name: String,
+    },
 }
 
 impl Entry {
@@ -166,8 +175,7 @@ impl State {
     pub(super) fn add_file(&mut self, content: Content) -> FileId {
         let file = self.next_file;
         self.next_file += 1;
-        let inode = Inode { content, is_linked: true, ..Inode::default() };
-        self.files.insert(file, inode);
+        self.files.insert(file, Inode { content, ..Inode::default() });
         file
     }
 
@@ -178,11 +186,15 @@ impl State {
             Step::Cut => Err(no_power()),
             Step::Failed(kind) => return Err(injected(kind)),
         };
+        let linked = if let Entry::Create { file, .. } = entry { Some(file) } else { None };
         let directory = self.directory(dir)?;
         let unlinked = entry.apply(&mut directory.current);
         directory.pending.push(entry);
+        if let Some(inode) = linked.and_then(|file| self.files.get_mut(&file)) {
+            inode.names += 1;
+        }
         if let Some(inode) = unlinked.and_then(|file| self.files.get_mut(&file)) {
-            inode.is_linked = false;
+            inode.names -= 1;
         }
         outcome
     }
@@ -206,7 +218,7 @@ impl State {
         let used_bytes: u64 = self
             .files
             .values()
-            .filter(|inode| inode.is_linked || inode.open_count > 0)
+            .filter(|inode| inode.names > 0 || inode.open_count > 0)
             .map(|inode| inode.content.bytes().len() as u64)
             .sum();
         capacity_bytes.saturating_sub(used_bytes)
@@ -272,9 +284,12 @@ impl State {
                 entry.apply(&mut names);
             }
             for &file in names.values() {
-                let inode =
-                    Inode { content: self.files[&file].content.crash(mode, rng), is_linked: true, ..Inode::default() };
-                found.files.insert(file, inode);
+                // A file of several names crashes once.
+                let inode = found.files.entry(file).or_insert_with(|| Inode {
+                    content: self.files[&file].content.crash(mode, rng),
+                    ..Inode::default()
+                });
+                inode.names += 1;
             }
             let directory = Directory { durable: names.clone(), current: names, pending: Vec::new() };
             found.directories.insert(path.clone(), directory);

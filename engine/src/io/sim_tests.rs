@@ -137,6 +137,34 @@ fn an_unsynced_rename_leaves_the_old_or_the_new_file() {
 }
 
 #[test]
+fn a_link_is_one_more_name_of_the_same_bytes() {
+    let disk = disk();
+    disk.create_dir_all(Path::new("copy")).unwrap();
+    let file = durable(&disk, "db/a", b"old");
+    disk.set_capacity(3);
+    disk.link(Path::new("db/a"), Path::new("copy/b")).unwrap();
+    assert_eq!(disk.link(Path::new("db/a"), Path::new("copy/b")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(disk.link(Path::new("db/none"), Path::new("copy/c")).unwrap_err().kind(), ErrorKind::NotFound);
+    // The name is durable with its directory, the bytes with the file, and a crash takes or leaves them once.
+    assert_eq!(outcomes(&disk, "copy/b"), BTreeSet::from([None, Some(b"old".to_vec())]));
+    disk.sync_dir(Path::new("copy")).unwrap();
+    file.write_all_at(b"new", 0).unwrap();
+    for seed in 0..50 {
+        let found = disk.crash(seed);
+        assert_eq!(found.read_file("db/a"), found.read_file("copy/b"));
+    }
+    // It stays until both names are gone.
+    drop(file);
+    disk.remove(Path::new("db/a")).unwrap();
+    disk.sync_dir(Path::new("db")).unwrap();
+    assert_eq!(disk.read_file("copy/b").unwrap(), b"new");
+    assert_eq!(create(&disk, "db/c").write_all_at(b"x", 0).unwrap_err().kind(), ErrorKind::StorageFull);
+    disk.remove(Path::new("copy/b")).unwrap();
+    disk.sync_dir(Path::new("copy")).unwrap();
+    disk.open(Path::new("db/c"), OpenMode::ReadWrite).unwrap().write_all_at(b"x", 0).unwrap();
+}
+
+#[test]
 fn an_unsynced_removal_may_be_undone_and_operations_survive_as_a_prefix() {
     let disk = disk();
     durable(&disk, "db/a", b"a");

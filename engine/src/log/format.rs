@@ -121,6 +121,11 @@ pub(super) fn parse_name(name: &str) -> Option<Name> {
     (canonical == name).then_some(parsed)
 }
 
+/// Whether a file is the log's, by its name.
+pub(crate) fn is_log_name(name: &str) -> bool {
+    parse_name(name).is_some()
+}
+
 /// Where the checksums of a segment's frames start from.
 ///
 /// A CRC of 32 bits tells any two numbers apart that differ in their low 32 bits only, so two ids less than 2^32 apart never

@@ -40,6 +40,7 @@ mod crash_tests;
 mod tests;
 
 pub use format::Lsn;
+pub(crate) use format::is_log_name;
 pub use recovery::{Recovered, recover, recover_lenient};
 pub use replay::decode_segment;
 pub use writer::{Log, LogOptions};

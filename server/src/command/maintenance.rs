@@ -4,6 +4,7 @@
 //! the log before. There is no replication of this kind, so a server is always a master without replicas, `WAIT` answers 0 at once, and whoever asks for
 //! a stream of changes is refused. `WAITAOF` answers when the log is on stable storage, whatever `durability` says. `DEBUG` has what tests use.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -37,6 +38,13 @@ pub const COMMANDS: &[Spec] = &[
     line("bgrewriteaof", 1, ADMIN, rewrite_log)
         .about("", "Begins a checkpoint, behind which the log is not needed.", "1.0.0")
         .costs("O(1)", "O(n) pages of memory"),
+    line("q.backup", 2, ALONE.and(Flags::NO_MULTI), back_up)
+        .about(
+            "directory",
+            "Copies the database, as it is after one commit, into an empty directory of the server's machine, and answers when the copy is there and durable.",
+            "0.1.0",
+        )
+        .costs("that of a checkpoint, and a link or a copy of each file; nobody else waits", ""),
     line("shutdown", -1, ADMIN.and(Flags::NO_MULTI), shutdown)
         .about(
             "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
@@ -137,6 +145,16 @@ fn background_save(call: &mut Call<'_, '_>) -> Answer {
         return Err(refusal::text("ERR Background save already in progress"));
     }
     call.reply.simple("Background saving started");
+    Ok(())
+}
+
+fn back_up(call: &mut Call<'_, '_>) -> Answer {
+    let path = std::str::from_utf8(call.args[1]).ok().map(Path::new).filter(|path| path.is_absolute());
+    // What a relative one is relative to, the client does not know.
+    let Some(path) = path else { return Err(refusal::text("ERR the directory must be an absolute path")) };
+    let info = call.server.keyspace.db().backup(path)?;
+    call.server.log_client(call.session, format_args!("has the database copied to {}", path.display()));
+    call.reply.simple(&format!("commit {}, {} bytes", info.sequence, info.bytes));
     Ok(())
 }
 

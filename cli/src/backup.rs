@@ -1,0 +1,64 @@
+//! `quipu backup`: a copy of a database that is a database of its own.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use quipu::{BackupInfo, BackupOptions, Db, ErrorKind, Options};
+
+use crate::database;
+use crate::failure::{Failure, Result};
+use crate::grid::{bytes, thousands};
+use crate::progress::Follower;
+
+const EXAMPLES: &str = "\
+Examples:
+  quipu backup air /mnt/usb/air-monday
+  quipu restore /mnt/usb/air-monday air
+  redis-cli Q.BACKUP /mnt/usb/shop-monday                     of a database that a server has open
+
+The copy is complete when the command ends, and it ends well only then. It shares files with the database where both are in one file system: that takes no time and no \
+space, and guards against mistakes, not against the end of the disk. --copy, or another disk, does.";
+
+/// Copies a database, as it is after one commit, into an empty directory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The directory of the database
+    dir: PathBuf,
+    /// Where to: a directory that is empty or does not exist
+    to: PathBuf,
+    /// Copy all bytes, also where both directories could have the same files
+    #[arg(long)]
+    copy: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    database::must_exist(&args.dir)?;
+    let mut follower = Follower::default();
+    let options = Options { create: false, ..Options::default() };
+    let db = Db::open_with(&args.dir, options, &mut |progress| follower.show(progress)).map_err(|error| match error
+        .kind()
+    {
+        ErrorKind::Busy => Failure::new(format!(
+            "{} is open in another process; if that is `quipu serve`, it makes the backup: redis-cli Q.BACKUP {}",
+            args.dir.display(),
+            std::path::absolute(&args.to).unwrap_or_else(|_| args.to.clone()).display()
+        )),
+        _ => error.into(),
+    })?;
+    let options = BackupOptions { copy: args.copy };
+    let info = db.backup_with(&args.to, &options, &mut |progress| follower.show(progress))?;
+    drop(follower);
+    Ok(writeln!(std::io::stdout(), "{}: {}", args.to.display(), text(&info))?)
+}
+
+/// What there is now, in a line.
+pub(crate) fn text(info: &BackupInfo) -> String {
+    let how = match info.bytes_copied {
+        copied if copied == info.bytes => String::new(),
+        0 => ", shared with the database".to_owned(),
+        copied => format!(", {} of it copied and the rest shared", bytes(copied)),
+    };
+    let (sequence, tables, runs) = (thousands(info.sequence), info.tables, info.runs);
+    format!("{tables} tables as of commit {sequence}, in {runs} runs of {}{how}", bytes(info.bytes))
+}
