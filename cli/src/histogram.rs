@@ -57,9 +57,7 @@ impl Drawing {
         // A table in memory that does not measure bytes has none to draw.
         let has_bytes = *total > 0;
         let lines: Vec<(String, String, String)> = (buckets.iter().zip(&self.firsts))
-            .map(|(bucket, first)| {
-                (cut(first), estimate(&bucket.rows, |rows| thousands(rows)), estimate(&bucket.bytes, bytes))
-            })
+            .map(|(bucket, first)| (cut(first), estimate(&bucket.rows, thousands), estimate(&bucket.bytes, bytes)))
             .collect();
         let widest = |name: &str, text: fn(&(String, String, String)) -> &String| {
             lines.iter().map(|line| text(line).chars().count()).max().unwrap_or(0).max(name.len())
@@ -132,8 +130,9 @@ fn bar(value: u64, most: u64, width: usize) -> String {
     }
     let eighths = (u128::from(value) * 8 * width as u128 / u128::from(most)).max(1) as usize;
     let mut bar = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
-        bar.push(BLOCKS[eighths % 8]);
+    let rest = BLOCKS[eighths % 8];
+    if rest != ' ' {
+        bar.push(rest);
     }
     bar
 }
@@ -155,7 +154,7 @@ mod tests {
 
     #[test]
     fn estimates_say_how_good_they_are() {
-        let text = |low, high| estimate(&Estimate { low, high }, |rows| thousands(rows));
+        let text = |low, high| estimate(&Estimate { low, high }, thousands);
         assert_eq!(text(1000, 1000), "1,000");
         assert_eq!(text(990, 1010), "1,000 ±10");
         assert_eq!(text(0, 1), "0 ±1");
