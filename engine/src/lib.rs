@@ -10,7 +10,8 @@
 //! - [`Read`] and [`Write`]: what can be done with each of them alike. [`Bounds`]: ranges of keys. [`Cursor`], [`Range`], [`Page`], [`Entry`]: answers.
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
 //! - [`mod@tuple`]: composite keys that sort as people expect.
-//! - [`check()`]: everything that is wrong with the files of a database. [`Db::backup`]: a copy of it while it is written to; [`restore()`]: and back.
+//! - [`check()`]: everything that is wrong with the files of a database. [`Db::backup`]: a copy of it while it is written to; [`restore()`]: and back. [`repair()`]: what can be saved of
+//!   a damaged one.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
 //!
 //! # Example
@@ -63,6 +64,7 @@ mod options;
 mod page;
 mod read;
 mod record;
+mod repair;
 mod run;
 mod snapshot;
 mod source;
@@ -94,6 +96,7 @@ pub use entry::{Entry, Key, Page, Value};
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Durability, Options, TableOptions};
 pub use read::{Plan, Range, Read};
+pub use repair::{Loss, RepairReport, repair};
 pub use snapshot::{Look, Snapshot, TableView};
 pub use stats::{Stats, TableStats};
 pub use table::{Table, Write, WriteBatch};

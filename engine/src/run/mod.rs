@@ -39,6 +39,7 @@ mod pending;
 mod pending_filters;
 mod read_ahead;
 mod rewrite;
+mod salvage;
 mod scan;
 mod shape;
 mod tiles;
@@ -69,6 +70,7 @@ pub(crate) use format::{Index, Sums};
 pub use layer::RunLayer;
 pub use pages::Missing;
 pub(crate) use pages::{PageCache, ReadPages};
+pub(crate) use salvage::Lost;
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 
