@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Db, Options, Tally};
+use quipu::{Db, Loss, Options, RepairReport, Tally};
 use quipu_server::keyspace;
 use serde_json::json;
 
@@ -11,14 +11,19 @@ use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, thousands};
 use crate::progress::Follower;
+use crate::words::escape;
 
 const EXAMPLES: &str = "\
 Examples:
   quipu check air
   quipu check air --json | jq .faults
+  quipu check --repair air                                    rebuild what can be, and say what could not
 
 It reads every file, recomputes every checksum and adds up every tally; in the directory of a server it also compares keys, elements of
-collections and deadlines with each other. The exit code is 1 if anything is wrong; nothing is changed.";
+collections and deadlines with each other. The exit code is 1 if anything is wrong; nothing is changed.
+
+With --repair, tables of which a page cannot be read are written anew from all that can be, and a damaged log is cut where the damage begins. It says which keys are lost. \
+What is replaced is kept in DIR/damaged-1 (or -2, ...); nothing is deleted. The exit code is 1 if anything was lost. A backup that is whole is better: see `quipu restore`.";
 
 /// Checks the files of a database, and that its counts are right.
 #[derive(Debug, clap::Args)]
@@ -29,10 +34,16 @@ pub(crate) struct Args {
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+    /// Rebuild what is damaged from what can be read, and keep the files that are replaced
+    #[arg(long)]
+    repair: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     database::must_exist(&args.dir)?;
+    if args.repair {
+        return repair(args);
+    }
     let mut follower = Follower::default();
     let mut report = quipu::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
     drop(follower);
@@ -70,4 +81,69 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         1 => Err(Failure::new(format!("{} has 1 fault; keep its files", args.dir.display()))),
         count => Err(Failure::new(format!("{} has {count} faults; keep its files", args.dir.display()))),
     }
+}
+
+fn repair(args: &Args) -> Result<()> {
+    let mut follower = Follower::default();
+    let report = quipu::repair(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    drop(follower);
+    let mut out = std::io::stdout();
+    if args.json {
+        writeln!(out, "{}", repair_json(&report))?;
+    } else {
+        print_repair(&mut out, &report)?;
+    }
+    match (report.lost.len() + usize::from(report.log.is_some()), report.faults.len()) {
+        (0, 0) => Ok(()),
+        (_, 0) => Err(Failure::new(format!("{} is whole again, and not all was saved", args.dir.display()))),
+        (_, count) => Err(Failure::new(format!("{} still has {count} faults; keep its files", args.dir.display()))),
+    }
+}
+
+fn print_repair(out: &mut dyn Write, report: &RepairReport) -> Result<()> {
+    let Some(aside) = &report.aside else {
+        return Ok(writeln!(out, "there is nothing to repair: every checksum and every tally is right")?);
+    };
+    for loss in &report.lost {
+        let entries = loss.entries.map_or_else(String::new, |entries| format!("{} entries of ", thousands(entries)));
+        let Loss { table, file, error, .. } = loss;
+        let what = if loss.is_bottom { "rows are missing" } else { "rows are missing or older than they were" };
+        writeln!(out, "lost: {entries}table {table:?}, {}: {what}; {file}: {error}", range(loss))?;
+    }
+    if let Some(log) = &report.log {
+        writeln!(out, "lost: all commits after {}: {log}", thousands(report.sequence))?;
+    }
+    for (name, tally) in &report.rebuilt {
+        writeln!(out, "written anew: table {name:?} with {} rows", thousands(tally.rows))?;
+    }
+    for fault in &report.faults {
+        writeln!(out, "fault: {fault}")?;
+    }
+    Ok(writeln!(out, "{} files were kept in {}", report.files.len(), aside.display())?)
+}
+
+/// The keys that a loss is about.
+fn range(loss: &Loss) -> String {
+    match (&loss.low, &loss.high) {
+        (None, None) => "all keys".to_owned(),
+        (None, Some(high)) => format!("keys below {}", escape(high)),
+        (Some(low), None) => format!("keys from {} on", escape(low)),
+        (Some(low), Some(high)) => format!("keys from {} to below {}", escape(low), escape(high)),
+    }
+}
+
+fn repair_json(report: &RepairReport) -> serde_json::Value {
+    let key = |key: &Option<Vec<u8>>| key.as_deref().map(escape);
+    let lost = |loss: &Loss| {
+        json!({
+            "table": loss.table, "file": loss.file, "low": key(&loss.low), "high": key(&loss.high), "entries": loss.entries,
+            "older_rows_may_show": !loss.is_bottom, "error": loss.error,
+        })
+    };
+    let rebuilt = |(name, tally): &(String, Tally)| json!({"table": name, "rows": tally.rows});
+    json!({
+        "lost": report.lost.iter().map(lost).collect::<Vec<_>>(), "log": report.log, "sequence": report.sequence,
+        "rebuilt": report.rebuilt.iter().map(rebuilt).collect::<Vec<_>>(), "faults": report.faults,
+        "aside": report.aside.as_ref().map(|aside| aside.display().to_string()), "files": report.files,
+    })
 }

@@ -65,6 +65,36 @@ fn a_damaged_run_is_named() {
 }
 
 #[test]
+fn what_is_damaged_is_rebuilt_from_the_rest() {
+    let place = database();
+    assert!(place.out("check --repair db").starts_with("there is nothing to repair"));
+    assert!(!place.path("db/damaged-1").exists());
+    let run = files(&place, "run-").remove(0);
+    let whole = std::fs::read(&run).unwrap();
+    let mut bytes = whole.clone();
+    bytes[whole.len() / 3] ^= 1;
+    std::fs::write(&run, &bytes).unwrap();
+    let outcome = place.run("check --repair db");
+    assert!(outcome.out.contains("lost: ") && outcome.out.contains(" keys from "), "{}", outcome.out);
+    assert!(outcome.out.contains("written anew: table \"t\" with 5,"), "{}", outcome.out);
+    assert!(outcome.failure().contains("whole again"));
+    assert_eq!(std::fs::read(place.path("db/damaged-1").join(run.file_name().unwrap())).unwrap(), bytes);
+    place.run("check db").success();
+    // Cut off, it has lost all; the log has not.
+    let run = files(&place, "run-").pop().unwrap();
+    std::fs::write(&run, &whole[..whole.len() / 2]).unwrap();
+    let outcome = place.run("check --repair db --json");
+    let report: Json = serde_json::from_str(&outcome.out).unwrap();
+    assert_eq!((&report["lost"][0]["low"], &report["faults"]), (&Json::Null, &serde_json::json!([])));
+    outcome.failure();
+    assert!(place.path("db/damaged-2").exists());
+    place.run("check db").success();
+    // Without it, nothing is known.
+    std::fs::write(place.path("db/MANIFEST"), "nonsense").unwrap();
+    assert!(place.run("check --repair db").failure().contains("cannot be repaired"));
+}
+
+#[test]
 fn a_directory_without_a_database_is_refused() {
     let place = Place::new();
     std::fs::create_dir(place.path("db")).unwrap();

@@ -256,54 +256,18 @@ impl Copy<'_> {
         // Runs come first: an opening without a manifest makes a new database where there is nothing else.
         let mut done = 0;
         for name in &names {
-            done += self.copy_run(
-                name,
-                &mut |bytes| {
-                    progress(Progress { stage: "copying", done: done + bytes, total: info.bytes });
-                },
-                &mut info.bytes_copied,
-            )?;
+            let (from, to) = (self.from.join(name), self.to.join(name));
+            let file = File { disk, from: &from, to: &to };
+            let mut report = |bytes| progress(Progress { stage: "copying", done: done + bytes, total: info.bytes });
+            let (len, is_linked) = file.copy(self.links, &mut report)?;
+            info.bytes_copied += if is_linked { 0 } else { len };
+            done += len;
         }
         let log_options = LogOptions { segment_bytes: self.log_segment_bytes, database_id: manifest.database_id };
         drop(Log::create(self.disk.clone(), self.to, log_options, manifest.sequence + 1)?);
         disk.sync_dir(self.to).map_err(|error| Error::io("cannot sync", self.to, error))?;
         manifest.write(disk, self.to)?;
         Ok(info)
-    }
-
-    /// Gives the copy a run. Returns its length, of which it adds to `copied` what was copied.
-    fn copy_run(&self, name: &str, progress: &mut dyn FnMut(u64), copied: &mut u64) -> Result<u64> {
-        use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
-        let (disk, from, to) = (&**self.disk, self.from.join(name), self.to.join(name));
-        let linked = self.links
-            && match disk.link(&from, &to) {
-                Ok(()) => true,
-                Err(error) => match error.kind() {
-                    CrossesDevices | PermissionDenied | TooManyLinks | Unsupported => false,
-                    _ => return Err(Error::io("cannot link to", &to, error)),
-                },
-            };
-        let unread = |error| Error::io("cannot read", &from, error);
-        let source = disk.open(&from, OpenMode::Read).map_err(unread)?;
-        let len = source.len().map_err(unread)?;
-        if linked {
-            progress(len);
-            return Ok(len);
-        }
-        let unwritten = |error| Error::io("cannot write", &to, error);
-        let file = disk.open(&to, OpenMode::CreateNew).map_err(unwritten)?;
-        let mut buffer = vec![0; COPY_BYTES.min(len) as usize];
-        let mut at = 0;
-        while at < len {
-            let part = &mut buffer[..COPY_BYTES.min(len - at) as usize];
-            source.read_exact_at(part, at).map_err(unread)?;
-            file.write_all_at(part, at).map_err(unwritten)?;
-            at += part.len() as u64;
-            progress(at);
-        }
-        file.sync().map_err(|error| Error::io("cannot sync", &to, error))?;
-        *copied += len;
-        Ok(len)
     }
 
     /// Removes what there is of a copy that failed, the manifest first and durably: without it there is no copy. What the disk refuses stays there; the error that counts
@@ -321,5 +285,48 @@ impl Copy<'_> {
         for name in disk.list(to).unwrap_or_default().iter().filter(|name| is_database_file(name)) {
             let _ = disk.remove(&to.join(name));
         }
+    }
+}
+
+/// A file to be copied.
+pub(crate) struct File<'f> {
+    pub(crate) disk: &'f dyn Disk,
+    pub(crate) from: &'f Path,
+    pub(crate) to: &'f Path,
+}
+
+impl File<'_> {
+    /// Gives it a second name if it may and can, else copies its bytes, durably. The directory is the caller's to sync. Returns its length, and whether it is the same file.
+    pub(crate) fn copy(&self, links: bool, progress: &mut dyn FnMut(u64)) -> Result<(u64, bool)> {
+        use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+        let File { disk, from, to } = *self;
+        let is_linked = links
+            && match disk.link(from, to) {
+                Ok(()) => true,
+                Err(error) => match error.kind() {
+                    CrossesDevices | PermissionDenied | TooManyLinks | Unsupported => false,
+                    _ => return Err(Error::io("cannot link to", to, error)),
+                },
+            };
+        let unread = |error| Error::io("cannot read", from, error);
+        let source = disk.open(from, OpenMode::Read).map_err(unread)?;
+        let len = source.len().map_err(unread)?;
+        if is_linked {
+            progress(len);
+            return Ok((len, true));
+        }
+        let unwritten = |error| Error::io("cannot write", to, error);
+        let file = disk.open(to, OpenMode::CreateNew).map_err(unwritten)?;
+        let mut buffer = vec![0; COPY_BYTES.min(len) as usize];
+        let mut at = 0;
+        while at < len {
+            let part = &mut buffer[..COPY_BYTES.min(len - at) as usize];
+            source.read_exact_at(part, at).map_err(unread)?;
+            file.write_all_at(part, at).map_err(unwritten)?;
+            at += part.len() as u64;
+            progress(at);
+        }
+        file.sync().map_err(|error| Error::io("cannot sync", to, error))?;
+        Ok((len, false))
     }
 }

@@ -137,7 +137,7 @@ pub struct CheckpointInfo {
 }
 
 /// The name of a run of a table.
-fn run_name(number: u64, table: TableId) -> String {
+pub(crate) fn run_name(number: u64, table: TableId) -> String {
     format!("run-{number:010}-{table:06}.quipu")
 }
 

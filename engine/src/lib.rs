@@ -11,7 +11,8 @@
 //! - [`Plan`], [`Histogram`], [`Explained`]: what an answer will cost, where rows lie, what an answer has cost; [`Cost`], [`Charge`].
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
 //! - [`mod@tuple`]: composite keys that sort as people expect.
-//! - [`check()`]: everything that is wrong with the files of a database. [`Db::backup`]: a copy of it while it is written to; [`restore()`]: and back.
+//! - [`check()`]: everything that is wrong with the files of a database. [`Db::backup`]: a copy of it while it is written to; [`restore()`]: and back. [`repair()`]: what can be saved of
+//!   a damaged one.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
 //!
 //! # Example
@@ -65,6 +66,7 @@ mod options;
 mod page;
 mod read;
 mod record;
+mod repair;
 mod run;
 mod snapshot;
 mod source;
@@ -97,6 +99,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use explain::Explained;
 pub use options::{Durability, Options, TableOptions};
 pub use read::{Charge, Plan, Range, Read};
+pub use repair::{Loss, RepairReport, repair};
 pub use run::{Bucket, Estimate, Histogram, Resolution};
 pub use snapshot::{Look, Snapshot, TableView};
 pub use source::Cost;

@@ -328,7 +328,7 @@ pub(crate) fn replay(
 }
 
 #[cold]
-fn differs(what: &str) -> Error {
+pub(crate) fn differs(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("{what}: the log does not belong to this checkpoint; run `quipu check`"))
 }
 

@@ -13,6 +13,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fuzz", &[]),
     // The database and what it does. These know each other: they are the methods of one shared state, cut into files.
     ("backup", &["check", "db", "error", "io", "log", "manifest", "open", "options"]),
+    (
+        "repair",
+        &[
+            "backup",
+            "check",
+            "checkpoint",
+            "db",
+            "error",
+            "io",
+            "log",
+            "manifest",
+            "open",
+            "options",
+            "record",
+            "run",
+            "snapshot",
+            "source",
+            "stack",
+            "tally",
+        ],
+    ),
     ("check", &["db", "error", "io", "manifest", "open", "options", "run", "stack", "tally", "tree", "writer"]),
     ("stats", &["db", "edit", "log", "snapshot", "sync", "tally"]),
     (

@@ -232,6 +232,17 @@ fn choose_chain(files: &[LogFile], from: Lsn) -> Vec<usize> {
 }
 
 impl Recovered {
+    /// Takes the damage out, so that the log can go on where it begins. What lies behind is no part of the log then.
+    pub(crate) fn cut_at_damage(&mut self) -> Option<Error> {
+        let damage = self.damage.take()?;
+        if self.record_count == 0 {
+            // The segment that holds the position may be too short to reach it. Nothing of it is needed: the log begins anew there.
+            self.leftovers.append(&mut self.segments);
+            (self.end_segment_id, self.end_offset) = (0, 0);
+        }
+        Some(damage)
+    }
+
     /// Makes what was recovered durable, and returns the segments that are still needed.
     ///
     /// What is not known to be durable is written again first: after a failed sync the system may hold bytes in memory that

@@ -1,7 +1,7 @@
 //! Checking a whole run: every page, every filter, every count, every key and value, with a report instead of a stop at the first fault.
 //!
 //! Costs: a scan, plus the filters, a look-up in one for every row, and the declared measures of it.
-//! Not here: repair.
+//! Not here: reading what is left (`salvage`).
 
 use std::path::Path;
 use std::sync::Arc;

@@ -38,6 +38,7 @@ mod pending;
 mod pending_filters;
 mod read_ahead;
 mod rewrite;
+mod salvage;
 mod scan;
 mod shape;
 mod tiles;
@@ -71,6 +72,7 @@ pub use histogram::{Bucket, Estimate, Histogram, Resolution};
 pub use layer::RunLayer;
 pub use pages::Missing;
 pub(crate) use pages::{PageCache, ReadCost, ReadPages};
+pub(crate) use salvage::Lost;
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 

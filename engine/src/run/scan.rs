@@ -16,7 +16,7 @@ use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
 use super::window::{WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
 use crate::page::{KeyBuffer, PageRef, Record};
-use crate::tally::Tally;
+use crate::tally::{Measures, Tally};
 
 /// Takes a key and its value.
 pub(super) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
@@ -39,8 +39,18 @@ pub(super) trait Visitor {
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()>;
     /// All rows of that leaf have been told.
     fn leaf_end(&mut self, place: &Place) -> Result<()>;
+    /// What the next fault takes, if that is told before it.
+    fn lose(&mut self, _: Gap<'_>) {}
     /// Something that cannot be read: a subtree, or one value. Without an error the walk goes on behind it.
     fn fault(&mut self, error: Error) -> Result<()>;
+}
+
+/// Entries that cannot be read.
+pub(super) enum Gap<'g> {
+    /// All between two separators, as far as there are any.
+    Subtree { place: &'g Place, low: Option<&'g [u8]>, high: Option<&'g [u8]> },
+    /// The one of this key, whose value is damaged.
+    Value(&'g [u8]),
 }
 
 /// An inner page on the way down.
@@ -53,16 +63,22 @@ struct Frame {
     next: usize,
 }
 
+/// What an entry weighs: that is written in it, or is the tally of its row.
+pub(super) fn weight_of(entry: &Record<'_>, measures: &Measures, key: &[u8], value: Option<&[u8]>) -> Tally {
+    if !entry.weights.is_empty() || measures.only_rows() {
+        entry.explicit_weight(measures)
+    } else {
+        measures.of_row(key, value.unwrap_or(&[]))
+    }
+}
+
 impl Run {
     /// As [`Run::scan`], of any run: visits all entries.
     pub(crate) fn scan_entries(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitEntry<'_>) -> Result<()> {
         let measures = self.info().measures;
         self.scan_records(progress, &mut |entry, key, value| {
             let value = (!entry.is_tombstone()).then_some(value);
-            let has_weight = !entry.weights.is_empty() || measures.only_rows();
-            let weight =
-                if has_weight { entry.explicit_weight(&measures) } else { measures.of_row(key, value.unwrap_or(&[])) };
-            visit(key, value, weight)
+            visit(key, value, weight_of(entry, &measures, key, value))
         })
     }
 
@@ -136,15 +152,19 @@ impl Run {
         frames: &mut Vec<Frame>,
         visitor: &mut V,
     ) -> Result<()> {
+        let gap = Gap::Subtree { place, low: low.as_deref(), high: high.as_deref() };
         if place.level == 0 {
-            return match leaves.visit(place, low.as_ref(), high.as_ref(), visitor) {
-                Ok(()) => Ok(()),
-                Err(error) => visitor.fault(error),
-            };
+            return leaves.visit(place, low.as_ref(), high.as_ref(), visitor).or_else(|error| {
+                visitor.lose(gap);
+                visitor.fault(error)
+            });
         }
         let unit = match self.load(place) {
             Ok(unit) => unit,
-            Err(error) => return visitor.fault(error),
+            Err(error) => {
+                visitor.lose(gap);
+                return visitor.fault(error);
+            }
         };
         let page = self.inner(&unit);
         let is_below = page.count() > 1 && low.as_ref().is_some_and(|low| page.separator(1) <= *low);
@@ -252,7 +272,10 @@ impl LeafReader<'_> {
             let checked = extent.and_then(|extent| run.check_value(&reference, extent).map(|()| extent));
             match checked {
                 Ok(extent) => visitor.row(&row, whole_key, &extent[..reference.length as usize])?,
-                Err(error) => visitor.fault(error)?,
+                Err(error) => {
+                    visitor.lose(Gap::Value(whole_key));
+                    visitor.fault(error)?;
+                }
             }
         }
         if extents_end != offset {

@@ -1,0 +1,410 @@
+//! Repair: a database from what can be read of one that is damaged, and the word on what could not.
+//!
+//! A table of which a run is damaged is written anew, as one bottom run of the live rows of all that can be read of it: runs, newest first, and the log. No weight of the old runs
+//! counts: it was relative to entries that may be lost. Other tables are left alone. A damaged log is cut where the damage begins.
+//!
+//! Invariants:
+//! 1. What is replaced is kept, in a directory `damaged-<n>` in that of the database: nothing is deleted, and nothing is written there twice.
+//! 2. The new manifest is written when all that it names is durable. Until then the database is as it was; a repair that was cut short can be repeated.
+//! 3. A table that is written anew holds each entry that can be read, except where a newer one hides it. Where entries of an upper run are lost, an older row may be there in the place
+//!    of a newer one, or one that was removed: what is told as lost is a range of keys, of which any may be wrong.
+//! 4. If the log was cut, tables are as they were after the last commit that is left, but those whose runs were newer keep what these have: they may be of different commits.
+//!
+//! Costs: reads everything twice, and damaged tables twice more; writes these once for what is left of each run, and once as a whole. Memory: damaged tables that live in memory, and of others what the log has of them.
+//!
+//! Not here: a damaged manifest. Nothing else says which runs belong together, so nothing is done.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::backup::File;
+use crate::check::check_files;
+use crate::checkpoint::{is_run_name, remove_orphans, run_name};
+use crate::db::Progress;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Disk;
+use crate::log::{self, Log, LogOptions, Lsn, Recovered, is_log_name};
+use crate::manifest::{self, Manifest, ManifestTable};
+use crate::open::{LOCK_NAME, differs, no_database};
+use crate::options::Options;
+use crate::record::{self, Change, State};
+use crate::run::{Lost, PageCache, Run, RunOptions, RunWriter};
+use crate::snapshot::TableId;
+use crate::source::{Source, Window};
+use crate::stack::Cut;
+use crate::tally::Tally;
+
+/// Bytes of each run that are read at a time, and of pages that are kept.
+const WINDOW_BYTES: u64 = 1 << 20;
+const PINNED_BYTES: u64 = 16 << 20;
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// What could not be read. In these ranges rows are missing, or, if it was not the oldest run of the table that lost them, may be older than they were.
+    pub lost: Vec<Loss>,
+    /// Tables that were written anew, and the rows they have now, the log's included.
+    pub rebuilt: Vec<(String, Tally)>,
+    /// What is wrong with the log, if anything is: all commits behind that place are lost.
+    pub log: Option<String>,
+    /// The last commit that is left. If the log was damaged, a table may have newer rows, which were in its runs.
+    pub sequence: u64,
+    /// Where the files are that were replaced; `None` if none was, and nothing was written.
+    pub aside: Option<PathBuf>,
+    /// Their names.
+    pub files: Vec<String>,
+    /// What a check still finds; none if all is well.
+    pub faults: Vec<String>,
+}
+
+/// Entries of one run that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The table.
+    pub table: String,
+    /// The run's file.
+    pub file: String,
+    /// The first key that may be missing; `None`: from the first.
+    pub low: Option<Vec<u8>>,
+    /// The first key behind; `None`: to the last.
+    pub high: Option<Vec<u8>>,
+    /// How many entries there were, if that is known.
+    pub entries: Option<u64>,
+    /// Whether nothing older lay below: then these rows are gone, and not older ones in their place.
+    pub is_bottom: bool,
+    /// What was met there.
+    pub error: String,
+}
+
+/// What the log, and of a table in memory its run, says of keys.
+type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+/// Takes a key and its value.
+type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
+
+/// Rebuilds what is damaged in the database in a directory, which nobody has open, from what can be read. Files that are replaced are kept in a directory of their own there. If nothing is
+/// damaged, nothing is written.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`] if the manifest is damaged, without which nothing can be done; no database, in use, a newer version, and what the disk says. The database is as it was then.
+pub fn repair(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<RepairReport> {
+    options.check()?;
+    let dir = path.as_ref();
+    let disk = &*options.disk;
+    let names = disk.list(dir).map_err(|error| Error::io("cannot repair the database in", dir, error))?;
+    if !names.iter().any(|name| name == manifest::FILE_NAME) {
+        return Err(no_database(dir));
+    }
+    let lock = dir.join(LOCK_NAME);
+    let _lock = disk.lock(&lock).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            Error::new(ErrorKind::Busy, format!("{} is open in another process; stop it first", dir.display()))
+        }
+        _ => Error::io("cannot lock", &lock, error),
+    })?;
+    let manifest = match Manifest::read(disk, dir) {
+        Ok(manifest) => manifest.ok_or_else(|| no_database(dir))?,
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            return Err(error.context("this cannot be repaired, and nothing was changed"));
+        }
+        Err(error) => return Err(error),
+    };
+    let number = manifest.checkpoint;
+    let mut repair =
+        Repair { dir, options, disk, names, manifest, number, report: RepairReport::default(), written: Vec::new() };
+    let result = repair.run(progress);
+    if result.is_err() {
+        // The manifest does not name them, or the next opening finds them named.
+        repair.give_up();
+    }
+    result.map(|()| repair.report)
+}
+
+struct Repair<'r> {
+    dir: &'r Path,
+    options: &'r Options,
+    disk: &'r dyn Disk,
+    /// The files that there were.
+    names: Vec<String>,
+    manifest: Manifest,
+    /// The highest number that a run was given.
+    number: u64,
+    report: RepairReport,
+    /// Runs written, some of them only on the way.
+    written: Vec<String>,
+}
+
+impl Repair<'_> {
+    fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let old = self.manifest.clone();
+        let mut damaged = Vec::new();
+        for entry in &old.tables {
+            if !self.is_sound(entry, progress)? {
+                damaged.push(entry);
+            }
+        }
+        let (mut overlays, mut sources) = (BTreeMap::new(), Vec::new());
+        for entry in &damaged {
+            let runs = self.salvage(entry, progress)?;
+            let mut overlay = Overlay::new();
+            if !entry.is_on_disk {
+                // The log may remove ranges of its rows, so they are all laid out.
+                self.merge(entry, &runs, &Overlay::new(), &mut |key, value| {
+                    overlay.insert(key.to_vec(), Some(value.to_vec()));
+                    Ok(())
+                })?;
+            }
+            overlays.insert(entry.id, overlay);
+            sources.push(if entry.is_on_disk { runs } else { Vec::new() });
+        }
+        let mut recovered = self.read_log(&old, &mut overlays, progress)?;
+        self.report.sequence = recovered.next_sequence - 1;
+        self.report.log = recovered.cut_at_damage().map(|damage| damage.to_string());
+        for (entry, runs) in damaged.into_iter().zip(&sources) {
+            self.rebuild(entry, runs, &overlays[&entry.id])?;
+        }
+        self.replace(&old, &recovered, progress)
+    }
+
+    /// Whether the runs of a table are whole and fit each other.
+    fn is_sound(&self, entry: &ManifestTable, progress: &mut dyn FnMut(Progress)) -> Result<bool> {
+        let mut runs = Vec::new();
+        for (place, name) in entry.runs.iter().enumerate() {
+            let Some(run) = self.open(entry, place, name)?.ok() else { return Ok(false) };
+            let total = run.info().bytes;
+            let report = run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }));
+            if !report.faults.is_empty() {
+                return Ok(false);
+            }
+            runs.push(Arc::new(run));
+        }
+        let mut tally = Tally::ZERO;
+        self.merge(entry, &runs, &Overlay::new(), &mut |key, value| {
+            tally += entry.measures.of_row(key, value);
+            Ok(())
+        })?;
+        let total = runs.iter().fold(Tally::ZERO, |sum, run| sum + run.info().total.tally);
+        Ok(total == entry.total && tally == total)
+    }
+
+    /// The run at a place of a table, or why it is not there.
+    fn open(&self, entry: &ManifestTable, place: usize, name: &str) -> Result<Result<Run, String>> {
+        let run = match Run::open(self.disk, &self.dir.join(name)) {
+            Ok(run) => run,
+            Err(error) if error.kind() == ErrorKind::Version => return Err(error),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let info = run.info();
+        let is_lowest = place + 1 == entry.runs.len();
+        if info.table_id != entry.id || info.measures != entry.measures || info.is_bottom != is_lowest {
+            return Ok(Err("it is not the run that the manifest names".to_owned()));
+        }
+        Ok(Ok(run))
+    }
+
+    /// What can be read of the runs of a table: each one itself, or a copy of what is left of it.
+    fn salvage(&mut self, entry: &ManifestTable, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Arc<Run>>> {
+        let mut runs = Vec::new();
+        for (place, name) in entry.runs.iter().enumerate() {
+            let is_bottom = place + 1 == entry.runs.len();
+            let mut losses = Vec::new();
+            match self.open(entry, place, name)? {
+                Err(error) => losses.push((Lost { low: None, high: None, entries: 0, error }, None)),
+                Ok(run) => {
+                    let (mut writer, path) = self.begin(entry, is_bottom, false)?;
+                    let total = run.info().bytes;
+                    run.salvage(
+                        &mut |done| progress(Progress { stage: "reading what is left", done, total }),
+                        &mut |key, value, weight| writer.push_entry(key, value, weight),
+                        &mut |lost| {
+                            let entries = Some(lost.entries);
+                            losses.push((lost, entries));
+                        },
+                    )?;
+                    writer.finish()?;
+                    runs.push(Arc::new(Run::open(self.disk, &path)?));
+                }
+            }
+            self.report.lost.extend(losses.into_iter().map(|(lost, entries)| Loss {
+                table: entry.name.clone(),
+                file: name.clone(),
+                low: lost.low,
+                high: lost.high,
+                entries,
+                is_bottom,
+                error: lost.error,
+            }));
+        }
+        Ok(runs)
+    }
+
+    /// Begins a run under a name that no file has.
+    fn begin(&mut self, entry: &ManifestTable, is_bottom: bool, has_filters: bool) -> Result<(RunWriter, PathBuf)> {
+        let name = loop {
+            self.number += 1;
+            let name = run_name(self.number, entry.id);
+            if !self.names.contains(&name) {
+                break name;
+            }
+        };
+        let path = self.dir.join(&name);
+        self.written.push(name);
+        let options = RunOptions {
+            page_bytes: self.options.run_page_bytes,
+            measures: entry.measures,
+            table_id: entry.id,
+            run_id: self.number,
+            is_bottom,
+            has_filters,
+            ..RunOptions::default()
+        };
+        Ok((RunWriter::create(self.disk, &path, options)?, path))
+    }
+
+    /// Visits the live rows of runs, newest first, under what hides them.
+    fn merge(&self, entry: &ManifestTable, runs: &[Arc<Run>], overlay: &Overlay, visit: &mut Visit<'_>) -> Result<()> {
+        let cache = PageCache::new(self.options.cache_bytes);
+        let mut above = overlay.iter().peekable();
+        let window = Window { rows: None, bytes: WINDOW_BYTES, pinned_bytes: PINNED_BYTES };
+        let source = Source::new([], runs, &cache, entry.measures);
+        if !runs.is_empty() {
+            source.walk(Cut::Start, Cut::End, false, window, |merge, key| {
+                let Some(merged) = merge.next_entry(key)? else { return Ok(false) };
+                while let Some((above, value)) = above.next_if(|(above, _)| ***above < **key) {
+                    if let Some(value) = value {
+                        visit(above, value)?;
+                    }
+                }
+                let value = match above.next_if(|(above, _)| ***above == **key) {
+                    Some((_, value)) => value.as_deref(),
+                    None => merged.value,
+                };
+                if let Some(value) = value {
+                    visit(key, value)?;
+                }
+                Ok(true)
+            })?;
+        }
+        above.try_for_each(|(key, value)| value.as_ref().map_or(Ok(()), |value| visit(key, value)))
+    }
+
+    /// Reads the log as far as it goes, and lays what it says of damaged tables over them. What an entry met is not asked: that may be lost.
+    fn read_log(
+        &self,
+        old: &Manifest,
+        overlays: &mut BTreeMap<TableId, Overlay>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Recovered> {
+        let since: BTreeMap<TableId, &ManifestTable> = old.tables.iter().map(|entry| (entry.id, entry)).collect();
+        let mut visit = |sequence: u64, payload: &[u8]| {
+            record::decode(payload, &mut |change| {
+                let (Change::Entry { table, .. } | Change::RemoveRange { table, .. }) = &change else { return Ok(()) };
+                let Some(overlay) = overlays.get_mut(table) else { return Ok(()) };
+                let entry = since[table];
+                if sequence <= entry.sequence {
+                    return Ok(());
+                }
+                match change {
+                    Change::Entry { state, key, value, .. } => {
+                        overlay.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
+                    }
+                    Change::RemoveRange { low, high, .. } if !entry.is_on_disk => overlay.retain(|key, _| {
+                        low.is_some_and(|low| key.as_slice() < low) || high.is_some_and(|high| key.as_slice() >= high)
+                    }),
+                    _ => return Err(differs("the removal of a range from a table that has runs")),
+                }
+                Ok(())
+            })
+        };
+        let mut report = |done, total| progress(Progress { stage: "replaying the log", done, total });
+        let (from, first) = (Lsn(old.log_position), old.sequence + 1);
+        log::recover_lenient(&self.options.disk, self.dir, old.database_id, from, first, &mut report, &mut visit)
+    }
+
+    /// Writes a table anew.
+    fn rebuild(&mut self, entry: &ManifestTable, runs: &[Arc<Run>], overlay: &Overlay) -> Result<()> {
+        // A table in memory without rows has no run.
+        let is_empty = !entry.is_on_disk && overlay.values().all(Option::is_none);
+        let mut next = ManifestTable { runs: Vec::new(), total: Tally::ZERO, ..entry.clone() };
+        if !is_empty {
+            let (mut writer, path) = self.begin(entry, true, entry.is_on_disk)?;
+            self.merge(entry, runs, overlay, &mut |key, value| writer.push(key, value))?;
+            next.total = writer.finish()?.total.tally;
+            next.runs.push(Run::open(self.disk, &path)?.name());
+        }
+        self.report.rebuilt.push((entry.name.clone(), next.total));
+        // The log has no more to say of it.
+        next.sequence = self.report.sequence;
+        let slot = self.manifest.tables.iter_mut().find(|slot| slot.id == entry.id).expect("it is one of these");
+        *slot = next;
+        Ok(())
+    }
+
+    /// Puts what was written in the place of what was damaged, which is kept.
+    fn replace(&mut self, old: &Manifest, recovered: &Recovered, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let is_log_damaged = self.report.log.is_some();
+        let named = |name: &String| self.manifest.tables.iter().any(|entry| entry.runs.contains(name));
+        let aside: Vec<String> = (self.names.iter())
+            .filter(|name| is_run_name(name) && !named(name) || is_log_name(name) && is_log_damaged)
+            .cloned()
+            .collect();
+        let is_rebuilt = !self.report.rebuilt.is_empty();
+        if aside.is_empty() && !is_rebuilt && !is_log_damaged {
+            return Ok(());
+        }
+        self.keep(aside, progress)?;
+        if is_rebuilt || is_log_damaged {
+            // A table may have more commits in its runs than the log has left: those numbers are given again.
+            let last = self.report.sequence;
+            for entry in &mut self.manifest.tables {
+                entry.sequence = entry.sequence.min(last);
+            }
+            self.manifest.catalog_sequence = old.catalog_sequence.min(last);
+            self.manifest.checkpoint = self.number;
+            self.disk.sync_dir(self.dir).map_err(|error| Error::io("cannot sync", self.dir, error))?;
+            self.manifest.write(self.disk, self.dir)?;
+        }
+        if is_log_damaged {
+            // It goes on in a file of its own, which says where what came before was cut.
+            let database_id = self.manifest.database_id;
+            let options = LogOptions { segment_bytes: self.options.log_segment_bytes, database_id };
+            drop(Log::resume(self.options.disk.clone(), self.dir, options, recovered)?);
+            // Files behind the cut say that more was durable: with them back, the log would be damaged again.
+            self.disk.sync_dir(self.dir).map_err(|error| Error::io("cannot sync", self.dir, error))?;
+        }
+        remove_orphans(self.disk, self.dir, &self.manifest, &Default::default())?;
+        self.report.faults = check_files(self.dir, self.options, progress)?.faults;
+        Ok(())
+    }
+
+    /// Keeps files, and the manifest, in a directory of their own.
+    fn keep(&mut self, mut files: Vec<String>, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let is_free = |aside: &PathBuf| self.disk.list(aside).is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+        let mut places = (1u32..).map(|number| self.dir.join(format!("damaged-{number}")));
+        let aside = places.find(is_free).expect("there are more numbers than directories");
+        self.disk.create_dir_all(&aside).map_err(|error| Error::io("cannot create directory", &aside, error))?;
+        files.push(manifest::FILE_NAME.to_owned());
+        let total = files.len() as u64;
+        for (done, name) in files.iter().enumerate() {
+            progress(Progress { stage: "keeping files", done: done as u64, total });
+            let file = File { disk: self.disk, from: &self.dir.join(name), to: &aside.join(name) };
+            // Files of a log are written again.
+            file.copy(!is_log_name(name), &mut |_| ())?;
+        }
+        self.disk.sync_dir(&aside).map_err(|error| Error::io("cannot sync", &aside, error))?;
+        (self.report.aside, self.report.files) = (Some(aside), files);
+        Ok(())
+    }
+
+    /// Removes what was written for nothing, unless the manifest in place names it.
+    fn give_up(&self) {
+        let Ok(Some(manifest)) = Manifest::read(self.disk, self.dir) else { return };
+        for name in &self.written {
+            if !manifest.tables.iter().any(|entry| entry.runs.contains(name)) {
+                // What stays is removed by the next opening.
+                let _ = self.disk.remove(&self.dir.join(name));
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Reading what is left of a damaged run.
+//!
+//! Whatever a page leads to is read if it is what the page promised; what is not is passed over, and told of by the separators that lead to it.
+//!
+//! Costs: those of a scan.
+//! Not here: what becomes of what was read (`repair`).
+
+use super::file::Run;
+use super::scan::{Gap, VisitEntry, Visitor, weight_of};
+use crate::error::{Error, Result};
+use crate::page::Record;
+
+/// Entries of a run that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// No key of them is below this one; `None`: the start.
+    pub(crate) low: Option<Vec<u8>>,
+    /// All keys of them are below this one; `None`: the end.
+    pub(crate) high: Option<Vec<u8>>,
+    /// How many there were.
+    pub(crate) entries: u64,
+    /// What was met there.
+    pub(crate) error: String,
+}
+
+impl Run {
+    /// Visits all entries that can be read, in key order, and tells `lose` of the others.
+    ///
+    /// # Errors
+    /// What `visit` returns.
+    pub(crate) fn salvage(
+        &self,
+        progress: &mut dyn FnMut(u64),
+        visit: &mut VisitEntry<'_>,
+        lose: &mut dyn FnMut(Lost),
+    ) -> Result<()> {
+        let mut salvage = Salvage { run: self, progress, visit, lose, last: None, gap: None, has_failed: false };
+        self.walk(&mut salvage)
+    }
+}
+
+struct Salvage<'v> {
+    run: &'v Run,
+    progress: &'v mut dyn FnMut(u64),
+    visit: &'v mut VisitEntry<'v>,
+    lose: &'v mut dyn FnMut(Lost),
+    last: Option<Vec<u8>>,
+    /// What the next fault has taken.
+    gap: Option<Lost>,
+    /// Who was given the entries wants no more.
+    has_failed: bool,
+}
+
+impl Visitor for Salvage<'_> {
+    fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        // Pages that are what their parents promise have ascending keys; if a writer's defect made others, the first one counts.
+        if self.last.as_deref().is_some_and(|last| key <= last) {
+            let error = "a key that is not above the one before".to_owned();
+            (self.lose)(Lost { low: Some(key.to_vec()), high: Some(after(key)), entries: 1, error });
+            return Ok(());
+        }
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        let value = (!record.is_tombstone()).then_some(value);
+        let weight = weight_of(record, &self.run.info().measures, key, value);
+        let result = (self.visit)(key, value, weight);
+        self.has_failed = result.is_err();
+        result
+    }
+
+    fn leaf_end(&mut self, place: &super::file::Place) -> Result<()> {
+        (self.progress)(place.end());
+        Ok(())
+    }
+
+    fn page(&mut self, _: &super::file::Place, _: &[u8], _: Option<usize>) -> Result<()> {
+        Ok(())
+    }
+
+    fn lose(&mut self, gap: Gap<'_>) {
+        let error = String::new();
+        self.gap = Some(match gap {
+            Gap::Subtree { place, low, high } => Lost {
+                low: low.map(<[u8]>::to_vec),
+                high: high.map(<[u8]>::to_vec),
+                entries: place.sums().entries as u64,
+                error,
+            },
+            Gap::Value(key) => Lost { low: Some(key.to_vec()), high: Some(after(key)), entries: 1, error },
+        });
+    }
+
+    fn fault(&mut self, error: Error) -> Result<()> {
+        if self.has_failed {
+            return Err(error);
+        }
+        // A fault without a gap takes nothing: the keys stand in the wrong place, and are told all the same.
+        if let Some(lost) = self.gap.take() {
+            (self.lose)(Lost { error: error.to_string(), ..lost });
+        }
+        Ok(())
+    }
+}
+
+/// The first key above `key`.
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
