@@ -101,6 +101,8 @@ impl Options {
             log_segment_bytes: 1 << 20,
             background: false,
             memory_bytes: 1 << 30,
+            // There is no disk to go to.
+            memtable_bytes: 0,
             ..Options::default()
         }
     }
