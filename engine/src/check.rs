@@ -51,11 +51,14 @@ pub fn check(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMut
 /// Keeps others from opening the database in `dir` meanwhile; none where nothing can be written.
 pub(crate) fn lock_to_check(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn Lock>>> {
     match disk.lock(&dir.join(LOCK_NAME)) {
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-            Err(Error::new(ErrorKind::Busy, format!("{} is open in another process; stop it first", dir.display())))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(in_use(dir)),
         lock => Ok(lock.ok()),
     }
+}
+
+/// The error of work on files that somebody has open.
+pub(crate) fn in_use(dir: &Path) -> Error {
+    Error::new(ErrorKind::Busy, format!("{} is open in another process; stop it first", dir.display()))
 }
 
 /// As [`check`], for who has the lock.

@@ -25,11 +25,12 @@ use crate::log::Lsn;
 use crate::manifest::{Manifest, ManifestTable};
 use crate::page::KeyBuffer;
 use crate::run::{Run, RunOptions, RunWriter};
-use crate::snapshot::{Declaration, Runs, Snapshot, TableId, TableVersion};
+use crate::snapshot::{Declaration, Runs, Snapshot, TableId, TableVersion, total_of};
 use crate::stack::{Cut, Merge, Stack, resident};
 use crate::sync::{Mutex, MutexGuard};
 use crate::tally::Tally;
 use crate::tree::View;
+use crate::writer::TableTrees;
 
 /// Jobs that write the manifest, one at a time.
 pub(crate) struct Checkpoints {
@@ -68,6 +69,13 @@ impl Drop for KeptRuns<'_> {
     }
 }
 
+impl LastManifest {
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+}
+
 impl Checkpoints {
     pub(crate) fn new(manifest: Manifest) -> Self {
         let number = manifest.checkpoint;
@@ -93,10 +101,10 @@ impl Checkpoints {
     /// The name of a run to be written, which nobody removes meanwhile.
     pub(crate) fn begin_run(&self, table: TableId) -> (String, u64) {
         let mut last = self.last();
-        last.number += 1;
-        let name = run_name(last.number, table);
+        let number = last.next_number();
+        let name = run_name(number, table);
         last.writing.insert(name.clone());
-        (name, last.number)
+        (name, number)
     }
 
     /// Keeps the runs that the last manifest names. Asked in the turn to write runs, in which they are all there.
@@ -219,7 +227,7 @@ impl Shared {
         log.sync(lsn)?;
         let sequence = snapshot.versions.sequence;
         let mut info = CheckpointInfo { sequence, ..Default::default() };
-        let mut flushed = BTreeMap::new();
+        let mut flushed = Vec::new();
         let mut tables = Vec::new();
         let mut are_all_written = true;
         let result = (|| {
@@ -234,21 +242,19 @@ impl Shared {
                     let mut report = |entries| {
                         progress(Progress { stage: "writing the checkpoint", done: done + entries, total: work });
                     };
-                    let run = self.write_run(table, job, written, &mut report)?;
+                    entry.is_on_disk = job == Job::Flush(id) || !table.runs.is_empty();
+                    let run = self.write_run(table, entry.is_on_disk, written, &mut report)?;
                     if let Some(run) = &run {
                         info.bytes_written += run.info().bytes;
                         info.tables_written += 1;
                         info.rows_written += run.info().total.entries as u64;
                     }
-                    entry.is_on_disk = job == Job::Flush(id) || !table.runs.is_empty();
+                    let runs: Vec<_> = run.into_iter().chain(table.runs.iter().cloned()).collect();
+                    entry.runs = runs.iter().map(|run| run.name()).collect();
+                    entry.total = total_of(&runs);
                     if entry.is_on_disk {
-                        let runs = Runs::new(run.into_iter().chain(table.runs.iter().cloned()).collect());
-                        entry.runs = runs.iter().map(|run| run.name()).collect();
-                        flushed.insert(id, Flushed { trees: table.layers.len() - 1, runs });
-                    } else {
-                        entry.runs = run.iter().map(|run| run.name()).collect();
+                        flushed.push((id, Flushed { trees: table.layers.len() - 1, runs: Runs::new(runs) }));
                     }
-                    entry.total = self.total_in_runs(table, &entry);
                 }
                 if is_wanted {
                     entry.sequence = sequence;
@@ -259,11 +265,7 @@ impl Shared {
             }
             disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))
         })();
-        info.number = {
-            let mut last = self.checkpoints.last();
-            last.number += 1;
-            last.number
-        };
+        info.number = self.checkpoints.last().next_number();
         let next_table_id = snapshot.versions.tables.len() as u32;
         drop(snapshot);
         // A flush of the only table that had anything in memory alone does what a checkpoint does.
@@ -283,7 +285,7 @@ impl Shared {
             return Err(error);
         }
         // From here on the new manifest counts, also if what the old one needed cannot be removed.
-        let orphans = self.install(&manifest, flushed.into_iter());
+        let orphans = self.install(&manifest, flushed);
         let taken = |error: Error| {
             error.context(format!("checkpoint {} is taken, but what it replaces is still there", info.number))
         };
@@ -299,54 +301,46 @@ impl Shared {
         let mut turn = self.writer()?;
         // A record that could not be applied is in the log and not in the trees.
         self.check_failed()?;
-        let to_freeze = |trees: &crate::writer::TableTrees| match job {
-            Job::Checkpoint => !trees.runs.is_empty(),
-            Job::Flush(id) => id == trees.declaration.id,
+        let to_freeze = |trees: &&TableTrees| {
+            let is_asked_for = match job {
+                Job::Checkpoint => !trees.runs.is_empty(),
+                Job::Flush(id) => id == trees.declaration.id,
+            };
+            // An upper tree without entries can take the writes as it is.
+            is_asked_for && (trees.layers[0].is_bottom() || trees.layers[0].entries() > 0)
         };
-        let ids: Vec<TableId> = (turn.tables.iter().flatten())
-            .filter(|trees| to_freeze(trees) && trees.layers[0].entries() + u64::from(trees.layers[0].is_bottom()) > 0)
-            .map(|trees| trees.declaration.id)
-            .collect();
+        let trees = turn.tables.iter().flatten().filter(to_freeze);
+        let ids: Vec<TableId> = trees.map(|trees| trees.declaration.id).collect();
         for id in ids {
             self.freeze_in(&mut turn, id)?;
         }
         Ok((Snapshot::take(self), self.log()?.end_lsn()))
     }
 
-    /// The views of a version that a job writes: all trees of a table that stays in memory; of others those under the newest, which takes the writes by now.
-    fn views_to_write<'a>(&'a self, table: &'a TableVersion, job: Job) -> SmallVec<[View<'a>; 4]> {
-        let is_flushed = job == Job::Flush(table.declaration.id) || !table.runs.is_empty();
-        table.views(&self.arena).skip(usize::from(is_flushed)).filter(|view| view.entries() > 0).collect()
-    }
-
     fn entries_in_memory(&self, table: &TableVersion) -> u64 {
         table.views(&self.arena).map(|view| view.entries()).sum()
     }
 
-    /// What the runs weigh that a table has from now on.
-    fn total_in_runs(&self, table: &TableVersion, entry: &ManifestTable) -> Tally {
-        let newest = usize::from(entry.is_on_disk);
-        let trees = table.views(&self.arena).skip(newest).map(|view| view.total());
-        let runs = table.runs.iter().map(|run| run.info().total.tally);
-        trees.chain(runs).fold(Tally::ZERO, |sum, total| sum + total)
-    }
-
-    /// Writes the trees of a table to a run; none if they hold nothing.
+    /// Writes the trees of a table to a run, an image that is read back whole or one whose pages are read as they are needed; none if they hold nothing.
     fn write_run(
         &self,
         table: &TableVersion,
-        job: Job,
+        is_on_disk: bool,
         written: &mut Vec<(String, PathBuf)>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Option<Arc<Run>>> {
-        let views = self.views_to_write(table, job);
+        // On disk the newest tree takes the writes by now.
+        let views = table.views(&self.arena).skip(usize::from(is_on_disk));
+        let views: SmallVec<[View<'_>; 4]> = views.filter(|view| view.entries() > 0).collect();
+        let expected: Tally = views.iter().map(View::total).sum();
         let is_bottom = table.runs.is_empty();
-        // Below a table on disk there is a bottom run, be it an empty one.
-        if views.is_empty() && !(is_bottom && job == Job::Flush(table.declaration.id)) {
-            return Ok(None);
-        }
-        let expected = views.iter().fold(Tally::ZERO, |sum, view| sum + view.total());
-        if is_bottom && job == Job::Checkpoint && expected.rows == 0 {
+        let is_nothing = match (is_on_disk, is_bottom) {
+            (false, _) => expected.rows == 0,
+            // Below a table on disk there is a bottom run, be it an empty one.
+            (true, true) => false,
+            (true, false) => views.is_empty(),
+        };
+        if is_nothing {
             return Ok(None);
         }
         let measures = table.declaration.options.measures;
@@ -355,9 +349,7 @@ impl Shared {
         written.push((name, path.clone()));
         let disk = &*self.options.disk;
         let mut options = self.run_options(&table.declaration, number, is_bottom);
-        // An image is read once, and whole.
-        let is_image = is_bottom && job == Job::Checkpoint;
-        options.has_filters = !is_image;
+        options.has_filters = is_on_disk;
         let mut writer = RunWriter::create(disk, &path, options)?;
         let mut entries = 0u64;
         let mut count = || {
@@ -379,16 +371,14 @@ impl Shared {
             let mut merge = resident(Merge::from(&stack, Cut::Start));
             let mut key = KeyBuffer::new();
             while let Some(entry) = resident(merge.next_entry(&mut key)) {
-                if entry.value.is_some() || entry.weight != Tally::ZERO {
-                    writer.push_entry(&key, entry.value, entry.weight)?;
-                }
+                writer.push_entry(&key, entry.value, entry.weight)?;
                 count();
             }
         }
         let info = writer.finish()?;
         self.check_law(&table.declaration, expected, info.total.tally)?;
         let run = Run::open(disk, &path)?;
-        if !is_image {
+        if is_on_disk {
             run.preload();
         }
         Ok(Some(Arc::new(run)))
@@ -430,7 +420,7 @@ impl Shared {
     }
 
     /// The manifest is in place: tables take on the runs that it names, and what it names no longer is removed.
-    fn install(&self, manifest: &Manifest, flushed: impl Iterator<Item = (TableId, Flushed)>) -> Result<()> {
+    fn install(&self, manifest: &Manifest, flushed: Vec<(TableId, Flushed)>) -> Result<()> {
         self.checkpoints.last().manifest = manifest.clone();
         for (id, Flushed { trees, runs }) in flushed {
             self.replace_layers(id, trees, runs)?;

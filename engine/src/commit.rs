@@ -14,21 +14,21 @@ use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
 use crate::db::Shared;
+use crate::decision::{Decision, old_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Lsn;
-use crate::observation::Observations;
 use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::record::{self, State};
 use crate::run::{Missing, ReadPages};
-use crate::snapshot::{Snapshot, TableId, Versions};
-use crate::source::{Stopped, TableStack, in_memory, stack_in_memory, stack_over};
-use crate::stack::{Cut, ask_all};
+use crate::snapshot::{TableId, Versions};
+use crate::source::{Stopped, in_memory, stack_in_memory};
+use crate::stack::Cut;
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, Write};
-use crate::tally::{Measures, Tally};
-use crate::transaction::{Parts, Transaction, merge_layer};
-use crate::tree::{Place, Tree, Walk, When, Written};
+use crate::tally::Tally;
+use crate::transaction::{Transaction, merge_layer};
+use crate::tree::{Tree, Walk, When, Written};
 use crate::writer::{TableTrees, Turn, Writer, next_epoch};
 
 /// Entries up to which a commit is applied under the latch: some 20 us.
@@ -237,37 +237,6 @@ impl Shared {
         }
     }
 
-    /// Whether all that an optimistic transaction has read is as it was. Gives, part by part, its layer relative to the version of now, where that is another one.
-    fn validate(
-        &self,
-        parts: &Parts,
-        snapshot: &Snapshot,
-        turn: &Turn<'_>,
-        pages: &ReadPages<'_>,
-    ) -> std::result::Result<SmallVec<[Option<Tree>; 1]>, Stopped> {
-        let mut rebased = SmallVec::new();
-        for (table, layer) in parts {
-            let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-            let then = snapshot.versions.table(table.id)?;
-            if now.sequence == then.sequence {
-                rebased.push(None);
-                continue;
-            }
-            let has_same_runs = then.runs.are(&now.runs);
-            let measures = then.declaration.options.measures;
-            let then = stack_over(then.views(&self.arena), &then.runs, pages, measures);
-            let now = now.stack(pages);
-            if let Some(read) = &table.observations
-                && !read.hold(&then, &now, has_same_runs)?
-            {
-                return Err(conflict().into());
-            }
-            let layer = layer.as_ref().map(|layer| rebase(layer, &now, table.observations.as_deref()));
-            rebased.push(layer.transpose()?);
-        }
-        Ok(rebased)
-    }
-
     /// Logs, applies and publishes layers over the current version, which they are relative to.
     fn commit_layers(
         self: &Arc<Self>,
@@ -414,84 +383,9 @@ impl Shared {
     }
 }
 
-/// What a write of one row comes to: decided before anything is changed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Decision {
-    state: State,
-    /// How the tally of the table changes.
-    weight: Tally,
-}
-
-impl Decision {
-    /// The change from `old` to `value` at `key`; `None` if there is nothing to change.
-    #[inline(always)]
-    pub(crate) fn of(measures: &Measures, key: &[u8], old: Option<&[u8]>, value: Option<&[u8]>) -> Option<Decision> {
-        let state = State::of(old.is_some(), value)?;
-        let weight = if measures.only_rows() {
-            Tally { rows: i64::from(value.is_some()) - i64::from(old.is_some()), ..Tally::ZERO }
-        } else {
-            let weigh = |row: Option<&[u8]>| row.map_or(Tally::ZERO, |row| measures.of_row(key, row));
-            weigh(value) - weigh(old)
-        };
-        Some(Decision { state, weight })
-    }
-
-    /// Appends the entry to a log record.
-    #[inline(always)]
-    pub(crate) fn record(&self, out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>, measures: &Measures) {
-        record::put_entry(out, self.state, key, value, &self.weight, measures);
-    }
-
-    /// Makes `out` a log record of this entry and no more.
-    #[inline(always)]
-    fn record_alone(&self, out: &mut Vec<u8>, id: TableId, key: &[u8], value: Option<&[u8]>, measures: &Measures) {
-        out.clear();
-        record::put_entries_header(out, id, 1);
-        self.record(out, key, value, measures);
-    }
-
-    /// Makes the change in the newest layer, at `place` if it was located there. Room for it has been reserved.
-    #[inline(always)]
-    pub(crate) fn apply(
-        &self,
-        top: &mut Tree,
-        place: Option<&mut Place>,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<()> {
-        if top.is_bottom() {
-            return match (value, place) {
-                (Some(value), Some(place)) => top.put_at(place, key, value),
-                (Some(value), None) => top.put(key, value, When::Always),
-                (None, Some(place)) => top.remove_at(place, key).map(|change| (Written::Removed, change)),
-                (None, None) => top.remove(key),
-            }
-            .map(|_| ());
-        }
-        let measures = *top.measures();
-        let row = value.map_or(Tally::ZERO, |value| measures.of_row(key, value));
-        let lower = self.weight;
-        top.write_over(key, value, |existing| Some(existing.map_or(row - lower, |existing| existing.below))).map(|_| ())
-    }
-
-    /// The same to the caller.
-    pub(crate) fn written(&self) -> Written {
-        match self.state {
-            State::Fresh => Written::Inserted,
-            State::Over => Written::Replaced,
-            State::Tombstone => Written::Removed,
-        }
-    }
-}
-
 #[cold]
 pub(crate) fn dropped() -> Error {
     Error::new(ErrorKind::Missing, "the table has been dropped")
-}
-
-#[cold]
-fn conflict() -> Error {
-    Error::new(ErrorKind::Conflict, "another commit changed what the transaction read; run it again")
 }
 
 /// The first key that is not before the cut: `None` at the ends.
@@ -536,49 +430,6 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) {
         record::put_entry(out, state, &key, value, &weight, &measures);
         walk.next();
     }
-}
-
-/// What a write must know of the row at `key`: its value, or only that there is one, if nothing but rows is measured.
-pub(crate) fn old_of<'a>(stack: &TableStack<'a>, key: &[u8]) -> std::result::Result<Option<&'a [u8]>, Missing> {
-    if stack.measures().only_rows() { Ok(stack.is_live(key)?.then_some(&[])) } else { stack.get(key) }
-}
-
-/// Makes a layer relative to the version of now, instead of that of the transaction's snapshot.
-fn rebase(
-    layer: &Tree,
-    now: &TableStack<'_>,
-    observations: Option<&Observations>,
-) -> std::result::Result<Tree, Stopped> {
-    let (relies_on_rows, relies_on_all) = observations.map_or((false, false), Observations::relies_on_weights);
-    let measures = *layer.measures();
-    let mut rebased = Tree::new(layer.arena().clone(), measures, false);
-    let view = layer.view();
-    if !now.runs().is_empty() {
-        // All pages are asked for before one is missed.
-        let mut keys = Vec::with_capacity(layer.entries() as usize);
-        let mut walk = Walk::first(view);
-        while walk.valid() {
-            keys.push(walk.key());
-            walk.next();
-        }
-        ask_all(keys.iter().map(|key| now.contribution(key)), |_| ())?;
-    }
-    let mut walk = Walk::first(view);
-    let mut key = KeyBuffer::new();
-    while walk.valid() {
-        key.clear();
-        walk.key_into(&mut key);
-        let value = walk.value();
-        let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
-        let then = row - walk.weight(&key);
-        let below = now.contribution(&key)?;
-        if relies_on_rows && then.rows != below.rows || relies_on_all && then != below {
-            return Err(conflict().into());
-        }
-        rebased.write_over(&key, value, |_| Some(below))?;
-        walk.next();
-    }
-    Ok(rebased)
 }
 
 /// Puts the current version of a table where readers find it. Under the latch.

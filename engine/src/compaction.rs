@@ -16,11 +16,11 @@ use std::time::Duration;
 use crate::db::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::{PageCache, Run, RunWriter};
-use crate::snapshot::{Declaration, Runs, TableId};
+use crate::snapshot::{Declaration, Runs, TableId, total_of};
 use crate::source::{Source, Window};
 use crate::stack::Cut;
 use crate::sync::atomic::Ordering;
-use crate::tally::{Measures, Tally};
+use crate::tally::Measures;
 
 /// So many neighbours of about the same size become one.
 const FAN_IN: usize = 8;
@@ -66,7 +66,8 @@ fn choose(runs: &[Size]) -> Option<Range<usize>> {
 
 impl Shared {
     /// Merges runs of one table that call for it. Returns whether there were any.
-    pub(crate) fn compact_next(&self) -> Result<bool> {
+    pub(crate) fn compact_if_due(&self) -> Result<bool> {
+        let _turn = self.compacting.lock();
         let versions = Arc::clone(&self.versions.read());
         for table in versions.tables.iter().flatten() {
             let sizes: Vec<Size> = table.runs.iter().map(|run| size_of(run)).collect();
@@ -85,15 +86,10 @@ impl Shared {
         self.refuse_in_own_turn()?;
         let _turn = self.compacting.lock();
         let version = self.versions.read().table(id)?.clone();
-        let all = 0..version.runs.len();
-        let is_clean = version.runs.iter().all(|run| run.info().is_bottom);
-        if is_clean { Ok(()) } else { self.merge_runs(&version.declaration, &version.runs, all) }
-    }
-
-    /// As [`Shared::compact_next`], for whoever has not the turn to compact.
-    pub(crate) fn compact_if_due(&self) -> Result<bool> {
-        let _turn = self.compacting.lock();
-        self.compact_next()
+        if version.runs.len() < 2 {
+            return Ok(());
+        }
+        self.merge_runs(&version.declaration, &version.runs, 0..version.runs.len())
     }
 
     /// Puts one run in the place of those at `chosen`.
@@ -107,8 +103,7 @@ impl Shared {
             let mut writer = RunWriter::create(disk, &path, self.run_options(declaration, number, is_bottom))?;
             self.merge_into(&mut writer, merged, declaration.options.measures)?;
             let info = writer.finish()?;
-            let expected = merged.iter().fold(Tally::ZERO, |sum, run| sum + run.info().total.tally);
-            self.check_law(declaration, expected, info.total.tally)?;
+            self.check_law(declaration, total_of(merged), info.total.tally)?;
             disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))?;
             let run = Run::open(disk, &path)?;
             run.preload();
@@ -160,10 +155,7 @@ impl Shared {
         let mut bytes = 0;
         Source::new([], runs, &cache, measures).walk(Cut::Start, Cut::End, false, window, |merge, key| {
             let Some(entry) = merge.next_entry(key)? else { return Ok(false) };
-            // A tombstone over a row of these runs, which nothing lies below: both go.
-            if entry.value.is_some() || entry.weight != Tally::ZERO {
-                writer.push_entry(key, entry.value, entry.weight)?;
-            }
+            writer.push_entry(key, entry.value, entry.weight)?;
             bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
             if bytes > WINDOW_BYTES {
                 if self.stopping.load(Ordering::Relaxed) {

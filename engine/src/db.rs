@@ -209,18 +209,18 @@ impl Shared {
             self.note_memory();
         }
         self.keeper_wakes_at.store(lsn.0 + step, Ordering::Relaxed);
-        if let Some(keeper) = &*self.keeper.lock() {
-            keeper.wake();
-        }
+        self.has_woken_keeper();
+    }
+
+    /// Wakes the keeper, if there is one.
+    pub(crate) fn has_woken_keeper(&self) -> bool {
+        self.keeper.lock().as_ref().map(Keeper::wake).is_some()
     }
 
     pub(crate) fn wake_keeper(&self) {
         // Only snapshots that held something back are worth a wake-up; commits wake it as the log and memory grow.
-        if self.registry.newest() == 0
-            && self.registry.take_held_back()
-            && let Some(keeper) = &*self.keeper.lock()
-        {
-            keeper.wake();
+        if self.registry.newest() == 0 && self.registry.take_held_back() {
+            self.has_woken_keeper();
         }
     }
 

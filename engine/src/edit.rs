@@ -13,9 +13,10 @@
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
-use crate::commit::{Decision, dropped, key_at, publish};
+use crate::commit::{dropped, key_at, publish};
 use crate::committed::Committed;
 use crate::db::{Db, Shared};
+use crate::decision::Decision;
 use crate::entry::Key;
 use crate::error::{Error, Result};
 use crate::log::Lsn;

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use crate::error::Result;
 use crate::observation::Question;
-use crate::read::{Fill, Read};
+use crate::range::Fill;
+use crate::read::Read;
 use crate::source::{Cost, Source};
 
 /// One version of a table, which counts what its answers cost: lent by [`Read::explain`].

@@ -23,7 +23,7 @@ const WORTH_A_RUN: u64 = 16;
 impl Shared {
     /// Bytes of memory that rows take, but for those of resident tables.
     fn flushable_bytes(&self) -> u64 {
-        let used = self.arena.page_bytes_used() + self.arena.blob_bytes_used();
+        let used = self.arena.bytes_used();
         let versions = self.versions.read();
         let resident = versions.tables.iter().flatten().filter(|table| table.declaration.options.resident);
         used.saturating_sub(resident.map(|table| self.bytes_of(table)).sum())
@@ -36,7 +36,7 @@ impl Shared {
 
     /// Looks how much memory is in use, and asks writers to see to it if it is much. Under the writer's turn, now and then.
     pub(crate) fn note_memory(&self) {
-        let used = self.arena.page_bytes_used() + self.arena.blob_bytes_used();
+        let used = self.arena.bytes_used();
         if used > self.options.memtable_bytes / 4 * 3 {
             self.is_short.store(true, Ordering::Relaxed);
         }
@@ -76,15 +76,11 @@ impl Shared {
         let slow = limit / 4 * 3;
         loop {
             let used = self.flushable_bytes();
-            if used <= slow || self.flush_is_due().is_none() && !self.is_flushing() {
+            if used <= slow || self.flush_is_due().is_none() && !self.checkpoints.is_taken() {
                 self.is_short.store(false, Ordering::Relaxed);
                 return Ok(());
             }
-            let has_keeper = self.keeper.lock().as_ref().is_some_and(|keeper| {
-                keeper.wake();
-                true
-            });
-            if !has_keeper {
+            if !self.has_woken_keeper() {
                 self.flush_due()?;
                 continue;
             }
@@ -109,10 +105,5 @@ impl Shared {
             )]
             std::thread::sleep(WAIT);
         }
-    }
-
-    /// Whether somebody is writing runs.
-    fn is_flushing(&self) -> bool {
-        self.checkpoints.is_taken()
     }
 }

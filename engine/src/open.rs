@@ -14,7 +14,7 @@ use crate::manifest::{self, Manifest, ManifestTable};
 use crate::options::{Options, TableOptions};
 use crate::record::{self, Change, State};
 use crate::run::Run;
-use crate::snapshot::{Declaration, Runs, TableId};
+use crate::snapshot::{Declaration, Runs, TableId, total_of};
 use crate::tally::{Measures, Tally};
 use crate::tree::{Arena, Loader, Tree, When, Written};
 use crate::writer::TableTrees;
@@ -230,15 +230,12 @@ fn recover_table(
             ErrorKind::Missing => Error::corrupt(&path, 0, "the manifest names it, and it is not there"),
             _ => error,
         })?;
-        let info = run.info();
-        let is_lowest = number + 1 == entry.runs.len();
-        if info.table_id != entry.id || info.measures != entry.measures || info.is_bottom != is_lowest {
+        if !is_named(&run, entry, number) {
             return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
         }
         runs.push(Arc::new(run));
     }
-    let total = runs.iter().fold(Tally::ZERO, |sum, run| sum + run.info().total.tally);
-    if total != entry.total {
+    if total_of(&runs) != entry.total {
         let path = dir.join(entry.runs.first().map_or(manifest::FILE_NAME, |name| name));
         return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
     }
@@ -261,6 +258,13 @@ fn recover_table(
     trees.flushed_sequence = entry.sequence;
     trees.runs = Runs::new(runs);
     Ok(trees)
+}
+
+/// Whether a run can be the one that the manifest names at this place of a table, newest first.
+pub(crate) fn is_named(run: &Run, entry: &ManifestTable, place: usize) -> bool {
+    let info = run.info();
+    let is_lowest = place + 1 == entry.runs.len();
+    info.table_id == entry.id && info.measures == entry.measures && info.is_bottom == is_lowest
 }
 
 /// A tree for rows that were accepted once: recovery does not refuse them, though pages may be filled a little differently than before.

@@ -1,7 +1,5 @@
 //! What can be asked of a table, a view of it in a snapshot, and a transaction alike.
 
-use std::collections::VecDeque;
-
 use rand_core::Rng;
 
 use crate::bounds::Bounds;
@@ -10,6 +8,7 @@ use crate::entry::{Entry, Key, Page, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::{Explained, explain};
 use crate::observation::Question;
+use crate::range::{Fill, Range};
 use crate::run::{self, Histogram, Limits, Missing, Resolution, histogram, plan};
 use crate::source::{Cost, Source, TableStack};
 use crate::stack::{Cut, ask_all, resident};
@@ -140,14 +139,7 @@ pub trait Read {
     where
         Self: Sized,
     {
-        Range {
-            source: self.hold(),
-            bounds: bounds.into().into_owned(),
-            front: VecDeque::new(),
-            back: VecDeque::new(),
-            chunk: CHUNK_FIRST,
-            done: false,
-        }
+        Range::new(self.hold(), bounds.into().into_owned())
     }
 
     /// The rows whose keys start with `prefix`, in key order.
@@ -588,7 +580,7 @@ fn rows_before_many<'k, M>(
 }
 
 /// Scans a range of which about `rows` rows will be visited, with the pages of all of them asked for at once.
-fn scan_charged(
+pub(crate) fn scan_charged(
     stack: &TableStack<'_>,
     start: Cut<'_>,
     end: Cut<'_>,
@@ -625,109 +617,5 @@ fn below(limit: u64, rng: &mut impl Rng) -> u64 {
         if product as u64 >= limit.wrapping_neg() % limit {
             return (product >> 64) as u64;
         }
-    }
-}
-
-/// Rows of the first chunk of a range, and of the largest.
-const CHUNK_FIRST: usize = 8;
-const CHUNK_MAX: usize = 256;
-
-/// A version that a range is read from, chunk by chunk.
-#[doc(hidden)]
-pub trait Fill {
-    /// Appends up to `max` rows from one end of the bounds.
-    fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut VecDeque<Entry>) -> Result<()>;
-}
-
-/// Fills from anything that can be asked: the rows read are noted with exactly the range they came from.
-pub(crate) fn fill_from(
-    reader: &impl Read,
-    bounds: &Bounds<'_>,
-    reverse: bool,
-    max: usize,
-    rows: &mut VecDeque<Entry>,
-) -> Result<()> {
-    let had = rows.len();
-    reader.ask(|stack| {
-        rows.truncate(had);
-        scan_charged(stack, bounds.start(), bounds.end(), reverse, max, |key, value| {
-            rows.push_back(Entry::new(key, value));
-            rows.len() - had < max
-        })
-    })?;
-    reader.observe(|| {
-        let mut read = bounds.clone().into_owned();
-        if rows.len() - had == max {
-            let last = rows.back().map(|entry| Bounds::from(&*entry.key..=&*entry.key).into_owned());
-            if let Some(last) = last {
-                read = read.cut_at(&last, reverse);
-            }
-        }
-        Question::Scan(read)
-    })
-}
-
-impl<R: Read> Fill for &R {
-    fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut VecDeque<Entry>) -> Result<()> {
-        fill_from(*self, bounds, reverse, max, rows)
-    }
-}
-
-/// The rows of a range, from either end. Made by [`Read::range`].
-pub struct Range<'r> {
-    source: Box<dyn Fill + 'r>,
-    bounds: Bounds<'static>,
-    front: VecDeque<Entry>,
-    back: VecDeque<Entry>,
-    chunk: usize,
-    done: bool,
-}
-
-impl Range<'_> {
-    /// Reads the next chunk at one end, and takes it off the bounds.
-    fn refill(&mut self, reverse: bool) -> Result<()> {
-        if self.done {
-            return Ok(());
-        }
-        let rows = if reverse { &mut self.back } else { &mut self.front };
-        self.source.fill(&self.bounds, reverse, self.chunk, rows)?;
-        self.done = rows.len() < self.chunk;
-        if let Some(last) = rows.back() {
-            if reverse {
-                self.bounds.set_end_before(&last.key);
-            } else {
-                self.bounds.set_start_after(&last.key);
-            }
-        }
-        self.chunk = (self.chunk * 2).min(CHUNK_MAX);
-        Ok(())
-    }
-}
-
-impl Iterator for Range<'_> {
-    type Item = Result<Entry>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Result<Entry>> {
-        if self.front.is_empty()
-            && let Err(error) = self.refill(false)
-        {
-            self.done = true;
-            return Some(Err(error));
-        }
-        // Between the ends nothing is left: the rest was read from the other end.
-        self.front.pop_front().or_else(|| self.back.pop_back()).map(Ok)
-    }
-}
-
-impl DoubleEndedIterator for Range<'_> {
-    fn next_back(&mut self) -> Option<Result<Entry>> {
-        if self.back.is_empty()
-            && let Err(error) = self.refill(true)
-        {
-            self.done = true;
-            return Some(Err(error));
-        }
-        self.back.pop_front().or_else(|| self.front.pop_back()).map(Ok)
     }
 }

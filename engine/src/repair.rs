@@ -20,18 +20,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::backup::File;
-use crate::check::check_files;
+use crate::check::{check_files, in_use};
 use crate::checkpoint::{is_run_name, remove_orphans, run_name};
 use crate::db::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, is_log_name};
 use crate::manifest::{self, Manifest, ManifestTable};
-use crate::open::{LOCK_NAME, differs, no_database};
+use crate::open::{LOCK_NAME, differs, is_named, no_database};
 use crate::options::Options;
 use crate::record::{self, Change, State};
 use crate::run::{Lost, PageCache, Run, RunOptions, RunWriter};
-use crate::snapshot::TableId;
+use crate::snapshot::{TableId, total_of};
 use crate::source::{Source, Window};
 use crate::stack::Cut;
 use crate::tally::Tally;
@@ -98,9 +98,7 @@ pub fn repair(path: impl AsRef<Path>, options: &Options, progress: &mut dyn FnMu
     }
     let lock = dir.join(LOCK_NAME);
     let _lock = disk.lock(&lock).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            Error::new(ErrorKind::Busy, format!("{} is open in another process; stop it first", dir.display()))
-        }
+        io::ErrorKind::WouldBlock => in_use(dir),
         _ => Error::io("cannot lock", &lock, error),
     })?;
     let manifest = match Manifest::read(disk, dir) {
@@ -184,7 +182,7 @@ impl Repair<'_> {
             tally += entry.measures.of_row(key, value);
             Ok(())
         })?;
-        let total = runs.iter().fold(Tally::ZERO, |sum, run| sum + run.info().total.tally);
+        let total = total_of(&runs);
         Ok(total == entry.total && tally == total)
     }
 
@@ -195,9 +193,7 @@ impl Repair<'_> {
             Err(error) if error.kind() == ErrorKind::Version => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let info = run.info();
-        let is_lowest = place + 1 == entry.runs.len();
-        if info.table_id != entry.id || info.measures != entry.measures || info.is_bottom != is_lowest {
+        if !is_named(&run, entry, place) {
             return Ok(Err("it is not the run that the manifest names".to_owned()));
         }
         Ok(Ok(run))

@@ -14,9 +14,10 @@ use crate::db::Shared;
 use crate::entry::Entry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TableOptions;
-use crate::read::{Fill, Read, fill_from};
-use crate::run::{PageCache, Run};
-use crate::source::Source;
+use crate::range::{Fill, fill_from};
+use crate::read::Read;
+use crate::run::{PageCache, ReadPages, Run};
+use crate::source::{Source, TableStack, stack_over};
 use crate::stack::resident;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLockReadGuard};
@@ -54,6 +55,11 @@ impl Runs {
     }
 }
 
+/// What the entries of some runs weigh together.
+pub(crate) fn total_of(runs: &[Arc<Run>]) -> Tally {
+    runs.iter().map(|run| run.info().total.tally).sum()
+}
+
 impl std::ops::Deref for Runs {
     type Target = [Arc<Run>];
     #[inline]
@@ -85,11 +91,15 @@ impl TableVersion {
         Source::new(self.views(arena), &self.runs, cache, self.declaration.options.measures)
     }
 
+    /// As [`TableVersion::source`], read through `pages`.
+    #[inline]
+    pub(crate) fn stack<'a>(&'a self, arena: &'a Arena, pages: &'a ReadPages<'a>) -> TableStack<'a> {
+        stack_over(self.views(arena), &self.runs, pages, self.declaration.options.measures)
+    }
+
     /// What all layers weigh.
     pub(crate) fn total(&self, arena: &Arena) -> Tally {
-        let trees = self.views(arena).map(|view| view.total());
-        let runs = self.runs.iter().map(|run| run.info().total.tally);
-        trees.chain(runs).fold(Tally::ZERO, |sum, total| sum + total)
+        self.views(arena).map(|view| view.total()).sum::<Tally>() + total_of(&self.runs)
     }
 }
 

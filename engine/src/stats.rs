@@ -76,7 +76,7 @@ impl Db {
     /// Bytes of memory that rows take now, pages and long values: [`Stats::memory_bytes`] without the rest. Costs nothing and waits for nobody.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
-        self.shared.arena.page_bytes_used() + self.shared.arena.blob_bytes_used()
+        self.shared.arena.bytes_used()
     }
 
     /// What the database is made of now. Costs a few microseconds and waits for nothing but the latch.

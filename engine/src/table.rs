@@ -7,10 +7,11 @@ use crate::db::Shared;
 use crate::entry::Key;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, TableOptions};
-use crate::read::{Fill, Read};
+use crate::range::Fill;
+use crate::read::Read;
 use crate::run::{Missing, ReadPages};
 use crate::snapshot::{Declaration, HeldTable, Snapshot, TableId};
-use crate::source::{Source, TableStack, in_memory, stack_in_memory, stack_over};
+use crate::source::{Source, TableStack, in_memory, stack_in_memory};
 use crate::tree::{When, Written};
 
 /// Writing rows. Over a [`Table`] each call is a commit of its own; in a transaction it is private until that commits.
@@ -129,21 +130,19 @@ impl Read for Table {
         {
             let versions = self.shared.versions.read();
             let version = versions.table(self.id())?;
-            let (views, measures) = (version.views(&self.shared.arena), version.declaration.options.measures);
             if version.runs.is_empty() {
-                return Ok(in_memory(question(&stack_in_memory(views, measures))));
+                let measures = version.declaration.options.measures;
+                return Ok(in_memory(question(&stack_in_memory(version.views(&self.shared.arena), measures))));
             }
             pages = ReadPages::new(&self.shared.cache);
-            if let Ok(answer) = question(&stack_over(views, &version.runs, &pages, measures)) {
+            if let Ok(answer) = question(&version.stack(&self.shared.arena, &pages)) {
                 return Ok(answer);
             }
         }
         // Nobody waits under the latch for a file.
         pages.load()?;
         let snapshot = Snapshot::take_briefly(&self.shared);
-        let version = snapshot.versions.table(self.id())?;
-        let stack =
-            stack_over(version.views(&self.shared.arena), &version.runs, &pages, version.declaration.options.measures);
+        let stack = snapshot.versions.table(self.id())?.stack(&self.shared.arena, &pages);
         pages.answer(|| question(&stack))
     }
 

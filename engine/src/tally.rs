@@ -1,5 +1,6 @@
 //! The tally: what a counted tree knows of every range. An abelian group, so tallies of layers add and ranges subtract.
 
+use std::iter::Sum;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -61,6 +62,12 @@ impl Add for Tally {
             hash: self.hash.wrapping_add(other.hash),
             sum: self.sum.wrapping_add(other.sum),
         }
+    }
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Tally>>(tallies: I) -> Tally {
+        tallies.fold(Tally::ZERO, |sum, tally| sum + tally)
     }
 }
 

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::run::{PageCache, ReadPages};
-use crate::snapshot::{Declaration, Registry, Runs, TableId};
+use crate::snapshot::{Declaration, Registry, Runs, TableId, total_of};
 use crate::source::{Source, TableStack, stack_over};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{MutexGuard, thread_local};
@@ -69,9 +69,7 @@ impl TableTrees {
 
     /// What all layers weigh.
     pub(crate) fn total(&self) -> Tally {
-        let trees = self.views().map(|view| view.total());
-        let runs = self.runs.iter().map(|run| run.info().total.tally);
-        trees.chain(runs).fold(Tally::ZERO, |sum, total| sum + total)
+        self.views().map(|view| view.total()).sum::<Tally>() + total_of(&self.runs)
     }
 
     /// The current version, read through `pages`.

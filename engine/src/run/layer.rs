@@ -132,11 +132,6 @@ impl<'a> RunLayer<'a> {
         Ok(!self.pages.filter(self.run, &filter)?.may_have(hash_of(key)))
     }
 
-    /// Entries before a cut.
-    fn entries_before(&self, key: &[u8], side: Side) -> Result<i64, Missing> {
-        Ok(self.find(key, side)?.map_or(0, |(way, position)| way.place.before.entries + position as i64))
-    }
-
     /// The walk at the entry with `entries` before it, of which there are more.
     fn at_entry(&self, entries: i64) -> Result<RunWalk<'a>, Missing> {
         let way = self.way(|page| page.child_at(entries))?;
@@ -251,16 +246,6 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         Ok(Located { rows, entries: before.entries + position as i64, is_found })
     }
 
-    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Missing> {
-        let start = low.map_or(Ok(0), |low| self.entries_before(low, Side::Through));
-        let end = high.map_or(Ok(self.run.info().total.entries), |high| self.entries_before(high, Side::Below));
-        let (start, end) = (start?, end?);
-        if start >= end {
-            return Ok(None);
-        }
-        Ok(Some((self.key_at(start + (end - start) / 2)?, (end - start) as u64)))
-    }
-
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<RunWalk<'a>, Missing> {
         let Some((key, side)) = key else {
             let way = self.way(|_| 0)?;
@@ -281,8 +266,8 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 }
 
-/// What an entry weighs. Weights stand in the entry unless they can be told from its key and value.
-fn weight_of<K: std::ops::Deref<Target = [u8]>>(
+/// What an entry weighs. Weights stand in the entry unless they can be told from its key and the value that stands in it too.
+pub(super) fn weight_of<K: std::ops::Deref<Target = [u8]>>(
     entry: &Record<'_>,
     measures: &Measures,
     key: impl FnOnce() -> K,

@@ -6,7 +6,8 @@
 //! Not here: what becomes of what was read (`repair`).
 
 use super::file::Run;
-use super::scan::{Gap, VisitEntry, Visitor, weight_of};
+use super::layer::weight_of;
+use super::scan::{Gap, VisitEntry, Visitor};
 use crate::error::{Error, Result};
 use crate::page::Record;
 
@@ -63,7 +64,7 @@ impl Visitor for Salvage<'_> {
         last.clear();
         last.extend_from_slice(key);
         let value = (!record.is_tombstone()).then_some(value);
-        let weight = weight_of(record, &self.run.info().measures, key, value);
+        let weight = weight_of(record, &self.run.info().measures, || key);
         let result = (self.visit)(key, value, weight);
         self.has_failed = result.is_err();
         result

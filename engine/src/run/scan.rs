@@ -12,11 +12,12 @@ use std::thread;
 
 use super::columns::Inner;
 use super::file::{Loaded, Place, Run};
+use super::layer::weight_of;
 use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
 use super::window::{WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
 use crate::page::{KeyBuffer, PageRef, Record};
-use crate::tally::{Measures, Tally};
+use crate::tally::Tally;
 
 /// Takes a key and its value.
 pub(super) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
@@ -63,22 +64,13 @@ struct Frame {
     next: usize,
 }
 
-/// What an entry weighs: that is written in it, or is the tally of its row.
-pub(super) fn weight_of(entry: &Record<'_>, measures: &Measures, key: &[u8], value: Option<&[u8]>) -> Tally {
-    if !entry.weights.is_empty() || measures.only_rows() {
-        entry.explicit_weight(measures)
-    } else {
-        measures.of_row(key, value.unwrap_or(&[]))
-    }
-}
-
 impl Run {
     /// As [`Run::scan`], of any run: visits all entries.
     pub(crate) fn scan_entries(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitEntry<'_>) -> Result<()> {
         let measures = self.info().measures;
         self.scan_records(progress, &mut |entry, key, value| {
             let value = (!entry.is_tombstone()).then_some(value);
-            visit(key, value, weight_of(entry, &measures, key, value))
+            visit(key, value, weight_of(entry, &measures, || key))
         })
     }
 

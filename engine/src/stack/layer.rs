@@ -51,13 +51,21 @@ pub trait Layer<'a>: Copy {
     /// The entry at `offset` of a bottom layer.
     fn nth(&self, offset: u64) -> Result<Self::Walk, Self::Fault>;
     /// How many entries there are, of a layer that knows the positions of its entries.
-    fn entries(&self) -> Option<i64>;
+    fn entries(&self) -> Option<i64> {
+        None
+    }
     /// The key of the entry at a position, of such a layer.
-    fn key_at(&self, position: i64) -> Result<KeyBuffer, Self::Fault>;
+    fn key_at(&self, _position: i64) -> Result<KeyBuffer, Self::Fault> {
+        unreachable!("the layer knows no positions")
+    }
     /// Where `key` is.
-    fn locate(&self, key: &[u8]) -> Result<Located, Self::Fault>;
-    /// A key between two others that has about as many entries on either side, and about how many: `None` if no entry lies between.
-    fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Self::Fault>;
+    fn locate(&self, key: &[u8]) -> Result<Located, Self::Fault> {
+        Located::of_rows(self, key)
+    }
+    /// A key between two others that has about as many entries on either side, and about how many: `None` if no entry lies between. Of a layer that knows no positions.
+    fn pivot(&self, _low: Option<&[u8]>, _high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Self::Fault> {
+        unreachable!("the layer knows positions")
+    }
     /// The first entry that is not before `key`; the first of all if `None`.
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Self::Walk, Self::Fault>;
     /// The place after all entries.
@@ -131,18 +139,6 @@ impl<'a> Layer<'a> for View<'a> {
     #[inline]
     fn nth(&self, offset: u64) -> Result<Walk<'a>, Infallible> {
         Ok(View::nth(self, offset))
-    }
-
-    fn entries(&self) -> Option<i64> {
-        None
-    }
-
-    fn key_at(&self, _: i64) -> Result<KeyBuffer, Infallible> {
-        unreachable!("a tree knows no positions")
-    }
-
-    fn locate(&self, key: &[u8]) -> Result<Located, Infallible> {
-        Located::of_rows(self, key)
     }
 
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Infallible> {

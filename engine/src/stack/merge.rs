@@ -111,19 +111,20 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         }
     }
 
-    /// The next entry: what those of all layers at its key come to, tombstones included. Its key replaces `key`; `None` at the end.
+    /// The next entry: what those of all layers at its key come to, tombstones included. Its key replaces `key`; `None` at the end. Passes over keys of which nothing is
+    /// left: those that these layers bring to life and end.
     pub(crate) fn next_entry(&mut self, key: &mut KeyBuffer) -> Result<Option<Merged<'a>>, L::Fault> {
-        let Some(nearest) = self.nearest()? else { return Ok(None) };
-        let newest = &self.arms[nearest];
-        let value = newest.walk.value()?;
-        let mut weight = newest.walk.weight(&newest.key);
-        for arm in &self.arms[nearest + 1..] {
-            if arm.walk.valid() && arm.key == newest.key {
-                weight += arm.walk.weight(&arm.key);
+        loop {
+            let Some(nearest) = self.nearest()? else { return Ok(None) };
+            let newest = &self.arms[nearest];
+            let value = newest.walk.value()?;
+            let at_key = self.arms[nearest..].iter().filter(|arm| arm.walk.valid() && arm.key == newest.key);
+            let weight = at_key.map(|arm| arm.walk.weight(&arm.key)).sum();
+            self.tell(nearest, key);
+            if value.is_some() || weight != Tally::ZERO {
+                return Ok(Some(Merged { value, weight }));
             }
         }
-        self.tell(nearest, key);
-        Ok(Some(Merged { value, weight }))
     }
 
     /// Passes over `rows` live rows, of which there are as many. Looks at no value that lies apart from its key.

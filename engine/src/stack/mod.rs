@@ -139,7 +139,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
 
     /// The tally of everything.
     pub(crate) fn total(&self) -> Tally {
-        self.layers.iter().fold(Tally::ZERO, |sum, layer| sum + layer.total())
+        self.layers.iter().map(L::total).sum()
     }
 
     /// The tally of everything before the cut.

@@ -83,6 +83,11 @@ impl Arena {
         (self.used_pages.load(Ordering::Relaxed) as u64) << self.page_shift
     }
 
+    /// Bytes of pages in use, and of long keys and values.
+    pub(crate) fn bytes_used(&self) -> u64 {
+        self.page_bytes_used() + self.blob_bytes_used()
+    }
+
     /// Bytes of long keys and values that lie outside of pages.
     pub(crate) fn blob_bytes_used(&self) -> u64 {
         self.blob_bytes.load(Ordering::Relaxed)

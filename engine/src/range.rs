@@ -1,0 +1,118 @@
+//! The rows of a range as an iterator from either end, read chunk by chunk: few rows at first, for who wants no more.
+
+use std::collections::VecDeque;
+
+use crate::bounds::Bounds;
+use crate::entry::Entry;
+use crate::error::Result;
+use crate::observation::Question;
+use crate::read::{Read, scan_charged};
+
+/// Rows of the first chunk of a range, and of the largest.
+const CHUNK_FIRST: usize = 8;
+const CHUNK_MAX: usize = 256;
+
+/// A version that a range is read from, chunk by chunk.
+#[doc(hidden)]
+pub trait Fill {
+    /// Appends up to `max` rows from one end of the bounds.
+    fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut VecDeque<Entry>) -> Result<()>;
+}
+
+/// Fills from anything that can be asked: the rows read are noted with exactly the range they came from.
+pub(crate) fn fill_from(
+    reader: &impl Read,
+    bounds: &Bounds<'_>,
+    reverse: bool,
+    max: usize,
+    rows: &mut VecDeque<Entry>,
+) -> Result<()> {
+    let had = rows.len();
+    reader.ask(|stack| {
+        rows.truncate(had);
+        scan_charged(stack, bounds.start(), bounds.end(), reverse, max, |key, value| {
+            rows.push_back(Entry::new(key, value));
+            rows.len() - had < max
+        })
+    })?;
+    reader.observe(|| {
+        let mut read = bounds.clone().into_owned();
+        if rows.len() - had == max {
+            let last = rows.back().map(|entry| Bounds::from(&*entry.key..=&*entry.key).into_owned());
+            if let Some(last) = last {
+                read = read.cut_at(&last, reverse);
+            }
+        }
+        Question::Scan(read)
+    })
+}
+
+impl<R: Read> Fill for &R {
+    fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut VecDeque<Entry>) -> Result<()> {
+        fill_from(*self, bounds, reverse, max, rows)
+    }
+}
+
+/// The rows of a range, from either end. Made by [`Read::range`].
+pub struct Range<'r> {
+    source: Box<dyn Fill + 'r>,
+    bounds: Bounds<'static>,
+    front: VecDeque<Entry>,
+    back: VecDeque<Entry>,
+    chunk: usize,
+    done: bool,
+}
+
+impl<'r> Range<'r> {
+    /// The rows within `bounds` that `source` has.
+    pub(crate) fn new(source: Box<dyn Fill + 'r>, bounds: Bounds<'static>) -> Range<'r> {
+        Range { source, bounds, front: VecDeque::new(), back: VecDeque::new(), chunk: CHUNK_FIRST, done: false }
+    }
+
+    /// Reads the next chunk at one end, and takes it off the bounds.
+    fn refill(&mut self, reverse: bool) -> Result<()> {
+        if self.done {
+            return Ok(());
+        }
+        let rows = if reverse { &mut self.back } else { &mut self.front };
+        self.source.fill(&self.bounds, reverse, self.chunk, rows)?;
+        self.done = rows.len() < self.chunk;
+        if let Some(last) = rows.back() {
+            if reverse {
+                self.bounds.set_end_before(&last.key);
+            } else {
+                self.bounds.set_start_after(&last.key);
+            }
+        }
+        self.chunk = (self.chunk * 2).min(CHUNK_MAX);
+        Ok(())
+    }
+}
+
+impl Iterator for Range<'_> {
+    type Item = Result<Entry>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Entry>> {
+        if self.front.is_empty()
+            && let Err(error) = self.refill(false)
+        {
+            self.done = true;
+            return Some(Err(error));
+        }
+        // Between the ends nothing is left: the rest was read from the other end.
+        self.front.pop_front().or_else(|| self.back.pop_back()).map(Ok)
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Result<Entry>> {
+        if self.back.is_empty()
+            && let Err(error) = self.refill(true)
+        {
+            self.done = true;
+            return Some(Err(error));
+        }
+        self.back.pop_front().or_else(|| self.front.pop_back()).map(Ok)
+    }
+}
