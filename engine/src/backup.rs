@@ -241,7 +241,7 @@ impl Copy<'_> {
 
     fn fill(&self, progress: &mut dyn FnMut(Progress)) -> Result<BackupInfo> {
         let (disk, manifest) = (&**self.disk, &self.manifest);
-        let names: Vec<&String> = manifest.tables.iter().flat_map(|table| &table.runs).collect();
+        let names: Vec<&String> = manifest.files().collect();
         let mut info = BackupInfo {
             sequence: manifest.sequence,
             tables: manifest.tables.len(),

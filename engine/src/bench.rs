@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::io::RealDisk;
-use crate::run::{Index, PageCache, ReadPages, Run, RunLayer, RunOptions, RunShape, RunWriter};
+use crate::run::{Index, PageCache, ReadPages, Run, RunFile, RunLayer, RunOptions, RunShape, RunWriter};
 use crate::stack::{Cut, Stack};
 use crate::tally::Measures;
 use crate::tree::{Arena, Tree, When, Written};
@@ -91,7 +91,7 @@ impl BareRun {
     pub fn write_flat(&self, path: &Path) -> Result<()> {
         let options =
             RunOptions { page_bytes: self.run.info().page_bytes, index: Index::Flat, ..RunOptions::default() };
-        self.run.rewrite(&RealDisk, path, options, &mut |_| ()).map(|_| ())
+        self.file().rewrite(&RealDisk, path, options, &mut |_| ()).map(|_| ())
     }
 
     /// Opens a run with a cache of `cache_bytes`.
@@ -99,9 +99,13 @@ impl BareRun {
         Ok(BareRun { run: Arc::new(Run::open(&RealDisk, path)?), cache: PageCache::new(cache_bytes) })
     }
 
+    fn file(&self) -> &RunFile {
+        &self.run.files()[0]
+    }
+
     /// How many pages of which kind it has.
     pub fn shape(&self) -> Result<RunShape> {
-        self.run.shape()
+        self.file().shape()
     }
 
     /// Asks as a reader of its own.
@@ -135,7 +139,7 @@ impl BareRun {
     /// Reads everything, and tells how many rows there are.
     pub fn scan(&self) -> Result<u64> {
         let mut rows = 0;
-        self.run.scan(&mut |_| (), &mut |_, _| {
+        self.run.scan(&mut |_, _| {
             rows += 1;
             Ok(())
         })?;

@@ -9,7 +9,7 @@ use crate::io::{Disk, Lock};
 use crate::manifest::Manifest;
 use crate::open::{LOCK_NAME, no_database, recover};
 use crate::options::Options;
-use crate::run::{PageCache, Run};
+use crate::run::{PageCache, RunFile};
 use crate::stack::Cut;
 use crate::tally::Tally;
 use crate::tree::Arena;
@@ -77,10 +77,10 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
         Err(error) => return Err(error),
     };
     for entry in &manifest.tables {
-        for name in &entry.runs {
+        for name in entry.files() {
             report.runs += 1;
             let path = dir.join(name);
-            let checked = Run::open(&*disk, &path).map(|run| {
+            let checked = RunFile::open(&*disk, &path).map(|run| {
                 let total = run.info().bytes;
                 run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }))
             });

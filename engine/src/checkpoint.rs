@@ -22,9 +22,9 @@ use crate::db::{Progress, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::log::Lsn;
-use crate::manifest::{Manifest, ManifestTable};
+use crate::manifest::{Manifest, ManifestPart, ManifestRun, ManifestTable};
 use crate::page::KeyBuffer;
-use crate::run::{Run, RunOptions, RunWriter};
+use crate::run::{Part, Run, RunOptions, RunWriter};
 use crate::snapshot::{Declaration, Runs, Snapshot, TableId, TableVersion, total_of};
 use crate::stack::{Cut, Merge, Stack, resident};
 use crate::sync::{Mutex, MutexGuard};
@@ -60,7 +60,7 @@ pub(crate) struct KeptRuns<'c> {
 impl Drop for KeptRuns<'_> {
     fn drop(&mut self) {
         let mut last = self.checkpoints.last();
-        for name in self.manifest.tables.iter().flat_map(|table| &table.runs) {
+        for name in self.manifest.files() {
             if let Some(times) = last.kept.get_mut(name) {
                 *times -= 1;
             }
@@ -111,7 +111,7 @@ impl Checkpoints {
     fn keep(&self) -> KeptRuns<'_> {
         let mut last = self.last();
         let manifest = last.manifest.clone();
-        for name in manifest.tables.iter().flat_map(|table| &table.runs) {
+        for name in manifest.files() {
             *last.kept.entry(name.clone()).or_default() += 1;
         }
         drop(last);
@@ -250,7 +250,7 @@ impl Shared {
                         info.rows_written += run.info().total.entries as u64;
                     }
                     let runs: Vec<_> = run.into_iter().chain(table.runs.iter().cloned()).collect();
-                    entry.runs = runs.iter().map(|run| run.name()).collect();
+                    entry.runs = runs.iter().map(|run| described(run)).collect();
                     entry.total = total_of(&runs);
                     if entry.is_on_disk {
                         flushed.push((id, Flushed { trees: table.layers.len() - 1, runs: Runs::new(runs) }));
@@ -370,7 +370,7 @@ impl Shared {
         } else {
             let mut merge = resident(Merge::from(&stack, Cut::Start));
             let mut key = KeyBuffer::new();
-            while let Some(entry) = resident(merge.next_entry(&mut key)) {
+            while let Some(entry) = resident(merge.next_entry(&mut key, |_| true)) {
                 writer.push_entry(&key, entry.value, entry.weight)?;
                 count();
             }
@@ -441,6 +441,12 @@ impl Shared {
     }
 }
 
+/// What the manifest says of a run.
+pub(crate) fn described(run: &Run) -> ManifestRun {
+    let part = |part: Part| ManifestPart { name: part.file.name(), low: part.low.to_vec() };
+    ManifestRun { parts: run.parts().map(part).collect() }
+}
+
 /// The entry of a table that no manifest has named yet: nothing is in runs.
 fn undescribed(declaration: &Declaration) -> ManifestTable {
     ManifestTable {
@@ -463,7 +469,7 @@ pub(crate) fn remove_orphans(
     manifest: &Manifest,
     in_use: &BTreeSet<String>,
 ) -> Result<()> {
-    let named: BTreeSet<&str> = manifest.tables.iter().flat_map(|table| &table.runs).map(|run| &**run).collect();
+    let named: BTreeSet<&str> = manifest.files().map(|name| &**name).collect();
     let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
     for name in names {
         let is_orphan = is_run_name(&name) && !named.contains(&*name) && !in_use.contains(&name);

@@ -2,25 +2,28 @@
 //!
 //! Which runs: neighbours of about the same size once there are [`FAN_IN`] of them (size-tiered, as in Bigtable and Cassandra), so that a row is written once more each time the
 //! table grows by that factor; and all runs of a table once there is more in them that is dead than [`DEAD_PERCENT_MAX`]. How much that is need not be estimated: the
-//! weights of a live key sum to one row, so all entries but the rows are overwritten ones and tombstones.
+//! weights of a live key sum to one row, so all entries but the rows are overwritten ones and tombstones. Once nothing was flushed for a while, the few that are left become one or two.
 //!
 //! Invariants:
-//! 1. The run that a compaction writes weighs what the runs did that it was written from: the law.
+//! 1. The run that a compaction makes weighs what the runs did that it was made from: the law.
 //! 2. Runs change in the turn to write runs only; a compaction takes that when its run is complete. Flushes meanwhile have put runs above, none in between.
 //! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`].
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::checkpoint::described;
 use crate::db::Shared;
 use crate::error::{Error, ErrorKind, Result};
-use crate::run::{PageCache, Run, RunWriter};
+use crate::page::KeyBuffer;
+use crate::pieces::{Piece, pieces};
+use crate::run::{PageCache, Part, Run, RunFile, RunWriter};
 use crate::snapshot::{Declaration, Runs, TableId, total_of};
 use crate::source::{Source, Window};
-use crate::stack::Cut;
 use crate::sync::atomic::Ordering;
-use crate::tally::Measures;
+use crate::tally::{Measures, Tally};
 
 /// So many neighbours of about the same size become one.
 const FAN_IN: usize = 8;
@@ -28,10 +31,16 @@ const FAN_IN: usize = 8;
 const SAME_SIZE: u64 = 4;
 /// Entries beside the live rows, in percent of these, at which everything is merged.
 const DEAD_PERCENT_MAX: i64 = 25;
+/// At rest all runs become one if those above the lowest have this part of its bytes; else those above it.
+const AT_REST_SHARE: u64 = 8;
 /// Bytes of each run that are read at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// After so many windows of all runs the pages read so far are let go of.
 const PINNED_WINDOWS: u64 = 4;
+/// A run has so many files at most, but for those that merges leave as they are.
+const FILES_MAX: u64 = 256;
+/// A file of less than this part of what one is to have is written anew with its neighbours.
+const KEPT_SHARE: u64 = 8;
 /// Bytes of inner pages that are likely to be needed again.
 const CACHE_BYTES: u64 = 1 << 20;
 
@@ -64,14 +73,25 @@ fn choose(runs: &[Size]) -> Option<Range<usize>> {
     })
 }
 
+/// As [`choose`], of a table to which nothing was flushed for a while: few runs are read sooner than many.
+fn choose_at_rest(runs: &[Size]) -> Option<Range<usize>> {
+    let (bottom, upper) = runs.split_last()?;
+    let bytes: u64 = upper.iter().map(|run| run.bytes).sum();
+    if !upper.is_empty() && bytes >= bottom.bytes / AT_REST_SHARE {
+        return Some(0..runs.len());
+    }
+    (upper.len() > 1).then_some(0..upper.len())
+}
+
 impl Shared {
-    /// Merges runs of one table that call for it. Returns whether there were any.
-    pub(crate) fn compact_if_due(&self) -> Result<bool> {
+    /// Merges runs of one table that call for it, or, where nothing was flushed for a while, that may as well be merged. Returns whether there were any.
+    pub(crate) fn compact_if_due(&self, is_at_rest: bool) -> Result<bool> {
         let _turn = self.compacting.lock();
         let versions = Arc::clone(&self.versions.read());
         for table in versions.tables.iter().flatten() {
             let sizes: Vec<Size> = table.runs.iter().map(|run| size_of(run)).collect();
-            if let Some(chosen) = choose(&sizes) {
+            let at_rest = || if is_at_rest { choose_at_rest(&sizes) } else { None };
+            if let Some(chosen) = choose(&sizes).or_else(at_rest) {
                 let (declaration, runs) = (table.declaration.clone(), table.runs.clone());
                 drop(versions);
                 self.merge_runs(&declaration, &runs, chosen)?;
@@ -96,32 +116,21 @@ impl Shared {
     fn merge_runs(&self, declaration: &Declaration, runs: &Runs, chosen: Range<usize>) -> Result<()> {
         let is_bottom = chosen.end == runs.len();
         let merged = &runs[chosen];
-        let (name, number) = self.checkpoints.begin_run(declaration.id);
-        let path = self.dir.join(&name);
-        let disk = &*self.options.disk;
-        let result = (|| {
-            let mut writer = RunWriter::create(disk, &path, self.run_options(declaration, number, is_bottom))?;
-            self.merge_into(&mut writer, merged, declaration.options.measures)?;
-            let info = writer.finish()?;
-            self.check_law(declaration, total_of(merged), info.total.tally)?;
-            disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))?;
-            let run = Run::open(disk, &path)?;
-            run.preload();
-            Ok(Arc::new(run))
-        })();
+        let mut parts = PartsWriter::new(self, declaration, merged, is_bottom);
+        let result = self.merge_into(&mut parts, merged, declaration.options.measures).and_then(|()| parts.finish());
         let result = match result {
-            Ok(run) => self.replace_runs(declaration.id, merged, run),
+            Ok(run) => self.replace_runs(declaration.id, merged, run, &parts.written),
             Err(error) => {
-                let _ = disk.remove(&path);
+                parts.written.iter().for_each(|name| drop(self.options.disk.remove(&self.dir.join(name))));
                 Err(error)
             }
         };
-        self.checkpoints.end_run(&name);
+        parts.written.iter().for_each(|name| self.checkpoints.end_run(name));
         result
     }
 
     /// Names the run in the manifest in the place of those that it was merged from, and puts it there.
-    fn replace_runs(&self, id: TableId, merged: &[Arc<Run>], run: Arc<Run>) -> Result<()> {
+    fn replace_runs(&self, id: TableId, merged: &[Arc<Run>], run: Arc<Run>, written: &[String]) -> Result<()> {
         let _turn = self.checkpoints.turn();
         let disk = &*self.options.disk;
         let last = self.checkpoints.last().manifest.clone();
@@ -134,10 +143,11 @@ impl Shared {
             return self.remove_replaced(&last);
         };
         let runs = [&current[..place], &[run], &current[place + merged.len()..]].concat();
-        entry.runs = runs.iter().map(|run| run.name()).collect();
+        entry.runs = runs.iter().map(|run| described(run)).collect();
         manifest.checkpoint = self.checkpoints.last_number();
         if let Err(error) = manifest.write(disk, &self.dir) {
-            self.give_up(&last, std::iter::once(&*self.dir.join(runs[place].name())));
+            let written: Vec<PathBuf> = written.iter().map(|name| self.dir.join(name)).collect();
+            self.give_up(&last, written.iter().map(|path| &**path));
             return Err(error);
         }
         self.checkpoints.last().manifest = manifest.clone();
@@ -145,33 +155,125 @@ impl Shared {
         self.remove_replaced(&manifest)
     }
 
-    /// Writes what all entries of `runs`, newest first, come to.
-    fn merge_into(&self, writer: &mut RunWriter, runs: &[Arc<Run>], measures: Measures) -> Result<()> {
+    /// Writes what all entries of `runs`, newest first, come to, where it is not there already.
+    fn merge_into(&self, parts: &mut PartsWriter<'_>, runs: &[Arc<Run>], measures: Measures) -> Result<()> {
         // What is read once need not be kept.
         let cache = PageCache::new(CACHE_BYTES);
         let window =
             Window { rows: None, bytes: WINDOW_BYTES, pinned_bytes: PINNED_WINDOWS * WINDOW_BYTES * runs.len() as u64 };
         let rate = self.options.compaction_bytes_per_second;
         let mut bytes = 0;
-        Source::new([], runs, &cache, measures).walk(Cut::Start, Cut::End, false, window, |merge, key| {
-            let Some(entry) = merge.next_entry(key)? else { return Ok(false) };
-            writer.push_entry(key, entry.value, entry.weight)?;
-            bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
-            if bytes > WINDOW_BYTES {
-                if self.stopping.load(Ordering::Relaxed) {
-                    return Err(Error::new(ErrorKind::Busy, "the database is being closed").into());
+        for piece in pieces(runs, parts.is_bottom, parts.file_bytes / KEPT_SHARE, &cache)? {
+            let gap = match piece {
+                Piece::Kept(part) => {
+                    parts.keep(part)?;
+                    continue;
                 }
-                if rate > 0 {
-                    #[expect(
-                        clippy::disallowed_methods,
-                        reason = "a rate is bytes in a time, and nobody tells when that is over"
-                    )]
-                    std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
+                Piece::Merged(gap) => gap,
+            };
+            Source::new([], runs, &cache, measures).walk(gap.start(), gap.end(), false, window, |merge, key| {
+                let inside = |key: &[u8]| !gap.end().is_before(key);
+                let Some(entry) = merge.next_entry(key, inside)? else { return Ok(false) };
+                parts.push(key, entry.value, entry.weight)?;
+                bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
+                if bytes > WINDOW_BYTES {
+                    if self.stopping.load(Ordering::Relaxed) {
+                        return Err(Error::new(ErrorKind::Busy, "the database is being closed").into());
+                    }
+                    if rate > 0 {
+                        #[expect(
+                            clippy::disallowed_methods,
+                            reason = "a rate is bytes in a time, and nobody tells when that is over"
+                        )]
+                        std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
+                    }
+                    bytes = 0;
                 }
-                bytes = 0;
-            }
-            Ok(true)
-        })
+                Ok(true)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a run as files of about the same size, beside some that are there.
+struct PartsWriter<'s> {
+    shared: &'s Shared,
+    declaration: &'s Declaration,
+    is_bottom: bool,
+    /// After so many bytes a file ends.
+    file_bytes: u64,
+    /// What the run is to weigh.
+    expected: Tally,
+    writer: Option<(RunWriter, KeyBuffer, PathBuf)>,
+    parts: Vec<Part>,
+    /// The names of the files written.
+    written: Vec<String>,
+}
+
+impl<'s> PartsWriter<'s> {
+    fn new(shared: &'s Shared, declaration: &'s Declaration, merged: &[Arc<Run>], is_bottom: bool) -> PartsWriter<'s> {
+        let bytes: u64 = merged.iter().map(|run| run.info().bytes).sum();
+        PartsWriter {
+            shared,
+            declaration,
+            is_bottom,
+            file_bytes: shared.options.run_file_bytes.max(bytes / FILES_MAX),
+            expected: total_of(merged),
+            writer: None,
+            parts: Vec::new(),
+            written: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, key: &[u8], value: Option<&[u8]>, weight: Tally) -> Result<()> {
+        if self.writer.as_ref().is_some_and(|(writer, ..)| writer.bytes() >= self.file_bytes) {
+            self.end_file()?;
+        }
+        if self.writer.is_none() {
+            self.begin_file(key)?;
+        }
+        self.writer.as_mut().map_or(Ok(()), |(writer, ..)| writer.push_entry(key, value, weight))
+    }
+
+    fn keep(&mut self, part: Part) -> Result<()> {
+        self.end_file()?;
+        self.parts.push(part);
+        Ok(())
+    }
+
+    fn begin_file(&mut self, low: &[u8]) -> Result<()> {
+        let shared = self.shared;
+        let (name, number) = shared.checkpoints.begin_run(self.declaration.id);
+        let path = shared.dir.join(&name);
+        self.written.push(name);
+        let options = shared.run_options(self.declaration, number, self.is_bottom);
+        let writer = RunWriter::create(&*shared.options.disk, &path, options)?;
+        self.writer = Some((writer, KeyBuffer::from_slice(low), path));
+        Ok(())
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        let Some((writer, low, path)) = self.writer.take() else { return Ok(()) };
+        writer.finish()?;
+        let file = RunFile::open(&*self.shared.options.disk, &path)?;
+        file.preload();
+        self.parts.push(Part { low, file: Arc::new(file) });
+        Ok(())
+    }
+
+    /// The run, which is on stable storage then.
+    fn finish(&mut self) -> Result<Arc<Run>> {
+        if self.parts.is_empty() && self.writer.is_none() {
+            // Below a table on disk there is a run, be it an empty one.
+            self.begin_file(&[])?;
+        }
+        self.end_file()?;
+        let run = Run::of_parts(&self.parts, self.is_bottom);
+        let (shared, dir) = (self.shared, &self.shared.dir);
+        shared.check_law(self.declaration, self.expected, run.info().total.tally)?;
+        shared.options.disk.sync_dir(dir).map_err(|error| Error::io("cannot sync directory", dir, error))?;
+        Ok(Arc::new(run))
     }
 }
 
@@ -213,6 +315,16 @@ mod tests {
         assert_eq!(choose(&[Size { entries: 20, ..upper }, bottom]), None);
         assert_eq!(choose(&[Size { rows: -100, entries: 100, ..upper }, bottom]), Some(0..2));
         assert_eq!(choose(&[upper]), None);
+    }
+
+    #[test]
+    fn at_rest_one_run_is_left_or_two() {
+        assert_eq!(choose_at_rest(&of_bytes(&[5, 5, 5])), Some(0..3));
+        assert_eq!(choose_at_rest(&of_bytes(&[5, 5, 1000])), Some(0..2));
+        assert_eq!(choose_at_rest(&of_bytes(&[10, 1000])), None);
+        assert_eq!(choose_at_rest(&of_bytes(&[200, 1000])), Some(0..2));
+        assert_eq!(choose_at_rest(&of_bytes(&[5])), None);
+        assert_eq!(choose_at_rest(&[]), None);
     }
 
     #[test]

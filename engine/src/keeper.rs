@@ -5,9 +5,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
 
 use crate::db::Shared;
 use crate::tree::Arena;
+
+/// If nothing was committed for so long, or nothing written to runs for so many times as long, the runs that there are may as well be merged.
+const REST: Duration = Duration::from_secs(1);
+const RESTS_MAX: u32 = 30;
 
 /// The running threads.
 pub(crate) struct Keeper {
@@ -90,13 +95,30 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
 
 /// The compactor's thread.
 fn compact(shared: &Weak<Shared>, stop: &AtomicBool) {
+    // What failed is tried again when there are more runs: until then there are only more of them than there could be.
+    let merge = |is_at_rest| Some(shared.upgrade()?.compact_if_due(is_at_rest).unwrap_or(false));
+    // Runs written, and commits.
+    let progress = || {
+        let shared = shared.upgrade()?;
+        let sequence = shared.versions.read().sequence;
+        Some((shared.checkpoints.last_number(), sequence))
+    };
+    let mut rests = 0;
+    let mut last = None;
     while !stop.load(Ordering::SeqCst) {
-        let Some(shared) = shared.upgrade() else { return };
-        // What failed is tried again when there are more runs: until then there are only more of them than there could be.
-        let has_merged = shared.compact_if_due().unwrap_or(false);
-        drop(shared);
-        if !has_merged && !stop.load(Ordering::SeqCst) {
+        let Some(has_merged) = merge(false) else { return };
+        if has_merged {
+            continue;
+        }
+        let Some(now) = progress() else { return };
+        rests = if last.is_some_and(|(runs, _)| runs == now.0) { rests + 1 } else { 0 };
+        let is_at_rest = last == Some(now) || rests >= RESTS_MAX;
+        last = Some(now);
+        if is_at_rest && merge(true) == Some(false) {
+            last = None;
             std::thread::park();
+        } else if !is_at_rest && !stop.load(Ordering::SeqCst) {
+            std::thread::park_timeout(REST);
         }
     }
 }

@@ -65,6 +65,7 @@ mod observation;
 mod open;
 mod options;
 mod page;
+mod pieces;
 mod range;
 mod read;
 mod record;

@@ -26,8 +26,8 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 pub(crate) const UNFINISHED_NAME: &str = "MANIFEST.new";
 
 const MAGIC: [u8; 8] = *b"QuipuMan";
-/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit.
-const VERSION: u32 = 2;
+/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit; in version 2 a run was one file.
+const VERSION: u32 = 3;
 
 const VERSION_AT: usize = 8;
 const CHECKSUM_AT: usize = 12;
@@ -115,13 +115,40 @@ pub(crate) struct ManifestTable {
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
     pub(crate) sequence: u64,
-    /// The names of the runs' files in the same directory, newest first.
-    pub(crate) runs: Vec<String>,
+    /// Newest first.
+    pub(crate) runs: Vec<ManifestRun>,
     /// The tally of the rows in the runs.
     pub(crate) total: Tally,
 }
 
+/// A run: its parts, in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ManifestRun {
+    pub(crate) parts: Vec<ManifestPart>,
+}
+
+/// A file of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ManifestPart {
+    /// Its name in the same directory.
+    pub(crate) name: String,
+    /// A key that none of its own is below, and all of the parts before are. Empty of the first part.
+    pub(crate) low: Vec<u8>,
+}
+
+impl<S: Into<String>> From<S> for ManifestRun {
+    /// A run of one file.
+    fn from(name: S) -> Self {
+        ManifestRun { parts: vec![ManifestPart { name: name.into(), low: Vec::new() }] }
+    }
+}
+
 impl Manifest {
+    /// The names of the files of all runs.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &String> {
+        self.tables.iter().flat_map(ManifestTable::files)
+    }
+
     /// The bytes of the file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -149,8 +176,13 @@ impl Manifest {
             bytes.extend_from_slice(&flags.to_le_bytes());
             bytes.extend_from_slice(table.name.as_bytes());
             for run in &table.runs {
-                bytes.extend_from_slice(&(run.len() as u32).to_le_bytes());
-                bytes.extend_from_slice(run.as_bytes());
+                bytes.extend_from_slice(&(run.parts.len() as u32).to_le_bytes());
+                for part in &run.parts {
+                    for text in [part.name.as_bytes(), &part.low] {
+                        bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                        bytes.extend_from_slice(text);
+                    }
+                }
             }
             bytes.extend_from_slice(&table.annotation);
         }
@@ -209,7 +241,7 @@ impl Manifest {
             let at = bytes.len() - rest.len();
             let table = match version {
                 1 => ManifestTable::decode_1(&mut rest, sequence),
-                _ => ManifestTable::decode(&mut rest),
+                _ => ManifestTable::decode(&mut rest, version),
             };
             manifest.tables.push(table.ok_or_else(|| damaged(at, "a table's entry is no such thing"))?);
         }
@@ -232,15 +264,20 @@ impl Manifest {
         if names.len() != self.tables.len() {
             return Some("two tables have the same name");
         }
-        let runs: Vec<&String> = self.tables.iter().flat_map(|table| &table.runs).collect();
-        if runs.iter().copied().collect::<HashSet<_>>().len() != runs.len() {
+        let files: Vec<&String> = self.files().collect();
+        if files.iter().copied().collect::<HashSet<_>>().len() != files.len() {
             return Some("a run is named twice");
         }
+        let lows_ascend = |run: &ManifestRun| {
+            run.parts.first().is_some_and(|first| first.low.is_empty())
+                && run.parts.windows(2).all(|pair| pair[0].low < pair[1].low)
+        };
         let runs_are_sound = |table: &ManifestTable| {
-            table.runs.iter().all(|run| is_file_name(run))
+            table.files().all(|name| is_file_name(name))
+                && table.runs.iter().all(lows_ascend)
                 && match &table.runs[..] {
                     [] => table.total == Tally::ZERO,
-                    [_] if !table.is_on_disk => table.total.rows > 0,
+                    [image] if !table.is_on_disk => table.total.rows > 0 && image.parts.len() == 1,
                     _ => table.is_on_disk && table.total.rows >= 0,
                 }
         };
@@ -294,14 +331,27 @@ impl Manifest {
 }
 
 impl ManifestTable {
+    /// The names of the files of its runs.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &String> {
+        self.runs.iter().flat_map(|run| &run.parts).map(|part| &part.name)
+    }
+
     /// Takes the next entry off `rest`.
-    fn decode(rest: &mut &[u8]) -> Option<ManifestTable> {
+    fn decode(rest: &mut &[u8], version: u32) -> Option<ManifestTable> {
         let fields = Fields(take(rest, TABLE_BYTES)?);
         let name = take(rest, fields.u32_at(NAME_LENGTH_AT) as usize)?;
         let mut runs = Vec::new();
         for _ in 0..fields.u32_at(RUN_COUNT_AT) {
-            let len = Fields(take(rest, 4)?).u32_at(0);
-            runs.push(text(take(rest, len as usize)?)?);
+            if version == 2 {
+                runs.push(ManifestRun::from(text(take_counted(rest)?)?));
+                continue;
+            }
+            let mut run = ManifestRun::default();
+            for _ in 0..Fields(take(rest, 4)?).u32_at(0) {
+                let name = text(take_counted(rest)?)?;
+                run.parts.push(ManifestPart { name, low: take_counted(rest)?.to_vec() });
+            }
+            runs.push(run);
         }
         let flags = fields.u64_at(FLAGS_AT);
         Some(ManifestTable {
@@ -323,7 +373,7 @@ impl ManifestTable {
         Some(ManifestTable {
             annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
             sequence,
-            runs: if run.is_empty() { Vec::new() } else { vec![run] },
+            runs: if run.is_empty() { Vec::new() } else { vec![ManifestRun::from(run)] },
             ..ManifestTable::of_fixed(&fields, name)?
         })
     }
@@ -368,6 +418,12 @@ fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     let (taken, left) = rest.split_at_checked(len)?;
     *rest = left;
     Some(taken)
+}
+
+/// Takes a length of four bytes off `rest`, and as many bytes.
+fn take_counted<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = Fields(take(rest, 4)?).u32_at(0);
+    take(rest, len as usize)
 }
 
 /// Bytes of a known length, read by offsets.

@@ -166,8 +166,8 @@ fn same_entries<'a, L: Layer<'a>>(
     let (mut base, mut now) = (Merge::from(base, start)?, Merge::from(now, start)?);
     let (mut base_key, mut now_key) = Default::default();
     loop {
-        let (a, b) = (base.next_entry(&mut base_key)?, now.next_entry(&mut now_key)?);
-        let (a, b) = (a.filter(|_| !end.is_before(&base_key)), b.filter(|_| !end.is_before(&now_key)));
+        let inside = |key: &[u8]| !end.is_before(key);
+        let (a, b) = (base.next_entry(&mut base_key, inside)?, now.next_entry(&mut now_key, inside)?);
         if a != b || a.is_some() && base_key != now_key {
             return Ok(false);
         }

@@ -10,10 +10,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered};
-use crate::manifest::{self, Manifest, ManifestTable};
+use crate::manifest::{self, Manifest, ManifestPart, ManifestTable};
 use crate::options::{Options, TableOptions};
+use crate::page::KeyBuffer;
 use crate::record::{self, Change, State};
-use crate::run::Run;
+use crate::run::{Part, Run, RunFile};
 use crate::snapshot::{Declaration, Runs, TableId, total_of};
 use crate::tally::{Measures, Tally};
 use crate::tree::{Arena, Loader, Tree, When, Written};
@@ -224,19 +225,12 @@ fn recover_table(
         },
     });
     let mut runs = Vec::with_capacity(entry.runs.len());
-    for (number, name) in entry.runs.iter().enumerate() {
-        let path = dir.join(name);
-        let run = Run::open(&**disk, &path).map_err(|error| match error.kind() {
-            ErrorKind::Missing => Error::corrupt(&path, 0, "the manifest names it, and it is not there"),
-            _ => error,
-        })?;
-        if !is_named(&run, entry, number) {
-            return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
-        }
-        runs.push(Arc::new(run));
+    for (place, run) in entry.runs.iter().enumerate() {
+        let parts = run.parts.iter().map(|part| open_part(&**disk, dir, entry, place, part));
+        runs.push(Arc::new(Run::of_parts(&parts.collect::<Result<Vec<_>>>()?, place + 1 == entry.runs.len())));
     }
     if total_of(&runs) != entry.total {
-        let path = dir.join(entry.runs.first().map_or(manifest::FILE_NAME, |name| name));
+        let path = dir.join(entry.files().next().map_or(manifest::FILE_NAME, |name| name));
         return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
     }
     let mut tree = recovered_tree(arena, entry.measures, runs.is_empty() || !entry.is_on_disk);
@@ -244,13 +238,13 @@ fn recover_table(
         && let Some(run) = runs.pop()
     {
         let mut loader = Loader::new(tree);
-        run.scan(&mut |_| (), &mut |key, value| {
+        run.scan(&mut |key, value| {
             report();
             loader.push(key, value)
         })?;
         tree = loader.finish()?;
         if tree.view().total() != entry.total {
-            let path = dir.join(run.name());
+            let path = dir.join(run.files()[0].name());
             return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
         }
     }
@@ -260,11 +254,30 @@ fn recover_table(
     Ok(trees)
 }
 
-/// Whether a run can be the one that the manifest names at this place of a table, newest first.
-pub(crate) fn is_named(run: &Run, entry: &ManifestTable, place: usize) -> bool {
-    let info = run.info();
+/// Opens a part of the run at `place` of a table, newest first.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`] if it is not there, or cannot be the one that the manifest names; as [`RunFile::open`].
+pub(crate) fn open_part(
+    disk: &dyn Disk,
+    dir: &Path,
+    entry: &ManifestTable,
+    place: usize,
+    part: &ManifestPart,
+) -> Result<Part> {
+    let path = dir.join(&part.name);
+    let file = RunFile::open(disk, &path).map_err(|error| match error.kind() {
+        ErrorKind::Missing => Error::corrupt(&path, 0, "the manifest names it, and it is not there"),
+        _ => error,
+    })?;
+    let info = file.info();
     let is_lowest = place + 1 == entry.runs.len();
-    info.table_id == entry.id && info.measures == entry.measures && info.is_bottom == is_lowest
+    let is_here = if is_lowest { info.has_live_rows_only() } else { !info.is_bottom };
+    let is_empty = info.total.entries == 0 && entry.runs[place].parts.len() > 1;
+    if info.table_id != entry.id || info.measures != entry.measures || !is_here || is_empty {
+        return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
+    }
+    Ok(Part { low: KeyBuffer::from_slice(&part.low), file: Arc::new(file) })
 }
 
 /// A tree for rows that were accepted once: recovery does not refuse them, though pages may be filled a little differently than before.

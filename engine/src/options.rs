@@ -52,8 +52,10 @@ pub struct Options {
     /// Log since the last checkpoint after which the next one starts, in bytes; it bounds the time of a restart. 0: only on request.
     /// Default: 256 MiB.
     pub checkpoint_log_bytes: u64,
-    /// Bytes of a page in a checkpoint. Default: 8192.
+    /// Bytes of a page in a file. Default: 4096.
     pub run_page_bytes: usize,
+    /// Bytes of the files that merging runs writes, about: a run of more is several files. Default: 256 MiB.
+    pub run_file_bytes: u64,
     /// Whether a thread prepares memory and log files ahead of need and starts checkpoints. Default: true.
     pub background: bool,
     /// Where the files are. Default: the file system.
@@ -76,7 +78,8 @@ impl Default for Options {
             transaction_bytes_max: 4 << 30,
             log_segment_bytes: LogOptions::DEFAULT_SEGMENT_BYTES,
             checkpoint_log_bytes: 256 << 20,
-            run_page_bytes: 8192,
+            run_page_bytes: 4096,
+            run_file_bytes: 256 << 20,
             background: true,
             disk: Arc::new(RealDisk),
         }

@@ -21,16 +21,16 @@ use std::sync::Arc;
 
 use crate::backup::File;
 use crate::check::{check_files, in_use};
-use crate::checkpoint::{is_run_name, remove_orphans, run_name};
+use crate::checkpoint::{described, is_run_name, remove_orphans, run_name};
 use crate::db::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, is_log_name};
-use crate::manifest::{self, Manifest, ManifestTable};
-use crate::open::{LOCK_NAME, differs, is_named, no_database};
+use crate::manifest::{self, Manifest, ManifestPart, ManifestTable};
+use crate::open::{LOCK_NAME, differs, no_database, open_part};
 use crate::options::Options;
 use crate::record::{self, Change, State};
-use crate::run::{Lost, PageCache, Run, RunOptions, RunWriter};
+use crate::run::{Lost, PageCache, Part, Run, RunOptions, RunWriter};
 use crate::snapshot::{TableId, total_of};
 use crate::source::{Source, Window};
 use crate::stack::Cut;
@@ -168,14 +168,18 @@ impl Repair<'_> {
     /// Whether the runs of a table are whole and fit each other.
     fn is_sound(&self, entry: &ManifestTable, progress: &mut dyn FnMut(Progress)) -> Result<bool> {
         let mut runs = Vec::new();
-        for (place, name) in entry.runs.iter().enumerate() {
-            let Some(run) = self.open(entry, place, name)?.ok() else { return Ok(false) };
-            let total = run.info().bytes;
-            let report = run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }));
-            if !report.faults.is_empty() {
-                return Ok(false);
+        for (place, run) in entry.runs.iter().enumerate() {
+            let mut parts = Vec::new();
+            for part in &run.parts {
+                let Some(part) = self.open(entry, place, part)?.ok() else { return Ok(false) };
+                let total = part.file.info().bytes;
+                let report = part.file.check(&mut |done| progress(Progress { stage: "checking runs", done, total }));
+                if !report.faults.is_empty() {
+                    return Ok(false);
+                }
+                parts.push(part);
             }
-            runs.push(Arc::new(run));
+            runs.push(Arc::new(Run::of_parts(&parts, place + 1 == entry.runs.len())));
         }
         let mut tally = Tally::ZERO;
         self.merge(entry, &runs, &Overlay::new(), &mut |key, value| {
@@ -186,51 +190,52 @@ impl Repair<'_> {
         Ok(total == entry.total && tally == total)
     }
 
-    /// The run at a place of a table, or why it is not there.
-    fn open(&self, entry: &ManifestTable, place: usize, name: &str) -> Result<Result<Run, String>> {
-        let run = match Run::open(self.disk, &self.dir.join(name)) {
-            Ok(run) => run,
-            Err(error) if error.kind() == ErrorKind::Version => return Err(error),
-            Err(error) => return Ok(Err(error.to_string())),
-        };
-        if !is_named(&run, entry, place) {
-            return Ok(Err("it is not the run that the manifest names".to_owned()));
+    /// A part of the run at a place of a table, or why it is not there.
+    fn open(&self, entry: &ManifestTable, place: usize, part: &ManifestPart) -> Result<Result<Part, String>> {
+        match open_part(self.disk, self.dir, entry, place, part) {
+            Ok(part) => Ok(Ok(part)),
+            Err(error) if error.kind() == ErrorKind::Version => Err(error),
+            Err(error) => Ok(Err(error.to_string())),
         }
-        Ok(Ok(run))
     }
 
     /// What can be read of the runs of a table: each one itself, or a copy of what is left of it.
     fn salvage(&mut self, entry: &ManifestTable, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Arc<Run>>> {
         let mut runs = Vec::new();
-        for (place, name) in entry.runs.iter().enumerate() {
+        for (place, run) in entry.runs.iter().enumerate() {
             let is_bottom = place + 1 == entry.runs.len();
-            let mut losses = Vec::new();
-            match self.open(entry, place, name)? {
-                Err(error) => losses.push((Lost { low: None, high: None, entries: 0, error }, None)),
-                Ok(run) => {
-                    let (mut writer, path) = self.begin(entry, is_bottom, false)?;
-                    let total = run.info().bytes;
-                    run.salvage(
-                        &mut |done| progress(Progress { stage: "reading what is left", done, total }),
-                        &mut |key, value, weight| writer.push_entry(key, value, weight),
-                        &mut |lost| {
-                            let entries = Some(lost.entries);
-                            losses.push((lost, entries));
-                        },
-                    )?;
-                    writer.finish()?;
-                    runs.push(Arc::new(Run::open(self.disk, &path)?));
+            let (mut writer, path) = self.begin(entry, is_bottom, false)?;
+            for (number, part) in run.parts.iter().enumerate() {
+                let mut losses = Vec::new();
+                // What a part has lost lies between its low key and that of the next.
+                let low = (number > 0).then(|| part.low.clone());
+                let high = run.parts.get(number + 1).map(|next| next.low.clone());
+                match self.open(entry, place, part)? {
+                    Err(error) => losses.push((Lost { low: low.clone(), high: high.clone(), entries: 0, error }, None)),
+                    Ok(part) => {
+                        let total = part.file.info().bytes;
+                        part.file.salvage(
+                            &mut |done| progress(Progress { stage: "reading what is left", done, total }),
+                            &mut |key, value, weight| writer.push_entry(key, value, weight),
+                            &mut |lost| {
+                                let entries = Some(lost.entries);
+                                losses.push((lost, entries));
+                            },
+                        )?;
+                    }
                 }
+                self.report.lost.extend(losses.into_iter().map(|(lost, entries)| Loss {
+                    table: entry.name.clone(),
+                    file: part.name.clone(),
+                    low: lost.low.or_else(|| low.clone()),
+                    high: lost.high.or_else(|| high.clone()),
+                    entries,
+                    is_bottom,
+                    error: lost.error,
+                }));
             }
-            self.report.lost.extend(losses.into_iter().map(|(lost, entries)| Loss {
-                table: entry.name.clone(),
-                file: name.clone(),
-                low: lost.low,
-                high: lost.high,
-                entries,
-                is_bottom,
-                error: lost.error,
-            }));
+            writer.finish()?;
+            runs.push(Arc::new(Run::open(self.disk, &path)?));
         }
         Ok(runs)
     }
@@ -266,7 +271,7 @@ impl Repair<'_> {
         let source = Source::new([], runs, &cache, entry.measures);
         if !runs.is_empty() {
             source.walk(Cut::Start, Cut::End, false, window, |merge, key| {
-                let Some(merged) = merge.next_entry(key)? else { return Ok(false) };
+                let Some(merged) = merge.next_entry(key, |_| true)? else { return Ok(false) };
                 while let Some((above, value)) = above.next_if(|(above, _)| ***above < **key) {
                     if let Some(value) = value {
                         visit(above, value)?;
@@ -327,7 +332,7 @@ impl Repair<'_> {
             let (mut writer, path) = self.begin(entry, true, entry.is_on_disk)?;
             self.merge(entry, runs, overlay, &mut |key, value| writer.push(key, value))?;
             next.total = writer.finish()?.total.tally;
-            next.runs.push(Run::open(self.disk, &path)?.name());
+            next.runs.push(described(&Run::open(self.disk, &path)?));
         }
         self.report.rebuilt.push((entry.name.clone(), next.total));
         // The log has no more to say of it.
@@ -340,7 +345,7 @@ impl Repair<'_> {
     /// Puts what was written in the place of what was damaged, which is kept.
     fn replace(&mut self, old: &Manifest, recovered: &Recovered, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let is_log_damaged = self.report.log.is_some();
-        let named = |name: &String| self.manifest.tables.iter().any(|entry| entry.runs.contains(name));
+        let named = |name: &String| self.manifest.files().any(|file| file == name);
         let aside: Vec<String> = (self.names.iter())
             .filter(|name| is_run_name(name) && !named(name) || is_log_name(name) && is_log_damaged)
             .cloned()
@@ -397,7 +402,7 @@ impl Repair<'_> {
     fn give_up(&self) {
         let Ok(Some(manifest)) = Manifest::read(self.disk, self.dir) else { return };
         for name in &self.written {
-            if !manifest.tables.iter().any(|entry| entry.runs.contains(name)) {
+            if !manifest.files().any(|file| file == name) {
                 // What stays is removed by the next opening.
                 let _ = self.disk.remove(&self.dir.join(name));
             }

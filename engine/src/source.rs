@@ -67,7 +67,7 @@ impl From<Error> for Stopped {
 pub struct Cost {
     /// Runs of the table.
     pub runs: usize,
-    /// Pages and long values that were looked at; once for each question that looked at it.
+    /// Pages and long values that were looked at; once for each question that looked at it. A root that was read once stays with its file, and counts no more.
     pub pages: u64,
     /// Those of them that were not in the cache, and were read from a file.
     pub pages_read: u64,
@@ -237,12 +237,14 @@ impl<'a> Source<'a> {
         mut step: impl for<'m> FnMut(&mut TableMerge<'m>, &mut KeyBuffer) -> std::result::Result<bool, Stopped>,
     ) -> Result<()> {
         let mut rows = window.rows;
-        let mut last: Option<KeyBuffer> = None;
+        let mut next: Option<Next> = None;
         loop {
-            let (start, end) = match &last {
-                None => (start, end),
-                Some(last) if reverse => (start, Cut::Before(last)),
-                Some(last) => (Cut::After(last), end),
+            let (start, end) = match (&next, reverse) {
+                (None, _) => (start, end),
+                (Some(Next::Behind(key)), false) => (Cut::After(key), end),
+                (Some(Next::Behind(key)), true) => (start, Cut::Before(key)),
+                (Some(Next::At(key)), false) => (Cut::Before(key), end),
+                (Some(Next::At(key)), true) => (start, Cut::After(key)),
             };
             if start.is_at_or_past(&end) {
                 return Ok(());
@@ -251,38 +253,55 @@ impl<'a> Source<'a> {
             let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
             let ask_ahead = |start: Cut<'_>, end: Cut<'_>, rows: Option<u64>| {
                 let limits = Limits { rows, bytes: Some(window.bytes), keeps_values: false };
-                pages.answer(|| charge(&runs, start, end, limits, reverse))
+                pages.answer(|| charge(&runs, start, end, limits, reverse))?;
+                // A step may look farther than was asked for.
+                pages.load_rest()
             };
             ask_ahead(start, end, rows)?;
             let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
             let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
             let mut merge = pages.answer(begin)?;
-            let mut key = KeyBuffer::new();
-            let (mut has_moved, mut is_last) = (false, false);
-            loop {
+            // The last key that a step ended at, and one that a step which did not end came to.
+            let (mut told, mut key) = (KeyBuffer::new(), KeyBuffer::new());
+            let mut has_told = false;
+            next = loop {
                 match step(&mut merge, &mut key) {
                     Ok(false) => return Ok(()),
-                    Ok(true) if is_last => break,
-                    Ok(true) => has_moved = true,
-                    Err(Stopped::Failed(error)) => return Err(error),
-                    Err(Stopped::Missing) if has_moved && pages.bytes() >= window.pinned_bytes => {
-                        // One step more, to go on behind it with other pages.
-                        pages.load()?;
-                        is_last = true;
+                    Ok(true) => {
+                        std::mem::swap(&mut told, &mut key);
+                        key.clear();
+                        has_told = true;
                     }
+                    Err(Stopped::Failed(error)) => return Err(error),
                     Err(Stopped::Missing) => {
+                        if pages.bytes() >= window.pinned_bytes {
+                            // What was passed is let go of: go on with other pages.
+                            let is_new = !matches!(&next, Some(Next::At(begun)) if *begun == key);
+                            if !key.is_empty() && is_new {
+                                break Some(Next::At(key));
+                            } else if has_told && key.is_empty() {
+                                break Some(Next::Behind(told));
+                            }
+                        }
                         rows = rows.map(|rows| 2 * rows).filter(|rows| *rows <= WINDOW_ROWS_MAX);
-                        // The buffer has the last key or the one after it.
-                        let (start, end) = match (has_moved, reverse) {
-                            (false, _) => (start, end),
-                            (true, false) => (Cut::Before(&key), end),
-                            (true, true) => (start, Cut::After(&key)),
+                        let reached = if key.is_empty() { &told } else { &key };
+                        let (start, end) = match (reached.is_empty(), reverse) {
+                            (true, _) => (start, end),
+                            (false, false) => (Cut::Before(reached), end),
+                            (false, true) => (start, Cut::After(reached)),
                         };
                         ask_ahead(start, end, rows)?;
                     }
                 }
-            }
-            last = Some(key);
+            };
         }
     }
+}
+
+/// Where a walk goes on with other pages.
+enum Next {
+    /// Behind a key, which it has told.
+    Behind(KeyBuffer),
+    /// At a key, which it has not.
+    At(KeyBuffer),
 }

@@ -47,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "log",
             "manifest",
             "options",
+            "page",
             "record",
             "run",
             "snapshot",
@@ -57,7 +58,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("keeper", &["db", "tree"]),
     ("memory", &["db", "error", "snapshot", "sync"]),
-    ("compaction", &["db", "error", "run", "snapshot", "source", "stack", "sync", "tally"]),
+    ("compaction", &["checkpoint", "db", "error", "page", "pieces", "run", "snapshot", "source", "sync", "tally"]),
+    ("pieces", &["error", "page", "run", "stack", "tree"]),
     (
         "checkpoint",
         &[

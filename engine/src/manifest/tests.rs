@@ -50,11 +50,16 @@ fn small() -> Manifest {
                 is_resident: false,
                 is_on_disk: true,
                 sequence: 1180,
-                runs: vec!["run-3-4.quipu".into(), "run-2-4.quipu".into()],
+                runs: vec!["run-3-4.quipu".into(), of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])],
                 total: Tally { rows: 70, ..Tally::ZERO },
             },
         ],
     }
+}
+
+fn of_parts(parts: &[(&str, &str)]) -> ManifestRun {
+    let part = |(name, low): &(&str, &str)| ManifestPart { name: name.to_string(), low: low.as_bytes().to_vec() };
+    ManifestRun { parts: parts.iter().map(part).collect() }
 }
 
 fn new_disk() -> SimDisk {
@@ -107,7 +112,7 @@ fn a_forged_checksum_does_not_make_nonsense_sound() {
             let checksum = checksum_of(&forged);
             forged[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
             if let Ok(manifest) = Manifest::decode(&forged) {
-                assert!(manifest.encode() == forged || forged[VERSION_AT] == 1);
+                assert!(manifest.encode() == forged || forged[VERSION_AT] < VERSION as u8);
             }
         }
     }
@@ -115,7 +120,7 @@ fn a_forged_checksum_does_not_make_nonsense_sound() {
 
 #[test]
 fn contradictions_are_refused() {
-    let change: [fn(&mut Manifest); 10] = [
+    let change: [fn(&mut Manifest); 13] = [
         |manifest| manifest.next_table_id = 4,
         |manifest| manifest.tables.swap(0, 1),
         |manifest| manifest.tables[1].name = "flights".into(),
@@ -124,6 +129,9 @@ fn contradictions_are_refused() {
         |manifest| manifest.tables[1].runs = vec!["run".into()],
         |manifest| manifest.tables[0].runs.push("another".into()),
         |manifest| manifest.tables[2].runs[1] = "run-3-1.quipu".into(),
+        |manifest| manifest.tables[2].runs[1].parts[1].name = "run-3-4.quipu".into(),
+        |manifest| manifest.tables[2].runs[1].parts[0].low = b"a".to_vec(),
+        |manifest| manifest.tables[2].runs[1].parts.clear(),
         |manifest| manifest.tables[2].total.rows = -1,
         |manifest| manifest.catalog_sequence = 1001,
     ];
@@ -183,9 +191,17 @@ fn a_crash_leaves_the_old_or_the_new_one() {
 fn a_small_manifest_has_the_golden_bytes() {
     let bytes = small().encode();
     let text = describe(&bytes);
-    let golden = golden::compare_with_file(&text, "src/manifest/testdata/small-2.hex");
+    let golden = golden::compare_with_file(&text, "src/manifest/testdata/small-3.hex");
     golden::compare_with_page(&text, "../docs/format-manifest.md", 0);
     assert_eq!(Manifest::decode(&golden::parse(&golden)).unwrap(), small());
+}
+
+#[test]
+fn version_2_is_read() {
+    let bytes = golden::parse(include_str!("testdata/small-2.hex"));
+    let mut expected = small();
+    expected.tables[2].runs[1] = "run-2-4.quipu".into();
+    assert_eq!(Manifest::decode(&bytes).unwrap(), expected);
 }
 
 #[test]
@@ -210,7 +226,7 @@ fn describe(bytes: &[u8]) -> String {
     let mut text = golden::Annotated::new(bytes);
     let header = [
         (8, "magic"),
-        (4, "version 2"),
+        (4, "version 3"),
         (4, "crc32c"),
         (8, "database_id"),
         (8, "checkpoint"),
@@ -239,8 +255,13 @@ fn describe(bytes: &[u8]) -> String {
         fixed.into_iter().for_each(|(len, note)| text.field(len, note));
         text.field(table.name.len(), &table.name);
         for run in &table.runs {
-            text.field(4, "length of the run's name");
-            text.field(run.len(), run);
+            text.field(4, "number of parts");
+            for part in &run.parts {
+                text.field(4, "length of the file's name");
+                text.field(part.name.len(), &part.name);
+                text.field(4, "length of the low key");
+                text.field(part.low.len(), "low key");
+            }
         }
         text.field(table.annotation.len(), "annotation");
     }

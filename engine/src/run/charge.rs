@@ -119,7 +119,7 @@ impl Window {
 
     /// Whether neither `place` nor anything after it is in the window.
     fn ends_before(&self, place: &Place) -> bool {
-        place.before.entries >= self.entries.end || place.floor >= self.bytes.end
+        place.before.entries >= self.entries.end || place.start() >= self.bytes.end
     }
 }
 
@@ -138,7 +138,7 @@ impl Limits {
     fn windows(&self, near: &Edge, reverse: bool) -> (Window, Window) {
         let rows = self.rows.and_then(|rows| i64::try_from(rows).ok()).unwrap_or(i64::MAX);
         let bytes = self.bytes.unwrap_or(u64::MAX);
-        let (floor, end) = (near.place.floor, near.place.end());
+        let (floor, end) = (near.place.start(), near.place.end());
         // The first leaf is not counted. While only a page above it is known, it may be the first under that, or the last.
         let is_leaf = near.place.level == 0;
         let window = |cut: i64, leaf: u64| match reverse {
@@ -245,7 +245,7 @@ impl RunLayer<'_> {
                 let rows = place.before.tally.rows + self.leaf_rows(&leaf, position);
                 return Edge { place, low: entries, high: entries, rows, ready: Ok(()) };
             }
-            let inner = self.run.inner(page);
+            let inner = self.run.inner(&place, page);
             let child = match cut {
                 Cut::Start => 0,
                 Cut::Before(key) | Cut::After(key) => inner.child_of(key),
@@ -274,8 +274,8 @@ impl RunLayer<'_> {
         if !reach.inner.meets(place) {
             return Ok(());
         }
-        let page = self.run.inner(self.pages.page(self.run, place)?);
-        let first = page.child_at(reach.inner.entries.start.max(place.before.entries));
+        let page = self.run.inner(place, self.pages.page(self.run, place)?);
+        let first = self.run.child_at(place, &page, reach.inner.entries.start.max(place.before.entries));
         let children = (first..page.count()).map(|position| self.run.child(place, &page, position));
         let children = children.take_while(|child| !reach.inner.ends_before(child));
         ask_all(children.map(|child| self.visit(&child, reach, visit)), |()| ())

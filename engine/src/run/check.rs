@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::columns::Inner;
-use super::file::{Place, Run};
+use super::file::{Place, RunFile};
 use super::filter::{FilterRef, hash_of};
 use super::format::Sums;
 use super::scan::Visitor;
-use super::{PageCache, ReadPages, RunLayer};
+use super::{PageCache, Part, ReadPages, Run, RunLayer};
 use crate::error::{Error, Result};
 use crate::io::sim::SimDisk;
 use crate::page::{Record, UnitBuffer, check_unit};
@@ -39,7 +39,7 @@ pub(crate) struct RunReport {
     pub(crate) faults: Vec<String>,
 }
 
-impl Run {
+impl RunFile {
     /// Checks everything; `progress` hears how many bytes of the file are done. What is wrong stands in the report, also what the
     /// disk refuses.
     pub(crate) fn check(&self, progress: &mut dyn FnMut(u64)) -> RunReport {
@@ -69,7 +69,7 @@ impl Run {
 }
 
 struct Checker<'p> {
-    run: &'p Run,
+    run: &'p RunFile,
     measures: Measures,
     progress: &'p mut dyn FnMut(u64),
     is_bottom: bool,
@@ -180,15 +180,15 @@ pub(crate) fn check_bytes(bytes: &[u8]) -> Result<RunReport> {
     let disk = SimDisk::new();
     let path = Path::new("/run");
     disk.write_file(path, bytes);
-    let run = Run::open(&disk, path)?;
+    let run = RunFile::open(&disk, path)?;
     let report = run.check(&mut |_| ());
     let is_sound = report.faults.is_empty();
     // A cache of a few pages, so that pages go and come back, and filters are asked.
-    let (run, cache) = (Arc::new(run), PageCache::new(4096));
+    let (whole, cache) = (Arc::new(Run::of_parts(&[Part::first(&run)], run.info().is_bottom)), PageCache::new(4096));
     let mut before = Sums::default();
     let scanned = run.scan_entries(&mut |_| (), &mut |key, value, weight| {
         let pages = ReadPages::new(&cache);
-        let layer = RunLayer::new(&run, &pages);
+        let layer = RunLayer::new(&whole, &pages);
         // Of an unsound run the answers may be errors, which must not be panics.
         let found = pages.answer(|| Ok(layer.get(key)?.map(|value| value.map(<[u8]>::to_vec))));
         let tally = pages.answer(|| layer.tally_before(key, Side::Below));

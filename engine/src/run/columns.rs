@@ -45,11 +45,21 @@ impl Columns {
     }
 }
 
+/// What is above the parts of a run: as an inner page that has the parts for children.
+pub(super) struct Top {
+    /// Of each part, a key that none of its own is below, and all before are; empty of the first.
+    pub(super) lows: Vec<KeyBuffer>,
+    /// The sums of all entries before it.
+    pub(super) before: Vec<Sums>,
+    pub(super) level: usize,
+}
+
 /// An inner page of a run.
 pub(super) enum Inner<'p> {
     /// Of version 1: as in memory, with pointers in two more arrays.
     First(PageRef<'p>, Measures),
     Node(NodeRef<'p>, Columns),
+    Top(&'p Top),
 }
 
 impl Inner<'_> {
@@ -58,6 +68,7 @@ impl Inner<'_> {
         match self {
             Inner::First(page, _) => page.count(),
             Inner::Node(node, _) => node.count(),
+            Inner::Top(top) => top.lows.len(),
         }
     }
 
@@ -65,6 +76,7 @@ impl Inner<'_> {
         match self {
             Inner::First(page, _) => page.level(),
             Inner::Node(node, _) => node.level(),
+            Inner::Top(top) => top.level,
         }
     }
 
@@ -73,6 +85,7 @@ impl Inner<'_> {
         match self {
             Inner::First(page, _) => page.child_position(key),
             Inner::Node(node, _) => node.child_of(key),
+            Inner::Top(top) => top.lows[1..].partition_point(|low| **low <= *key),
         }
     }
 
@@ -81,10 +94,11 @@ impl Inner<'_> {
         match self {
             Inner::First(page, _) => page.key(position),
             Inner::Node(node, _) => node.separator(position),
+            Inner::Top(top) => top.lows[position].clone(),
         }
     }
 
-    /// The sums of all entries before child `position`, from the start of the file.
+    /// The sums of all entries before child `position`, from the start of the file; at the top, of the run.
     pub(super) fn before(&self, position: usize) -> Sums {
         let tally_of = |measures: &Measures, item: &dyn Fn(usize) -> i64| {
             let mut tally = Tally::ZERO;
@@ -102,6 +116,7 @@ impl Inner<'_> {
                 let (entries, erased) = (node.item(at, position) as i64, node.item(at + 1, position) as i64);
                 Sums { entries, erased, tally }
             }
+            Inner::Top(top) => top.before[position],
         }
     }
 
@@ -113,6 +128,7 @@ impl Inner<'_> {
                 let column = if columns.is_bottom { 0 } else { columns.measures.len() };
                 node.items_before(column, |before| before as i64 <= entries)
             }
+            Inner::Top(top) => top.before.partition_point(|before| before.entries <= entries),
         };
         through.saturating_sub(1)
     }
@@ -120,7 +136,7 @@ impl Inner<'_> {
     /// The filter over child `position`.
     pub(super) fn filter_of(&self, position: usize) -> Option<FilterPart> {
         match self {
-            Inner::First(..) => None,
+            Inner::First(..) | Inner::Top(_) => None,
             Inner::Node(node, _) => node.filter_of(position),
         }
     }
@@ -128,7 +144,7 @@ impl Inner<'_> {
     /// All filters over children.
     pub(super) fn filters(&self) -> impl Iterator<Item = FilterPart> {
         let node = match self {
-            Inner::First(..) => None,
+            Inner::First(..) | Inner::Top(_) => None,
             Inner::Node(node, _) => Some(*node),
         };
         node.into_iter().flat_map(|node| (0..node.filters()).map(move |number| node.filter(number)))
@@ -137,7 +153,7 @@ impl Inner<'_> {
     /// Bytes of all these, which end where the page begins.
     pub(super) fn filter_bytes(&self) -> u32 {
         match self {
-            Inner::First(..) => 0,
+            Inner::First(..) | Inner::Top(_) => 0,
             Inner::Node(node, _) => node.filter_bytes(),
         }
     }
@@ -146,7 +162,7 @@ impl Inner<'_> {
     #[cfg(test)]
     pub(super) fn checksum_at(&self, position: usize) -> Option<usize> {
         match self {
-            Inner::First(..) => None,
+            Inner::First(..) | Inner::Top(_) => None,
             Inner::Node(node, _) => Some(node.checksum_at(position)),
         }
     }
@@ -155,7 +171,7 @@ impl Inner<'_> {
     #[cfg(test)]
     pub(super) fn filter_checksum_at(&self, number: usize) -> usize {
         match self {
-            Inner::First(..) => unreachable!("it has no filters"),
+            Inner::First(..) | Inner::Top(_) => unreachable!("it has no filters"),
             Inner::Node(node, _) => node.filter_checksum_at(number),
         }
     }
@@ -182,6 +198,7 @@ impl Inner<'_> {
                     page_bytes: 0,
                 })
             }
+            Inner::Top(_) => None,
         }
     }
 }

@@ -44,7 +44,7 @@ fn is_noticed(bytes: Vec<u8>, model: &Model) -> bool {
 fn noticed(bytes: Vec<u8>, model: &Model) -> Noticed {
     let disk = SimDisk::new();
     disk.write_file(PATH, bytes);
-    let run = match Run::open(&disk, Path::new(PATH)) {
+    let run = match RunFile::open(&disk, Path::new(PATH)) {
         Ok(run) => run,
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -154,7 +154,7 @@ struct Sealed {
 fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     let disk = SimDisk::new();
     disk.write_file(PATH, bytes);
-    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
     let footer_at = bytes.len() - FOOTER_BYTES;
     let mut found = Vec::new();
     collect_sealed(&run, &run.root().unwrap(), footer_at + 36, &mut found);
@@ -163,7 +163,7 @@ fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     found
 }
 
-fn collect_sealed(run: &Run, place: &Place, checksum_at: usize, found: &mut Vec<Sealed>) {
+fn collect_sealed(run: &RunFile, place: &Place, checksum_at: usize, found: &mut Vec<Sealed>) {
     let unit = run.load(place).unwrap();
     let start = place.pointer.offset as usize;
     if place.level > 0 {

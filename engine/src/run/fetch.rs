@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::file::{Loaded, Place, Run};
+use super::file::{Loaded, Place, RunFile};
 use super::format::{Pointer, ValueReference};
 use crate::error::Result;
 use crate::page::UnitBuffer;
@@ -51,7 +51,7 @@ struct Span {
     bytes: Vec<u8>,
 }
 
-impl Run {
+impl RunFile {
     /// Reads and checks all that is `wanted`, in ascending order of offsets, and gives each to `take`, with its number.
     ///
     /// # Errors

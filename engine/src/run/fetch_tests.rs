@@ -21,22 +21,22 @@ fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-fn new_run(count: u32, value_len: impl Fn(u32) -> usize) -> (SimDisk, Arc<Run>) {
+fn new_run(count: u32, value_len: impl Fn(u32) -> usize) -> (SimDisk, Arc<RunFile>) {
     let disk = new_disk();
     let model: Model = (0..count).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; value_len(n)])).collect();
     write(&disk, &model, RunOptions { page_bytes: 256, ..RunOptions::default() }).unwrap();
-    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
     (disk, Arc::new(run))
 }
 
 /// All pieces of a run, in the order of the file, and where each begins and ends.
-fn pieces(run: &Run) -> Vec<(Wanted, u64, u64)> {
+fn pieces(run: &RunFile) -> Vec<(Wanted, u64, u64)> {
     let mut found = Vec::new();
     collect(run, &run.root().unwrap(), &mut found);
     found
 }
 
-fn collect(run: &Run, place: &Place, found: &mut Vec<(Wanted, u64, u64)>) {
+fn collect(run: &RunFile, place: &Place, found: &mut Vec<(Wanted, u64, u64)>) {
     let unit = run.load(place).unwrap();
     if place.level > 0 {
         let page = run.inner(&unit);
@@ -58,7 +58,7 @@ fn collect(run: &Run, place: &Place, found: &mut Vec<(Wanted, u64, u64)>) {
 }
 
 /// The bytes of what is fetched until something is wrong, and what is.
-fn fetch(run: &Run, wanted: &[Wanted]) -> (Vec<Vec<u8>>, Result<(), ErrorKind>) {
+fn fetch(run: &RunFile, wanted: &[Wanted]) -> (Vec<Vec<u8>>, Result<(), ErrorKind>) {
     let mut found: Vec<Vec<u8>> = Vec::new();
     let result = run.fetch(wanted, |number, loaded: Loaded| {
         assert_eq!(number, found.len());
@@ -67,7 +67,7 @@ fn fetch(run: &Run, wanted: &[Wanted]) -> (Vec<Vec<u8>>, Result<(), ErrorKind>) 
     (found, result.map_err(|error| error.kind()))
 }
 
-fn fetch_one_by_one(run: &Run, wanted: &[Wanted]) -> (Vec<Vec<u8>>, Result<(), ErrorKind>) {
+fn fetch_one_by_one(run: &RunFile, wanted: &[Wanted]) -> (Vec<Vec<u8>>, Result<(), ErrorKind>) {
     let mut found = Vec::new();
     for piece in wanted {
         match fetch(run, &[*piece]) {
@@ -133,7 +133,8 @@ fn a_charged_range_takes_few_reads() {
     let (disk, run) = new_run(3000, |n| n as usize % 40);
     let cache = PageCache::new(0);
     let pages = ReadPages::new(&cache);
-    let layer = RunLayer::new(&run, &pages);
+    let whole = Arc::new(Run::of_parts(&[Part::first(&run)], true));
+    let layer = RunLayer::new(&whole, &pages);
     let before = disk.reads();
     pages.answer(|| layer.charge(Cut::Start, Cut::End, Limits::default(), false)).unwrap();
     let (reads, cost) = (disk.reads() - before, pages.cost());

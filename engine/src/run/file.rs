@@ -1,14 +1,15 @@
-//! An open run: header and footer, and its pages, none of which is believed before it is what the way to it promised.
+//! An open file of a run: header and footer, and its pages, none of which is believed before it is what the way to it promised.
 //!
-//! Costs: one read and one allocation a page; nothing is kept.
-//! Not here: questions (`layer`), reading several at once (`fetch`), reading everything (`scan`), checking everything (`check`).
+//! Costs: one read and one allocation a page; nothing is kept but the root, once a reader has loaded it.
+//! Not here: runs of several files (`parts`), questions (`layer`), reading several pages at once (`fetch`), reading everything (`scan`), checking everything (`check`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::RunInfo;
-use super::columns::{Columns, Inner};
+use super::columns::{Columns, Inner, Top};
 use super::filter::FilterRef;
 use super::format::{
     FOOTER_BYTES_1, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference, footer_bytes,
@@ -20,17 +21,29 @@ use crate::page::{
     KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, record,
 };
 
-/// Runs that this process has opened.
+/// Files of runs that this process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
-/// A run to read.
-pub(crate) struct Run {
-    /// Tells open runs apart, and one from another that had its name before.
+/// A file to read, in its place in a run.
+pub(crate) struct RunFile {
+    opened: Arc<Opened>,
+    /// Which part of the run it is.
+    part: u32,
+    /// What the parts before it have, and the bytes of their files.
+    base: Sums,
+    shift: u64,
+}
+
+/// An open file, wherever it has its place.
+struct Opened {
+    /// Tells open files apart, and one from another that had its name before.
     number: u64,
     file: Box<dyn File>,
     path: PathBuf,
     info: RunInfo,
     root: Pointer,
+    /// The page there, once it was loaded: every question begins with it.
+    root_page: OnceLock<Loaded>,
 }
 
 /// What is known of a unit before it is read.
@@ -39,9 +52,13 @@ pub(super) struct Place {
     pub(super) pointer: Pointer,
     /// Where the subtree begins: the unit and everything under it fill the file from here to the unit's end.
     pub(super) floor: u64,
+    /// Which part of the run has it; [`TOP`] for what is above all parts.
+    pub(super) part: u32,
+    /// Bytes of the parts before that one.
+    pub(super) shift: u64,
     /// Levels above the leaves.
     pub(super) level: usize,
-    /// The sums of all entries before the subtree, and of those and its own.
+    /// The sums of all entries of the run before the subtree, and of those and its own.
     pub(super) before: Sums,
     pub(super) until: Sums,
 }
@@ -52,11 +69,24 @@ impl Place {
         self.until - self.before
     }
 
-    /// Where the unit, and with it the subtree, ends in the file.
+    /// Where the subtree begins, in the files of the run as if they stood one behind the other.
+    pub(super) fn start(&self) -> u64 {
+        self.shift + self.floor
+    }
+
+    /// Where the unit, and with it the subtree, ends there.
     pub(super) fn end(&self) -> u64 {
-        self.pointer.offset + u64::from(self.pointer.length)
+        self.shift + self.pointer.offset + u64::from(self.pointer.length)
+    }
+
+    /// Whether this is what is above all parts.
+    pub(super) fn is_top(&self) -> bool {
+        self.part == TOP
     }
 }
+
+/// The part of a run that none is.
+pub(super) const TOP: u32 = u32::MAX;
 
 /// A unit in memory that has been checked.
 pub(super) enum Loaded {
@@ -67,6 +97,8 @@ pub(super) enum Loaded {
     Filter(UnitBuffer),
     /// A value out of line.
     Value(Vec<u8>),
+    /// What is above the parts of a run: no unit of a file.
+    Top(Top),
 }
 
 impl Loaded {
@@ -75,6 +107,7 @@ impl Loaded {
             Loaded::Page(unit) => unit.as_slice(),
             Loaded::Node(buffer) | Loaded::Filter(buffer) => buffer.as_slice(),
             Loaded::Value(value) => value,
+            Loaded::Top(_) => &[],
         }
     }
 
@@ -94,16 +127,18 @@ impl Loaded {
 
 /// Runs longer than this would push more out of the operating system's cache than they bring.
 const PRELOAD_BYTES_MAX: u64 = 2 << 30;
+/// A root longer than this is not kept: that of a flat index is as long as the run has leaves.
+const ROOT_BYTES_MAX: usize = 64 << 10;
 
 const NO_PAGE_THERE: &str = "what a place leads to is checked when it is loaded";
 
-impl Run {
+impl RunFile {
     /// Opens the run at `path`.
     ///
     /// # Errors
     /// [`ErrorKind::Missing`] if there is no such file, [`ErrorKind::Version`] if a newer version wrote it, [`ErrorKind::Corrupt`] if
     /// header or footer is damaged; what the disk says.
-    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Run> {
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<RunFile> {
         let refused = |error| Error::io("cannot open", path, error);
         let file = disk.open(path, OpenMode::Read).map_err(refused)?;
         let bytes = file.len().map_err(refused)?;
@@ -142,39 +177,73 @@ impl Run {
             levels: footer.levels,
         };
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
-        Ok(Run { number, file, path: path.to_owned(), info, root: footer.root })
+        let opened =
+            Opened { number, file, path: path.to_owned(), info, root: footer.root, root_page: OnceLock::new() };
+        Ok(RunFile { opened: Arc::new(opened), part: 0, base: Sums::default(), shift: 0 })
     }
 
-    /// The number of the open run, of which the process has no two.
+    /// The same open file as part `part` of a run, behind others that have `base` and are `shift` bytes long.
+    pub(super) fn in_place(&self, part: u32, base: Sums, shift: u64) -> RunFile {
+        RunFile { opened: Arc::clone(&self.opened), part, base, shift }
+    }
+
+    /// What the parts before this one have.
+    pub(super) fn base(&self) -> &Sums {
+        &self.base
+    }
+
+    /// The number of the open file, of which the process has no two.
     pub(super) fn number(&self) -> u64 {
-        self.number
+        self.opened.number
+    }
+
+    /// The page at `place` if that is the root and is kept.
+    #[inline]
+    pub(super) fn root_page(&self, place: &Place) -> Option<&Loaded> {
+        if place.pointer.offset == self.opened.root.offset { self.opened.root_page.get() } else { None }
+    }
+
+    /// Keeps `page`, loaded from `place`, if that is the root; else gives it back.
+    pub(super) fn keep_root(&self, place: &Place, page: Loaded) -> Option<Loaded> {
+        if place.pointer.offset != self.opened.root.offset || page.bytes() > ROOT_BYTES_MAX {
+            return Some(page);
+        }
+        // Another reader may have been first.
+        let _ = self.opened.root_page.set(page);
+        None
     }
 
     /// The name of its file.
     pub(crate) fn name(&self) -> String {
-        self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        self.opened.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    fn path(&self) -> &Path {
+        &self.opened.path
     }
 
     /// Has the operating system read a run that was written past its cache, and is about to be read here and there: each place on its own would cost a wait.
     pub(crate) fn preload(&self) {
-        if self.info.bytes <= PRELOAD_BYTES_MAX {
-            self.file.read_soon(0, self.info.bytes);
+        if self.opened.info.bytes <= PRELOAD_BYTES_MAX {
+            self.opened.file.read_soon(0, self.opened.info.bytes);
         }
     }
 
-    /// What the run is.
+    /// What the file is.
     pub(crate) fn info(&self) -> &RunInfo {
-        &self.info
+        &self.opened.info
     }
 
     /// Where the tree begins; none if there are no rows.
     pub(super) fn root(&self) -> Option<Place> {
         Some(Place {
-            pointer: self.root,
+            pointer: self.opened.root,
             floor: HEADER_BYTES as u64,
-            level: self.info.levels.checked_sub(1)?,
-            before: Sums::default(),
-            until: self.info.total,
+            part: self.part,
+            shift: self.shift,
+            level: self.info().levels.checked_sub(1)?,
+            before: self.base,
+            until: self.base + self.info().total,
         })
     }
 
@@ -188,17 +257,20 @@ impl Run {
                 Some(before) => page.pointer(before).and_then(|pointer| pointer.end()).expect(BOUNDED),
                 None => place.floor,
             },
+            part: self.part,
+            shift: self.shift,
             level: place.level - 1,
-            before: page.before(position),
-            until: if is_last { place.until } else { page.before(position + 1) },
+            before: self.base + page.before(position),
+            until: if is_last { place.until } else { self.base + page.before(position + 1) },
         }
     }
 
     /// The inner page that a loaded unit is.
     pub(super) fn inner<'l>(&self, loaded: &'l Loaded) -> Inner<'l> {
         match loaded {
-            Loaded::Page(unit) => Inner::First(unit.page(), self.info.measures),
+            Loaded::Page(unit) => Inner::First(unit.page(), self.info().measures),
             Loaded::Node(buffer) => Inner::Node(NodeRef::unchecked(buffer.as_slice()), self.columns()),
+            Loaded::Top(top) => Inner::Top(top),
             Loaded::Filter(_) | Loaded::Value(_) => unreachable!("{NO_PAGE_THERE}"),
         }
     }
@@ -220,12 +292,12 @@ impl Run {
     }
 
     fn columns(&self) -> Columns {
-        Columns::new(self.info.measures, self.info.is_bottom)
+        Columns::new(self.info().measures, self.info().is_bottom)
     }
 
     /// How many bytes of a unit are its page, as far as that stands in the pointer.
     fn told_page_bytes(&self, pointer: &Pointer) -> Option<usize> {
-        (self.info.version == 1).then_some(pointer.page_bytes as usize)
+        (self.info().version == 1).then_some(pointer.page_bytes as usize)
     }
 
     /// Reads and checks the unit at `place`.
@@ -242,12 +314,12 @@ impl Run {
     /// Checks `buffer`, read from where `place` says, and gives the unit in it.
     pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
-        let loaded = if place.level > 0 && self.info.version > 1 {
+        let loaded = if place.level > 0 && self.info().version > 1 {
             NodeRef::new(buffer.as_slice(), self.columns().count()).map_err(|fault| self.damaged(place, fault))?;
             Loaded::Node(buffer)
         } else {
             let page_bytes = self.told_page_bytes(&place.pointer);
-            let unit = Unit::new(buffer, page_bytes, self.info.is_bottom);
+            let unit = Unit::new(buffer, page_bytes, self.info().is_bottom);
             Loaded::Page(unit.map_err(|fault| self.damaged(place, fault))?)
         };
         self.check_place(place, &loaded).map_err(|fault| self.damaged(place, fault))?;
@@ -257,7 +329,7 @@ impl Run {
     /// Checks `bytes`, read from where `place`, that of a leaf, says, and gives the page in them.
     pub(super) fn leaf_in<'b>(&self, place: &Place, bytes: &'b [u8]) -> Result<PageRef<'b>> {
         self.check_checksum(place, bytes)?;
-        checked_page(bytes, self.told_page_bytes(&place.pointer), self.info.is_bottom)
+        checked_page(bytes, self.told_page_bytes(&place.pointer), self.info().is_bottom)
             .and_then(|page| self.check_kind(place, &page).and_then(|()| self.check_leaf(place, &page)).map(|()| page))
             .map_err(|fault| self.damaged(place, fault))
     }
@@ -270,7 +342,7 @@ impl Run {
     }
 
     pub(super) fn damaged(&self, place: &Place, what: impl fmt::Display) -> Error {
-        Error::corrupt(&self.path, place.pointer.offset, what)
+        Error::corrupt(self.path(), place.pointer.offset, what)
     }
 
     /// Whether a page that is sound in itself is what the way to it promised.
@@ -302,12 +374,12 @@ impl Run {
             return Err(format!("{} entries where {} were counted", page.count(), sums.entries));
         }
         // Long values stand right before the leaf; if there are none, so do the rows before.
-        let has_weights = !self.info.is_bottom || place.floor < place.pointer.offset;
-        let expected = if has_weights { 8 * (self.info.measures.len() - 1) } else { 0 };
+        let has_weights = !self.info().is_bottom || place.floor < place.pointer.offset;
+        let expected = if has_weights { 8 * (self.info().measures.len() - 1) } else { 0 };
         if page.weight_bytes() != expected {
             return Err(format!("weights of {} bytes, not {expected}", page.weight_bytes()));
         }
-        if !self.info.is_bottom {
+        if !self.info().is_bottom {
             let states = || (0..page.count()).map(|position| page.leaf_record(position));
             let erased = states().filter(|entry| entry.state() == record::TOMBSTONE).count() as i64;
             let rows: i64 = states().map(|entry| entry.rows()).sum();
@@ -326,17 +398,17 @@ impl Run {
             if page.measures() != measures.len() + POINTER_ARRAYS {
                 return Err(format!("{} arrays for {} measures", page.measures(), measures.len()));
             }
-            if page.open_low() != (place.before.entries == 0) {
+            if page.open_low() != (place.before.entries == self.base.entries) {
                 return Err("minus infinity stands anywhere but first".into());
             }
         }
-        let mut before = page.before(0);
+        let mut before = self.base + page.before(0);
         if before != place.before {
             return Err("the sums before a page are not those before its first child".into());
         }
         let mut floor = place.floor;
         for position in 0..page.count() {
-            let until = if position + 1 == page.count() { place.until } else { page.before(position + 1) };
+            let until = if position + 1 == page.count() { place.until } else { self.base + page.before(position + 1) };
             let sums = until - before;
             if sums.entries <= 0 || !sums.are_possible() {
                 return Err(format!("child {position} has no entries, or not such that weigh what it says"));
@@ -350,7 +422,7 @@ impl Run {
             });
             floor = end.ok_or_else(|| format!("the pointer to child {position} leads out of the subtree"))?;
         }
-        if page.filter_bytes() > 0 && self.info.version < 3 {
+        if page.filter_bytes() > 0 && self.info().version < 3 {
             return Err("a filter in a version that has none".into());
         }
         if floor.checked_add(u64::from(page.filter_bytes())) != Some(place.pointer.offset) {
@@ -368,7 +440,7 @@ impl Run {
 
     /// Checks `buffer`, read from where `pointer` says: a filter.
     pub(super) fn filter_in(&self, pointer: &Pointer, buffer: UnitBuffer) -> Result<UnitBuffer> {
-        let damaged = |what: String| Error::corrupt(&self.path, pointer.offset, what);
+        let damaged = |what: String| Error::corrupt(self.path(), pointer.offset, what);
         if crc32c::crc32c(buffer.as_slice()) != pointer.checksum {
             return Err(damaged("the checksum of a filter is wrong".into()));
         }
@@ -391,17 +463,18 @@ impl Run {
         if crc32c::crc32c(extent) == reference.checksum {
             return Ok(());
         }
-        Err(Error::corrupt(&self.path, reference.offset, "the checksum of a value is wrong"))
+        Err(Error::corrupt(self.path(), reference.offset, "the checksum of a value is wrong"))
     }
 
     /// Fills `buffer` from `offset`.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|error| Error::io("cannot read", &self.path, error))
+        let read = self.opened.file.read_exact_at(buffer, offset);
+        read.map_err(|error| Error::io("cannot read", self.path(), error))
     }
 }
 
-impl fmt::Debug for Run {
+impl fmt::Debug for RunFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("path", &self.path).field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("RunFile").field("path", &self.path()).field("info", self.info()).finish_non_exhaustive()
     }
 }

@@ -91,7 +91,7 @@ fn run_of(entries: &[Entry], options: RunOptions) -> Arc<Run> {
     }
     writer.finish().unwrap();
     let run = Run::open(&disk, Path::new(PATH)).unwrap();
-    assert_eq!(run.check(&mut |_| ()).faults, [""; 0]);
+    assert_eq!(run.files()[0].check(&mut |_| ()).faults, [""; 0]);
     Arc::new(run)
 }
 
@@ -158,19 +158,19 @@ fn the_keys_of_a_node_are_cut_into_filters_of_about_a_page() {
     for index in [Index::Tree, Index::Flat] {
         let options = RunOptions { page_bytes: 1024, index, ..RunOptions::default() };
         let run = run_of(&entries(60_000, true, u32::MAX), options);
-        let shape = run.shape().unwrap();
+        let shape = run.files()[0].shape().unwrap();
         let nodes = if index == Index::Flat { 1 } else { shape.inner_pages - 1 };
         assert!(shape.filters > 4 * nodes, "{shape:?}");
         assert!((900..1400).contains(&(shape.filter_bytes / shape.filters)), "{shape:?}");
-        assert_eq!(run.check(&mut |_| ()).filters, shape.filters);
+        assert_eq!(run.files()[0].check(&mut |_| ()).filters, shape.filters);
         let bits = shape.filter_bytes as f64 * 8.0 / 60_000.0;
         assert!(bits < 12.5, "{bits} bits a key");
         assert_eq!(shape.leaf_bytes + shape.inner_bytes + shape.filter_bytes + 32 + 192, shape.file_bytes);
     }
     let options = RunOptions { has_filters: false, ..RunOptions::default() };
-    assert_eq!(run_of(&entries(60_000, true, u32::MAX), options).shape().unwrap().filter_bytes, 0);
+    assert_eq!(run_of(&entries(60_000, true, u32::MAX), options).files()[0].shape().unwrap().filter_bytes, 0);
     // One leaf tells as much as a filter over it.
-    assert_eq!(run_of(&entries(5, true, u32::MAX), RunOptions::default()).shape().unwrap().filter_bytes, 0);
+    assert_eq!(run_of(&entries(5, true, u32::MAX), RunOptions::default()).files()[0].shape().unwrap().filter_bytes, 0);
 }
 
 #[test]

@@ -172,6 +172,18 @@ impl Sums {
     }
 }
 
+impl std::ops::Add for Sums {
+    type Output = Sums;
+
+    fn add(self, other: Sums) -> Sums {
+        Sums {
+            entries: self.entries.wrapping_add(other.entries),
+            erased: self.erased.wrapping_add(other.erased),
+            tally: self.tally + other.tally,
+        }
+    }
+}
+
 impl std::ops::Sub for Sums {
     type Output = Sums;
 

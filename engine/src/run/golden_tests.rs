@@ -114,7 +114,7 @@ fn describe_node(text: &mut Annotated<'_>, bytes: &[u8]) {
 }
 
 /// Describes the subtree at `place`, with the values before it.
-fn describe_subtree(text: &mut Annotated<'_>, run: &Run, place: &Place) {
+fn describe_subtree(text: &mut Annotated<'_>, run: &RunFile, place: &Place) {
     let unit = run.load(place).unwrap();
     if place.level > 0 {
         let page = run.inner(&unit);
@@ -183,10 +183,10 @@ fn describe_run(bytes: &[u8]) -> String {
     text.finish()
 }
 
-fn open(bytes: &[u8]) -> Run {
+fn open(bytes: &[u8]) -> RunFile {
     let disk = SimDisk::new();
     disk.write_file(PATH, bytes);
-    Run::open(&disk, Path::new(PATH)).unwrap()
+    RunFile::open(&disk, Path::new(PATH)).unwrap()
 }
 
 #[test]

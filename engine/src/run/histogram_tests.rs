@@ -83,7 +83,7 @@ impl Known {
         writer.finish().unwrap();
         let run = Arc::new(Run::open(disk, Path::new(&path)).unwrap());
         let mut known = Known { run: run.clone(), pages: 0, leaves: Vec::new() };
-        run.walk(&mut known).unwrap();
+        run.files()[0].walk(&mut known).unwrap();
         if let Some(last) = known.leaves.last_mut() {
             last.end = run.info().bytes - 192;
         }

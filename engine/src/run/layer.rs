@@ -61,28 +61,28 @@ impl<'a> RunLayer<'a> {
         &self,
         mut steps: SmallVec<[Step<'a>; 5]>,
         mut place: Place,
-        child: impl Fn(&Inner<'_>) -> usize,
+        child: impl Fn(&Place, &Inner<'_>) -> usize,
     ) -> Result<Way<'a>, Missing> {
         loop {
             let page = self.pages.page(self.run, &place)?;
             if place.level == 0 {
                 return Ok(Way { steps, place, leaf: page.leaf() });
             }
-            let inner = self.run.inner(page);
-            let position = child(&inner);
+            let inner = self.run.inner(&place, page);
+            let position = child(&place, &inner);
             steps.push(Step { place, page, child: position });
             place = self.run.child(&place, &inner, position);
         }
     }
 
     /// The way from the root; `None` if there are no entries.
-    fn way(&self, child: impl Fn(&Inner<'_>) -> usize) -> Result<Option<Way<'a>>, Missing> {
+    fn way(&self, child: impl Fn(&Place, &Inner<'_>) -> usize) -> Result<Option<Way<'a>>, Missing> {
         self.run.root().map(|root| self.descend(SmallVec::new(), root, child)).transpose()
     }
 
     /// The way to where `key` belongs, and how many entries of the leaf are before the cut there.
     fn find(&self, key: &[u8], side: Side) -> Result<Option<(Way<'a>, usize)>, Missing> {
-        let Some(way) = self.way(|page| page.child_of(key))? else { return Ok(None) };
+        let Some(way) = self.way(|_, page| page.child_of(key))? else { return Ok(None) };
         let (position, found) = way.leaf.search::<true>(key);
         Ok(Some((way, position + usize::from(found && side == Side::Through))))
     }
@@ -118,7 +118,7 @@ impl<'a> RunLayer<'a> {
             if place.level == 0 {
                 return Ok(Some((place, page.leaf())));
             }
-            let inner = self.run.inner(page);
+            let inner = self.run.inner(&place, page);
             let step = Step { place, page, child: inner.child_of(key) };
             place = self.run.child(&place, &inner, step.child);
             above = Some(step);
@@ -127,14 +127,19 @@ impl<'a> RunLayer<'a> {
 
     /// Whether the filter over the leaf that a step leads to says that `key` is not there.
     fn is_surely_absent(&self, above: &Step<'a>, key: &[u8]) -> Result<bool, Missing> {
-        let inner = self.run.inner(above.page);
-        let Some(filter) = self.run.filter_of(&above.place, &inner, above.child) else { return Ok(false) };
-        Ok(!self.pages.filter(self.run, &filter)?.may_have(hash_of(key)))
+        // The top has no filters.
+        if above.place.is_top() {
+            return Ok(false);
+        }
+        let file = self.run.file(&above.place);
+        let inner = file.inner(above.page);
+        let Some(filter) = file.filter_of(&above.place, &inner, above.child) else { return Ok(false) };
+        Ok(!self.pages.filter(file, &filter)?.may_have(hash_of(key)))
     }
 
     /// The walk at the entry with `entries` before it, of which there are more.
     fn at_entry(&self, entries: i64) -> Result<RunWalk<'a>, Missing> {
-        let way = self.way(|page| page.child_at(entries))?;
+        let way = self.way(|place, page| self.run.child_at(place, page, entries))?;
         let place = way.as_ref().map_or(Spot::End, |way| Spot::Entry((entries - way.place.before.entries) as usize));
         Ok(RunWalk { layer: *self, way, spot: place })
     }
@@ -149,12 +154,12 @@ impl<'a> RunLayer<'a> {
 
     /// The value of an entry of the leaf at `place`, `None` of a tombstone.
     pub(super) fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
-        self.value_from(place, entry, |reference| self.pages.value(self.run, reference))
+        self.value_from(place, entry, |reference| self.pages.value(self.run.file(place), reference))
     }
 
     /// As [`RunLayer::value`]; a long one is read for this reader alone.
     pub(super) fn value_in_passing(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
-        self.value_from(place, entry, |reference| self.pages.value_in_passing(self.run, reference))
+        self.value_from(place, entry, |reference| self.pages.value_in_passing(self.run.file(place), reference))
     }
 
     fn value_from(
@@ -237,7 +242,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn locate(&self, key: &[u8]) -> Result<Located, Missing> {
-        let Some(way) = self.way(|page| page.child_of(key))? else {
+        let Some(way) = self.way(|_, page| page.child_of(key))? else {
             return Ok(Located { rows: 0, entries: 0, is_found: false });
         };
         let (position, is_found) = way.leaf.search::<true>(key);
@@ -248,7 +253,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
 
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<RunWalk<'a>, Missing> {
         let Some((key, side)) = key else {
-            let way = self.way(|_| 0)?;
+            let way = self.way(|_, _| 0)?;
             let spot = if way.is_some() { Spot::Entry(0) } else { Spot::End };
             return Ok(RunWalk { layer: *self, way, spot });
         };
@@ -262,7 +267,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn end(&self) -> Result<RunWalk<'a>, Missing> {
-        Ok(RunWalk { layer: *self, way: self.way(|page| page.count() - 1)?, spot: Spot::End })
+        Ok(RunWalk { layer: *self, way: self.way(|_, page| page.count() - 1)?, spot: Spot::End })
     }
 }
 
@@ -308,14 +313,14 @@ impl<'a> RunWalk<'a> {
     /// The way to the leaf after this one, or before it; `None` if this is the last.
     fn neighbour(&self, way: &Way<'a>, forward: bool) -> Result<Option<Way<'a>>, Missing> {
         let can_turn = |step: &Step<'a>| {
-            if forward { step.child + 1 < self.layer.run.inner(step.page).count() } else { step.child > 0 }
+            if forward { step.child + 1 < self.layer.run.inner(&step.place, step.page).count() } else { step.child > 0 }
         };
         let Some(turn) = way.steps.iter().rposition(can_turn) else { return Ok(None) };
         let mut steps: SmallVec<[Step<'a>; 5]> = SmallVec::from_slice(&way.steps[..=turn]);
         let step = &mut steps[turn];
         step.child = if forward { step.child + 1 } else { step.child - 1 };
-        let place = self.layer.run.child(&step.place, &self.layer.run.inner(step.page), step.child);
-        self.layer.descend(steps, place, |page| if forward { 0 } else { page.count() - 1 }).map(Some)
+        let place = self.layer.run.child(&step.place, &self.layer.run.inner(&step.place, step.page), step.child);
+        self.layer.descend(steps, place, |_, page| if forward { 0 } else { page.count() - 1 }).map(Some)
     }
 }
 

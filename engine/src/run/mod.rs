@@ -34,6 +34,7 @@ mod node;
 mod node_builder;
 mod output;
 mod pages;
+mod parts;
 mod pending;
 mod pending_filters;
 mod read_ahead;
@@ -65,13 +66,14 @@ mod tests;
 
 pub(crate) use charge::{Limits, charge, plan};
 pub(crate) use check::check_bytes;
-pub(crate) use file::Run;
+pub(crate) use file::RunFile;
 pub(crate) use format::{Index, Sums};
 pub(crate) use histogram::histogram;
 pub use histogram::{Bucket, Estimate, Histogram, Resolution};
 pub use layer::RunLayer;
 pub use pages::Missing;
 pub(crate) use pages::{PageCache, ReadCost, ReadPages};
+pub(crate) use parts::{Part, Run};
 pub(crate) use salvage::Lost;
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
@@ -100,4 +102,11 @@ pub(crate) struct RunInfo {
     pub(crate) page_bytes: usize,
     /// Pages from the root to a leaf; zero if there are no entries.
     pub(crate) levels: usize,
+}
+
+impl RunInfo {
+    /// Whether every entry is a live row that nothing lies below.
+    pub(crate) fn has_live_rows_only(&self) -> bool {
+        self.is_bottom || self.total.fresh() == self.total.entries && self.total.erased == 0
+    }
 }

@@ -23,7 +23,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 
 use super::Run;
 use super::fetch::Wanted;
-use super::file::{Loaded, Place};
+use super::file::{Loaded, Place, RunFile};
 use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
 use crate::error::Result;
@@ -33,6 +33,8 @@ const SHARD_BYTES: u64 = 16 << 20;
 const SHARDS_MAX: u64 = 64;
 /// So many pages a reader can note before it has to make room for more: those of a question to a few runs.
 const SEEN_FIRST: usize = 24;
+/// Beside a cache of so many bytes there is room for one page of each file.
+const KEEPS_ROOTS_BYTES: u64 = 8 << 20;
 /// Bytes that a cached page takes beside its own.
 const ENTRY_BYTES: u64 = 96;
 
@@ -55,6 +57,8 @@ impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
 /// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
 pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes, FixedState>,
+    /// Whether roots stay with their files, beside the cache.
+    keeps_roots: bool,
     counts: Counts,
 }
 
@@ -94,6 +98,7 @@ impl PageCache {
             .expect("all that has no default is given");
         PageCache {
             pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
+            keeps_roots: cache_bytes >= KEEPS_ROOTS_BYTES,
             counts: Counts::default(),
         }
     }
@@ -123,7 +128,7 @@ pub struct Missing;
 pub(crate) struct ReadPages<'c> {
     cache: &'c PageCache,
     seen: FrozenMap<PageKey, Arc<Loaded>, FixedState>,
-    missing: RefCell<Vec<(PageKey, Arc<Run>, Wanted)>>,
+    missing: RefCell<Vec<(PageKey, Arc<RunFile>, Wanted)>>,
     cost: Cell<ReadCost>,
     /// Bytes of what was seen, and those of them that the cache has been told of.
     bytes: Cell<u64>,
@@ -156,34 +161,39 @@ impl<'c> ReadPages<'c> {
 
     /// The page at `place` of `run`.
     #[inline]
-    pub(super) fn page(&self, run: &Arc<Run>, place: &Place) -> Result<&Loaded, Missing> {
-        let key = PageKey { run: run.number(), offset: place.pointer.offset };
-        self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Page(*place)))
+    pub(super) fn page<'p>(&'p self, run: &'p Run, place: &Place) -> Result<&'p Loaded, Missing> {
+        if let Some(page) = run.kept(place) {
+            return Ok(page);
+        }
+        let file = run.file(place);
+        let key = PageKey { run: file.number(), offset: place.pointer.offset };
+        self.seen_or_cached(key).ok_or_else(|| self.miss(key, file, Wanted::Page(*place)))
     }
 
     /// As [`ReadPages::page`], but who asks can do without: what is not in memory is not noted.
-    pub(super) fn page_if_here(&self, run: &Run, place: &Place) -> Option<&Loaded> {
-        self.seen_or_cached(PageKey { run: run.number(), offset: place.pointer.offset })
+    pub(super) fn page_if_here<'p>(&'p self, run: &'p Run, place: &Place) -> Option<&'p Loaded> {
+        let key = PageKey { run: run.file(place).number(), offset: place.pointer.offset };
+        run.kept(place).or_else(|| self.seen_or_cached(key))
     }
 
     /// The filter that `pointer` leads to.
-    pub(super) fn filter(&self, run: &Arc<Run>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
-        let key = PageKey { run: run.number(), offset: pointer.offset };
-        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Filter(*pointer)))?;
+    pub(super) fn filter(&self, file: &Arc<RunFile>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
+        let key = PageKey { run: file.number(), offset: pointer.offset };
+        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, file, Wanted::Filter(*pointer)))?;
         Ok(FilterRef::unchecked(loaded.as_slice()))
     }
 
     /// The value out of line that `reference` leads to.
-    pub(super) fn value(&self, run: &Arc<Run>, reference: &ValueReference) -> Result<&[u8], Missing> {
-        let key = PageKey { run: run.number(), offset: reference.offset };
-        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Value(*reference)))?;
+    pub(super) fn value(&self, file: &Arc<RunFile>, reference: &ValueReference) -> Result<&[u8], Missing> {
+        let key = PageKey { run: file.number(), offset: reference.offset };
+        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, file, Wanted::Value(*reference)))?;
         Ok(loaded.as_slice())
     }
 
     /// As [`ReadPages::value`], for a reader that passes and will not come back: neither is the cache asked, nor is it given the value.
-    pub(super) fn value_in_passing(&self, run: &Arc<Run>, reference: &ValueReference) -> Result<&[u8], Missing> {
-        let key = PageKey { run: run.number(), offset: reference.offset };
-        let loaded = self.seen.get(&key).ok_or_else(|| self.miss(key, run, Wanted::PassingValue(*reference)))?;
+    pub(super) fn value_in_passing(&self, file: &Arc<RunFile>, reference: &ValueReference) -> Result<&[u8], Missing> {
+        let key = PageKey { run: file.number(), offset: reference.offset };
+        let loaded = self.seen.get(&key).ok_or_else(|| self.miss(key, file, Wanted::PassingValue(*reference)))?;
         Ok(loaded.as_slice())
     }
 
@@ -208,8 +218,8 @@ impl<'c> ReadPages<'c> {
         }
     }
 
-    fn miss(&self, key: PageKey, run: &Arc<Run>, wanted: Wanted) -> Missing {
-        self.missing.borrow_mut().push((key, run.clone(), wanted));
+    fn miss(&self, key: PageKey, file: &Arc<RunFile>, wanted: Wanted) -> Missing {
+        self.missing.borrow_mut().push((key, Arc::clone(file), wanted));
         Missing
     }
 
@@ -230,22 +240,37 @@ impl<'c> ReadPages<'c> {
         self.count(|cost| cost.rounds += 1);
         for of_run in missing.chunk_by(|(a, ..), (b, ..)| a.run == b.run) {
             let wanted: Vec<Wanted> = of_run.iter().map(|(.., wanted)| *wanted).collect();
-            of_run[0].1.fetch(&wanted, |number, loaded| self.keep(of_run[number].0, &wanted[number], loaded))?;
+            of_run[0].1.fetch(&wanted, |number, loaded| {
+                let (key, file, wanted) = &of_run[number];
+                self.keep(*key, file, wanted, loaded);
+            })?;
         }
         Ok(())
     }
 
-    fn keep(&self, key: PageKey, wanted: &Wanted, loaded: Loaded) {
-        let loaded = Arc::new(loaded);
+    /// As [`ReadPages::load`], if anything was missing.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn load_rest(&self) -> Result<()> {
+        if self.missing.borrow().is_empty() { Ok(()) } else { self.load() }
+    }
+
+    fn keep(&self, key: PageKey, file: &RunFile, wanted: &Wanted, loaded: Loaded) {
+        let loaded = match wanted {
+            Wanted::Page(place) if self.cache.keeps_roots => file.keep_root(place, loaded),
+            _ => Some(loaded),
+        };
+        self.count(|cost| {
+            cost.pages += 1;
+            cost.pages_read += 1;
+        });
+        let Some(loaded) = loaded.map(Arc::new) else { return };
         self.pin(&loaded);
         if !matches!(wanted, Wanted::PassingValue(_)) {
             self.cache.pages.insert(key, loaded.clone());
         }
         self.seen.insert(key, loaded);
-        self.count(|cost| {
-            cost.pages += 1;
-            cost.pages_read += 1;
-        });
     }
 
     /// Asks until all pages for the answer are there. `ask` begins anew each time, or goes on where it was.
@@ -263,8 +288,8 @@ impl<'c> ReadPages<'c> {
 
     /// Whether the page or value at `offset` of `run` has been seen.
     #[cfg(test)]
-    pub(super) fn has_seen(&self, run: &Run, offset: u64) -> bool {
-        self.seen.get(&PageKey { run: run.number(), offset }).is_some()
+    pub(super) fn has_seen(&self, file: &RunFile, offset: u64) -> bool {
+        self.seen.get(&PageKey { run: file.number(), offset }).is_some()
     }
 
     /// Bytes of all that was seen, which is held on to.

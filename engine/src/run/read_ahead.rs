@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::file::Run;
+use super::file::RunFile;
 use crate::error::Result;
 use crate::io::AlignedBuffer;
 
@@ -27,7 +27,7 @@ pub(super) const FILE_BYTES_MIN: u64 = 4 << 20;
 
 /// The chunks of one file that are in memory or on their way.
 pub(super) struct ReadAhead<'r> {
-    run: &'r Run,
+    run: &'r RunFile,
     ahead: Mutex<Ahead>,
     changed: Condvar,
 }
@@ -48,7 +48,7 @@ enum Chunk {
 }
 
 impl<'r> ReadAhead<'r> {
-    pub(super) fn new(run: &'r Run) -> ReadAhead<'r> {
+    pub(super) fn new(run: &'r RunFile) -> ReadAhead<'r> {
         let ahead = Ahead { first: 0, chunks: VecDeque::new(), spare: Vec::new(), is_over: false };
         ReadAhead { run, ahead: Mutex::new(ahead), changed: Condvar::new() }
     }

@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
-use super::{Run, RunInfo, RunOptions, RunWriter};
+use super::file::RunFile;
+use super::{RunInfo, RunOptions, RunWriter};
 use crate::error::Result;
 use crate::io::Disk;
 
-impl Run {
+impl RunFile {
     /// Writes the same entries to `path`, which must not exist, in the newest version; `progress` hears how many bytes of the old file are done. What the run is of, and
     /// what it measures, stays; `options` says the rest. Reads the file once.
     ///
     /// # Errors
-    /// As [`Run::scan`] and [`RunWriter::push`]; then the new file is to be removed.
+    /// As [`RunFile::scan`] and [`RunWriter::push`]; then the new file is to be removed.
     pub(crate) fn rewrite(
         &self,
         disk: &dyn Disk,

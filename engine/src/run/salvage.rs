@@ -5,7 +5,7 @@
 //! Costs: those of a scan.
 //! Not here: what becomes of what was read (`repair`).
 
-use super::file::Run;
+use super::file::RunFile;
 use super::layer::weight_of;
 use super::scan::{Gap, VisitEntry, Visitor};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub(crate) struct Lost {
     pub(crate) error: String,
 }
 
-impl Run {
+impl RunFile {
     /// Visits all entries that can be read, in key order, and tells `lose` of the others.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Run {
 }
 
 struct Salvage<'v> {
-    run: &'v Run,
+    run: &'v RunFile,
     progress: &'v mut dyn FnMut(u64),
     visit: &'v mut VisitEntry<'v>,
     lose: &'v mut dyn FnMut(Lost),

@@ -11,7 +11,7 @@
 use std::thread;
 
 use super::columns::Inner;
-use super::file::{Loaded, Place, Run};
+use super::file::{Loaded, Place, RunFile};
 use super::layer::weight_of;
 use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
 use super::window::{WINDOW_BYTES, Window};
@@ -64,8 +64,8 @@ struct Frame {
     next: usize,
 }
 
-impl Run {
-    /// As [`Run::scan`], of any run: visits all entries.
+impl RunFile {
+    /// As [`RunFile::scan`], of any run: visits all entries.
     pub(crate) fn scan_entries(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitEntry<'_>) -> Result<()> {
         let measures = self.info().measures;
         self.scan_records(progress, &mut |entry, key, value| {
@@ -166,7 +166,7 @@ impl Run {
         }
         let page_bytes = match &page {
             Inner::First(..) => Some(place.pointer.page_bytes as usize),
-            Inner::Node(..) => None,
+            Inner::Node(..) | Inner::Top(_) => None,
         };
         visitor.page(place, unit.as_slice(), page_bytes)?;
         visitor.inner(place, &page)?;
@@ -195,7 +195,7 @@ impl Run {
 
 /// Reads leaves and their long values in the order of the file.
 struct LeafReader<'r> {
-    run: &'r Run,
+    run: &'r RunFile,
     window: Window<'r>,
     /// For long values that the window does not hold.
     values: Window<'r>,

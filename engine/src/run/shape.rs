@@ -1,8 +1,8 @@
 //! How a run is built: pages of each kind and their bytes.
 
-use super::Run;
 use super::columns::Inner;
 use super::file::Place;
+use super::file::RunFile;
 use super::scan::Visitor;
 use crate::error::{Error, Result};
 use crate::page::Record;
@@ -28,11 +28,11 @@ pub struct RunShape {
     pub file_bytes: u64,
 }
 
-impl Run {
+impl RunFile {
     /// Counts the pages. Reads the whole file.
     ///
     /// # Errors
-    /// As [`Run::scan`].
+    /// As [`RunFile::scan`].
     pub(crate) fn shape(&self) -> Result<RunShape> {
         let info = self.info();
         let mut shape = RunShape { levels: info.levels as u64, file_bytes: info.bytes, ..RunShape::default() };

@@ -89,8 +89,8 @@ fn model_tally<'m>(measures: &Measures, rows: impl Iterator<Item = (&'m Vec<u8>,
     rows.fold(Tally::ZERO, |sum, (key, value)| sum + measures.of_row(key, value))
 }
 
-fn compare(run: Run, model: &Model, rng: &mut StdRng, rows: Rows) {
-    let run = &Arc::new(run);
+fn compare(run: RunFile, model: &Model, rng: &mut StdRng, rows: Rows) {
+    let whole = Arc::new(Run::of_parts(&[Part::first(&run)], true));
     let cache = PageCache::new(64 << 10);
     let measures = run.info().measures;
     let report = run.check(&mut |_| ());
@@ -126,7 +126,7 @@ fn compare(run: Run, model: &Model, rng: &mut StdRng, rows: Rows) {
     asked.push(vec![255; 400]);
     for key in &asked {
         let pages = ReadPages::new(&cache);
-        let layer = RunLayer::new(run, &pages);
+        let layer = RunLayer::new(&whole, &pages);
         let found = pages.answer(|| layer.get(key)).unwrap();
         assert_eq!(found, model.get(key).map(|value| Some(&**value)), "{key:?}");
         let below = (Bound::Unbounded, Bound::Excluded(&**key));
@@ -137,7 +137,7 @@ fn compare(run: Run, model: &Model, rng: &mut StdRng, rows: Rows) {
         assert_eq!(pages.answer(|| layer.tally_before(key, Side::Through)).unwrap(), through);
     }
     let pages = ReadPages::new(&cache);
-    let layer = RunLayer::new(run, &pages);
+    let layer = RunLayer::new(&whole, &pages);
     for _ in 0..30.min(scanned.len()) {
         let offset = rng.random_range(0..scanned.len());
         let walk = pages.answer(|| layer.nth(offset as u64)).unwrap();
@@ -169,7 +169,7 @@ fn equals_the_model() {
             let options = RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40, ..RunOptions::default() };
             let disk = new_disk();
             let info = write(&disk, &model, options).unwrap();
-            let run = Run::open(&disk, Path::new(PATH)).unwrap();
+            let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
             assert_eq!(*run.info(), info);
             assert_eq!((info.table_id, info.run_id), (7, 1 << 40));
             assert!(count < 3000 || page_bytes > 256 || matches!(rows, Rows::Mixed) || info.levels > 3);
@@ -177,7 +177,7 @@ fn equals_the_model() {
             let (flat_path, tree_path) = (Path::new("/db/flat"), Path::new("/db/tree"));
             let flat_info = run.rewrite(&disk, flat_path, RunOptions { index: Index::Flat, ..options }, &mut |_| ());
             assert_eq!(flat_info.unwrap().levels, info.levels.min(2));
-            let flat = Run::open(&disk, flat_path).unwrap();
+            let flat = RunFile::open(&disk, flat_path).unwrap();
             assert_eq!((flat.info().index, flat.info().total), (Index::Flat, info.total));
             flat.rewrite(&disk, tree_path, options, &mut |_| ()).unwrap();
             assert_eq!(disk.read_file(tree_path), disk.read_file(Path::new(PATH)));
@@ -192,7 +192,7 @@ fn an_empty_run_has_no_tree() {
     let disk = new_disk();
     let info = write(&disk, &Model::new(), RunOptions::default()).unwrap();
     assert_eq!((info.bytes, info.total.entries, info.levels), (32 + 192, 0, 0));
-    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
     compare(run, &Model::new(), &mut StdRng::seed_from_u64(1), Rows::Mixed);
 }
 
@@ -205,7 +205,7 @@ fn keys_larger_than_pages_make_a_tree_of_pairs() {
     let options = RunOptions { page_bytes: 256, measures: ALL_MEASURES, ..RunOptions::default() };
     let info = write(&disk, &model, options).unwrap();
     assert!((6..8).contains(&info.levels), "{} levels", info.levels);
-    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
     compare(run, &model, &mut StdRng::seed_from_u64(1), Rows::LongKeys);
 }
 
@@ -226,7 +226,7 @@ fn values_larger_than_the_window() {
     let disk = new_disk();
     let options = RunOptions { page_bytes: 4096, measures: ALL_MEASURES, ..RunOptions::default() };
     write(&disk, &model, options).unwrap();
-    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
     compare(run, &model, &mut rng, Rows::LongValues);
 }
 
@@ -257,7 +257,7 @@ fn an_error_of_the_visitor_ends_the_scan() {
     let model: Model = (0..100u32).map(|n| (n.to_be_bytes().to_vec(), vec![1])).collect();
     let options = RunOptions { page_bytes: 256, ..RunOptions::default() };
     write(&disk, &model, options).unwrap();
-    let run = Run::open(&disk, Path::new(PATH)).unwrap();
+    let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
     let mut visited = 0;
     let stopped = run.scan(&mut |_| (), &mut |_, _| {
         visited += 1;
@@ -282,6 +282,6 @@ fn a_run_on_the_real_disk() {
     }
     let info = writer.finish().unwrap();
     assert_eq!(info.bytes, std::fs::metadata(&path).unwrap().len());
-    let run = Run::open(&disk, &path).unwrap();
+    let run = RunFile::open(&disk, &path).unwrap();
     compare(run, &model, &mut rng, Rows::Numbers);
 }

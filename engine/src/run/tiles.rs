@@ -136,7 +136,7 @@ impl<'a> Tiles<'a> {
     pub(super) fn new(layer: RunLayer<'a>, range: &'a Keys) -> Tiles<'a> {
         let everything = Keys { start: KeyBuffer::new(), end: None };
         let root = layer.run().root().map(|root| {
-            let extent = root.floor..root.end();
+            let extent = root.start()..root.end();
             Tile::new(everything, root, extent)
         });
         Tiles { layer, range, tiles: root.into_iter().collect(), pages: 0 }
@@ -180,7 +180,7 @@ impl<'a> Tiles<'a> {
 
     fn open_inner(&mut self, tile: &Tile) -> Result<(), Missing> {
         let run = self.layer.run();
-        let page = run.inner(self.layer.pages().page(run, &tile.place)?);
+        let page = run.inner(&tile.place, self.layer.pages().page(run, &tile.place)?);
         self.pages += 1;
         for position in 0..page.count() {
             let start = if position == 0 { tile.keys.start.clone() } else { page.separator(position) };
@@ -192,7 +192,7 @@ impl<'a> Tiles<'a> {
             }
             let place = run.child(&tile.place, &page, position);
             let end = if is_last { tile.extent.end } else { place.end() };
-            self.tiles.push(Tile::new(keys, place, place.floor..end));
+            self.tiles.push(Tile::new(keys, place, place.start()..end));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Costs: one read for each move, of 1 MiB or what is asked for; no allocation unless more than ever before is asked for.
 //! Not here: checksums; what to read.
 
-use super::file::Run;
+use super::file::RunFile;
 use super::read_ahead::ReadAhead;
 use crate::error::Result;
 use crate::io::AlignedBuffer;
@@ -13,7 +13,7 @@ pub(super) const WINDOW_BYTES: usize = 1 << 20;
 
 /// The piece from `start` on.
 pub(super) struct Window<'r> {
-    run: &'r Run,
+    run: &'r RunFile,
     ahead: Option<&'r ReadAhead<'r>>,
     buffer: AlignedBuffer,
     start: u64,
@@ -21,7 +21,7 @@ pub(super) struct Window<'r> {
 }
 
 impl<'r> Window<'r> {
-    pub(super) fn new(run: &'r Run, ahead: Option<&'r ReadAhead<'r>>) -> Window<'r> {
+    pub(super) fn new(run: &'r RunFile, ahead: Option<&'r ReadAhead<'r>>) -> Window<'r> {
         Window { run, ahead, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
     }
 

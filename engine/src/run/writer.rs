@@ -114,6 +114,11 @@ impl RunWriter {
         })
     }
 
+    /// Bytes of the file so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.output.position()
+    }
+
     /// Appends a live row that nothing lies below, whose key is above all before.
     ///
     /// # Errors

@@ -111,11 +111,17 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         }
     }
 
-    /// The next entry: what those of all layers at its key come to, tombstones included. Its key replaces `key`; `None` at the end. Passes over keys of which nothing is
-    /// left: those that these layers bring to life and end.
-    pub(crate) fn next_entry(&mut self, key: &mut KeyBuffer) -> Result<Option<Merged<'a>>, L::Fault> {
+    /// The next entry, if its key is `inside`: what those of all layers at its key come to, tombstones included. Its key replaces `key`; `None` at the end, and at the first key
+    /// that is not inside. Passes over keys of which nothing is left: those that these layers bring to life and end.
+    pub(crate) fn next_entry(
+        &mut self,
+        key: &mut KeyBuffer,
+        inside: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Merged<'a>>, L::Fault> {
         loop {
-            let Some(nearest) = self.nearest()? else { return Ok(None) };
+            let Some(nearest) = self.nearest()?.filter(|&nearest| inside(&self.arms[nearest].key)) else {
+                return Ok(None);
+            };
             let newest = &self.arms[nearest];
             let value = newest.walk.value()?;
             let at_key = self.arms[nearest..].iter().filter(|arm| arm.walk.valid() && arm.key == newest.key);

@@ -16,7 +16,7 @@ use super::*;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::mixed::Mixed;
-use crate::run::{Index, Missing, PageCache, ReadPages, Run, RunLayer, RunOptions, RunWriter};
+use crate::run::{Index, Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter};
 use crate::tally::Field;
 use crate::transaction::merge_layer;
 use crate::tree::{Arena, Tree, Walk, When};
@@ -209,25 +209,38 @@ fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdR
     let in_memory = rng.random_range(0..layers.trees.len());
     let mut runs = Vec::new();
     for (number, tree) in layers.trees.iter().enumerate().skip(in_memory) {
-        let path = format!("/db/run-{number}");
-        let options = RunOptions {
-            page_bytes: [256, 512][rng.random_range(0..2)],
-            measures: layers.measures,
-            is_bottom: tree.is_bottom(),
-            index: [Index::Tree, Index::Flat][rng.random_range(0..2)],
-            ..RunOptions::default()
-        };
-        let mut writer = RunWriter::create(&disk, Path::new(&path), options).unwrap();
+        // One file or several.
+        let entries_max = [usize::MAX, 1, 3, 20][rng.random_range(0..4)];
+        let mut parts = Vec::new();
         let mut walk = Walk::first(tree.view());
-        while walk.valid() {
-            let weight = tree.view().weight_of(&walk.key(), &walk.record());
-            writer.push_entry(&walk.key(), walk.value(), weight).unwrap();
-            walk.next();
+        while walk.valid() || parts.is_empty() {
+            let path = format!("/db/run-{number}-{}", parts.len());
+            let options = RunOptions {
+                page_bytes: [256, 512][rng.random_range(0..2)],
+                measures: layers.measures,
+                // A file of an upper run may have come down, if it has live rows only.
+                is_bottom: tree.is_bottom() && (entries_max == usize::MAX || rng.random_bool(0.7)),
+                index: [Index::Tree, Index::Flat][rng.random_range(0..2)],
+                ..RunOptions::default()
+            };
+            let mut writer = RunWriter::create(&disk, Path::new(&path), options).unwrap();
+            let low = if walk.valid() { walk.key() } else { KeyBuffer::new() };
+            for _ in 0..entries_max {
+                if !walk.valid() {
+                    break;
+                }
+                let weight = tree.view().weight_of(&walk.key(), &walk.record());
+                writer.push_entry(&walk.key(), walk.value(), weight).unwrap();
+                walk.next();
+            }
+            let info = writer.finish().unwrap();
+            let file = RunFile::open(&disk, Path::new(&path)).unwrap();
+            assert_eq!(file.info(), &info);
+            assert_eq!(file.check(&mut |_| ()).faults, [""; 0]);
+            parts.push(Part { low, file: Arc::new(file) });
         }
-        let info = writer.finish().unwrap();
-        let run = Run::open(&disk, Path::new(&path)).unwrap();
-        assert_eq!((run.info(), info.total.tally), (&info, tree.view().total()));
-        assert_eq!(run.check(&mut |_| ()).faults, [""; 0]);
+        let run = Run::of_parts(&parts, tree.is_bottom());
+        assert_eq!(run.info().total.tally, tree.view().total());
         runs.push(Arc::new(run));
     }
     let cache = PageCache::new(512);

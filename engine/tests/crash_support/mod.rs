@@ -24,6 +24,7 @@ pub(crate) fn options(disk: &SimDisk) -> Options {
     Options {
         page_bytes: 256,
         run_page_bytes: 256,
+        run_file_bytes: 1200,
         log_segment_bytes: 8192,
         memory_bytes: 16 << 20,
         checkpoint_log_bytes: 0,

@@ -36,6 +36,7 @@ pub(crate) fn options(disk: &SimDisk) -> Options {
         disk: Arc::new(disk.clone()),
         page_bytes: 256,
         run_page_bytes: 256,
+        run_file_bytes: 2000,
         log_segment_bytes: 16384,
         memory_bytes: 64 << 20,
         background: false,
