@@ -11,6 +11,7 @@ use crate::read::{Read, scan_charged};
 /// Rows of the first chunk of a range, and of the largest.
 const CHUNK_FIRST: usize = 8;
 const CHUNK_MAX: usize = 256;
+const CHUNK_AT_ONCE_MAX: usize = 4096;
 
 /// A version that a range is read from, chunk by chunk.
 #[doc(hidden)]
@@ -69,6 +70,24 @@ impl<'r> Range<'r> {
         Range { source, bounds, front: VecDeque::new(), back: VecDeque::new(), chunk: CHUNK_FIRST, done: false }
     }
 
+    /// Reads so many rows with the first chunk, up to 4096: for who knows how many are wanted, and would else wait for several chunks.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// use quipu::{Read, Write};
+    /// let table = db.table("t")?;
+    /// table.put("a", "1")?;
+    /// let rows: Vec<_> = table.range(..).at_once(100).take(100).collect::<quipu::Result<_>>()?;
+    /// assert_eq!(rows.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn at_once(mut self, rows: usize) -> Self {
+        self.chunk = rows.clamp(1, CHUNK_AT_ONCE_MAX);
+        self
+    }
+
     /// Reads the next chunk at one end, and takes it off the bounds.
     fn refill(&mut self, reverse: bool) -> Result<()> {
         if self.done {
@@ -84,7 +103,7 @@ impl<'r> Range<'r> {
                 self.bounds.set_start_after(&last.key);
             }
         }
-        self.chunk = (self.chunk * 2).min(CHUNK_MAX);
+        self.chunk = (self.chunk * 2).clamp(CHUNK_FIRST, CHUNK_MAX);
         Ok(())
     }
 }

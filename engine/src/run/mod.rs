@@ -41,6 +41,7 @@ mod read_ahead;
 mod rewrite;
 mod salvage;
 mod scan;
+mod seen;
 mod shape;
 mod tiles;
 mod trees;

@@ -7,16 +7,14 @@
 //! 1. A page that a reader has seen stays where it is until the reader ends, whatever the cache evicts: so asking again makes progress, and answers borrow from it.
 //! 2. Only pages that have been checked are here.
 //!
-//! Costs: a page that the reader has seen is one look into a hash map; another one that is cached, one more into the cache; any other, one read, or a part of one with its
+//! Costs: a page that the reader has seen is a look at the few that it has (`seen`); another one that is cached, one into the cache; any other, one read, or a part of one with its
 //! neighbours in the file.
 //! Not here: where pages are and what they must be (`file`); which are read together (`fetch`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use elsa::FrozenMap;
 use foldhash::fast::FixedState;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
@@ -26,13 +24,12 @@ use super::fetch::Wanted;
 use super::file::{Loaded, Place, RunFile};
 use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
+use super::seen::Seen;
 use crate::error::Result;
 
 /// A cache is cut into shards of at least so many bytes, and into no more of them than this.
 const SHARD_BYTES: u64 = 16 << 20;
 const SHARDS_MAX: u64 = 64;
-/// So many pages a reader can note before it has to make room for more: those of a question to a few runs.
-const SEEN_FIRST: usize = 24;
 /// Beside a cache of so many bytes there is room for one page of each file.
 const KEEPS_ROOTS_BYTES: u64 = 8 << 20;
 /// Bytes that a cached page takes beside its own.
@@ -40,7 +37,7 @@ const ENTRY_BYTES: u64 = 96;
 
 /// A page, a filter or a value, by the number of the open run and the offset in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct PageKey {
+pub(super) struct PageKey {
     run: u64,
     offset: u64,
 }
@@ -127,7 +124,7 @@ pub struct Missing;
 /// What one reader has seen.
 pub(crate) struct ReadPages<'c> {
     cache: &'c PageCache,
-    seen: FrozenMap<PageKey, Arc<Loaded>, FixedState>,
+    seen: Seen,
     missing: RefCell<Vec<(PageKey, Arc<RunFile>, Wanted)>>,
     cost: Cell<ReadCost>,
     /// Bytes of what was seen, and those of them that the cache has been told of.
@@ -148,10 +145,9 @@ pub(crate) struct ReadCost {
 
 impl<'c> ReadPages<'c> {
     pub(crate) fn new(cache: &'c PageCache) -> ReadPages<'c> {
-        let seen = HashMap::with_capacity_and_hasher(SEEN_FIRST, FixedState::default());
         ReadPages {
             cache,
-            seen: seen.into(),
+            seen: Seen::new(),
             missing: RefCell::default(),
             cost: Cell::default(),
             bytes: Cell::default(),

@@ -1,0 +1,48 @@
+//! The pages that one reader has seen: they stay where they are until it ends.
+//!
+//! Costs: the first few are found by looking at each, without a hash map, which most questions would pay for and not need.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use elsa::FrozenMap;
+use foldhash::fast::FixedState;
+
+use super::file::Loaded;
+use super::pages::PageKey;
+
+/// So many stand side by side: those of a question to two or three runs.
+const FEW: usize = 10;
+
+/// Pages by where they are.
+pub(super) struct Seen {
+    few: [OnceCell<(PageKey, Arc<Loaded>)>; FEW],
+    /// All others.
+    many: FrozenMap<PageKey, Arc<Loaded>, FixedState>,
+}
+
+impl Seen {
+    pub(super) fn new() -> Seen {
+        Seen { few: [const { OnceCell::new() }; FEW], many: HashMap::with_hasher(FixedState::default()).into() }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &PageKey) -> Option<&Loaded> {
+        for slot in &self.few {
+            let (other, page) = slot.get()?;
+            if other == key {
+                return Some(page);
+            }
+        }
+        self.many.get(key)
+    }
+
+    /// Adds a page, which is not there.
+    pub(super) fn insert(&self, key: PageKey, page: Arc<Loaded>) -> &Loaded {
+        match self.few.iter().find(|slot| slot.get().is_none()) {
+            Some(slot) => &slot.get_or_init(|| (key, page)).1,
+            None => self.many.insert(key, page),
+        }
+    }
+}
