@@ -103,20 +103,30 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
             report.commits = recovery.recovered.record_count;
             report.sequence = recovery.recovered.next_sequence - 1;
             for trees in recovery.tables.iter().flatten() {
-                for tree in &trees.layers {
+                for tree in trees.layers.iter().chain(trees.unresolved.as_deref()) {
                     let name = &trees.declaration.name;
                     report.faults.extend(tree.check().into_iter().map(|fault| format!("table {name:?}: {fault}")));
                 }
                 if report.faults.is_empty() && !trees.runs.is_empty() {
                     report.faults.extend(check_stack(trees, &cache)?);
                 }
-                report.tables.push((trees.declaration.name.clone(), trees.total()));
+                let total = match trees.unresolved {
+                    Some(_) if report.faults.is_empty() => exact_total(trees, &cache)?,
+                    _ => trees.total(),
+                };
+                report.tables.push((trees.declaration.name.clone(), total));
             }
             report.tables.sort_by(|a, b| a.0.cmp(&b.0));
         }
     }
     report.faults.dedup();
     Ok(report)
+}
+
+/// What all layers of a table weigh, with what its unresolved entries do.
+fn exact_total(trees: &TableTrees, cache: &PageCache) -> Result<Tally> {
+    let (start, end) = (Cut::Start, Cut::End);
+    trees.source(cache).exact(start, end, |source| source.ask(|stack| stack.tally(start, end)))
 }
 
 /// Whether the rows of a table on disk, its layers merged, weigh what the layers say together. Sound layers may not fit each other.
@@ -128,7 +138,7 @@ fn check_stack(trees: &TableTrees, cache: &PageCache) -> Result<Option<String>> 
         true
     })?;
     let name = &trees.declaration.name;
-    let total = trees.total();
+    let total = exact_total(trees, cache)?;
     Ok((tally != total).then(|| {
         format!("table {name:?}: its rows tally {tally:?}, and its layers {total:?}: they do not belong together")
     }))

@@ -41,6 +41,7 @@
 //! ```
 
 mod backup;
+mod blind;
 mod bounds;
 mod check;
 mod checkpoint;
@@ -80,6 +81,7 @@ mod tally;
 mod transaction;
 mod tree;
 pub mod tuple;
+mod unresolved;
 mod validation;
 pub mod waits;
 mod writer;
