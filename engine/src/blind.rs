@@ -131,7 +131,7 @@ impl Shared {
             applied.map_err(|error| self.broken(error))
         };
         let entries = trees.unresolved.as_ref().map_or(0, |tree| tree.entries());
-        writer.reclaim(&self.registry, id);
+        writer.reclaim_unresolved(&self.registry, id);
         drop(turn);
         applied?;
         if entries > 0 && entries.is_multiple_of(DUE_ENTRIES) {

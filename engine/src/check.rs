@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::run::{PageCache, Run};
 use crate::stack::Cut;
 use crate::tally::Tally;
-use crate::tree::Arena;
+use crate::tree::{Arena, Walk};
 use crate::writer::TableTrees;
 
 /// What a check found.
@@ -107,6 +107,7 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
                     let name = &trees.declaration.name;
                     report.faults.extend(tree.check().into_iter().map(|fault| format!("table {name:?}: {fault}")));
                 }
+                report.faults.extend(check_unresolved(trees));
                 if report.faults.is_empty() && !trees.runs.is_empty() {
                     report.faults.extend(check_stack(trees, &cache)?);
                 }
@@ -121,6 +122,21 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
     }
     report.faults.dedup();
     Ok(report)
+}
+
+/// Whether the keys of unresolved entries have none in the trees below.
+fn check_unresolved(trees: &TableTrees) -> Option<String> {
+    let tree = trees.unresolved.as_ref()?;
+    let mut walk = Walk::first(tree.view());
+    while walk.valid() {
+        let key = walk.key();
+        if trees.views().any(|view| view.get(&key).is_some()) {
+            let name = &trees.declaration.name;
+            return Some(format!("table {name:?}: a key whose weight is unknown has an entry in memory: {key:?}"));
+        }
+        walk.next();
+    }
+    None
 }
 
 /// What all layers of a table weigh, with what its unresolved entries do.

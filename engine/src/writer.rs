@@ -124,6 +124,19 @@ impl Writer {
         registry.note_held_back();
     }
 
+    /// As [`Writer::reclaim`], of the unresolved entries, which that leaves out: it is on the way of every write.
+    pub(crate) fn reclaim_unresolved(&mut self, registry: &Registry, id: TableId) {
+        let Some(Some(trees)) = self.tables.get_mut(id as usize) else { return };
+        let retired = trees.unresolved.as_ref().map_or(0, |tree| tree.retired());
+        if retired == 0 {
+            return;
+        }
+        if retired >= 2 * trees.retired_kept || registry.newest() == 0 {
+            trees.reclaim(&registry.live());
+        }
+        registry.note_held_back();
+    }
+
     /// Frees everything that nobody can see any more.
     pub(crate) fn reclaim_all(&mut self, registry: &Registry) {
         let live = registry.live();
@@ -150,7 +163,8 @@ impl TableTrees {
             tree.reclaim(live);
         }
         self.merged.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
-        self.retired_kept = self.layers.iter().map(Tree::retired).sum::<usize>() + self.merged.len();
+        let trees = self.layers.iter().chain(self.unresolved.as_deref());
+        self.retired_kept = trees.map(Tree::retired).sum::<usize>() + self.merged.len();
         self.retired_kept = self.retired_kept.max(32);
     }
 }
