@@ -66,7 +66,7 @@ fn nothing_but_a_write_changes_a_tally() {
                         "a compaction"
                     }
                     6 => {
-                        db.table(name).unwrap().resolve(&bounds(&mut rng)).unwrap();
+                        db.table(name).unwrap().resolve(bounds(&mut rng)).unwrap();
                         "resolving"
                     }
                     7 => {
