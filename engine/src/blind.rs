@@ -38,6 +38,8 @@ const IN_TURN: usize = 256;
 
 impl TableTrees {
     /// What a write comes to that need not ask what lies below, as its key is unresolved already or may become so; `None` if it has to ask, or finds its key in memory.
+    // Out of line, as the next: they are called from the way of every write, which is short.
+    #[inline(never)]
     pub(crate) fn unasked(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Option<Written> {
         if let Some(is_live) = self.unresolved_at(key) {
             return Some(match (when.allows(is_live), is_live, value) {
@@ -101,6 +103,7 @@ impl TableTrees {
 
 impl Shared {
     /// Commits a write of unknown weight.
+    #[inline(never)]
     pub(crate) fn write_unasked(
         self: &Arc<Self>,
         mut turn: Turn<'_>,
