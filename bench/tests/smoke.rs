@@ -44,6 +44,14 @@ fn sst_index() {
 }
 
 #[test]
+fn blind() {
+    let table = &tables("blind")[0];
+    // A blind write reads no page, so neither do a thousand.
+    let of_blind = table.rows().iter().filter(|row| row[1] == Cell::text("blind"));
+    assert!(of_blind.map(|row| &row[3]).all(|reads| *reads == Cell::Times(0.0)), "{}", table.markdown());
+}
+
+#[test]
 fn offset_cost() {
     tables("offset-cost");
 }

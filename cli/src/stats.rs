@@ -139,6 +139,13 @@ pub(crate) fn text(stats: &Stats) -> String {
         let held = if pinned == 0 { String::new() } else { format!(", {} held by readers", bytes(pinned)) };
         lines.push(format!("cache       {} of {} at most{held}{found}", bytes(now), bytes(most)));
     }
+    for table in stats.tables.iter().filter(|table| table.unresolved > 0) {
+        let entries = thousands(table.unresolved);
+        lines.push(format!(
+            "unresolved  {entries} writes to {:?}, which is blind: its figures are without them, and `count` is with them",
+            table.name
+        ));
+    }
     // A database open for reading has no log of its own to tell of.
     if stats.log_segments > 0 {
         let (size, files) = (bytes(stats.log_bytes), stats.log_segments);
@@ -158,7 +165,7 @@ pub(crate) fn json(stats: &Stats) -> Json {
             json!({
                 "table": table.name, "rows": table.tally.rows, "bytes": table.tally.bytes,
                 "hash": format!("{:016x}", table.tally.hash), "sum": table.tally.sum, "layers": table.layers,
-                "runs": table.runs, "run_bytes": table.run_bytes, "sequence": table.sequence,
+                "runs": table.runs, "run_bytes": table.run_bytes, "unresolved": table.unresolved, "sequence": table.sequence,
             })
         })
         .collect();

@@ -27,6 +27,30 @@ fn json(place: &Place, line: &str) -> Json {
     serde_json::from_str(&place.out(line)).unwrap()
 }
 
+/// Rows of a blind table in a run, and writes over them that nobody has asked about: `stats` tells how many, and counts are exact all the same.
+#[test]
+fn unresolved_writes_are_told() {
+    let place = Place::new();
+    let db = Db::open(place.path("db"), Options::default()).unwrap();
+    let table = db.create_table("t", TableOptions { blind: true, ..TableOptions::default() }).unwrap();
+    db.write(|transaction| {
+        let table = transaction.table(&table)?;
+        (0..100).try_for_each(|number| table.put(format!("{number:03}"), "v"))
+    })
+    .unwrap();
+    table.flush().unwrap();
+    (90..110).for_each(|number| table.put(format!("{number:03}"), "w").unwrap());
+    drop(table);
+    db.close().unwrap();
+    let out = place.out("stats db");
+    assert!(out.contains("20 writes to \"t\""), "{out}");
+    let table = &json(&place, "stats db --json")["tables"][0];
+    assert_eq!((table["unresolved"].as_u64(), table["rows"].as_u64()), (Some(20), Some(100)));
+    let histogram = &json(&place, "stats db --histogram --json")["histograms"][0];
+    assert_eq!(histogram["rows"].as_u64(), Some(110));
+    assert_eq!(json(&place, "check db --json")["tables"][0]["rows"].as_u64(), Some(110));
+}
+
 #[test]
 fn a_histogram_is_drawn() {
     let place = Place::new();

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::run::{PageCache, RunFile};
 use crate::stack::Cut;
 use crate::tally::Tally;
-use crate::tree::Arena;
+use crate::tree::{Arena, Walk};
 use crate::writer::TableTrees;
 
 /// What a check found.
@@ -103,20 +103,46 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
             report.commits = recovery.recovered.record_count;
             report.sequence = recovery.recovered.next_sequence - 1;
             for trees in recovery.tables.iter().flatten() {
-                for tree in &trees.layers {
+                for tree in trees.layers.iter().chain(trees.unresolved.as_deref()) {
                     let name = &trees.declaration.name;
                     report.faults.extend(tree.check().into_iter().map(|fault| format!("table {name:?}: {fault}")));
                 }
+                report.faults.extend(check_unresolved(trees));
                 if report.faults.is_empty() && !trees.runs.is_empty() {
                     report.faults.extend(check_stack(trees, &cache)?);
                 }
-                report.tables.push((trees.declaration.name.clone(), trees.total()));
+                let total = match trees.unresolved {
+                    Some(_) if report.faults.is_empty() => exact_total(trees, &cache)?,
+                    _ => trees.total(),
+                };
+                report.tables.push((trees.declaration.name.clone(), total));
             }
             report.tables.sort_by(|a, b| a.0.cmp(&b.0));
         }
     }
     report.faults.dedup();
     Ok(report)
+}
+
+/// Whether the keys of unresolved entries have none in the trees below.
+fn check_unresolved(trees: &TableTrees) -> Option<String> {
+    let tree = trees.unresolved.as_ref()?;
+    let mut walk = Walk::first(tree.view());
+    while walk.valid() {
+        let key = walk.key();
+        if trees.views().any(|view| view.get(&key).is_some()) {
+            let name = &trees.declaration.name;
+            return Some(format!("table {name:?}: a key whose weight is unknown has an entry in memory: {key:?}"));
+        }
+        walk.next();
+    }
+    None
+}
+
+/// What all layers of a table weigh, with what its unresolved entries do.
+fn exact_total(trees: &TableTrees, cache: &PageCache) -> Result<Tally> {
+    let (start, end) = (Cut::Start, Cut::End);
+    trees.source(cache).exact(start, end, |source| source.ask(|stack| stack.tally(start, end)))
 }
 
 /// Whether the rows of a table on disk, its layers merged, weigh what the layers say together. Sound layers may not fit each other.
@@ -128,7 +154,7 @@ fn check_stack(trees: &TableTrees, cache: &PageCache) -> Result<Option<String>> 
         true
     })?;
     let name = &trees.declaration.name;
-    let total = trees.total();
+    let total = exact_total(trees, cache)?;
     Ok((tally != total).then(|| {
         format!("table {name:?}: its rows tally {tally:?}, and its layers {total:?}: they do not belong together")
     }))

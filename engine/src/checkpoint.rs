@@ -298,16 +298,19 @@ impl Shared {
 
     /// Takes the snapshot that a job is of, in the writer's turn, in which it, the end of the log and new trees over those to be written belong together.
     fn freeze_for(self: &Arc<Self>, job: Job) -> Result<(Snapshot, Lsn)> {
+        let is_asked_for = |trees: &TableTrees| match job {
+            Job::Checkpoint => !trees.runs.is_empty(),
+            Job::Flush(id) => id == trees.declaration.id,
+        };
+        let settled = self.begin_settling(is_asked_for);
         let mut turn = self.writer()?;
+        self.end_settling(&mut turn);
+        settled?;
         // A record that could not be applied is in the log and not in the trees.
         self.check_failed()?;
         let to_freeze = |trees: &&TableTrees| {
-            let is_asked_for = match job {
-                Job::Checkpoint => !trees.runs.is_empty(),
-                Job::Flush(id) => id == trees.declaration.id,
-            };
             // An upper tree without entries can take the writes as it is.
-            is_asked_for && (trees.layers[0].is_bottom() || trees.layers[0].entries() > 0)
+            is_asked_for(trees) && (trees.layers[0].is_bottom() || trees.layers[0].entries() > 0)
         };
         let trees = turn.tables.iter().flatten().filter(to_freeze);
         let ids: Vec<TableId> = trees.map(|trees| trees.declaration.id).collect();
@@ -455,6 +458,7 @@ fn undescribed(declaration: &Declaration) -> ManifestTable {
         measures: declaration.options.measures,
         annotation: declaration.options.annotation.clone(),
         is_resident: declaration.options.resident,
+        is_blind: declaration.options.blind,
         is_on_disk: false,
         sequence: 0,
         runs: Vec::new(),

@@ -27,8 +27,9 @@ use crate::stack::Cut;
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, Write};
 use crate::tally::Tally;
-use crate::transaction::{Transaction, merge_layer};
+use crate::transaction::{Transaction, merge_layer, merge_layer_but};
 use crate::tree::{Tree, Walk, When, Written};
+use crate::unresolved;
 use crate::writer::{TableTrees, Turn, Writer, next_epoch};
 
 /// Entries up to which a commit is applied under the latch: some 20 us.
@@ -84,6 +85,14 @@ impl Shared {
                 staged = self.log()?.stage(sequence, &writer.record).map(|staged| (staged, guess));
             }
             bottom.settle(aimed, key);
+        } else if trees.declaration.options.blind
+            && let Some(written) = trees.unasked(key, value, when)
+        {
+            if written != Written::Nothing {
+                drop(staged);
+                self.write_unasked(turn, id, key, value, durability)?;
+            }
+            return Ok(Some(written));
         }
         let decision = {
             let old = match &place {
@@ -214,6 +223,10 @@ impl Shared {
             return Ok(());
         }
         self.see_to_memory()?;
+        // Counts are compared in the writer's turn: better that little is left to resolve in it.
+        for (table, _) in parts.iter().filter(|(table, _)| table.declaration.options.blind && table.has_counted()) {
+            self.resolve(table.id, &Bounds::from(..))?;
+        }
         let pages = ReadPages::new(&self.cache);
         loop {
             let mut turn = self.writer()?;
@@ -283,6 +296,7 @@ impl Shared {
                 let Some(trees) = writer.tables[id as usize].as_mut() else { continue };
                 applied = applied.and(trees.apply(layer, epoch, protected));
                 publish(published, trees, epoch, sequence);
+                publish_unresolved(published, trees);
             }
             applied
         } else {
@@ -298,6 +312,7 @@ impl Shared {
             for id in &ids {
                 if let Some(trees) = writer.tables[*id as usize].as_mut() {
                     publish(published, trees, epoch, sequence);
+                    publish_unresolved(published, trees);
                 }
             }
             drop(versions);
@@ -447,6 +462,13 @@ pub(crate) fn publish(versions: &mut Versions, trees: &mut TableTrees, epoch: u6
     }
 }
 
+/// Puts the unresolved entries of a table where readers find them. Under the latch, with [`publish`].
+pub(crate) fn publish_unresolved(versions: &mut Versions, trees: &TableTrees) {
+    if let Some(Some(table)) = versions.tables.get_mut(trees.declaration.id as usize) {
+        table.unresolved = trees.unresolved.as_ref().map(|tree| tree.version());
+    }
+}
+
 impl TableTrees {
     /// Merges a layer of writes into the newest layer.
     fn apply(&mut self, layer: Tree, epoch: u64, protected: u64) -> Result<()> {
@@ -458,6 +480,16 @@ impl TableTrees {
             top.adopt(layer);
             return Ok(());
         }
-        merge_layer(top, &layer)
+        let Some(unresolved) = &mut self.unresolved else { return merge_layer(top, &layer) };
+        unresolved.set_epochs(epoch, protected);
+        unresolved.set_room_reserved(true);
+        // What lies below the entry of an unresolved key is as unknown as before.
+        merge_layer_but(top, &layer, |key, value| {
+            let is_unresolved = unresolved.view().get(key).is_some();
+            if is_unresolved {
+                unresolved::write(unresolved, key, value)?;
+            }
+            Ok(is_unresolved)
+        })
     }
 }

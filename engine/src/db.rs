@@ -93,6 +93,7 @@ impl Shared {
                     trees.as_ref().map(|trees| TableVersion {
                         declaration: trees.declaration.clone(),
                         layers: trees.layers.iter().map(Tree::version).collect(),
+                        unresolved: trees.unresolved.as_ref().map(|tree| tree.version()),
                         runs: trees.runs.clone(),
                         sequence: trees.sequence,
                     })
@@ -349,6 +350,7 @@ impl Db {
             published.tables.push(Some(TableVersion {
                 declaration: declaration.clone(),
                 layers: trees.layers.iter().map(Tree::version).collect(),
+                unresolved: None,
                 runs: Runs::default(),
                 sequence: writer.sequence,
             }));

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
-use crate::commit::{dropped, key_at, publish};
+use crate::commit::{dropped, key_at, publish, publish_unresolved};
 use crate::committed::Committed;
 use crate::db::{Db, Shared};
 use crate::decision::Decision;
@@ -275,8 +275,14 @@ impl<'db> Edit<'db> {
         db.check_room(writer, pages, value.is_some())?;
         self.begin_entries(id, bytes)?;
         let writer = &mut *self.turn;
-        decision.record(&mut writer.record, key, value, &measures);
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        if trees.unresolved_at(key).is_some() {
+            // What lies below it is as unknown as before.
+            record::put_blind_entry(&mut writer.record, key, value);
+            trees.write_unresolved(key, value, (self.epoch, self.protected)).map_err(|error| db.broken(error))?;
+            return Ok(decision.written());
+        }
+        decision.record(&mut writer.record, key, value, &measures);
         decision.apply(&mut trees.layers[0], place.take(), key, value).map_err(|error| db.broken(error))?;
         Ok(decision.written())
     }
@@ -392,6 +398,7 @@ impl<'db> Edit<'db> {
         for id in &self.changed {
             if let Some(Some(trees)) = writer.tables.get_mut(*id as usize) {
                 publish(published, trees, self.epoch, sequence);
+                publish_unresolved(published, trees);
             }
             writer.reclaim(&db.registry, *id);
         }

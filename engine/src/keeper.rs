@@ -74,7 +74,8 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
         prepare_log(shared);
         if let Some(shared) = shared.upgrade() {
             shared.reclaim_if_idle();
-            // As with a checkpoint, below.
+            // As with a checkpoint, below. What is not resolved now is at the next flush.
+            let _ = shared.resolve_due();
             let _ = shared.flush_due();
             if shared.checkpoint_is_due() {
                 // The error stays in the statistics, and the log that could not be recycled grows: nothing is lost.

@@ -90,17 +90,18 @@ impl Shared {
     }
 }
 
-fn table_of(writer: &mut Writer, id: TableId) -> Result<&mut TableTrees> {
+pub(crate) fn table_of(writer: &mut Writer, id: TableId) -> Result<&mut TableTrees> {
     writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))
 }
 
 /// Publishes other layers that hold the same rows: the last commit stays the last.
-fn republish(versions: &mut Versions, trees: &mut TableTrees, epoch: u64) {
+pub(crate) fn republish(versions: &mut Versions, trees: &mut TableTrees, epoch: u64) {
     let (changed, last) = (trees.sequence, versions.sequence);
     publish(versions, trees, epoch, changed);
     versions.sequence = last;
     if let Some(Some(table)) = versions.tables.get_mut(trees.declaration.id as usize) {
         table.layers = trees.layers.iter().map(Tree::version).collect();
+        table.unresolved = trees.unresolved.as_ref().map(|tree| tree.version());
         table.runs = trees.runs.clone();
     }
 }

@@ -41,6 +41,7 @@
 //! ```
 
 mod backup;
+mod blind;
 mod bounds;
 mod check;
 mod checkpoint;
@@ -81,6 +82,7 @@ mod tally;
 mod transaction;
 mod tree;
 pub mod tuple;
+mod unresolved;
 mod validation;
 pub mod waits;
 mod writer;

@@ -26,7 +26,7 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 pub(crate) const UNFINISHED_NAME: &str = "MANIFEST.new";
 
 const MAGIC: [u8; 8] = *b"QuipuMan";
-/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit; in version 2 a run was one file.
+/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit; in version 2 a run was one file, and tables had fewer options.
 const VERSION: u32 = 3;
 
 const VERSION_AT: usize = 8;
@@ -56,6 +56,9 @@ const FLAGS_AT: usize = 64;
 /// Flags of a table.
 const ON_DISK: u64 = 1;
 const RESIDENT: u64 = 2;
+const BLIND: u64 = 4;
+const FLAGS: u64 = FLAGS_2 | BLIND;
+const FLAGS_2: u64 = ON_DISK | RESIDENT;
 
 const _: () = {
     assert!(VERSION_AT == MAGIC.len());
@@ -111,6 +114,8 @@ pub(crate) struct ManifestTable {
     pub(crate) annotation: Vec<u8>,
     /// Whether its rows stay in memory whatever happens.
     pub(crate) is_resident: bool,
+    /// Whether writes need not know if a key is live.
+    pub(crate) is_blind: bool,
     /// Whether pages of its runs are read as they are needed. If not, its one run is an image of all rows, which are read into memory.
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
@@ -172,7 +177,8 @@ impl Manifest {
             bytes.extend_from_slice(&table.total.hash.to_le_bytes());
             bytes.extend_from_slice(&table.total.sum.to_le_bytes());
             bytes.extend_from_slice(&table.sequence.to_le_bytes());
-            let flags = if table.is_on_disk { ON_DISK } else { 0 } | if table.is_resident { RESIDENT } else { 0 };
+            let flags = [(table.is_on_disk, ON_DISK), (table.is_resident, RESIDENT), (table.is_blind, BLIND)];
+            let flags: u64 = flags.iter().map(|(is_set, flag)| u64::from(*is_set) * flag).sum();
             bytes.extend_from_slice(&flags.to_le_bytes());
             bytes.extend_from_slice(table.name.as_bytes());
             for run in &table.runs {
@@ -354,15 +360,17 @@ impl ManifestTable {
             runs.push(run);
         }
         let flags = fields.u64_at(FLAGS_AT);
+        let flags_known = if version == 2 { FLAGS_2 } else { FLAGS };
         Some(ManifestTable {
             annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
             is_resident: flags & RESIDENT != 0,
+            is_blind: flags & BLIND != 0,
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
             runs,
             ..ManifestTable::of_fixed(&fields, name)?
         })
-        .filter(|_| flags & !(ON_DISK | RESIDENT) == 0)
+        .filter(|_| flags & !flags_known == 0)
     }
 
     /// As `decode`, of version 1.
@@ -386,6 +394,7 @@ impl ManifestTable {
             measures: Measures::decode(fields.u64_at(MEASURES_AT).to_le_bytes())?,
             annotation: Vec::new(),
             is_resident: false,
+            is_blind: false,
             is_on_disk: false,
             sequence: 0,
             runs: Vec::new(),

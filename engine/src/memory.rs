@@ -31,7 +31,7 @@ impl Shared {
 
     /// About the bytes of a table's trees.
     fn bytes_of(&self, table: &TableVersion) -> u64 {
-        table.views(&self.arena).map(|view| view.bytes_estimate()).sum()
+        table.views_to_read(&self.arena).map(|view| view.bytes_estimate()).sum()
     }
 
     /// Looks how much memory is in use, and asks writers to see to it if it is much. Under the writer's turn, now and then.

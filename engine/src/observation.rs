@@ -73,13 +73,15 @@ impl Observations {
                 self.live.entry(key).or_insert(live);
             }
             Question::Rows(bounds) => {
-                let rows = base.ask(|stack| stack.count(bounds.start(), bounds.end()))? as i64;
+                let (start, end) = (bounds.start(), bounds.end());
+                let rows = base.exact(start, end, |base| base.ask(|stack| stack.count(start, end)))? as i64;
                 if self.rows.last().is_none_or(|last| last.0 != bounds) {
                     self.rows.push((bounds, rows));
                 }
             }
             Question::Tally(bounds) => {
-                let tally = base.ask(|stack| stack.tally(bounds.start(), bounds.end()))?;
+                let (start, end) = (bounds.start(), bounds.end());
+                let tally = base.exact(start, end, |base| base.ask(|stack| stack.tally(start, end)))?;
                 self.tallies.push((bounds, tally));
             }
             Question::Scan(bounds) => self.scans.push(bounds),
@@ -93,18 +95,20 @@ impl Observations {
         (rows, !self.tallies.is_empty())
     }
 
-    /// Whether all answers are the same in `now` as they were in `base`, which has the same runs or not.
+    /// Whether all answers are the same in `now` as they were in `base`. The two have the same runs or not, and all weights of both are known or not; those of `now` are
+    /// if rows were counted.
     pub(crate) fn hold<'a>(
         &self,
         base: &TableStack<'a>,
         now: &TableStack<'a>,
         has_same_runs: bool,
+        are_counted: bool,
     ) -> std::result::Result<bool, Missing> {
         let values = self.values.iter().map(|(key, was)| Ok(digest(now.get(key)?) == *was));
         let live = self.live.iter().map(|(key, was)| Ok(now.is_live(key)? == *was));
         let rows = self.rows.iter().map(|(bounds, was)| Ok(now.count(bounds.start(), bounds.end())? as i64 == *was));
         let tallies = self.tallies.iter().map(|(bounds, was)| Ok(now.tally(bounds.start(), bounds.end())? == *was));
-        let scans = self.scans.iter().map(|bounds| same_rows(base, now, bounds, has_same_runs));
+        let scans = self.scans.iter().map(|bounds| same_rows(base, now, bounds, has_same_runs, are_counted));
         let mut all_hold = true;
         let asked = ask_all(values.chain(live).chain(rows).chain(tallies).chain(scans), |holds| all_hold &= holds);
         // One that does not hold is enough, whatever the others come to.
@@ -118,14 +122,17 @@ fn same_rows<'a>(
     now: &TableStack<'a>,
     bounds: &Bounds<'_>,
     has_same_runs: bool,
+    are_counted: bool,
 ) -> std::result::Result<bool, Missing> {
     let (start, end) = (bounds.start(), bounds.end());
     if start.is_at_or_past(&end) {
         return Ok(true);
     }
-    let counts = (base.count(start, end), now.count(start, end));
-    if counts.0? != counts.1? {
-        return Ok(false);
+    if are_counted {
+        let counts = (base.count(start, end), now.count(start, end));
+        if counts.0? != counts.1? {
+            return Ok(false);
+        }
     }
     let trees = (base.trees(), now.trees());
     if let (Some(base), Some(now)) = (&trees.0, &trees.1)

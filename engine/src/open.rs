@@ -222,6 +222,7 @@ fn recover_table(
             measures: entry.measures,
             annotation: entry.annotation.clone(),
             resident: entry.is_resident,
+            blind: entry.is_blind,
         },
     });
     let mut runs = Vec::with_capacity(entry.runs.len());
@@ -280,6 +281,9 @@ pub(crate) fn open_part(
     Ok(Part { low: KeyBuffer::from_slice(&part.low), file: Arc::new(file) })
 }
 
+/// The epochs of what is recovered: nobody has looked at it yet.
+const RECOVERED: (u64, u64) = (1, 0);
+
 /// A tree for rows that were accepted once: recovery does not refuse them, though pages may be filled a little differently than before.
 fn recovered_tree(arena: &Arc<Arena>, measures: Measures, is_bottom: bool) -> Tree {
     let mut tree = Tree::new(arena.clone(), measures, is_bottom);
@@ -303,12 +307,28 @@ pub(crate) fn replay(
                 return Ok(());
             }
             trees.sequence = sequence;
-            if trees.layers[0].is_bottom() {
+            if trees.unresolved_at(key).is_some() {
+                // It was resolved when this was written: now it is not, so the weight does not matter.
+                let value = (state != State::Tombstone).then_some(value);
+                trees.write_unresolved(key, value, RECOVERED)
+            } else if trees.layers[0].is_bottom() {
                 replay_row(&mut trees.layers[0], state, key, value)
             } else {
                 let weight = state.weight(weights, &trees.declaration.options.measures);
                 replay_entry(&mut trees.layers[0], state, key, value, weight)
             }
+        }
+        Change::Blind { table, key, value } => {
+            let Some(trees) = find(tables, table) else { return unless_dropped(tables, table, is_known) };
+            if sequence <= trees.flushed_sequence {
+                return Ok(());
+            }
+            trees.sequence = sequence;
+            // Only over runs is a weight unknown, and only of a key that is not in memory.
+            if trees.runs.is_empty() || trees.layers[0].view().get(key).is_some() {
+                return Err(differs("an entry of unknown weight, whose key is known"));
+            }
+            trees.write_unresolved(key, value, RECOVERED)
         }
         Change::RemoveRange { table, low, high, rows } => {
             let Some(trees) = find(tables, table) else { return unless_dropped(tables, table, is_known) };
@@ -323,14 +343,15 @@ pub(crate) fn replay(
         }
         // The tables are already as these changes have left them.
         Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
-        Change::CreateTable { table, name, measures, is_resident, annotation } => {
+        Change::CreateTable { table, name, measures, is_resident, is_blind, annotation } => {
             if table as usize != tables.len() || tables.len() >= TABLES_MAX {
                 return Err(differs("a table id out of order"));
             }
             if tables.iter().flatten().any(|trees| trees.declaration.name == name) {
                 return Err(differs("a table whose name is taken"));
             }
-            let options = TableOptions { measures, annotation: annotation.to_vec(), resident: is_resident };
+            let annotation = annotation.to_vec();
+            let options = TableOptions { measures, annotation, resident: is_resident, blind: is_blind };
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
             let tree = recovered_tree(arena, measures, true);
             tables.push(Some(TableTrees::new(declaration, tree, sequence)));

@@ -145,6 +145,9 @@ pub struct TableOptions {
     pub measures: Measures,
     /// Whether all rows stay in memory, whatever [`Options::memtable_bytes`] says. Default: false.
     pub resident: bool,
+    /// Whether a put or a removal is taken without asking whether its key is live, where that would mean reading a page of a run: see
+    /// [`Write`](crate::Write). Counts then ask for what was not asked yet, and [`count_bounds`](crate::Read::count_bounds) answers without. Default: false.
+    pub blind: bool,
     /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
     pub annotation: Vec<u8>,
 }

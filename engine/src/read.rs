@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::explain::{Explained, explain};
 use crate::observation::Question;
 use crate::range::{Fill, Range};
-use crate::run::{self, Histogram, Limits, Missing, Resolution, histogram, plan};
+use crate::run::{self, Estimate, Histogram, Limits, Missing, Resolution, histogram, plan};
 use crate::source::{Cost, Source, TableStack};
 use crate::stack::{Cut, ask_all, resident};
 use crate::tally::Tally;
@@ -32,6 +32,19 @@ pub trait Read {
         Self: Sized,
     {
         self.read_from(|source| source.ask(question))
+    }
+
+    /// As `ask`, of a range of which all weights must be known.
+    #[doc(hidden)]
+    fn ask_exact<R>(
+        &self,
+        bounds: &Bounds<'_>,
+        question: impl FnMut(&TableStack<'_>) -> Result<R, Missing>,
+    ) -> Result<R>
+    where
+        Self: Sized,
+    {
+        self.read_from(|source| source.exact(bounds.start(), bounds.end(), |source| source.ask(question)))
     }
 
     /// Notes what was read, for a transaction that must be able to tell whether it would read the same again.
@@ -168,7 +181,20 @@ pub trait Read {
     {
         let bounds = bounds.into();
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
-        self.ask(|stack| stack.count(bounds.start(), bounds.end()))
+        self.ask_exact(&bounds, |stack| stack.count(bounds.start(), bounds.end()))
+    }
+
+    /// At least and at most how many live rows a range has: of a [`blind`](crate::TableOptions::blind) table what can be told without asking for what its writes did not
+    /// ask, of any other the exact count twice. Costs what `count` does elsewhere, and a descent more.
+    ///
+    /// In an optimistic transaction, which must be able to tell whether the number has changed, it costs what `count` does.
+    fn count_bounds<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<Estimate>
+    where
+        Self: Sized,
+    {
+        let bounds = bounds.into();
+        self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
+        self.read_from(|source| source.count_bounds(bounds.start(), bounds.end()))
     }
 
     /// The counts of many ranges from one version, in their order, with interleaved descents.
@@ -179,7 +205,7 @@ pub trait Read {
         for bounds in ranges {
             self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         }
-        self.ask(|stack| {
+        self.ask_exact(&Bounds::from(..), |stack| {
             let mut counts = vec![0u64; ranges.len()];
             // A range that ends before it starts is not asked for, so its count stays zero.
             let some = ranges.iter().enumerate().filter(|(_, bounds)| !bounds.start().is_at_or_past(&bounds.end()));
@@ -200,7 +226,7 @@ pub trait Read {
     {
         let key = key.as_ref();
         self.observe(|| Question::Rows(Bounds::from(..key).into_owned()))?;
-        self.ask(|stack| stack.rows_before(Cut::Before(key)))
+        self.ask_exact(&Bounds::from(..key), |stack| stack.rows_before(Cut::Before(key)))
     }
 
     /// The ranks of many keys from one version, with interleaved descents.
@@ -211,7 +237,7 @@ pub trait Read {
         for key in keys {
             self.observe(|| Question::Rows(Bounds::from(..key.as_ref()).into_owned()))?;
         }
-        self.ask(|stack| {
+        self.ask_exact(&Bounds::from(..), |stack| {
             let mut ranks = Vec::with_capacity(keys.len());
             let cuts = keys.iter().map(|key| ((), Cut::Before(key.as_ref())));
             rows_before_many(stack, cuts, |(), rows| ranks.push(rows))?;
@@ -225,7 +251,7 @@ pub trait Read {
         Self: Sized,
     {
         let bounds = bounds.into();
-        let entry = self.ask(|stack| nth_in(stack, &bounds, offset))?;
+        let entry = self.ask_exact(&bounds, |stack| nth_in(stack, &bounds, offset))?;
         self.observe_position(&bounds, entry.as_ref().map(|entry| &entry.key))?;
         Ok(entry)
     }
@@ -235,7 +261,7 @@ pub trait Read {
     where
         Self: Sized,
     {
-        let entries = self.ask(|stack| {
+        let entries = self.ask_exact(&Bounds::from(..), |stack| {
             let mut entries = vec![None; offsets.len()];
             let trees = stack.trees();
             let Some(view) = trees.as_ref().and_then(|trees| trees.single()) else {
@@ -287,7 +313,7 @@ pub trait Read {
         Self: Sized,
     {
         let bounds = bounds.into();
-        let page = self.ask(|stack| {
+        let page = self.ask_exact(&bounds, |stack| {
             let before = stack.rows_before(bounds.start())?;
             let total =
                 if bounds.start().is_at_or_past(&bounds.end()) { 0 } else { stack.rows_before(bounds.end())? - before };
@@ -336,7 +362,7 @@ pub trait Read {
             return Err(Error::new(ErrorKind::Invalid, format!("{q} is no quantile: give a number from 0 to 1")));
         }
         let bounds = bounds.into();
-        let entry = self.ask(|stack| {
+        let entry = self.ask_exact(&bounds, |stack| {
             let count = stack.count(bounds.start(), bounds.end())?;
             if count == 0 { Ok(None) } else { nth_in(stack, &bounds, offset_of_quantile(q, count)) }
         })?;
@@ -351,12 +377,13 @@ pub trait Read {
         Self: Sized,
     {
         let bounds = bounds.into();
-        let entries = self.read_from(|source| {
+        let draw = |source: &Source<'_>| {
             let count = source.ask(|stack| stack.count(bounds.start(), bounds.end()))?;
             // Drawn once: rows that are at hand are no likelier than others.
             let offsets = sample_offsets(count, rows as u64, rng);
             source.ask(|stack| entries_at(stack, &bounds, offsets.iter().copied()))
-        })?;
+        };
+        let entries = self.read_from(|source| source.exact(bounds.start(), bounds.end(), draw))?;
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
         for entry in &entries {
             self.observe_position(&bounds, Some(&entry.key))?;
@@ -371,7 +398,7 @@ pub trait Read {
         Self: Sized,
     {
         let bounds = bounds.into();
-        let keys = self.ask(|stack| {
+        let keys = self.ask_exact(&bounds, |stack| {
             let count = stack.count(bounds.start(), bounds.end())?;
             let parts = (parts as u64).min(count);
             let cut = |part: u64| (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
@@ -392,7 +419,7 @@ pub trait Read {
     {
         let bounds = bounds.into();
         self.observe(|| Question::Tally(bounds.clone().into_owned()))?;
-        self.ask(|stack| stack.tally(bounds.start(), bounds.end()))
+        self.ask_exact(&bounds, |stack| stack.tally(bounds.start(), bounds.end()))
     }
 
     /// What a range has on disk and in memory, exactly, before any of it is read: of each run inner pages and at most two leaves.
@@ -402,7 +429,7 @@ pub trait Read {
     {
         let bounds = bounds.into();
         self.observe(|| Question::Rows(bounds.clone().into_owned()))?;
-        self.ask(|stack| {
+        self.ask_exact(&bounds, |stack| {
             let (start, end) = (bounds.start(), bounds.end());
             if start.is_at_or_past(&end) {
                 return Ok(Plan::default());
@@ -452,7 +479,9 @@ pub trait Read {
         let bounds = bounds.into();
         let (start, end) = (bounds.start(), bounds.end());
         let of_stack = |stack: &TableStack<'_>| histogram(&stack.upper_trees(), &stack.runs(), start, end, &resolution);
-        let (found, cost) = self.read_from(|source| Ok(source.with_cost(|source| source.ask(of_stack))))?;
+        let (found, cost) = self.read_from(|source| {
+            Ok(source.with_cost(|source| source.exact(start, end, |source| source.ask(of_stack))))
+        })?;
         let histogram = Histogram { pages_read: cost.pages_read, ..found? };
         for bucket in &histogram.buckets {
             self.observe(|| Question::Rows(bucket.bounds.clone()))?;

@@ -70,6 +70,15 @@ pub enum Change<'r> {
         /// The weights beyond rows, eight bytes each.
         weights: &'r [u8],
     },
+    /// A write to a blind table, of which nobody has asked whether the key is live.
+    Blind {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: &'r [u8],
+        /// The value; `None` of a removal.
+        value: Option<&'r [u8]>,
+    },
     /// All rows of a range go.
     RemoveRange {
         /// The table.
@@ -91,6 +100,8 @@ pub enum Change<'r> {
         measures: Measures,
         /// Whether all rows stay in memory.
         is_resident: bool,
+        /// Whether writes need not know if a key is live.
+        is_blind: bool,
         /// The application's note.
         annotation: &'r [u8],
     },
@@ -164,6 +175,20 @@ pub(crate) fn put_entry(
     out.extend_from_slice(value);
 }
 
+/// The flags of an entry of which nobody knows whether the key was live: a put, and a removal.
+const BLIND_PUT: u8 = 3;
+const BLIND_REMOVAL: u8 = 3 | 1 << 2;
+
+/// Appends one entry of the group whose weight is unknown.
+pub(crate) fn put_blind_entry(out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+    out.push(if value.is_some() { BLIND_PUT } else { BLIND_REMOVAL });
+    let value = value.unwrap_or(&[]);
+    put_varint(out, key.len() as u64);
+    put_varint(out, value.len() as u64);
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+}
+
 /// Appends the removal of a range.
 pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[u8]>, high: Option<&[u8]>, rows: u64) {
     out.push(tag::REMOVE_RANGE);
@@ -178,7 +203,7 @@ pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[
 
 /// Appends the creation of a table.
 pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, options: &TableOptions) {
-    let TableOptions { measures, annotation, resident } = options;
+    let TableOptions { measures, annotation, resident, blind } = options;
     out.push(tag::CREATE_TABLE);
     put_varint(out, u64::from(table));
     put_varint(out, name.len() as u64);
@@ -189,7 +214,8 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
         Some(Field::LittleEndian { at }) => (2, at),
         Some(Field::Element { at }) => (3, at),
     };
-    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | u8::from(*resident) << 4);
+    let declared = u8::from(*resident) << 4 | u8::from(*blind) << 5;
+    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | declared);
     put_varint(out, u64::from(at));
     put_varint(out, annotation.len() as u64);
     out.extend_from_slice(annotation);
@@ -219,7 +245,17 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                         0 => State::Fresh,
                         1 => State::Over,
                         2 => State::Tombstone,
-                        _ => return Err(malformed()),
+                        _ => {
+                            let (key_len, value_len) = (input.varint()?, input.varint()?);
+                            let (key, value) = (input.bytes(key_len)?, input.bytes(value_len)?);
+                            let value = match flags {
+                                BLIND_PUT => Some(value),
+                                BLIND_REMOVAL if value.is_empty() => None,
+                                _ => return Err(malformed()),
+                            };
+                            visit(Change::Blind { table, key, value })?;
+                            continue;
+                        }
                     };
                     if flags >> 2 > 3 {
                         return Err(malformed());
@@ -256,14 +292,14 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                     2 => Some(Field::LittleEndian { at }),
                     _ => Some(Field::Element { at }),
                 };
-                if flags >> 5 != 0 {
+                if flags >> 6 != 0 {
                     return Err(malformed());
                 }
                 let measures = Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum };
                 let annotation_len = input.varint()?;
                 let annotation = input.bytes(annotation_len)?;
-                let is_resident = flags >> 4 & 1 != 0;
-                visit(Change::CreateTable { table, name, measures, is_resident, annotation })?;
+                let (is_resident, is_blind) = (flags >> 4 & 1 != 0, flags >> 5 & 1 != 0);
+                visit(Change::CreateTable { table, name, measures, is_resident, is_blind, annotation })?;
             }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),

@@ -300,7 +300,11 @@ impl Repair<'_> {
         let since: BTreeMap<TableId, &ManifestTable> = old.tables.iter().map(|entry| (entry.id, entry)).collect();
         let mut visit = |sequence: u64, payload: &[u8]| {
             record::decode(payload, &mut |change| {
-                let (Change::Entry { table, .. } | Change::RemoveRange { table, .. }) = &change else { return Ok(()) };
+                let (Change::Entry { table, .. } | Change::Blind { table, .. } | Change::RemoveRange { table, .. }) =
+                    &change
+                else {
+                    return Ok(());
+                };
                 let Some(overlay) = overlays.get_mut(table) else { return Ok(()) };
                 let entry = since[table];
                 if sequence <= entry.sequence {
@@ -309,6 +313,9 @@ impl Repair<'_> {
                 match change {
                     Change::Entry { state, key, value, .. } => {
                         overlay.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
+                    }
+                    Change::Blind { key, value, .. } => {
+                        overlay.insert(key.to_vec(), value.map(<[u8]>::to_vec));
                     }
                     Change::RemoveRange { low, high, .. } if !entry.is_on_disk => overlay.retain(|key, _| {
                         low.is_some_and(|low| key.as_slice() < low) || high.is_some_and(|high| key.as_slice() >= high)

@@ -17,7 +17,7 @@ use crate::options::TableOptions;
 use crate::range::{Fill, fill_from};
 use crate::read::Read;
 use crate::run::{PageCache, ReadPages, Run};
-use crate::source::{Source, TableStack, stack_over};
+use crate::source::{Source, TableStack, Unresolved, stack_over};
 use crate::stack::resident;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLockReadGuard};
@@ -74,6 +74,8 @@ pub(crate) struct TableVersion {
     pub(crate) declaration: Arc<Declaration>,
     /// Trees in memory, newest first. The last one is a bottom tree, unless there are runs.
     pub(crate) layers: SmallVec<[Version; 2]>,
+    /// Over the trees, entries of a blind table whose weights are not known.
+    pub(crate) unresolved: Option<Version>,
     /// What lies below the trees.
     pub(crate) runs: Runs,
     /// The last commit that changed the table.
@@ -81,23 +83,48 @@ pub(crate) struct TableVersion {
 }
 
 impl TableVersion {
+    /// The trees that count.
     #[inline]
     pub(crate) fn views<'a>(&self, arena: &'a Arena) -> impl Iterator<Item = View<'a>> {
         self.layers.iter().map(|layer| layer.view(arena))
     }
 
+    /// All trees, to read keys and values.
     #[inline]
-    pub(crate) fn source<'a>(&'a self, arena: &'a Arena, cache: &'a PageCache) -> Source<'a> {
-        Source::new(self.views(arena), &self.runs, cache, self.declaration.options.measures)
+    pub(crate) fn views_to_read<'a>(&self, arena: &'a Arena) -> impl Iterator<Item = View<'a>> {
+        self.unresolved.iter().chain(&self.layers).map(|layer| layer.view(arena))
+    }
+
+    #[inline]
+    pub(crate) fn source<'a>(&'a self, arena: &'a Arc<Arena>, cache: &'a PageCache) -> Source<'a> {
+        self.source_under([], arena, cache)
+    }
+
+    /// The version with the layers of a transaction over it, newest first.
+    #[inline]
+    pub(crate) fn source_under<'a>(
+        &'a self,
+        upper: impl IntoIterator<Item = View<'a>>,
+        arena: &'a Arc<Arena>,
+        cache: &'a PageCache,
+    ) -> Source<'a> {
+        let measures = self.declaration.options.measures;
+        if self.unresolved.is_none() {
+            return Source::new(upper.into_iter().chain(self.views(arena)), &self.runs, cache, measures);
+        }
+        let mut trees: SmallVec<[View<'a>; 4]> = upper.into_iter().collect();
+        let place = trees.len();
+        trees.extend(self.views_to_read(arena));
+        Source::new(trees, &self.runs, cache, measures).with_unresolved(Some(Unresolved { place, arena }))
     }
 
     /// As [`TableVersion::source`], read through `pages`.
     #[inline]
     pub(crate) fn stack<'a>(&'a self, arena: &'a Arena, pages: &'a ReadPages<'a>) -> TableStack<'a> {
-        stack_over(self.views(arena), &self.runs, pages, self.declaration.options.measures)
+        stack_over(self.views_to_read(arena), &self.runs, pages, self.declaration.options.measures)
     }
 
-    /// What all layers weigh.
+    /// What all layers weigh that count.
     pub(crate) fn total(&self, arena: &Arena) -> Tally {
         self.views(arena).map(|view| view.total()).sum::<Tally>() + total_of(&self.runs)
     }

@@ -14,10 +14,11 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::mixed::Mixed;
 use crate::page::KeyBuffer;
-use crate::run::{Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge};
-use crate::stack::{Cut, Merge, Stack};
+use crate::run::{Estimate, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge};
+use crate::stack::{Cut, Merge, Stack, resident};
 use crate::tally::Measures;
-use crate::tree::View;
+use crate::tree::{Arena, View};
+use crate::unresolved;
 
 /// A version of a table as its readers see it.
 pub(crate) type TableStack<'a> = Stack<'a, Mixed<'a>>;
@@ -114,12 +115,23 @@ impl Drop for CountedPages<'_> {
 pub struct Source<'a> {
     /// Newest first.
     trees: SmallVec<[View<'a>; 2]>,
+    /// Which of them has entries whose weights are not known, if there is one.
+    unresolved: Option<Unresolved<'a>>,
     /// Below them, newest first.
     runs: &'a [Arc<Run>],
     cache: &'a PageCache,
     measures: Measures,
     /// Where costs add up, if somebody asks.
     cost: Option<&'a Cell<Cost>>,
+}
+
+/// Where the unresolved entries of a blind table are.
+#[derive(Clone, Copy)]
+pub(crate) struct Unresolved<'a> {
+    /// The place of their tree.
+    pub(crate) place: usize,
+    /// Where a tree with their weights can be made.
+    pub(crate) arena: &'a Arc<Arena>,
 }
 
 /// Makes a stack of trees over runs, whose pages come from `pages`.
@@ -153,14 +165,76 @@ impl<'a> Source<'a> {
         cache: &'a PageCache,
         measures: Measures,
     ) -> Source<'a> {
-        Source { trees: trees.into_iter().collect(), runs, cache, measures, cost: None }
+        Source { trees: trees.into_iter().collect(), unresolved: None, runs, cache, measures, cost: None }
+    }
+
+    /// As [`Source::new`], where the weights of one of the trees are not known.
+    pub(crate) fn with_unresolved(self, unresolved: Option<Unresolved<'a>>) -> Source<'a> {
+        Source { unresolved, ..self }
+    }
+
+    /// Lends the same version to `work`, with all weights of a range known: all that can be asked of that range is exact.
+    ///
+    /// Costs a look-up for each entry of the range whose weight is not known, in a transaction for each of the table, in sorted batches, and memory for them; nothing if
+    /// there are none. Without the entries outside of the range, the version is one that there might have been: the stack is lawful.
+    ///
+    /// # Errors
+    /// As reading a page of a run, and [`ErrorKind::Full`](crate::ErrorKind::Full) if there is no memory for the entries.
+    pub(crate) fn exact<R>(
+        &self,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        work: impl FnOnce(&Source<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let Some(Unresolved { place, arena }) = self.unresolved else { return work(self) };
+        let below = self.with_trees(&self.trees[place + 1..]);
+        // What a transaction wrote outside of the range weighs what it does over all entries there, and positions count what is before the range.
+        let (start, end) = if place > 0 { (Cut::Start, Cut::End) } else { (start, end) };
+        let layer =
+            unresolved::resolved(self.trees[place], (start, end), (arena, self.measures), |keys| -> Result<_> {
+                below.ask(|stack| unresolved::contributions(stack, keys))
+            })?;
+        let mut trees: SmallVec<[View<'_>; 2]> = self.trees.iter().copied().collect();
+        trees[place] = layer.view();
+        work(&self.with_trees(&trees))
+    }
+
+    /// At least and at most how many live rows there are between two cuts, without a look at what lies below entries whose weights are not known.
+    ///
+    /// # Errors
+    /// As reading a page of a run.
+    pub(crate) fn count_bounds(&self, start: Cut<'_>, end: Cut<'_>) -> Result<Estimate> {
+        let Some(Unresolved { place, .. }) = self.unresolved else {
+            let rows = self.ask(|stack| stack.count(start, end))?;
+            return Ok(Estimate { low: rows, high: rows });
+        };
+        if start.is_at_or_past(&end) {
+            return Ok(Estimate::default());
+        }
+        let (puts, removals) = unresolved::count(self.trees[place], start, end);
+        let below = self.with_trees(&self.trees[place + 1..]).ask(|stack| stack.count(start, end))?;
+        // Whatever lies below, what was put is live.
+        let (low, high) = (below.saturating_sub(removals).max(puts), below + puts);
+        let above: Stack<'_, View<'_>> = Stack::new(self.trees[..place].iter().copied().collect(), self.measures);
+        let above = resident(above.tally(start, end)).rows;
+        Ok(Estimate { low: low.saturating_add_signed(above), high: high.saturating_add_signed(above) })
+    }
+
+    /// The same runs under other trees, whose weights are known.
+    fn with_trees<'t>(&'t self, trees: &[View<'t>]) -> Source<'t> {
+        let trees = trees.iter().copied();
+        Source { cost: self.cost, ..Source::new(trees, self.runs, self.cache, self.measures) }
     }
 
     /// Lends the same version to `work`, and gives with its answer what that has cost.
     pub(crate) fn with_cost<R>(&self, work: impl FnOnce(Source<'_>) -> Result<R>) -> (Result<R>, Cost) {
         let cost = Cell::new(Cost { runs: self.runs.len(), ..Cost::default() });
         let trees = self.trees.iter().copied();
-        let counted = Source { cost: Some(&cost), ..Source::new(trees, self.runs, self.cache, self.measures) };
+        let counted = Source {
+            cost: Some(&cost),
+            unresolved: self.unresolved,
+            ..Source::new(trees, self.runs, self.cache, self.measures)
+        };
         let answer = work(counted);
         if let Some(around) = self.cost {
             around.set(around.get().and(&cost.get()));

@@ -20,6 +20,8 @@ pub struct TableStats {
     pub runs: usize,
     /// Bytes of these files.
     pub run_bytes: u64,
+    /// Entries of a blind table of which nobody has asked yet whether their keys were live. The tally is without them.
+    pub unresolved: u64,
     /// The last commit that changed it.
     pub sequence: u64,
 }
@@ -97,17 +99,21 @@ impl Edit<'_> {
     /// [`Db::stats`] with what this edit has written.
     pub fn stats(&self) -> Stats {
         let trees = self.turn.tables.iter().flatten();
-        let tables = trees.map(|trees| {
-            TableStats::new(&trees.declaration, trees.total(), trees.layers.len(), &trees.runs, trees.sequence)
+        let tables = trees.map(|trees| TableStats {
+            layers: trees.layers.len(),
+            unresolved: trees.unresolved.as_ref().map_or(0, |tree| tree.entries()),
+            sequence: trees.sequence,
+            ..TableStats::new(&trees.declaration, trees.total(), &trees.runs)
         });
         Stats::new(self.db, self.versions.sequence, tables.collect())
     }
 }
 
 impl TableStats {
-    fn new(declaration: &Declaration, tally: Tally, layers: usize, runs: &Runs, sequence: u64) -> TableStats {
+    /// Of a table with these runs.
+    fn new(declaration: &Declaration, tally: Tally, runs: &Runs) -> TableStats {
         let run_bytes = runs.iter().map(|run| run.info().bytes).sum();
-        TableStats { name: declaration.name.clone(), tally, layers, runs: runs.len(), run_bytes, sequence }
+        TableStats { name: declaration.name.clone(), tally, runs: runs.len(), run_bytes, ..TableStats::default() }
     }
 }
 
@@ -115,8 +121,13 @@ impl Stats {
     fn of_versions(shared: &Shared, versions: &Versions) -> Stats {
         let tables = versions.tables.iter().flatten();
         let stats_of = |table: &TableVersion| {
-            let total = table.total(&shared.arena);
-            TableStats::new(&table.declaration, total, table.layers.len(), &table.runs, table.sequence)
+            let unresolved = table.unresolved.as_ref();
+            TableStats {
+                layers: table.layers.len(),
+                unresolved: unresolved.map_or(0, |tree| tree.view(&shared.arena).entries()),
+                sequence: table.sequence,
+                ..TableStats::new(&table.declaration, table.total(&shared.arena), &table.runs)
+            }
         };
         Stats::new(shared, versions.sequence, tables.map(stats_of).collect())
     }

@@ -31,7 +31,7 @@ pub trait Write: Read {
     /// [`ErrorKind::Missing`] if the key is dead; nothing is changed then.
     fn replace(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
 
-    /// Removes a row. Returns whether there was one.
+    /// Removes a row. Returns whether there was one; of a [`blind`](TableOptions::blind) table, outside of transactions, whether there may have been one: it does not ask.
     fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool>;
 
     /// Removes all rows of a range. Returns how many there were.
@@ -101,6 +101,16 @@ impl Table {
         self.shared.compact(self.id())
     }
 
+    /// Asks for what the writes to a [`blind`](TableOptions::blind) table have not asked, of the keys of a range: whether they were live. So counts of the range need not ask
+    /// for it, and bounds of them are exact. Returns how many keys these were. It happens by itself as they become many, and before they are written to a run. No
+    /// answer changes.
+    ///
+    /// # Errors
+    /// As reading a page of a run; [`ErrorKind::Full`] if there is no memory to move the entries. What was resolved by then stays so.
+    pub fn resolve<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
+        self.shared.resolve(self.id(), &bounds.into())
+    }
+
     fn write_one(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         self.shared.write_one(self.id(), key, value, when, self.durability())
     }
@@ -144,6 +154,18 @@ impl Read for Table {
         let snapshot = Snapshot::take_briefly(&self.shared);
         let stack = snapshot.versions.table(self.id())?.stack(&self.shared.arena, &pages);
         pages.answer(|| question(&stack))
+    }
+
+    #[inline]
+    fn ask_exact<R>(
+        &self,
+        bounds: &Bounds<'_>,
+        question: impl FnMut(&TableStack<'_>) -> Result<R, Missing>,
+    ) -> Result<R> {
+        if !self.options().blind {
+            return self.ask(question);
+        }
+        self.read_from(|source| source.exact(bounds.start(), bounds.end(), |source| source.ask(question)))
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {

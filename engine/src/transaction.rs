@@ -226,6 +226,11 @@ impl Transaction {
 }
 
 impl PrivateTable {
+    /// Whether rows were counted.
+    pub(crate) fn has_counted(&self) -> bool {
+        self.observations.as_ref().is_some_and(|observations| observations.relies_on_weights().0)
+    }
+
     /// Counts that were asked relied on the weights of writes that are about to be undone: what these lie over is noted as read.
     fn note_weights(&mut self, depth: u32, base: &Source<'_>) -> Result<()> {
         let Some(observations) = &mut self.observations else { return Ok(()) };
@@ -278,6 +283,16 @@ fn busy() -> Error {
 
 /// Merges the entries of `upper`, the layer over `lower`, into it: weights add.
 pub(crate) fn merge_layer(lower: &mut Tree, upper: &Tree) -> Result<()> {
+    merge_layer_but(lower, upper, |_, _| Ok(false))
+}
+
+/// As [`merge_layer`], but for the entries that `take` says it has taken.
+#[inline]
+pub(crate) fn merge_layer_but(
+    lower: &mut Tree,
+    upper: &Tree,
+    mut take: impl FnMut(&[u8], Option<&[u8]>) -> Result<bool>,
+) -> Result<()> {
     let view = upper.view();
     let measures = *upper.measures();
     let mut walk = crate::tree::Walk::first(view);
@@ -287,7 +302,9 @@ pub(crate) fn merge_layer(lower: &mut Tree, upper: &Tree) -> Result<()> {
         key.clear();
         walk.key_into(&mut key);
         let value = walk.value();
-        if lower.is_bottom() {
+        if take(&key, value)? {
+            // It is where it belongs.
+        } else if lower.is_bottom() {
             lower.sweep(&mut sweep, &key, value)?;
         } else {
             let weight = view.weight_of(&key, &walk.record());
@@ -365,8 +382,8 @@ impl TableTransaction<'_> {
                 let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
                 return allow(old.is_some()).then_some(below);
             }
-            let views = lower_layers.iter().rev().map(|(_, tree)| tree.view()).chain(version.views(&shared.arena));
-            let below = Source::new(views, &version.runs, &shared.cache, declaration.options.measures);
+            let views = lower_layers.iter().rev().map(|(_, tree)| tree.view());
+            let below = version.source_under(views, &shared.arena, &shared.cache);
             let below = below.ask(|stack| stack.contribution(key)).map_err(|error| failure = Some(error)).ok()?;
             allow(below.rows > 0).then_some(below)
         })?;
@@ -384,8 +401,7 @@ impl Read for TableTransaction<'_> {
         let tables = self.transaction.tables.borrow();
         let private = &tables[self.place];
         let written = private.layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
-        let views = written.chain(version.views(&shared.arena));
-        work(&Source::new(views, &version.runs, &shared.cache, private.declaration.options.measures))
+        work(&version.source_under(written, &shared.arena, &shared.cache))
     }
 
     fn observe(&self, question: impl FnOnce() -> Question) -> Result<()> {

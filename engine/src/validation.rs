@@ -11,12 +11,13 @@ use crate::observation::Observations;
 use crate::page::KeyBuffer;
 use crate::run::ReadPages;
 use crate::snapshot::Snapshot;
-use crate::source::{Stopped, TableStack};
-use crate::stack::ask_all;
+use crate::source::{Stopped, TableStack, stack_over};
+use crate::stack::{Cut, ask_all};
 use crate::tally::Tally;
 use crate::transaction::Parts;
 use crate::tree::{Tree, Walk};
-use crate::writer::Turn;
+use crate::unresolved;
+use crate::writer::{TableTrees, Turn};
 
 impl Shared {
     /// Whether all that an optimistic transaction has read is as it was. Gives, part by part, its layer relative to the version of now, where that is another one.
@@ -36,9 +37,18 @@ impl Shared {
                 continue;
             }
             let has_same_runs = then.runs.are(&now.runs);
-            let (then, now) = (then.stack(&self.arena, pages), now.stack(pages));
+            let are_counted = then.unresolved.is_none() && now.unresolved.is_none();
+            let resolved = if table.has_counted() { resolved(now, pages)? } else { None };
+            let now = match &resolved {
+                Some(layer) => {
+                    let trees = [layer.view()].into_iter().chain(now.views());
+                    stack_over(trees, &now.runs, pages, now.declaration.options.measures)
+                }
+                None => now.stack(pages),
+            };
+            let then = then.stack(&self.arena, pages);
             if let Some(read) = &table.observations
-                && !read.hold(&then, &now, has_same_runs)?
+                && !read.hold(&then, &now, has_same_runs, are_counted)?
             {
                 return Err(conflict().into());
             }
@@ -47,6 +57,17 @@ impl Shared {
         }
         Ok(rebased)
     }
+}
+
+/// The unresolved entries of a table with their weights, if there are any.
+fn resolved(now: &TableTrees, pages: &ReadPages<'_>) -> std::result::Result<Option<Tree>, Stopped> {
+    let Some(tree) = &now.unresolved else { return Ok(None) };
+    let measures = now.declaration.options.measures;
+    let below = stack_over(now.views(), &now.runs, pages, measures);
+    let layer = unresolved::resolved(tree.view(), (Cut::Start, Cut::End), (tree.arena(), measures), |keys| {
+        Ok::<_, Stopped>(unresolved::contributions(&below, keys)?)
+    })?;
+    Ok(Some(layer))
 }
 
 /// Makes a layer relative to the version of now, instead of that of the transaction's snapshot.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::run::{PageCache, ReadPages};
 use crate::snapshot::{Declaration, Registry, Runs, TableId, total_of};
-use crate::source::{Source, TableStack, stack_over};
+use crate::source::{Source, TableStack, Unresolved, stack_over};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{MutexGuard, thread_local};
 use crate::tally::Tally;
@@ -35,6 +35,10 @@ pub(crate) struct TableTrees {
     pub(crate) declaration: Arc<Declaration>,
     /// Newest first; the last is a bottom tree, unless there are runs.
     pub(crate) layers: Vec<Tree>,
+    /// Over the trees, entries of a blind table whose weights are not known; `None` if there are none.
+    pub(crate) unresolved: Option<Box<Tree>>,
+    /// Whether no more such entries are taken: those that there are are being resolved, for a run.
+    pub(crate) is_settling: bool,
     /// What lies below the trees.
     pub(crate) runs: Runs,
     pub(crate) sequence: u64,
@@ -56,6 +60,7 @@ impl TableTrees {
         }
     }
 
+    /// The trees that count.
     #[inline]
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
         self.layers.iter().map(Tree::view)
@@ -64,23 +69,33 @@ impl TableTrees {
     /// The current version, to the writer.
     #[inline]
     pub(crate) fn source<'a>(&'a self, cache: &'a PageCache) -> Source<'a> {
-        Source::new(self.views(), &self.runs, cache, self.declaration.options.measures)
+        let unresolved = self.unresolved.as_ref().map(|tree| Unresolved { place: 0, arena: tree.arena() });
+        let measures = self.declaration.options.measures;
+        Source::new(self.views_to_read(), &self.runs, cache, measures).with_unresolved(unresolved)
     }
 
-    /// What all layers weigh.
+    /// All trees, to read keys and values.
+    #[inline]
+    pub(crate) fn views_to_read(&self) -> impl Iterator<Item = View<'_>> {
+        self.unresolved.iter().map(|tree| tree.view()).chain(self.views())
+    }
+
+    /// What all layers weigh that count.
     pub(crate) fn total(&self) -> Tally {
         self.views().map(|view| view.total()).sum::<Tally>() + total_of(&self.runs)
     }
 
     /// The current version, read through `pages`.
     pub(crate) fn stack<'a>(&'a self, pages: &'a ReadPages<'a>) -> TableStack<'a> {
-        stack_over(self.views(), &self.runs, pages, self.declaration.options.measures)
+        stack_over(self.views_to_read(), &self.runs, pages, self.declaration.options.measures)
     }
 
     pub(crate) fn new(declaration: Arc<Declaration>, bottom: Tree, sequence: u64) -> Self {
         TableTrees {
             declaration,
             layers: vec![bottom],
+            unresolved: None,
+            is_settling: false,
             runs: Runs::default(),
             sequence,
             flushed_sequence: 0,
@@ -100,6 +115,19 @@ impl Writer {
     pub(crate) fn reclaim(&mut self, registry: &Registry, id: TableId) {
         let Some(Some(trees)) = self.tables.get_mut(id as usize) else { return };
         let retired: usize = trees.layers.iter().map(Tree::retired).sum::<usize>() + trees.merged.len();
+        if retired == 0 {
+            return;
+        }
+        if retired >= 2 * trees.retired_kept || registry.newest() == 0 {
+            trees.reclaim(&registry.live());
+        }
+        registry.note_held_back();
+    }
+
+    /// As [`Writer::reclaim`], of the unresolved entries, which that leaves out: it is on the way of every write.
+    pub(crate) fn reclaim_unresolved(&mut self, registry: &Registry, id: TableId) {
+        let Some(Some(trees)) = self.tables.get_mut(id as usize) else { return };
+        let retired = trees.unresolved.as_ref().map_or(0, |tree| tree.retired());
         if retired == 0 {
             return;
         }
@@ -131,11 +159,12 @@ pub(crate) fn next_epoch(epoch: &mut u64, registry: &Registry) -> (u64, u64) {
 
 impl TableTrees {
     pub(crate) fn reclaim(&mut self, live: &[u64]) {
-        for tree in &mut self.layers {
+        for tree in self.layers.iter_mut().chain(self.unresolved.as_deref_mut()) {
             tree.reclaim(live);
         }
         self.merged.retain(|(epoch, _)| live.first().is_some_and(|first| first < epoch));
-        self.retired_kept = self.layers.iter().map(Tree::retired).sum::<usize>() + self.merged.len();
+        let trees = self.layers.iter().chain(self.unresolved.as_deref());
+        self.retired_kept = trees.map(Tree::retired).sum::<usize>() + self.merged.len();
         self.retired_kept = self.retired_kept.max(32);
     }
 }

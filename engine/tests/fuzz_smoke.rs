@@ -88,8 +88,14 @@ fn records() -> Vec<Vec<u8>> {
         tx.table(&all)?.remove_range(..).map(|_| ())
     })
     .unwrap();
+    // Over runs, of which the key is not known.
+    let blind = db.create_table("blind", TableOptions { blind: true, ..TableOptions::default() }).unwrap();
+    blind.put("k", "v").unwrap();
+    blind.flush().unwrap();
+    blind.put("k", "w").unwrap();
+    blind.remove("l").unwrap();
     db.drop_table("rows").unwrap();
-    drop((rows, all, db));
+    drop((rows, all, blind, db));
     // The first opening has made segment 1, and gone on in segment 2.
     let log = disk.read_file(format!("{DIR}/log-0000000002.quipu")).expect("a segment");
     let mut found = Vec::new();

@@ -4,7 +4,7 @@
 
 mod model_map;
 
-use model_map::{Model, bounds, open, rng, rows_in, seeds, tally_of, write};
+use model_map::{Model, bounds, open, rng, rows_in, seeds, tally_of, write_as};
 use quipu::io::sim::SimDisk;
 use quipu::{Bounds, Db, Field, Measures, Read, TableOptions, Tally};
 use rand::RngExt;
@@ -27,14 +27,15 @@ fn nothing_but_a_write_changes_a_tally() {
         let disk = SimDisk::new();
         let mut db = open(&disk);
         for name in NAMES {
-            db.create_table(name, TableOptions { measures: MEASURES, ..TableOptions::default() }).unwrap();
+            let options = TableOptions { measures: MEASURES, blind: name == NAMES[0], ..TableOptions::default() };
+            db.create_table(name, options).unwrap();
         }
         let mut models = [Model::new(), Model::new()];
         for _ in 0..25 {
             for (name, model) in NAMES.iter().zip(&mut models) {
                 let table = db.table(name).unwrap();
                 for _ in 0..rng.random_range(0..60) {
-                    write(&table, model, &mut rng);
+                    write_as(&table, model, &mut rng, table.options().blind);
                 }
             }
             let ranges: Vec<Bounds<'static>> = (0..40).map(|_| bounds(&mut rng)).collect();
@@ -47,7 +48,7 @@ fn nothing_but_a_write_changes_a_tally() {
             assert_eq!(before, expected);
             for _ in 0..3 {
                 let name = NAMES[rng.random_range(0..2)];
-                let what = match rng.random_range(0..8) {
+                let what = match rng.random_range(0..9) {
                     0 | 1 => {
                         db.table(name).unwrap().freeze().unwrap();
                         "freezing"
@@ -65,6 +66,10 @@ fn nothing_but_a_write_changes_a_tally() {
                         "a compaction"
                     }
                     6 => {
+                        db.table(name).unwrap().resolve(bounds(&mut rng)).unwrap();
+                        "resolving"
+                    }
+                    7 => {
                         db.checkpoint().unwrap();
                         "a checkpoint"
                     }

@@ -7,7 +7,9 @@ mod model_map;
 
 use std::collections::BTreeMap;
 
-use model_map::{Model, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write};
+use model_map::{
+    Model, bounds, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write, write_as,
+};
 use quipu::io::sim::SimDisk;
 use quipu::{
     Action, Db, Durability, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions, Transaction,
@@ -218,7 +220,8 @@ impl Run {
             assert!(!self.db.drop_table(name).unwrap());
             let annotation = vec![b'n'; self.rng.random_range(0..300)];
             let resident = self.rng.random_range(0..4) == 0;
-            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident };
+            let blind = self.rng.random_range(0..2) == 0;
+            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident, blind };
             self.db.create_table(name, options.clone()).unwrap();
             self.world.tables.insert(name.to_owned(), (options, Model::new()));
         }
@@ -249,7 +252,8 @@ impl Run {
             0..=44 => {
                 if let Some(table) = self.any_table() {
                     for _ in 0..self.rng.random_range(1..10) {
-                        write(&table, self.world.model(table.name()), &mut self.rng);
+                        let is_blind = table.options().blind;
+                        write_as(&table, self.world.model(table.name()), &mut self.rng, is_blind);
                     }
                 }
             }
@@ -299,6 +303,14 @@ impl Run {
             79 => {
                 if let Some(table) = self.any_table() {
                     table.thaw().unwrap();
+                }
+            }
+            80 if self.rng.random() => {
+                if let Some(table) = self.any_table() {
+                    let bounds = bounds(&mut self.rng);
+                    table.resolve(&bounds).unwrap();
+                    let exact = table.count_bounds(&bounds).unwrap();
+                    assert_eq!(exact.low, exact.high, "all of {bounds:?} is resolved");
                 }
             }
             80 => {

@@ -632,7 +632,10 @@ fn committed_transactions_ran_in_the_order_of_their_commits() {
         let db = fresh();
         let tables: Vec<Table> = ["left", "right"]
             .iter()
-            .map(|name| db.create_table(name, TableOptions { measures, ..TableOptions::default() }).unwrap())
+            .map(|name| {
+                let options = TableOptions { measures, blind: *name == "right", ..TableOptions::default() };
+                db.create_table(name, options).unwrap()
+            })
             .collect();
         let mut models = vec![Rows::new(), Rows::new()];
         let mut actors: Vec<Actor> = Vec::new();
@@ -702,6 +705,8 @@ fn committed_transactions_ran_in_the_order_of_their_commits() {
                 }
                 8 => tables[rng.random_range(0..2)].freeze().unwrap(),
                 9 => tables[rng.random_range(0..2)].thaw().unwrap(),
+                10 if rng.random_range(0..4) == 0 => tables[rng.random_range(0..2)].flush().unwrap(),
+                10 if rng.random_range(0..3) == 0 => drop(tables[1].resolve(&[0]..&[KEYS / 2]).unwrap()),
                 _ => actors[number].step(&tables, &mut rng),
             }
         }

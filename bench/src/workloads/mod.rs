@@ -1,5 +1,6 @@
 //! The workloads: each asks one question and answers it with tables.
 
+mod blind;
 mod btree_inserts;
 mod http;
 mod memory;
@@ -23,6 +24,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     btree_inserts::WORKLOAD,
     positions::WORKLOAD,
     sst_index::WORKLOAD,
+    blind::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
     http::WORKLOAD,

@@ -26,6 +26,7 @@ fn small() -> Manifest {
                 measures: Measures { bytes: true, hash: false, sum: Some(Field::Element { at: 2 }) },
                 annotation: b"v1".to_vec(),
                 is_resident: true,
+                is_blind: false,
                 is_on_disk: false,
                 sequence: 1002,
                 runs: vec!["run-3-1.quipu".into()],
@@ -37,6 +38,7 @@ fn small() -> Manifest {
                 measures: Measures::ROWS,
                 annotation: Vec::new(),
                 is_resident: false,
+                is_blind: false,
                 is_on_disk: false,
                 sequence: 0,
                 runs: Vec::new(),
@@ -48,6 +50,7 @@ fn small() -> Manifest {
                 measures: Measures::ROWS,
                 annotation: Vec::new(),
                 is_resident: false,
+                is_blind: true,
                 is_on_disk: true,
                 sequence: 1180,
                 runs: vec!["run-3-4.quipu".into(), of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])],
@@ -197,14 +200,6 @@ fn a_small_manifest_has_the_golden_bytes() {
 }
 
 #[test]
-fn version_2_is_read() {
-    let bytes = golden::parse(include_str!("testdata/small-2.hex"));
-    let mut expected = small();
-    expected.tables[2].runs[1] = "run-2-4.quipu".into();
-    assert_eq!(Manifest::decode(&bytes).unwrap(), expected);
-}
-
-#[test]
 fn version_1_is_read() {
     let bytes = golden::parse(include_str!("testdata/small-1.hex"));
     let mut expected = small();
@@ -220,6 +215,23 @@ fn version_1_is_read() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Manifest::decode(&damaged).unwrap_err().kind(), ErrorKind::Corrupt, "bit {bit}");
     }
+}
+
+#[test]
+fn version_2_is_read() {
+    let bytes = golden::parse(include_str!("testdata/small-2.hex"));
+    let mut expected = small();
+    expected.tables[2].runs[1] = "run-2-4.quipu".into();
+    expected.tables[2].is_blind = false;
+    assert_eq!(Manifest::decode(&bytes).unwrap(), expected);
+    // It knows no blind table.
+    let mut forged = bytes.clone();
+    let flags = forged.len() - "log".len() - 2 * (4 + "run-3-4.quipu".len()) - 8;
+    assert_eq!(forged[flags], ON_DISK as u8);
+    forged[flags] |= BLIND as u8;
+    let checksum = checksum_of(&forged);
+    forged[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(Manifest::decode(&forged).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 fn describe(bytes: &[u8]) -> String {

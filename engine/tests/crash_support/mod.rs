@@ -232,6 +232,7 @@ pub(crate) fn random_options(random: &mut impl Rng) -> TableOptions {
         },
         annotation: vec![b'n'; random.random_range(0..20)],
         resident: random.random_bool(0.2),
+        blind: random.random_bool(0.5),
     }
 }
 
@@ -465,8 +466,11 @@ impl Work {
         let (key, value) = (random_key(random), random_value(random));
         let live = rows.contains_key(&key);
         let kind = random.random_range(0..5);
+        // A removal from a blind table does not ask whether there is something to remove.
+        let is_unasked = kind == 2 && table.options().blind;
         let committed = match kind {
             0 => !live,
+            _ if is_unasked => true,
             1 | 2 => live,
             _ => true,
         };
@@ -481,14 +485,14 @@ impl Work {
         let result = match kind {
             0 => table.insert(&key, &value),
             1 => table.replace(&key, &value),
-            2 => table.remove(&key).map(|was| assert_eq!(was, live)),
+            2 => table.remove(&key).map(|was| assert!(was == live || was && is_unasked)),
             _ => table.put(&key, &value),
         };
         match result {
             Err(error) if !committed && matches!(error.kind(), ErrorKind::Exists | ErrorKind::Missing) => {}
             result => result?,
         }
-        self.forward(durability, committed)
+        if is_unasked { self.forward_if_there(durability) } else { self.forward(durability, committed) }
     }
 
     /// A transaction over all tables, with a savepoint that is rolled back now and then.
