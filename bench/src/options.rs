@@ -79,10 +79,10 @@ pub struct Options {
     pub ycsb: YcsbOptions,
 }
 
-/// What only the workload `ycsb` asks.
+/// What the workload `ycsb` asks, and, of sizes of caches, `disk`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    next_help_heading = "Options of the workload ycsb (records: --rows, thread counts: --threads, one workload: --only A)"
+    next_help_heading = "Options of the workload ycsb (records: --rows, thread counts: --threads, one workload: --only A; disk has --cache-bytes too)"
 )]
 pub struct YcsbOptions {
     /// Operations of each workload, over all threads; default: as many as records

@@ -1,6 +1,7 @@
 //! The workloads: each asks one question and answers it with tables.
 
 mod btree_inserts;
+mod disk;
 mod http;
 mod memory;
 mod offset_cost;
@@ -23,6 +24,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     btree_inserts::WORKLOAD,
     positions::WORKLOAD,
     sst_index::WORKLOAD,
+    disk::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
     http::WORKLOAD,
