@@ -13,10 +13,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::Shared;
+use crate::db::{Progress, Shared};
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::RunIndex;
 use crate::run::{PageCache, Run, RunWriter};
-use crate::snapshot::{Declaration, Runs, TableId, total_of};
+use crate::snapshot::{Declaration, Runs, TableId, TableVersion, total_of};
 use crate::source::{Source, Window};
 use crate::stack::Cut;
 use crate::sync::atomic::Ordering;
@@ -74,7 +75,7 @@ impl Shared {
             if let Some(chosen) = choose(&sizes) {
                 let (declaration, runs) = (table.declaration.clone(), table.runs.clone());
                 drop(versions);
-                self.merge_runs(&declaration, &runs, chosen)?;
+                self.merge_runs(&declaration, &runs, chosen, &mut |_| ())?;
                 return Ok(true);
             }
         }
@@ -82,18 +83,48 @@ impl Shared {
     }
 
     /// Merges all runs of a table into one.
-    pub(crate) fn compact(&self, id: TableId) -> Result<()> {
+    pub(crate) fn compact(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         self.refuse_in_own_turn()?;
         let _turn = self.compacting.lock();
         let version = self.versions.read().table(id)?.clone();
         if version.runs.len() < 2 {
             return Ok(());
         }
-        self.merge_runs(&version.declaration, &version.runs, 0..version.runs.len())
+        self.merge_all(&version, "merging runs", progress)
     }
 
-    /// Puts one run in the place of those at `chosen`.
-    fn merge_runs(&self, declaration: &Declaration, runs: &Runs, chosen: Range<usize>) -> Result<()> {
+    fn merge_all(&self, table: &TableVersion, stage: &'static str, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let total = table.runs.iter().map(|run| run.info().total.entries as u64).sum();
+        let mut report = |done| progress(Progress { stage, done, total });
+        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), &mut report)
+    }
+
+    /// Writes all rows of a table into one new run, of the newest format and with the index that the table is declared to have from now on.
+    pub(crate) fn rewrite(
+        self: &Arc<Self>,
+        id: TableId,
+        index: RunIndex,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        self.refuse_in_own_turn()?;
+        let _turn = self.compacting.lock();
+        self.declare_index(id, index)?;
+        if self.versions.read().table(id)?.runs.is_empty() {
+            return self.write_image(id, progress);
+        }
+        self.flush(id)?;
+        let version = self.versions.read().table(id)?.clone();
+        self.merge_all(&version, "rewriting", progress)
+    }
+
+    /// Puts one run in the place of those at `chosen`. Tells now and then how many entries it has written.
+    fn merge_runs(
+        &self,
+        declaration: &Declaration,
+        runs: &Runs,
+        chosen: Range<usize>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let is_bottom = chosen.end == runs.len();
         let merged = &runs[chosen];
         let (name, number) = self.checkpoints.begin_run(declaration.id);
@@ -101,7 +132,7 @@ impl Shared {
         let disk = &*self.options.disk;
         let result = (|| {
             let mut writer = RunWriter::create(disk, &path, self.run_options(declaration, number, is_bottom))?;
-            self.merge_into(&mut writer, merged, declaration.options.measures)?;
+            self.merge_into(&mut writer, merged, declaration.options.measures, progress)?;
             let info = writer.finish()?;
             self.check_law(declaration, total_of(merged), info.total.tally)?;
             disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))?;
@@ -146,18 +177,26 @@ impl Shared {
     }
 
     /// Writes what all entries of `runs`, newest first, come to.
-    fn merge_into(&self, writer: &mut RunWriter, runs: &[Arc<Run>], measures: Measures) -> Result<()> {
+    fn merge_into(
+        &self,
+        writer: &mut RunWriter,
+        runs: &[Arc<Run>],
+        measures: Measures,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         // What is read once need not be kept.
         let cache = PageCache::new(CACHE_BYTES);
         let window =
             Window { rows: None, bytes: WINDOW_BYTES, pinned_bytes: PINNED_WINDOWS * WINDOW_BYTES * runs.len() as u64 };
         let rate = self.options.compaction_bytes_per_second;
-        let mut bytes = 0;
+        let (mut bytes, mut entries) = (0, 0);
         Source::new([], runs, &cache, measures).walk(Cut::Start, Cut::End, false, window, |merge, key| {
             let Some(entry) = merge.next_entry(key)? else { return Ok(false) };
             writer.push_entry(key, entry.value, entry.weight)?;
             bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
+            entries += 1;
             if bytes > WINDOW_BYTES {
+                progress(entries);
                 if self.stopping.load(Ordering::Relaxed) {
                     return Err(Error::new(ErrorKind::Busy, "the database is being closed").into());
                 }
@@ -183,6 +222,12 @@ fn size_of(run: &Run) -> Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::Db;
+    use crate::io::sim::SimDisk;
+    use crate::options::{Options, TableOptions};
+    use crate::read::Read;
+    use crate::run::Index;
+    use crate::table::{Table, Write};
 
     fn of_bytes(bytes: &[u64]) -> Vec<Size> {
         bytes.iter().map(|&bytes| Size { bytes, entries: 100, rows: 100 }).collect()
@@ -213,6 +258,71 @@ mod tests {
         assert_eq!(choose(&[Size { entries: 20, ..upper }, bottom]), None);
         assert_eq!(choose(&[Size { rows: -100, entries: 100, ..upper }, bottom]), Some(0..2));
         assert_eq!(choose(&[upper]), None);
+    }
+
+    /// The indexes of a table's runs, newest first.
+    fn indexes(table: &Table) -> Vec<Index> {
+        let versions = table.shared.versions.read();
+        let runs = &versions.table(table.id()).unwrap().runs;
+        runs.iter().map(|run| run.info().index).collect()
+    }
+
+    fn put(table: &Table, keys: Range<u32>) {
+        keys.for_each(|key| table.put(key.to_be_bytes(), [7; 40]).unwrap());
+    }
+
+    #[test]
+    fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_changes_it() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+        let open = || Db::open("/db", options.clone()).unwrap();
+        let db = open();
+        let flat = TableOptions { index: RunIndex::Flat, ..TableOptions::default() };
+        let table = db.create_table("t", flat.clone()).unwrap();
+        put(&table, 0..3000);
+        table.flush().unwrap();
+        put(&table, 2000..5000);
+        db.checkpoint().unwrap();
+        assert_eq!(indexes(&table), [Index::Flat; 2]);
+        drop(table);
+        db.close().unwrap();
+        let db = open();
+        let table = db.table("t").unwrap();
+        assert_eq!(*table.options(), flat);
+        put(&table, 0..10);
+        table.flush().unwrap();
+        table.compact().unwrap();
+        assert_eq!(indexes(&table), [Index::Flat]);
+        let mut reports = Vec::new();
+        table.rewrite(RunIndex::Tree, &mut |progress| reports.push(progress)).unwrap();
+        assert_eq!(indexes(&table), [Index::Tree]);
+        assert_eq!(db.table("t").unwrap().options().index, RunIndex::Tree);
+        put(&table, 4000..6000);
+        table.flush().unwrap();
+        assert_eq!((indexes(&table), table.len().unwrap()), (vec![Index::Tree; 2], 6000));
+        drop(table);
+        db.close().unwrap();
+        assert_eq!(open().table("t").unwrap().options().index, RunIndex::Tree);
+    }
+
+    #[test]
+    fn a_rewrite_leaves_a_table_in_memory_there() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+        let db = Db::open("/db", options.clone()).unwrap();
+        let table = db.table("t").unwrap();
+        put(&table, 0..3000);
+        db.checkpoint().unwrap();
+        let checkpoint = db.stats().checkpoint;
+        table.rewrite(RunIndex::Flat, &mut |_| ()).unwrap();
+        assert!(indexes(&table).is_empty() && db.stats().checkpoint > checkpoint);
+        drop(table);
+        db.close().unwrap();
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        assert_eq!((table.len().unwrap(), table.options().index), (3000, RunIndex::Flat));
+        table.flush().unwrap();
+        assert_eq!(indexes(&table), [Index::Flat]);
     }
 
     #[test]

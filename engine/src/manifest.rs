@@ -56,6 +56,7 @@ const FLAGS_AT: usize = 64;
 /// Flags of a table.
 const ON_DISK: u64 = 1;
 const RESIDENT: u64 = 2;
+const FLAT_INDEX: u64 = 16;
 
 const _: () = {
     assert!(VERSION_AT == MAGIC.len());
@@ -111,6 +112,8 @@ pub(crate) struct ManifestTable {
     pub(crate) annotation: Vec<u8>,
     /// Whether its rows stay in memory whatever happens.
     pub(crate) is_resident: bool,
+    /// Whether its runs are written with a flat index.
+    pub(crate) has_flat_index: bool,
     /// Whether pages of its runs are read as they are needed. If not, its one run is an image of all rows, which are read into memory.
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
@@ -145,7 +148,10 @@ impl Manifest {
             bytes.extend_from_slice(&table.total.hash.to_le_bytes());
             bytes.extend_from_slice(&table.total.sum.to_le_bytes());
             bytes.extend_from_slice(&table.sequence.to_le_bytes());
-            let flags = if table.is_on_disk { ON_DISK } else { 0 } | if table.is_resident { RESIDENT } else { 0 };
+            let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+            let flags = flag(table.is_on_disk, ON_DISK)
+                | flag(table.is_resident, RESIDENT)
+                | flag(table.has_flat_index, FLAT_INDEX);
             bytes.extend_from_slice(&flags.to_le_bytes());
             bytes.extend_from_slice(table.name.as_bytes());
             for run in &table.runs {
@@ -307,12 +313,13 @@ impl ManifestTable {
         Some(ManifestTable {
             annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
             is_resident: flags & RESIDENT != 0,
+            has_flat_index: flags & FLAT_INDEX != 0,
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
             runs,
             ..ManifestTable::of_fixed(&fields, name)?
         })
-        .filter(|_| flags & !(ON_DISK | RESIDENT) == 0)
+        .filter(|_| flags & !(ON_DISK | RESIDENT | FLAT_INDEX) == 0)
     }
 
     /// As `decode`, of version 1.
@@ -336,6 +343,7 @@ impl ManifestTable {
             measures: Measures::decode(fields.u64_at(MEASURES_AT).to_le_bytes())?,
             annotation: Vec::new(),
             is_resident: false,
+            has_flat_index: false,
             is_on_disk: false,
             sequence: 0,
             runs: Vec::new(),

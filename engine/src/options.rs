@@ -135,13 +135,26 @@ impl Options {
     }
 }
 
-/// How a table is declared. It does not change later.
+/// How the leaves of a table's runs are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RunIndex {
+    /// By nodes over nodes, which are read as they are needed.
+    #[default]
+    Tree,
+    /// By one node over all leaves of a run, which is read whole, checked whole, and takes its room in the cache: what a tree is compared with, and may be put in its place where
+    /// all indexes fit into the cache.
+    Flat,
+}
+
+/// How a table is declared. It does not change later, but for the index, which [`Table::rewrite`](crate::Table::rewrite) can change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableOptions {
     /// What is measured beside rows.
     pub measures: Measures,
     /// Whether all rows stay in memory, whatever [`Options::memtable_bytes`] says. Default: false.
     pub resident: bool,
+    /// How the leaves of its runs are found. Default: [`RunIndex::Tree`].
+    pub index: RunIndex,
     /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
     pub annotation: Vec<u8>,
 }

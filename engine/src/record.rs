@@ -5,7 +5,7 @@
 //! Not here: where records lie, who replays them.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::TableOptions;
+use crate::options::{RunIndex, TableOptions};
 use crate::snapshot::TableId;
 use crate::tally::{Field, Measures, Tally};
 
@@ -91,6 +91,8 @@ pub enum Change<'r> {
         measures: Measures,
         /// Whether all rows stay in memory.
         is_resident: bool,
+        /// Whether its runs have a flat index.
+        has_flat_index: bool,
         /// The application's note.
         annotation: &'r [u8],
     },
@@ -178,7 +180,7 @@ pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[
 
 /// Appends the creation of a table.
 pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, options: &TableOptions) {
-    let TableOptions { measures, annotation, resident } = options;
+    let TableOptions { measures, annotation, resident, index } = options;
     out.push(tag::CREATE_TABLE);
     put_varint(out, u64::from(table));
     put_varint(out, name.len() as u64);
@@ -189,7 +191,9 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
         Some(Field::LittleEndian { at }) => (2, at),
         Some(Field::Element { at }) => (3, at),
     };
-    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | u8::from(*resident) << 4);
+    let is_flat = *index == RunIndex::Flat;
+    let flags = u8::from(*resident) << 4 | u8::from(is_flat) << 6;
+    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | flags);
     put_varint(out, u64::from(at));
     put_varint(out, annotation.len() as u64);
     out.extend_from_slice(annotation);
@@ -256,14 +260,15 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                     2 => Some(Field::LittleEndian { at }),
                     _ => Some(Field::Element { at }),
                 };
-                if flags >> 5 != 0 {
+                if flags & !0b0101_1111 != 0 {
                     return Err(malformed());
                 }
                 let measures = Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum };
                 let annotation_len = input.varint()?;
                 let annotation = input.bytes(annotation_len)?;
                 let is_resident = flags >> 4 & 1 != 0;
-                visit(Change::CreateTable { table, name, measures, is_resident, annotation })?;
+                let has_flat_index = flags >> 6 & 1 != 0;
+                visit(Change::CreateTable { table, name, measures, is_resident, has_flat_index, annotation })?;
             }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),

@@ -57,15 +57,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("keeper", &["db", "tree"]),
     ("memory", &["db", "error", "snapshot", "sync"]),
-    ("compaction", &["db", "error", "run", "snapshot", "source", "stack", "sync", "tally"]),
+    ("compaction", &["db", "error", "options", "run", "snapshot", "source", "stack", "sync", "tally"]),
     (
         "checkpoint",
         &[
-            "db", "error", "io", "log", "manifest", "page", "run", "snapshot", "stack", "sync", "tally", "tree",
-            "writer",
+            "db", "error", "io", "log", "manifest", "options", "page", "run", "snapshot", "stack", "sync", "tally",
+            "tree", "writer",
         ],
     ),
-    ("layers", &["commit", "db", "error", "snapshot", "transaction", "tree", "writer"]),
+    ("layers", &["commit", "db", "error", "options", "snapshot", "transaction", "tree", "writer"]),
     (
         "commit",
         &[

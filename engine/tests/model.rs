@@ -7,7 +7,7 @@ mod model_map;
 
 use std::collections::BTreeMap;
 
-use model_map::{Model, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write};
+use model_map::{Model, any_index, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write};
 use quipu::io::sim::SimDisk;
 use quipu::{
     Action, Db, Durability, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions, Transaction,
@@ -218,7 +218,8 @@ impl Run {
             assert!(!self.db.drop_table(name).unwrap());
             let annotation = vec![b'n'; self.rng.random_range(0..300)];
             let resident = self.rng.random_range(0..4) == 0;
-            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident };
+            let index = any_index(&mut self.rng);
+            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident, index };
             self.db.create_table(name, options.clone()).unwrap();
             self.world.tables.insert(name.to_owned(), (options, Model::new()));
         }
@@ -303,7 +304,15 @@ impl Run {
             }
             80 => {
                 if let Some(table) = self.any_table() {
-                    table.compact().unwrap();
+                    if self.rng.random() {
+                        table.compact().unwrap();
+                    } else {
+                        let index = any_index(&mut self.rng);
+                        table.rewrite(index, &mut |_| ()).unwrap();
+                        let world = self.world.tables.get_mut(table.name()).expect("the table is there");
+                        world.0.index = index;
+                        assert_eq!(*self.db.table(table.name()).unwrap().options(), world.0);
+                    }
                 }
             }
             81..=83 => {

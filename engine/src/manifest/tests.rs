@@ -26,6 +26,7 @@ fn small() -> Manifest {
                 measures: Measures { bytes: true, hash: false, sum: Some(Field::Element { at: 2 }) },
                 annotation: b"v1".to_vec(),
                 is_resident: true,
+                has_flat_index: false,
                 is_on_disk: false,
                 sequence: 1002,
                 runs: vec!["run-3-1.quipu".into()],
@@ -37,6 +38,7 @@ fn small() -> Manifest {
                 measures: Measures::ROWS,
                 annotation: Vec::new(),
                 is_resident: false,
+                has_flat_index: false,
                 is_on_disk: false,
                 sequence: 0,
                 runs: Vec::new(),
@@ -48,6 +50,7 @@ fn small() -> Manifest {
                 measures: Measures::ROWS,
                 annotation: Vec::new(),
                 is_resident: false,
+                has_flat_index: false,
                 is_on_disk: true,
                 sequence: 1180,
                 runs: vec!["run-3-4.quipu".into(), "run-2-4.quipu".into()],
@@ -77,6 +80,13 @@ fn comes_back() {
     assert_eq!(disk.list(dir).unwrap(), [FILE_NAME]);
     let none = Manifest { tables: Vec::new(), next_table_id: 0, ..manifest };
     assert_eq!(Manifest::decode(&none.encode()).unwrap(), none);
+}
+
+#[test]
+fn an_index_that_is_flat_comes_back() {
+    let mut manifest = small();
+    manifest.tables[2].has_flat_index = true;
+    assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
 }
 
 #[test]

@@ -37,6 +37,7 @@ mod pages;
 mod pending;
 mod pending_filters;
 mod read_ahead;
+#[cfg(test)]
 mod rewrite;
 mod salvage;
 mod scan;
