@@ -74,6 +74,11 @@ fn memory() {
 }
 
 #[test]
+fn memory_disk() {
+    tables("memory-disk");
+}
+
+#[test]
 fn snapshots() {
     tables("snapshots");
 }

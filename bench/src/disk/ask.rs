@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Job;
-use crate::clock::{Deadline, nanos_of};
+use crate::clock::{Deadline, Stopwatch, nanos_of};
 use crate::latencies::Latencies;
 use crate::machine::Resident;
 use crate::rows::{Draw, Key, Rows};
@@ -31,6 +31,8 @@ struct Asking<'a> {
     store: &'a dyn Store,
     /// Whether the values are those that were loaded.
     is_at_rest: bool,
+    /// Runs since a question began.
+    watch: Stopwatch,
     /// The most memory seen, looked at after each question.
     peak: Resident,
     figures: Vec<Value>,
@@ -50,7 +52,15 @@ pub(crate) fn ask(job: &Job, kind: &StoreKind) -> Result<Value> {
         return Err(format!("{} has forgotten its first row", kind.name).into());
     }
     let opened_memory = Resident::now();
-    let mut asking = Asking { job, rows, store: &*store, is_at_rest: true, peak: before, figures: Vec::new() };
+    let mut asking = Asking {
+        job,
+        rows,
+        store: &*store,
+        is_at_rest: true,
+        watch: Stopwatch::start(),
+        peak: before,
+        figures: Vec::new(),
+    };
     asking.reads()?;
     asking.overwrite()?;
     asking.is_at_rest = false;
@@ -90,8 +100,10 @@ impl Asking<'_> {
         Draw::new(self.job.seed ^ 0x5eed)
     }
 
-    fn deadline(&self) -> Deadline {
-        Deadline::after(self.job.seconds)
+    /// A question begins, and may take so many seconds.
+    fn begin(&mut self, seconds: f64) -> Deadline {
+        self.watch = Stopwatch::start();
+        Deadline::after(seconds)
     }
 
     /// Notes a figure: calls of which each was timed, and whether all that were wanted were made.
@@ -103,6 +115,7 @@ impl Asking<'_> {
             "moment": MOMENTS[usize::from(!self.is_at_rest)],
             "asked": latencies.count(),
             "per_s": rows_a_call as f64 * 1e9 / latencies.average_nanos(),
+            "cpu_ns": self.watch.stop().cpu_s * 1e9 / (latencies.count() * rows_a_call) as f64,
             "median_ns": latencies.median_nanos(),
             "p99_ns": has_p99.then(|| latencies.p99_nanos()),
             "is_finished": is_finished,
@@ -111,7 +124,7 @@ impl Asking<'_> {
     }
 
     fn hits(&mut self) -> Result<()> {
-        let (rows, deadline) = (self.rows, self.deadline());
+        let (rows, deadline) = (self.rows, self.begin(self.job.seconds));
         let mut client = self.store.client()?;
         let mut draw = self.draw();
         let mut latencies = Latencies::new();
@@ -132,7 +145,7 @@ impl Asking<'_> {
     }
 
     fn misses(&mut self) -> Result<()> {
-        let (absent, deadline) = (self.rows.next_part(), self.deadline());
+        let (absent, deadline) = (self.rows.next_part(), self.begin(self.job.seconds));
         let mut client = self.store.client()?;
         let mut draw = self.draw();
         let mut latencies = Latencies::new();
@@ -150,6 +163,7 @@ impl Asking<'_> {
     }
 
     fn full_scan(&mut self) -> Result<()> {
+        self.begin(self.job.seconds);
         let mut client = self.store.client()?;
         let (mut count, mut sum) = (0, 0_u64);
         let (scanned, nanos) = nanos_of(|| {
@@ -170,7 +184,7 @@ impl Asking<'_> {
     }
 
     fn short_scans(&mut self) -> Result<()> {
-        let (rows, deadline) = (self.rows, self.deadline());
+        let (rows, deadline) = (self.rows, self.begin(self.job.seconds));
         let mut client = self.store.client()?;
         let mut draw = self.draw();
         let mut latencies = Latencies::new();
@@ -204,7 +218,7 @@ impl Asking<'_> {
         ask: impl Fn(&dyn Reader, Q) -> Result<u64>,
     ) -> Result<()> {
         // Stores that scan need seconds for one.
-        let (mut draw, deadline) = (self.draw(), Deadline::after(self.job.seconds / 2.0));
+        let (mut draw, deadline) = (self.draw(), self.begin(self.job.seconds / 2.0));
         let mut latencies = Latencies::new();
         let mut answers = Vec::new();
         while answers.len() < COMPARED || (latencies.count() < ASKED_MAX / 10 && !deadline.passed()) {
@@ -222,7 +236,7 @@ impl Asking<'_> {
 
     /// Overwrites rows with new values, each a commit of its own.
     fn overwrite(&mut self) -> Result<()> {
-        let (rows, deadline) = (self.rows, self.deadline());
+        let (rows, deadline) = (self.rows, self.begin(self.job.seconds));
         let wanted = (rows.count() / ROWS_AN_OVERWRITE).max(1);
         let mut client = self.store.client()?;
         let mut draw = self.draw();

@@ -137,7 +137,7 @@ impl Size<'_> {
     }
 
     fn questions(&self, told: &[Told]) -> Table {
-        let columns = ["question", "table", "store", "asked", "per second", "median", "99 %"];
+        let columns = ["question", "table", "store", "asked", "per second", "CPU each", "median", "99 %"];
         let mut table = Table::new(self.title("Questions"), &columns).with_bars("per second", 2);
         let Some(first) = told.first().and_then(|told| told.asks.first()) else { return table };
         for figure in figures(first) {
@@ -160,13 +160,14 @@ impl Size<'_> {
                     Cell::text(format!("{}{star}", kind.name)),
                     Cell::Count(median_of(&same, "asked") as u64),
                     Cell::PerSecond(median_of(&same, "per_s")),
+                    Cell::Nanos(median_of(&same, "cpu_ns")),
                     Cell::Nanos(median_of(&same, "median_ns")),
                     if has_p99 { Cell::Nanos(median_of(&same, "p99_ns")) } else { Cell::Missing },
                 ]);
             }
         }
         table.note(format!(
-            "One thread, one call after the other, the clock's cost of 25-40 ns in each; of several turns the median of each column. {}: as settling left it; {}: a tenth of the \
+            "One thread, one call after the other, the clock's cost of 25-40 ns in each; CPU: of the whole process, making keys and background work included; of several turns the median of each column. {}: as settling left it; {}: a tenth of the \
              rows have new values since, each a commit, and nothing was waited for. `*`: stopped at the time limit. Stores without counts answer positions by scanning.",
             MOMENTS[0], MOMENTS[1]
         ));

@@ -4,6 +4,7 @@ mod btree_inserts;
 mod disk;
 mod http;
 mod memory;
+mod memory_disk;
 mod offset_cost;
 mod offset_tree;
 mod positions;
@@ -29,6 +30,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     offset_tree::WORKLOAD,
     http::WORKLOAD,
     memory::WORKLOAD,
+    memory_disk::WORKLOAD,
     snapshots::WORKLOAD,
     transactions::WORKLOAD,
     ycsb::WORKLOAD,
