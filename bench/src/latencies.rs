@@ -75,8 +75,12 @@ impl Latencies {
         if self.0.len() < 1000 { Cell::Missing } else { Cell::Nanos(self.0.value_at_quantile(0.999) as f64) }
     }
 
+    pub(crate) fn average_nanos(&self) -> f64 {
+        self.0.mean()
+    }
+
     pub(crate) fn average(&self) -> Cell {
-        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.0.mean()) }
+        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.average_nanos()) }
     }
 
     pub(crate) fn longest(&self) -> Cell {

@@ -6,6 +6,7 @@
 //! | `quipu_store`, `peers/` | one adapter each; a comment says which settings and why |
 //! | `socket/` | servers and a client without a driver, for what is measured from outside |
 //! | `ycsb/` | the records, requests and threads of YCSB |
+//! | `disk/` | loading and asking stores of tables larger than memory, each in a process of its own |
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
 //! | [`rows`] | the keys, values and questions, equal for all stores |
 //! | [`report`] | tables, bars, JSON |
@@ -18,6 +19,7 @@
 //! Peers are built with the feature `peers`; RocksDB, which needs a C++ library, in the workspace `peers-rocksdb/`.
 
 pub mod clock;
+mod disk;
 mod latencies;
 mod machine;
 mod options;

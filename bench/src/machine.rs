@@ -1,5 +1,8 @@
 //! What a reader of figures must know about the machine that made them.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 use crate::place::Place;
 
 /// CPU, memory, system and load in one line, as far as `/proc` tells.
@@ -62,4 +65,42 @@ impl Resident {
         };
         Resident { own_bytes: kib("RssAnon") << 10, file_bytes: (kib("RssFile") + kib("RssShmem")) << 10 }
     }
+
+    /// The larger of both, each by itself.
+    pub(crate) fn max(self, other: Resident) -> Self {
+        Resident { own_bytes: self.own_bytes.max(other.own_bytes), file_bytes: self.file_bytes.max(other.file_bytes) }
+    }
+}
+
+/// Bytes that this process has written, as the system counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// Given to calls that write.
+    pub(crate) by_calls: u64,
+    /// On their way to the disk: a page of a file is counted when it becomes different from what is on the disk, by a call or by a store into a mapping, and again once
+    /// it was written back; direct writes are counted as they are made.
+    pub(crate) to_disk: u64,
+}
+
+impl Written {
+    /// Since the process started.
+    pub(crate) fn now() -> Self {
+        let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let field = |name: &str| {
+            let line = io.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.trim_start_matches(':').trim().parse().unwrap_or(0)
+        };
+        Written { by_calls: field("wchar"), to_disk: field("write_bytes") }
+    }
+}
+
+/// Bytes that the files of a directory take on its disk, holes not counted.
+pub(crate) fn disk_bytes(dir: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * 512 };
+    }
+    Ok(bytes)
 }

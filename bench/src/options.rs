@@ -18,6 +18,10 @@ pub struct Options {
     #[arg(long, visible_alias = "records", value_delimiter = ',', value_parser = parse_count)]
     pub rows: Vec<u64>,
 
+    /// Bytes of rows of the tables of `memory-disk`, as in `1G,10G`
+    #[arg(long, value_delimiter = ',', value_parser = parse_count)]
+    pub data_bytes: Vec<u64>,
+
     /// Adds 10 million rows to the row counts
     #[arg(long)]
     pub large: bool,
@@ -79,10 +83,10 @@ pub struct Options {
     pub ycsb: YcsbOptions,
 }
 
-/// What only the workload `ycsb` asks.
+/// What the workload `ycsb` asks, and, of sizes of caches, `disk`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    next_help_heading = "Options of the workload ycsb (records: --rows, thread counts: --threads, one workload: --only A)"
+    next_help_heading = "Options of the workload ycsb (records: --rows, thread counts: --threads, one workload: --only A; disk has --cache-bytes too)"
 )]
 pub struct YcsbOptions {
     /// Operations of each workload, over all threads; default: as many as records
@@ -109,6 +113,7 @@ impl Options {
             workload: Some(workload.to_owned()),
             child_arguments: Vec::new(),
             rows: Vec::new(),
+            data_bytes: Vec::new(),
             large: false,
             seconds: 0.2,
             repeat: 1,

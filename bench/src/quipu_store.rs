@@ -18,6 +18,7 @@ pub(crate) const QUIPU: StoreKind = StoreKind {
     settings: "Quipu: one table that counts rows; insert checks that the key is new; larger than memory: 64 MiB of memtables",
     durable: true,
     has_cache: true,
+    settling: "flush and compact: one run",
     bytes_max: (64 << 10, 1 << 30),
     open,
 };
@@ -110,6 +111,11 @@ impl Store for QuipuStore {
         let count = Read::count(&tx.table(&self.table)?, from..to)?;
         tx.commit()?;
         Ok(count)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.table.flush()?;
+        Ok(self.table.compact()?)
     }
 
     fn client(&self) -> Result<Box<dyn Client + '_>> {

@@ -54,9 +54,11 @@ pub struct StoreKind {
     pub durable: bool,
     /// Whether it takes the size of its cache as a setting. Otherwise all of it is in memory, or cached by the operating system.
     pub has_cache: bool,
+    /// What [`Store::settle`] does, in a few words.
+    pub settling: &'static str,
     /// The longest key and value it can hold.
     pub bytes_max: (usize, usize),
-    /// Opens an empty one in an empty directory.
+    /// Opens an empty one in an empty directory, or the one that was closed there.
     pub open: fn(&Path, Setup) -> Result<Box<dyn Store>>,
 }
 
@@ -119,6 +121,9 @@ pub trait Store: Send + Sync {
 
     /// A client for one thread, with what it keeps between calls, such as a connection.
     fn client(&self) -> Result<Box<dyn Client + '_>>;
+
+    /// Does, and waits for, what writing has left to do, so that what is read next is the store at rest, and all of it is in its files.
+    fn settle(&self) -> Result<()>;
 
     /// Memory that the store says it uses, in bytes.
     fn memory_bytes(&self) -> Option<u64> {

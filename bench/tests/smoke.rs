@@ -43,6 +43,15 @@ fn sst_index() {
     tables("sst-index");
 }
 
+/// Every durable store loads, settles, is opened again and answers all.
+#[test]
+fn disk() {
+    let tables = tables("disk");
+    let durable = stores().iter().filter(|store| store.durable).count();
+    assert_eq!(tables[0].rows().len(), durable);
+    assert!(tables[1].rows().iter().all(|row| row[2] != Cell::Missing));
+}
+
 #[test]
 fn blind() {
     let table = &tables("blind")[0];
@@ -70,6 +79,11 @@ fn http() {
 #[test]
 fn memory() {
     tables("memory");
+}
+
+#[test]
+fn memory_disk() {
+    tables("memory-disk");
 }
 
 #[test]

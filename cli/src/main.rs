@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod clock;
 mod column;
+mod compact;
 mod database;
 mod demo;
 mod export;
@@ -66,6 +67,7 @@ enum Command {
     Check(check::Args),
     Backup(backup::Args),
     Restore(restore::Args),
+    Compact(compact::Args),
     Stats(stats::Args),
     Top(top::Args),
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Restore(args) => restore::run(args),
+        Command::Compact(args) => compact::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Top(args) => top::run(args),
         Command::DemoWriter(args) => demo::run_writer(args),

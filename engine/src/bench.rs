@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::io::RealDisk;
-use crate::run::{Index, PageCache, ReadPages, Run, RunFile, RunLayer, RunOptions, RunShape, RunWriter};
-use crate::stack::{Cut, Stack};
+use crate::run::{Run, RunFile, RunOptions, RunShape, RunWriter};
 use crate::tally::Measures;
 use crate::tree::{Arena, Tree, When, Written};
 
@@ -62,19 +61,9 @@ impl BareTree {
     }
 }
 
-/// A run in a file, and a cache of its pages.
+/// A run in a file.
 pub struct BareRun {
-    run: Arc<Run>,
-    cache: PageCache,
-}
-
-/// An answer, and how many pages were read from the file for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The rows, the rank, or the length of the value or key that was asked for.
-    pub answer: u64,
-    /// Pages read from the file.
-    pub pages_read: u64,
+    run: Run,
 }
 
 impl BareRun {
@@ -87,16 +76,9 @@ impl BareRun {
         writer.finish().map(|_| ())
     }
 
-    /// Writes the same rows under a flat index.
-    pub fn write_flat(&self, path: &Path) -> Result<()> {
-        let options =
-            RunOptions { page_bytes: self.run.info().page_bytes, index: Index::Flat, ..RunOptions::default() };
-        self.file().rewrite(&RealDisk, path, options, &mut |_| ()).map(|_| ())
-    }
-
-    /// Opens a run with a cache of `cache_bytes`.
-    pub fn open(path: &Path, cache_bytes: u64) -> Result<BareRun> {
-        Ok(BareRun { run: Arc::new(Run::open(&RealDisk, path)?), cache: PageCache::new(cache_bytes) })
+    /// Opens a run.
+    pub fn open(path: &Path) -> Result<BareRun> {
+        Ok(BareRun { run: Run::open(&RealDisk, path)? })
     }
 
     fn file(&self) -> &RunFile {
@@ -106,34 +88,6 @@ impl BareRun {
     /// How many pages of which kind it has.
     pub fn shape(&self) -> Result<RunShape> {
         self.file().shape()
-    }
-
-    /// Asks as a reader of its own.
-    fn ask(&self, ask: impl for<'a> Fn(&Stack<'a, RunLayer<'a>>, &'a ReadPages<'a>) -> Result<u64>) -> Result<Answer> {
-        let pages = ReadPages::new(&self.cache);
-        let stack = Stack::new(smallvec::smallvec![RunLayer::new(&self.run, &pages)], Measures::ROWS);
-        let answer = ask(&stack, &pages)?;
-        Ok(Answer { answer, pages_read: pages.cost().pages_read })
-    }
-
-    /// The length of a value, 0 if there is none.
-    pub fn get(&self, key: &[u8]) -> Result<Answer> {
-        self.ask(|stack, pages| pages.answer(|| Ok(stack.get(key)?.map_or(0, |value| value.len() as u64))))
-    }
-
-    /// Rows below a key.
-    pub fn rank(&self, key: &[u8]) -> Result<Answer> {
-        self.ask(|stack, pages| pages.answer(|| stack.rows_before(Cut::Before(key))))
-    }
-
-    /// Rows of a range.
-    pub fn count(&self, from: &[u8], to: &[u8]) -> Result<Answer> {
-        self.ask(|stack, pages| pages.answer(|| stack.count(Cut::Before(from), Cut::Before(to))))
-    }
-
-    /// The length of the key at an offset.
-    pub fn nth(&self, offset: u64) -> Result<Answer> {
-        self.ask(|stack, pages| pages.answer(|| Ok(stack.nth(offset)?.map_or(0, |row| row.key.len() as u64))))
     }
 
     /// Reads everything, and tells how many rows there are.

@@ -23,8 +23,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::log::Lsn;
 use crate::manifest::{Manifest, ManifestPart, ManifestRun, ManifestTable};
+use crate::options::RunIndex;
 use crate::page::KeyBuffer;
-use crate::run::{Part, Run, RunOptions, RunWriter};
+use crate::run::{Index, Part, Run, RunOptions, RunWriter};
 use crate::snapshot::{Declaration, Runs, Snapshot, TableId, TableVersion, total_of};
 use crate::stack::{Cut, Merge, Stack, resident};
 use crate::sync::{Mutex, MutexGuard};
@@ -161,6 +162,8 @@ enum Job {
     Checkpoint,
     /// What one table has in memory, so that the memory can go.
     Flush(TableId),
+    /// One table that is in memory, though it may not have changed.
+    Image(TableId),
 }
 
 /// A table whose trees are to be a run.
@@ -194,6 +197,11 @@ impl Shared {
     /// Writes what a table has in memory to a run below, whose pages are then read as they are needed.
     pub(crate) fn flush(self: &Arc<Self>, id: TableId) -> Result<CheckpointInfo> {
         self.write_runs(Job::Flush(id), &mut |_| ())
+    }
+
+    /// Writes a new image of a table that has no runs below its trees.
+    pub(crate) fn write_image(self: &Arc<Self>, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        self.write_runs(Job::Image(id), progress).map(|_| ())
     }
 
     fn write_runs(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
@@ -237,8 +245,10 @@ impl Shared {
                 let id = table.declaration.id;
                 let known = last.tables.iter().find(|entry| entry.id == id);
                 let mut entry = known.cloned().unwrap_or_else(|| undescribed(&table.declaration));
-                let is_wanted = job == Job::Checkpoint || job == Job::Flush(id);
-                if is_wanted && (known.is_none() || table.sequence > entry.sequence || job == Job::Flush(id)) {
+                entry.has_flat_index = table.declaration.options.index == RunIndex::Flat;
+                let is_asked_for = job == Job::Flush(id) || job == Job::Image(id);
+                let is_wanted = job == Job::Checkpoint || is_asked_for;
+                if is_wanted && (known.is_none() || table.sequence > entry.sequence || is_asked_for) {
                     let mut report = |entries| {
                         progress(Progress { stage: "writing the checkpoint", done: done + entries, total: work });
                     };
@@ -301,6 +311,7 @@ impl Shared {
         let is_asked_for = |trees: &TableTrees| match job {
             Job::Checkpoint => !trees.runs.is_empty(),
             Job::Flush(id) => id == trees.declaration.id,
+            Job::Image(_) => false,
         };
         let settled = self.begin_settling(is_asked_for);
         let mut turn = self.writer()?;
@@ -395,6 +406,10 @@ impl Shared {
             table_id: declaration.id,
             run_id: number,
             is_bottom,
+            index: match declaration.options.index {
+                RunIndex::Tree => Index::Tree,
+                RunIndex::Flat => Index::Flat,
+            },
             ..RunOptions::default()
         }
     }
@@ -459,6 +474,7 @@ fn undescribed(declaration: &Declaration) -> ManifestTable {
         annotation: declaration.options.annotation.clone(),
         is_resident: declaration.options.resident,
         is_blind: declaration.options.blind,
+        has_flat_index: declaration.options.index == RunIndex::Flat,
         is_on_disk: false,
         sequence: 0,
         runs: Vec::new(),

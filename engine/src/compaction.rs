@@ -15,15 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::checkpoint::described;
-use crate::db::Shared;
+use crate::db::{Progress, Shared};
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::RunIndex;
 use crate::page::KeyBuffer;
 use crate::pieces::{Piece, pieces};
 use crate::run::{PageCache, Part, Run, RunFile, RunWriter};
-use crate::snapshot::{Declaration, Runs, TableId, total_of};
+use crate::snapshot::{Declaration, Runs, TableId, TableVersion, total_of};
 use crate::source::{Source, Window};
 use crate::sync::atomic::Ordering;
-use crate::tally::{Measures, Tally};
+use crate::tally::Tally;
 
 /// So many neighbours of about the same size become one.
 const FAN_IN: usize = 8;
@@ -43,6 +44,14 @@ const FILES_MAX: u64 = 256;
 const KEPT_SHARE: u64 = 8;
 /// Bytes of inner pages that are likely to be needed again.
 const CACHE_BYTES: u64 = 1 << 20;
+
+/// Which files a merge leaves as they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    WhatNeedNotChange,
+    /// All rows are to be written anew.
+    Nothing,
+}
 
 /// What a choice of runs goes by.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +103,7 @@ impl Shared {
             if let Some(chosen) = choose(&sizes).or_else(at_rest) {
                 let (declaration, runs) = (table.declaration.clone(), table.runs.clone());
                 drop(versions);
-                self.merge_runs(&declaration, &runs, chosen)?;
+                self.merge_runs(&declaration, &runs, chosen, Keeps::WhatNeedNotChange, &mut |_| ())?;
                 return Ok(true);
             }
         }
@@ -102,22 +111,57 @@ impl Shared {
     }
 
     /// Merges all runs of a table into one.
-    pub(crate) fn compact(&self, id: TableId) -> Result<()> {
+    pub(crate) fn compact(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         self.refuse_in_own_turn()?;
         let _turn = self.compacting.lock();
         let version = self.versions.read().table(id)?.clone();
         if version.runs.len() < 2 {
             return Ok(());
         }
-        self.merge_runs(&version.declaration, &version.runs, 0..version.runs.len())
+        self.merge_all(&version, Keeps::WhatNeedNotChange, progress)
     }
 
-    /// Puts one run in the place of those at `chosen`.
-    fn merge_runs(&self, declaration: &Declaration, runs: &Runs, chosen: Range<usize>) -> Result<()> {
+    fn merge_all(&self, table: &TableVersion, keeps: Keeps, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let stage = match keeps {
+            Keeps::WhatNeedNotChange => "merging runs",
+            Keeps::Nothing => "rewriting",
+        };
+        let total = table.runs.iter().map(|run| run.info().total.entries as u64).sum();
+        let mut report = |done| progress(Progress { stage, done, total });
+        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, &mut report)
+    }
+
+    /// Writes all rows of a table into one new run, of the newest format and with the index that the table is declared to have from now on.
+    pub(crate) fn rewrite(
+        self: &Arc<Self>,
+        id: TableId,
+        index: RunIndex,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        self.refuse_in_own_turn()?;
+        let _turn = self.compacting.lock();
+        self.declare_index(id, index)?;
+        if self.versions.read().table(id)?.runs.is_empty() {
+            return self.write_image(id, progress);
+        }
+        self.flush(id)?;
+        let version = self.versions.read().table(id)?.clone();
+        self.merge_all(&version, Keeps::Nothing, progress)
+    }
+
+    /// Puts one run in the place of those at `chosen`. Tells now and then how many entries it has written.
+    fn merge_runs(
+        &self,
+        declaration: &Declaration,
+        runs: &Runs,
+        chosen: Range<usize>,
+        keeps: Keeps,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let is_bottom = chosen.end == runs.len();
         let merged = &runs[chosen];
         let mut parts = PartsWriter::new(self, declaration, merged, is_bottom);
-        let result = self.merge_into(&mut parts, merged, declaration.options.measures).and_then(|()| parts.finish());
+        let result = self.merge_into(&mut parts, merged, keeps, progress).and_then(|()| parts.finish());
         let result = match result {
             Ok(run) => self.replace_runs(declaration.id, merged, run, &parts.written),
             Err(error) => {
@@ -156,16 +200,28 @@ impl Shared {
     }
 
     /// Writes what all entries of `runs`, newest first, come to, where it is not there already.
-    fn merge_into(&self, parts: &mut PartsWriter<'_>, runs: &[Arc<Run>], measures: Measures) -> Result<()> {
+    fn merge_into(
+        &self,
+        parts: &mut PartsWriter<'_>,
+        runs: &[Arc<Run>],
+        keeps: Keeps,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let measures = parts.declaration.options.measures;
+        let kept_bytes_min = match keeps {
+            Keeps::WhatNeedNotChange => parts.file_bytes / KEPT_SHARE,
+            Keeps::Nothing => u64::MAX,
+        };
         // What is read once need not be kept.
         let cache = PageCache::new(CACHE_BYTES);
         let window =
             Window { rows: None, bytes: WINDOW_BYTES, pinned_bytes: PINNED_WINDOWS * WINDOW_BYTES * runs.len() as u64 };
         let rate = self.options.compaction_bytes_per_second;
-        let mut bytes = 0;
-        for piece in pieces(runs, parts.is_bottom, parts.file_bytes / KEPT_SHARE, &cache)? {
+        let (mut bytes, mut entries) = (0, 0);
+        for piece in pieces(runs, parts.is_bottom, kept_bytes_min, &cache)? {
             let gap = match piece {
                 Piece::Kept(part) => {
+                    entries += part.file.info().total.entries as u64;
                     parts.keep(part)?;
                     continue;
                 }
@@ -176,7 +232,9 @@ impl Shared {
                 let Some(entry) = merge.next_entry(key, inside)? else { return Ok(false) };
                 parts.push(key, entry.value, entry.weight)?;
                 bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
+                entries += 1;
                 if bytes > WINDOW_BYTES {
+                    progress(entries);
                     if self.stopping.load(Ordering::Relaxed) {
                         return Err(Error::new(ErrorKind::Busy, "the database is being closed").into());
                     }
@@ -285,6 +343,12 @@ fn size_of(run: &Run) -> Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::Db;
+    use crate::io::sim::SimDisk;
+    use crate::options::{Options, TableOptions};
+    use crate::read::Read;
+    use crate::run::Index;
+    use crate::table::{Table, Write};
 
     fn of_bytes(bytes: &[u64]) -> Vec<Size> {
         bytes.iter().map(|&bytes| Size { bytes, entries: 100, rows: 100 }).collect()
@@ -315,6 +379,71 @@ mod tests {
         assert_eq!(choose(&[Size { entries: 20, ..upper }, bottom]), None);
         assert_eq!(choose(&[Size { rows: -100, entries: 100, ..upper }, bottom]), Some(0..2));
         assert_eq!(choose(&[upper]), None);
+    }
+
+    /// The indexes of a table's runs, newest first.
+    fn indexes(table: &Table) -> Vec<Index> {
+        let versions = table.shared.versions.read();
+        let runs = &versions.table(table.id()).unwrap().runs;
+        runs.iter().map(|run| run.info().index).collect()
+    }
+
+    fn put(table: &Table, keys: Range<u32>) {
+        keys.for_each(|key| table.put(key.to_be_bytes(), [7; 40]).unwrap());
+    }
+
+    #[test]
+    fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_changes_it() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+        let open = || Db::open("/db", options.clone()).unwrap();
+        let db = open();
+        let flat = TableOptions { index: RunIndex::Flat, ..TableOptions::default() };
+        let table = db.create_table("t", flat.clone()).unwrap();
+        put(&table, 0..3000);
+        table.flush().unwrap();
+        put(&table, 2000..5000);
+        db.checkpoint().unwrap();
+        assert_eq!(indexes(&table), [Index::Flat; 2]);
+        drop(table);
+        db.close().unwrap();
+        let db = open();
+        let table = db.table("t").unwrap();
+        assert_eq!(*table.options(), flat);
+        put(&table, 0..10);
+        table.flush().unwrap();
+        table.compact().unwrap();
+        assert_eq!(indexes(&table), [Index::Flat]);
+        let mut reports = Vec::new();
+        table.rewrite(RunIndex::Tree, &mut |progress| reports.push(progress)).unwrap();
+        assert_eq!(indexes(&table), [Index::Tree]);
+        assert_eq!(db.table("t").unwrap().options().index, RunIndex::Tree);
+        put(&table, 4000..6000);
+        table.flush().unwrap();
+        assert_eq!((indexes(&table), table.len().unwrap()), (vec![Index::Tree; 2], 6000));
+        drop(table);
+        db.close().unwrap();
+        assert_eq!(open().table("t").unwrap().options().index, RunIndex::Tree);
+    }
+
+    #[test]
+    fn a_rewrite_leaves_a_table_in_memory_there() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+        let db = Db::open("/db", options.clone()).unwrap();
+        let table = db.table("t").unwrap();
+        put(&table, 0..3000);
+        db.checkpoint().unwrap();
+        let checkpoint = db.stats().checkpoint;
+        table.rewrite(RunIndex::Flat, &mut |_| ()).unwrap();
+        assert!(indexes(&table).is_empty() && db.stats().checkpoint > checkpoint);
+        drop(table);
+        db.close().unwrap();
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        assert_eq!((table.len().unwrap(), table.options().index), (3000, RunIndex::Flat));
+        table.flush().unwrap();
+        assert_eq!(indexes(&table), [Index::Flat]);
     }
 
     #[test]

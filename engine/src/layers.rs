@@ -13,7 +13,8 @@ use std::sync::Arc;
 use crate::commit::publish;
 use crate::db::{Shared, missing_table};
 use crate::error::Result;
-use crate::snapshot::{Runs, TableId, Versions};
+use crate::options::{RunIndex, TableOptions};
+use crate::snapshot::{Declaration, Runs, TableId, Versions};
 use crate::transaction::merge_layer;
 use crate::tree::Tree;
 use crate::writer::{TableTrees, Turn, Writer, next_epoch};
@@ -86,6 +87,23 @@ impl Shared {
         republish(Arc::make_mut(&mut self.versions.write()), trees, epoch);
         trees.reclaim(&self.registry.live());
         self.registry.note_held_back();
+        Ok(())
+    }
+
+    /// Declares how the leaves of runs of a table will be found. The manifest says so with the next job that writes it.
+    pub(crate) fn declare_index(&self, id: TableId, index: RunIndex) -> Result<()> {
+        let mut turn = self.writer()?;
+        let trees = table_of(&mut turn, id)?;
+        let Declaration { id, name, options } = &*trees.declaration;
+        if options.index == index {
+            return Ok(());
+        }
+        let options = TableOptions { index, ..options.clone() };
+        trees.declaration = Arc::new(Declaration { id: *id, name: name.clone(), options });
+        let mut versions = self.versions.write();
+        if let Some(Some(table)) = Arc::make_mut(&mut versions).tables.get_mut(trees.declaration.id as usize) {
+            table.declaration = trees.declaration.clone();
+        }
         Ok(())
     }
 }

@@ -103,7 +103,7 @@ pub use edit::{Action, Edit};
 pub use entry::{Entry, Key, Page, Value};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::Explained;
-pub use options::{Durability, Options, TableOptions};
+pub use options::{Durability, Options, RunIndex, TableOptions};
 pub use range::Range;
 pub use read::{Charge, Plan, Read};
 pub use repair::{Loss, RepairReport, repair};

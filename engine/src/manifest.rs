@@ -57,7 +57,8 @@ const FLAGS_AT: usize = 64;
 const ON_DISK: u64 = 1;
 const RESIDENT: u64 = 2;
 const BLIND: u64 = 4;
-const FLAGS: u64 = FLAGS_2 | BLIND;
+const FLAT_INDEX: u64 = 16;
+const FLAGS: u64 = FLAGS_2 | BLIND | FLAT_INDEX;
 const FLAGS_2: u64 = ON_DISK | RESIDENT;
 
 const _: () = {
@@ -116,6 +117,8 @@ pub(crate) struct ManifestTable {
     pub(crate) is_resident: bool,
     /// Whether writes need not know if a key is live.
     pub(crate) is_blind: bool,
+    /// Whether its runs are written with a flat index.
+    pub(crate) has_flat_index: bool,
     /// Whether pages of its runs are read as they are needed. If not, its one run is an image of all rows, which are read into memory.
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
@@ -177,8 +180,11 @@ impl Manifest {
             bytes.extend_from_slice(&table.total.hash.to_le_bytes());
             bytes.extend_from_slice(&table.total.sum.to_le_bytes());
             bytes.extend_from_slice(&table.sequence.to_le_bytes());
-            let flags = [(table.is_on_disk, ON_DISK), (table.is_resident, RESIDENT), (table.is_blind, BLIND)];
-            let flags: u64 = flags.iter().map(|(is_set, flag)| u64::from(*is_set) * flag).sum();
+            let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+            let flags = flag(table.is_on_disk, ON_DISK)
+                | flag(table.is_resident, RESIDENT)
+                | flag(table.is_blind, BLIND)
+                | flag(table.has_flat_index, FLAT_INDEX);
             bytes.extend_from_slice(&flags.to_le_bytes());
             bytes.extend_from_slice(table.name.as_bytes());
             for run in &table.runs {
@@ -365,6 +371,7 @@ impl ManifestTable {
             annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
             is_resident: flags & RESIDENT != 0,
             is_blind: flags & BLIND != 0,
+            has_flat_index: flags & FLAT_INDEX != 0,
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
             runs,
@@ -395,6 +402,7 @@ impl ManifestTable {
             annotation: Vec::new(),
             is_resident: false,
             is_blind: false,
+            has_flat_index: false,
             is_on_disk: false,
             sequence: 0,
             runs: Vec::new(),

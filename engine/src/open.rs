@@ -11,7 +11,7 @@ use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered};
 use crate::manifest::{self, Manifest, ManifestPart, ManifestTable};
-use crate::options::{Options, TableOptions};
+use crate::options::{Options, RunIndex, TableOptions};
 use crate::page::KeyBuffer;
 use crate::record::{self, Change, State};
 use crate::run::{Part, Run, RunFile};
@@ -206,6 +206,10 @@ pub(crate) fn recover(
     Ok(Recovery { manifest, tables, recovered })
 }
 
+fn index_of(is_flat: bool) -> RunIndex {
+    if is_flat { RunIndex::Flat } else { RunIndex::Tree }
+}
+
 /// A table as its runs have it: read into memory, or opened.
 fn recover_table(
     disk: &Arc<dyn Disk>,
@@ -223,6 +227,7 @@ fn recover_table(
             annotation: entry.annotation.clone(),
             resident: entry.is_resident,
             blind: entry.is_blind,
+            index: index_of(entry.has_flat_index),
         },
     });
     let mut runs = Vec::with_capacity(entry.runs.len());
@@ -343,15 +348,15 @@ pub(crate) fn replay(
         }
         // The tables are already as these changes have left them.
         Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
-        Change::CreateTable { table, name, measures, is_resident, is_blind, annotation } => {
+        Change::CreateTable { table, name, measures, is_resident, is_blind, has_flat_index, annotation } => {
             if table as usize != tables.len() || tables.len() >= TABLES_MAX {
                 return Err(differs("a table id out of order"));
             }
             if tables.iter().flatten().any(|trees| trees.declaration.name == name) {
                 return Err(differs("a table whose name is taken"));
             }
-            let annotation = annotation.to_vec();
-            let options = TableOptions { measures, annotation, resident: is_resident, blind: is_blind };
+            let (annotation, index) = (annotation.to_vec(), index_of(has_flat_index));
+            let options = TableOptions { measures, annotation, resident: is_resident, blind: is_blind, index };
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
             let tree = recovered_tree(arena, measures, true);
             tables.push(Some(TableTrees::new(declaration, tree, sequence)));

@@ -138,7 +138,18 @@ impl Options {
     }
 }
 
-/// How a table is declared. It does not change later.
+/// How the leaves of a table's runs are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RunIndex {
+    /// By nodes over nodes, which are read as they are needed.
+    #[default]
+    Tree,
+    /// By one node over all leaves of a run, which is read whole, checked whole, and takes its room in the cache: what a tree is compared with, and may be put in its place where
+    /// all indexes fit into the cache.
+    Flat,
+}
+
+/// How a table is declared. It does not change later, but for the index, which [`Table::rewrite`](crate::Table::rewrite) can change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableOptions {
     /// What is measured beside rows.
@@ -148,6 +159,8 @@ pub struct TableOptions {
     /// Whether a put or a removal is taken without asking whether its key is live, where that would mean reading a page of a run: see
     /// [`Write`](crate::Write). Counts then ask for what was not asked yet, and [`count_bounds`](crate::Read::count_bounds) answers without. Default: false.
     pub blind: bool,
+    /// How the leaves of its runs are found. Default: [`RunIndex::Tree`].
+    pub index: RunIndex,
     /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
     pub annotation: Vec<u8>,
 }

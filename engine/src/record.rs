@@ -5,7 +5,7 @@
 //! Not here: where records lie, who replays them.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::TableOptions;
+use crate::options::{RunIndex, TableOptions};
 use crate::snapshot::TableId;
 use crate::tally::{Field, Measures, Tally};
 
@@ -102,6 +102,8 @@ pub enum Change<'r> {
         is_resident: bool,
         /// Whether writes need not know if a key is live.
         is_blind: bool,
+        /// Whether its runs have a flat index.
+        has_flat_index: bool,
         /// The application's note.
         annotation: &'r [u8],
     },
@@ -203,7 +205,7 @@ pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[
 
 /// Appends the creation of a table.
 pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, options: &TableOptions) {
-    let TableOptions { measures, annotation, resident, blind } = options;
+    let TableOptions { measures, annotation, resident, blind, index } = options;
     out.push(tag::CREATE_TABLE);
     put_varint(out, u64::from(table));
     put_varint(out, name.len() as u64);
@@ -214,7 +216,8 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
         Some(Field::LittleEndian { at }) => (2, at),
         Some(Field::Element { at }) => (3, at),
     };
-    let declared = u8::from(*resident) << 4 | u8::from(*blind) << 5;
+    let is_flat = *index == RunIndex::Flat;
+    let declared = u8::from(*resident) << 4 | u8::from(*blind) << 5 | u8::from(is_flat) << 6;
     out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | declared);
     put_varint(out, u64::from(at));
     put_varint(out, annotation.len() as u64);
@@ -292,14 +295,21 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                     2 => Some(Field::LittleEndian { at }),
                     _ => Some(Field::Element { at }),
                 };
-                if flags >> 6 != 0 {
+                if flags & !0b0111_1111 != 0 {
                     return Err(malformed());
                 }
                 let measures = Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum };
                 let annotation_len = input.varint()?;
                 let annotation = input.bytes(annotation_len)?;
-                let (is_resident, is_blind) = (flags >> 4 & 1 != 0, flags >> 5 & 1 != 0);
-                visit(Change::CreateTable { table, name, measures, is_resident, is_blind, annotation })?;
+                visit(Change::CreateTable {
+                    table,
+                    name,
+                    measures,
+                    is_resident: flags >> 4 & 1 != 0,
+                    is_blind: flags >> 5 & 1 != 0,
+                    has_flat_index: flags >> 6 & 1 != 0,
+                    annotation,
+                })?;
             }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),

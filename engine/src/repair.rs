@@ -30,7 +30,7 @@ use crate::manifest::{self, Manifest, ManifestPart, ManifestTable};
 use crate::open::{LOCK_NAME, differs, no_database, open_part};
 use crate::options::Options;
 use crate::record::{self, Change, State};
-use crate::run::{Lost, PageCache, Part, Run, RunOptions, RunWriter};
+use crate::run::{Index, Lost, PageCache, Part, Run, RunOptions, RunWriter};
 use crate::snapshot::{TableId, total_of};
 use crate::source::{Source, Window};
 use crate::stack::Cut;
@@ -258,7 +258,7 @@ impl Repair<'_> {
             run_id: self.number,
             is_bottom,
             has_filters,
-            ..RunOptions::default()
+            index: if entry.has_flat_index { Index::Flat } else { Index::Tree },
         };
         Ok((RunWriter::create(self.disk, &path, options)?, path))
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
-use crate::db::Shared;
+use crate::db::{Progress, Shared};
 use crate::entry::Key;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Durability, TableOptions};
+use crate::options::{Durability, RunIndex, TableOptions};
 use crate::range::Fill;
 use crate::read::Read;
 use crate::run::{Missing, ReadPages};
@@ -98,7 +98,24 @@ impl Table {
     /// # Errors
     /// What the disk says: then nothing is changed.
     pub fn compact(&self) -> Result<()> {
-        self.shared.compact(self.id())
+        self.compact_with(&mut |_| ())
+    }
+
+    /// As [`Table::compact`], and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Table::compact`].
+    pub fn compact_with(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        self.shared.compact(self.id(), progress)
+    }
+
+    /// Writes all rows of the table into one new run, also where there is only one, so that none is left of an older format or with another index. Runs that are written
+    /// later have this index too; handles from before still tell the [options](Table::options) of before. A table that is in memory stays there, and has a new image. No answer changes.
+    ///
+    /// # Errors
+    /// What the disk says: then no row is lost, and the runs may be those of before.
+    pub fn rewrite(&self, index: RunIndex, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        self.shared.rewrite(self.id(), index, progress)
     }
 
     /// Asks for what the writes to a [`blind`](TableOptions::blind) table have not asked, of the keys of a range: whether they were live. So counts of the range need not ask

@@ -79,16 +79,19 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("memory", &["db", "error", "snapshot", "sync"]),
-    ("compaction", &["checkpoint", "db", "error", "page", "pieces", "run", "snapshot", "source", "sync", "tally"]),
+    (
+        "compaction",
+        &["checkpoint", "db", "error", "options", "page", "pieces", "run", "snapshot", "source", "sync", "tally"],
+    ),
     ("pieces", &["error", "page", "run", "stack", "tree"]),
     (
         "checkpoint",
         &[
-            "db", "error", "io", "log", "manifest", "page", "run", "snapshot", "stack", "sync", "tally", "tree",
-            "writer",
+            "db", "error", "io", "log", "manifest", "options", "page", "run", "snapshot", "stack", "sync", "tally",
+            "tree", "writer",
         ],
     ),
-    ("layers", &["commit", "db", "error", "snapshot", "transaction", "tree", "writer"]),
+    ("layers", &["commit", "db", "error", "options", "snapshot", "transaction", "tree", "writer"]),
     (
         "commit",
         &[

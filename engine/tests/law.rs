@@ -4,7 +4,7 @@
 
 mod model_map;
 
-use model_map::{Model, bounds, open, rng, rows_in, seeds, tally_of, write_as};
+use model_map::{Model, any_index, bounds, open, rng, rows_in, seeds, tally_of, write_as};
 use quipu::io::sim::SimDisk;
 use quipu::{Bounds, Db, Field, Measures, Read, TableOptions, Tally};
 use rand::RngExt;
@@ -27,7 +27,8 @@ fn nothing_but_a_write_changes_a_tally() {
         let disk = SimDisk::new();
         let mut db = open(&disk);
         for name in NAMES {
-            let options = TableOptions { measures: MEASURES, blind: name == NAMES[0], ..TableOptions::default() };
+            let (blind, index) = (name == NAMES[0], any_index(&mut rng));
+            let options = TableOptions { measures: MEASURES, blind, index, ..TableOptions::default() };
             db.create_table(name, options).unwrap();
         }
         let mut models = [Model::new(), Model::new()];
@@ -60,6 +61,11 @@ fn nothing_but_a_write_changes_a_tally() {
                     3 | 4 => {
                         db.table(name).unwrap().flush().unwrap();
                         "a flush"
+                    }
+                    5 if rng.random() => {
+                        let index = any_index(&mut rng);
+                        db.table(name).unwrap().rewrite(index, &mut |_| ()).unwrap();
+                        "a rewrite"
                     }
                     5 => {
                         db.table(name).unwrap().compact().unwrap();

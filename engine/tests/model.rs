@@ -8,7 +8,7 @@ mod model_map;
 use std::collections::BTreeMap;
 
 use model_map::{
-    Model, bounds, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write, write_as,
+    Model, any_index, bounds, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write, write_as,
 };
 use quipu::io::sim::SimDisk;
 use quipu::{
@@ -221,7 +221,8 @@ impl Run {
             let annotation = vec![b'n'; self.rng.random_range(0..300)];
             let resident = self.rng.random_range(0..4) == 0;
             let blind = self.rng.random_range(0..2) == 0;
-            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident, blind };
+            let index = any_index(&mut self.rng);
+            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident, blind, index };
             self.db.create_table(name, options.clone()).unwrap();
             self.world.tables.insert(name.to_owned(), (options, Model::new()));
         }
@@ -315,7 +316,15 @@ impl Run {
             }
             80 => {
                 if let Some(table) = self.any_table() {
-                    table.compact().unwrap();
+                    if self.rng.random() {
+                        table.compact().unwrap();
+                    } else {
+                        let index = any_index(&mut self.rng);
+                        table.rewrite(index, &mut |_| ()).unwrap();
+                        let world = self.world.tables.get_mut(table.name()).expect("the table is there");
+                        world.0.index = index;
+                        assert_eq!(*self.db.table(table.name()).unwrap().options(), world.0);
+                    }
                 }
             }
             81..=83 => {

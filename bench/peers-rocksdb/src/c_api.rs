@@ -19,6 +19,7 @@ opaque!(
     Cache,
     Db,
     FilterPolicy,
+    FlushOptions,
     Iter,
     OptimisticTransactionDb,
     OptimisticTransactionOptions,
@@ -67,6 +68,17 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_optimistictransactiondb_get_base_db(database: *mut OptimisticTransactionDb) -> *mut Db;
     pub(crate) fn rocksdb_optimistictransactiondb_close_base_db(base: *mut Db);
     pub(crate) fn rocksdb_property_int(database: *mut Db, name: *const c_char, out: *mut u64) -> c_int;
+
+    pub(crate) fn rocksdb_flushoptions_create() -> *mut FlushOptions;
+    pub(crate) fn rocksdb_flushoptions_destroy(options: *mut FlushOptions);
+    pub(crate) fn rocksdb_flush(database: *mut Db, options: *const FlushOptions, error: ErrorOut);
+    pub(crate) fn rocksdb_compact_range(
+        database: *mut Db,
+        start_key: *const c_char,
+        start_key_len: usize,
+        limit_key: *const c_char,
+        limit_key_len: usize,
+    );
 
     pub(crate) fn rocksdb_writeoptions_create() -> *mut WriteOptions;
     pub(crate) fn rocksdb_writeoptions_destroy(options: *mut WriteOptions);

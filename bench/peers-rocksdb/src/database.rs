@@ -91,6 +91,22 @@ impl Database {
         checked(|error| unsafe { rocksdb_write(self.base.as_ptr(), self.write.as_ptr(), batch.0.as_ptr(), error) })
     }
 
+    /// Writes the memtable to a file, and waits for that.
+    pub(crate) fn flush(&self) -> Result<()> {
+        // SAFETY: the database is open; the options, which wait as they come, are freed after the call.
+        checked(|error| unsafe {
+            let options = rocksdb_flushoptions_create();
+            rocksdb_flush(self.base.as_ptr(), options, error);
+            rocksdb_flushoptions_destroy(options);
+        })
+    }
+
+    /// Compacts all keys, and waits for that. The interface tells of no error.
+    pub(crate) fn compact(&self) {
+        // SAFETY: the database is open; no bounds.
+        unsafe { rocksdb_compact_range(self.base.as_ptr(), ptr::null(), 0, ptr::null(), 0) };
+    }
+
     /// Takes a snapshot to read from.
     pub(crate) fn snapshot(&self) -> Result<View<'_>> {
         // SAFETY: the database is open; the snapshot is released and the options are destroyed in `View::drop`.

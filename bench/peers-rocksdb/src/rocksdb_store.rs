@@ -18,6 +18,7 @@ pub(crate) const ROCKSDB: StoreKind = StoreKind {
     settings: "RocksDB 7.8: none no WAL; os WAL; sync WAL synced; Bloom filter, no compression",
     durable: true,
     has_cache: true,
+    settling: "flush, then a compaction of all keys",
     bytes_max: (usize::MAX, usize::MAX),
     open,
 };
@@ -101,6 +102,12 @@ impl Store for RocksdbStore {
         let count = transaction.seek(from)?.count_to(to)?;
         transaction.commit()?;
         Ok(count)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.0.flush()?;
+        self.0.compact();
+        Ok(())
     }
 
     fn client(&self) -> Result<Box<dyn Client + '_>> {

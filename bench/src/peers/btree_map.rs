@@ -20,6 +20,7 @@ pub(crate) const INTEGERS: StoreKind = StoreKind {
     settings: "std BTreeMap<u64, u64>: in memory, not durable",
     durable: false,
     has_cache: false,
+    settling: "nothing to do",
     bytes_max: (8, 8),
     open: |_: &Path, _: Setup| Ok(Box::new(MapStore::<u64>(Mutex::default()))),
 };
@@ -30,6 +31,7 @@ pub(crate) const BYTES: StoreKind = StoreKind {
     settings: "std BTreeMap<Vec<u8>, Vec<u8>>: in memory, not durable",
     durable: false,
     has_cache: false,
+    settling: "nothing to do",
     bytes_max: (usize::MAX, usize::MAX),
     open: |_: &Path, _: Setup| Ok(Box::new(MapStore::<Vec<u8>>(Mutex::default()))),
 };
@@ -106,6 +108,10 @@ impl<F: Field> Store for MapStore<F> {
 
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         Reader::count(&*self.0.lock().unwrap_or_else(PoisonError::into_inner), from, to)
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
     }
 
     fn client(&self) -> Result<Box<dyn Client + '_>> {

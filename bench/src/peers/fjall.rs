@@ -20,6 +20,7 @@ pub(crate) const FJALL: StoreKind = StoreKind {
     settings: "fjall 3.1: none manual_journal_persist; os default; sync persist(SyncData)",
     durable: true,
     has_cache: true,
+    settling: "the memtable is written, then a major compaction",
     bytes_max: (65_536, usize::MAX),
     open,
 };
@@ -121,6 +122,13 @@ impl Store for FjallStore {
         let count = count(&txn, &self.table, from, to)?;
         txn.commit()?.map_err(|_| "fjall: a transaction that only counts conflicted")?;
         Ok(count)
+    }
+
+    fn settle(&self) -> Result<()> {
+        let table = self.table.inner();
+        table.rotate_memtable_and_wait()?;
+        table.major_compact()?;
+        Ok(self.database.persist(PersistMode::SyncData)?)
     }
 
     fn client(&self) -> Result<Box<dyn Client + '_>> {

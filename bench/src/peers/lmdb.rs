@@ -22,6 +22,7 @@ pub(crate) const LMDB: StoreKind = StoreKind {
     settings: "LMDB (heed 0.23): none and os NOSYNC|WRITEMAP; sync default flags",
     durable: true,
     has_cache: false,
+    settling: "mdb_env_sync; there is no work in the background",
     bytes_max: (511, usize::MAX),
     open,
 };
@@ -120,6 +121,10 @@ impl Store for LmdbStore {
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         let txn = self.env.read_txn()?;
         count(self.table, &txn, from, to)
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(self.env.force_sync()?)
     }
 
     fn client(&self) -> Result<Box<dyn Client + '_>> {

@@ -18,6 +18,7 @@ pub(crate) const REDB: StoreKind = StoreKind {
     settings: "redb 4.5: none and os Durability::None (lost with the process); sync Immediate",
     durable: true,
     has_cache: true,
+    settling: "an empty commit that is synced; there is no work in the background",
     bytes_max: (usize::MAX, usize::MAX),
     open,
 };
@@ -120,6 +121,12 @@ impl Store for RedbStore {
 
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         count(&self.reader()?.table, from, to)
+    }
+
+    fn settle(&self) -> Result<()> {
+        let mut txn = self.database.begin_write()?;
+        txn.set_durability(redb::Durability::Immediate)?;
+        Ok(txn.commit()?)
     }
 
     fn client(&self) -> Result<Box<dyn Client + '_>> {

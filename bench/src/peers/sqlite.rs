@@ -26,6 +26,7 @@ pub(crate) const SQLITE: StoreKind = StoreKind {
     settings: "SQLite (rusqlite 0.41): WAL; integer key up to 8 bytes; none and os synchronous=OFF; sync FULL",
     durable: true,
     has_cache: true,
+    settling: "wal_checkpoint(TRUNCATE); there is no work in the background",
     bytes_max: (usize::MAX, usize::MAX),
     open,
 };
@@ -44,12 +45,13 @@ struct SqliteStore {
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
     let path = dir.join("sqlite");
     let writer = connect(&path, setup)?;
+    let key_bytes: i64 = writer.query_row("PRAGMA user_version", (), |row| row.get(0))?;
     Ok(Box::new(SqliteStore {
         path,
         setup,
         writer: Mutex::new(writer),
         idle: Mutex::default(),
-        key_bytes: AtomicUsize::new(0),
+        key_bytes: AtomicUsize::new(key_bytes as usize),
     }))
 }
 
@@ -123,6 +125,8 @@ impl SqliteStore {
                 }
                 _ => "CREATE TABLE t (k BLOB PRIMARY KEY, v BLOB NOT NULL)",
             })?;
+            // For who opens it again.
+            connection.execute_batch(&format!("PRAGMA user_version = {key_bytes}"))?;
         }
         Ok(())
     }
@@ -207,6 +211,13 @@ impl Store for SqliteStore {
         count(self.reader()?.connection(), from, to)
     }
 
+    fn settle(&self) -> Result<()> {
+        let connection = self.writer();
+        let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?;
+        let is_busy: i64 = statement.query_row((), |row| row.get(0))?;
+        if is_busy == 0 { Ok(()) } else { Err("SQLite: a checkpoint found the log in use".into()) }
+    }
+
     fn client(&self) -> Result<Box<dyn Client + '_>> {
         Ok(Box::new(SqliteClient { connection: connect(&self.path, self.setup)?, store: self }))
     }
@@ -235,8 +246,15 @@ impl Client for SqliteClient<'_> {
     fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
         let mut statement = self.connection.prepare_cached(SCAN)?;
         let mut rows = statement.query((key_value(from), limit as i64))?;
+        let key_bytes = self.store.key_bytes.load(Ordering::Relaxed).min(8);
         while let Some(row) = rows.next()? {
-            see(row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
+            let value = row.get_ref(1)?.as_blob()?;
+            match row.get_ref(0)? {
+                // As `key_value` made it.
+                ValueRef::Integer(number) if key_bytes == 8 => see(&(number as u64 ^ (1 << 63)).to_be_bytes(), value),
+                ValueRef::Integer(number) => see(&number.to_be_bytes()[8 - key_bytes..], value),
+                key => see(key.as_blob()?, value),
+            }
         }
         Ok(())
     }

@@ -2,8 +2,10 @@
 
 mod blind;
 mod btree_inserts;
+mod disk;
 mod http;
 mod memory;
+mod memory_disk;
 mod offset_cost;
 mod offset_tree;
 mod positions;
@@ -25,10 +27,12 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     positions::WORKLOAD,
     sst_index::WORKLOAD,
     blind::WORKLOAD,
+    disk::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
     http::WORKLOAD,
     memory::WORKLOAD,
+    memory_disk::WORKLOAD,
     snapshots::WORKLOAD,
     transactions::WORKLOAD,
     ycsb::WORKLOAD,

@@ -31,4 +31,4 @@ mod zipfian;
 pub(crate) use contestant::Contestant;
 pub(crate) use drive::{Outcome, load, run};
 pub(crate) use mix::{MIXES, Operation};
-pub(crate) use records::{KEY_BYTES, Population, Values};
+pub(crate) use records::{KEY_BYTES, Population, Values, digest};

@@ -27,6 +27,7 @@ fn small() -> Manifest {
                 annotation: b"v1".to_vec(),
                 is_resident: true,
                 is_blind: false,
+                has_flat_index: false,
                 is_on_disk: false,
                 sequence: 1002,
                 runs: vec!["run-3-1.quipu".into()],
@@ -39,6 +40,7 @@ fn small() -> Manifest {
                 annotation: Vec::new(),
                 is_resident: false,
                 is_blind: false,
+                has_flat_index: false,
                 is_on_disk: false,
                 sequence: 0,
                 runs: Vec::new(),
@@ -51,6 +53,7 @@ fn small() -> Manifest {
                 annotation: Vec::new(),
                 is_resident: false,
                 is_blind: true,
+                has_flat_index: false,
                 is_on_disk: true,
                 sequence: 1180,
                 runs: vec!["run-3-4.quipu".into(), of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])],
@@ -85,6 +88,13 @@ fn comes_back() {
     assert_eq!(disk.list(dir).unwrap(), [FILE_NAME]);
     let none = Manifest { tables: Vec::new(), next_table_id: 0, ..manifest };
     assert_eq!(Manifest::decode(&none.encode()).unwrap(), none);
+}
+
+#[test]
+fn an_index_that_is_flat_comes_back() {
+    let mut manifest = small();
+    manifest.tables[2].has_flat_index = true;
+    assert_eq!(Manifest::decode(&manifest.encode()).unwrap(), manifest);
 }
 
 #[test]

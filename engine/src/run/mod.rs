@@ -38,6 +38,7 @@ mod parts;
 mod pending;
 mod pending_filters;
 mod read_ahead;
+#[cfg(test)]
 mod rewrite;
 mod salvage;
 mod scan;

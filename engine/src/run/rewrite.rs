@@ -1,4 +1,5 @@
-//! A run written anew: in the newest version of the format, with other pages or another index.
+//! A run written anew, alone: in the newest version of the format, with other pages or another index. For tests; a table writes its runs anew by merging them
+//! (`compaction`).
 
 use std::path::Path;
 

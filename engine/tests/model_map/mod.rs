@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Bounds, Db, Durability, Entry, ErrorKind, Estimate, Histogram, Measures, Options, Read, Resolution, Tally, Write,
+    Bounds, Db, Durability, Entry, ErrorKind, Estimate, Histogram, Measures, Options, Read, Resolution, RunIndex,
+    Tally, Write,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -52,6 +53,11 @@ pub(crate) fn open(disk: &SimDisk) -> Db {
 /// A database of its own, gone with the test.
 pub(crate) fn fresh() -> Db {
     open(&SimDisk::new())
+}
+
+/// An index that runs may have: every answer must be the same under both.
+pub(crate) fn any_index(rng: &mut StdRng) -> RunIndex {
+    if rng.random() { RunIndex::Flat } else { RunIndex::Tree }
 }
 
 /// Few enough that keys meet again: the empty key, prefixes of each other, long shared prefixes, and some of a few KiB.

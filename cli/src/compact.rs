@@ -1,0 +1,91 @@
+//! `quipu compact`: as few files and bytes as the rows of tables need.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use quipu::{Db, RunIndex, Table};
+
+use crate::database;
+use crate::failure::Result;
+use crate::grid::{Grid, bytes, thousands};
+use crate::progress::Follower;
+
+const EXAMPLES: &str = "\
+Examples:
+  quipu compact air                                           merge the runs of each table into one
+  quipu compact air flights
+  quipu compact air --rewrite                                 also where there is one: into the newest format
+  quipu compact air flights --index flat                      and with another index
+
+Runs are merged by themselves as they become many or as much in them is dead; this does not wait for that. It needs as much space as the largest table has, until it is done. \
+No row changes, and a command that is interrupted leaves the database as it was.
+
+A tree is the index to have: its pages are read as they are needed. A flat index is one page for each run, read whole: to compare, or where all indexes fit into the cache. \
+What a table has in memory is written out first by --rewrite and --index; a table that is all in memory stays there, and has a new image.";
+
+/// Merges the runs of tables, and writes them anew in the newest format.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The directory of the database
+    dir: PathBuf,
+    /// Only this table
+    table: Option<String>,
+    /// Write all runs anew, also where there is nothing to merge
+    #[arg(long)]
+    rewrite: bool,
+    /// How pages are found from now on: implies --rewrite
+    #[arg(long)]
+    index: Option<Index>,
+}
+
+/// As [`RunIndex`].
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Index {
+    /// Nodes over nodes, read as they are needed
+    Tree,
+    /// One page over all, read whole
+    Flat,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let db = database::open(&args.dir, false)?;
+    let tables = match &args.table {
+        Some(name) => vec![database::table(&db, name)?],
+        None => db.tables(),
+    };
+    let mut grid =
+        Grid::new([("table", false), ("runs", true), ("bytes", true), ("runs now", true), ("bytes now", true)]);
+    for table in tables {
+        let before = runs(&db, &table);
+        compact(args, &table)?;
+        let after = runs(&db, &table);
+        grid.push([vec![table.name().to_owned()], before.to_vec(), after.to_vec()].concat());
+    }
+    grid.print(&mut std::io::stdout())?;
+    db.close()?;
+    Ok(std::io::stdout().flush()?)
+}
+
+fn compact(args: &Args, table: &Table) -> Result<()> {
+    let mut follower = Follower::default();
+    let mut show = |progress| follower.show(progress);
+    let index = match args.index {
+        Some(Index::Tree) => RunIndex::Tree,
+        Some(Index::Flat) => RunIndex::Flat,
+        None => table.options().index,
+    };
+    if args.rewrite || args.index.is_some() {
+        table.rewrite(index, &mut show)?;
+    } else {
+        table.compact_with(&mut show)?;
+    }
+    Ok(())
+}
+
+/// How many runs a table has, and of how many bytes.
+fn runs(db: &Db, table: &Table) -> [String; 2] {
+    let stats = db.stats();
+    let found = stats.tables.iter().find(|stats| stats.name == table.name());
+    found.map_or_else(Default::default, |stats| [thousands(stats.runs as u64), bytes(stats.run_bytes)])
+}
