@@ -392,6 +392,7 @@ impl Shared {
             table_id: declaration.id,
             run_id: number,
             is_bottom,
+            compression: declaration.options.compression_of(is_bottom),
             ..RunOptions::default()
         }
     }
@@ -449,6 +450,8 @@ fn undescribed(declaration: &Declaration) -> ManifestTable {
         measures: declaration.options.measures,
         annotation: declaration.options.annotation.clone(),
         is_resident: declaration.options.resident,
+        compression: declaration.options.compression,
+        upper_compression: declaration.options.upper_compression,
         is_on_disk: false,
         sequence: 0,
         runs: Vec::new(),

@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, OpenMode};
 use crate::tally::{Measures, Tally};
@@ -26,8 +27,8 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 pub(crate) const UNFINISHED_NAME: &str = "MANIFEST.new";
 
 const MAGIC: [u8; 8] = *b"QuipuMan";
-/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit.
-const VERSION: u32 = 2;
+/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit; in version 2 nothing was packed.
+const VERSION: u32 = 3;
 
 const VERSION_AT: usize = 8;
 const CHECKSUM_AT: usize = 12;
@@ -56,6 +57,10 @@ const FLAGS_AT: usize = 64;
 /// Flags of a table.
 const ON_DISK: u64 = 1;
 const RESIDENT: u64 = 2;
+const LZ4: u64 = 1 << 8;
+const UPPER_LZ4: u64 = 1 << 9;
+const FLAGS: u64 = ON_DISK | RESIDENT | LZ4 | UPPER_LZ4;
+const FLAGS_2: u64 = ON_DISK | RESIDENT;
 
 const _: () = {
     assert!(VERSION_AT == MAGIC.len());
@@ -111,6 +116,9 @@ pub(crate) struct ManifestTable {
     pub(crate) annotation: Vec<u8>,
     /// Whether its rows stay in memory whatever happens.
     pub(crate) is_resident: bool,
+    /// How its bottom run is stored, and those above.
+    pub(crate) compression: Compression,
+    pub(crate) upper_compression: Compression,
     /// Whether pages of its runs are read as they are needed. If not, its one run is an image of all rows, which are read into memory.
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
@@ -145,7 +153,11 @@ impl Manifest {
             bytes.extend_from_slice(&table.total.hash.to_le_bytes());
             bytes.extend_from_slice(&table.total.sum.to_le_bytes());
             bytes.extend_from_slice(&table.sequence.to_le_bytes());
-            let flags = if table.is_on_disk { ON_DISK } else { 0 } | if table.is_resident { RESIDENT } else { 0 };
+            let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+            let flags = flag(table.is_on_disk, ON_DISK)
+                | flag(table.is_resident, RESIDENT)
+                | flag(table.compression == Compression::Lz4, LZ4)
+                | flag(table.upper_compression == Compression::Lz4, UPPER_LZ4);
             bytes.extend_from_slice(&flags.to_le_bytes());
             bytes.extend_from_slice(table.name.as_bytes());
             for run in &table.runs {
@@ -209,7 +221,8 @@ impl Manifest {
             let at = bytes.len() - rest.len();
             let table = match version {
                 1 => ManifestTable::decode_1(&mut rest, sequence),
-                _ => ManifestTable::decode(&mut rest),
+                2 => ManifestTable::decode(&mut rest, FLAGS_2),
+                _ => ManifestTable::decode(&mut rest, FLAGS),
             };
             manifest.tables.push(table.ok_or_else(|| damaged(at, "a table's entry is no such thing"))?);
         }
@@ -294,8 +307,8 @@ impl Manifest {
 }
 
 impl ManifestTable {
-    /// Takes the next entry off `rest`.
-    fn decode(rest: &mut &[u8]) -> Option<ManifestTable> {
+    /// Takes the next entry off `rest`, which may have those flags.
+    fn decode(rest: &mut &[u8], known_flags: u64) -> Option<ManifestTable> {
         let fields = Fields(take(rest, TABLE_BYTES)?);
         let name = take(rest, fields.u32_at(NAME_LENGTH_AT) as usize)?;
         let mut runs = Vec::new();
@@ -304,15 +317,18 @@ impl ManifestTable {
             runs.push(text(take(rest, len as usize)?)?);
         }
         let flags = fields.u64_at(FLAGS_AT);
+        let compression_of = |flag| if flags & flag != 0 { Compression::Lz4 } else { Compression::None };
         Some(ManifestTable {
             annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
             is_resident: flags & RESIDENT != 0,
+            compression: compression_of(LZ4),
+            upper_compression: compression_of(UPPER_LZ4),
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
             runs,
             ..ManifestTable::of_fixed(&fields, name)?
         })
-        .filter(|_| flags & !(ON_DISK | RESIDENT) == 0)
+        .filter(|_| flags & !known_flags == 0)
     }
 
     /// As `decode`, of version 1.
@@ -336,6 +352,8 @@ impl ManifestTable {
             measures: Measures::decode(fields.u64_at(MEASURES_AT).to_le_bytes())?,
             annotation: Vec::new(),
             is_resident: false,
+            compression: Compression::None,
+            upper_compression: Compression::None,
             is_on_disk: false,
             sequence: 0,
             runs: Vec::new(),

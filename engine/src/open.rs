@@ -221,6 +221,8 @@ fn recover_table(
             measures: entry.measures,
             annotation: entry.annotation.clone(),
             resident: entry.is_resident,
+            compression: entry.compression,
+            upper_compression: entry.upper_compression,
         },
     });
     let mut runs = Vec::with_capacity(entry.runs.len());
@@ -310,14 +312,20 @@ pub(crate) fn replay(
         }
         // The tables are already as these changes have left them.
         Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
-        Change::CreateTable { table, name, measures, is_resident, annotation } => {
+        Change::CreateTable { table, name, measures, is_resident, compression, upper_compression, annotation } => {
             if table as usize != tables.len() || tables.len() >= TABLES_MAX {
                 return Err(differs("a table id out of order"));
             }
             if tables.iter().flatten().any(|trees| trees.declaration.name == name) {
                 return Err(differs("a table whose name is taken"));
             }
-            let options = TableOptions { measures, annotation: annotation.to_vec(), resident: is_resident };
+            let options = TableOptions {
+                measures,
+                annotation: annotation.to_vec(),
+                resident: is_resident,
+                compression,
+                upper_compression,
+            };
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
             let tree = recovered_tree(arena, measures, true);
             tables.push(Some(TableTrees::new(declaration, tree, sequence)));

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, RealDisk, sim::SimDisk};
 use crate::log::LogOptions;
@@ -142,6 +143,17 @@ pub struct TableOptions {
     pub measures: Measures,
     /// Whether all rows stay in memory, whatever [`Options::memtable_bytes`] says. Default: false.
     pub resident: bool,
+    /// How its bottom run, which has most of what a large table has, is stored on disk. Default: [`Compression::None`].
+    pub compression: Compression,
+    /// How the runs above are, which are young and merged soon. Default: [`Compression::None`].
+    pub upper_compression: Compression,
     /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
     pub annotation: Vec<u8>,
+}
+
+impl TableOptions {
+    /// How a run is to be stored.
+    pub(crate) fn compression_of(&self, is_bottom: bool) -> Compression {
+        if is_bottom { self.compression } else { self.upper_compression }
+    }
 }

@@ -4,6 +4,7 @@
 //! looks nothing up, and checks that what it finds is what the commit found.
 //! Not here: where records lie, who replays them.
 
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TableOptions;
 use crate::snapshot::TableId;
@@ -91,6 +92,10 @@ pub enum Change<'r> {
         measures: Measures,
         /// Whether all rows stay in memory.
         is_resident: bool,
+        /// How its bottom run is stored.
+        compression: Compression,
+        /// How those above are.
+        upper_compression: Compression,
         /// The application's note.
         annotation: &'r [u8],
     },
@@ -178,7 +183,7 @@ pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[
 
 /// Appends the creation of a table.
 pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, options: &TableOptions) {
-    let TableOptions { measures, annotation, resident } = options;
+    let TableOptions { measures, annotation, resident, compression, upper_compression } = options;
     out.push(tag::CREATE_TABLE);
     put_varint(out, u64::from(table));
     put_varint(out, name.len() as u64);
@@ -189,7 +194,15 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
         Some(Field::LittleEndian { at }) => (2, at),
         Some(Field::Element { at }) => (3, at),
     };
-    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | u8::from(*resident) << 4);
+    let is_packed = |compression: &Compression| u8::from(*compression == Compression::Lz4);
+    out.push(
+        u8::from(measures.bytes)
+            | u8::from(measures.hash) << 1
+            | kind << 2
+            | u8::from(*resident) << 4
+            | is_packed(compression) << 6
+            | is_packed(upper_compression) << 7,
+    );
     put_varint(out, u64::from(at));
     put_varint(out, annotation.len() as u64);
     out.extend_from_slice(annotation);
@@ -256,14 +269,25 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                     2 => Some(Field::LittleEndian { at }),
                     _ => Some(Field::Element { at }),
                 };
-                if flags >> 5 != 0 {
+                if flags >> 5 & 1 != 0 {
                     return Err(malformed());
                 }
                 let measures = Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum };
                 let annotation_len = input.varint()?;
                 let annotation = input.bytes(annotation_len)?;
                 let is_resident = flags >> 4 & 1 != 0;
-                visit(Change::CreateTable { table, name, measures, is_resident, annotation })?;
+                let compression_of = |is_packed| if is_packed { Compression::Lz4 } else { Compression::None };
+                let compression = compression_of(flags >> 6 & 1 != 0);
+                let upper_compression = compression_of(flags >> 7 != 0);
+                visit(Change::CreateTable {
+                    table,
+                    name,
+                    measures,
+                    is_resident,
+                    compression,
+                    upper_compression,
+                    annotation,
+                })?;
             }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),

@@ -253,6 +253,7 @@ impl Repair<'_> {
             run_id: self.number,
             is_bottom,
             has_filters,
+            compression: if is_bottom { entry.compression } else { entry.upper_compression },
             ..RunOptions::default()
         };
         Ok((RunWriter::create(self.disk, &path, options)?, path))

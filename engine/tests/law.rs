@@ -6,7 +6,7 @@ mod model_map;
 
 use model_map::{Model, bounds, open, rng, rows_in, seeds, tally_of, write};
 use quipu::io::sim::SimDisk;
-use quipu::{Bounds, Db, Field, Measures, Read, TableOptions, Tally};
+use quipu::{Bounds, Compression, Db, Field, Measures, Read, TableOptions, Tally};
 use rand::RngExt;
 
 const MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
@@ -27,7 +27,11 @@ fn nothing_but_a_write_changes_a_tally() {
         let disk = SimDisk::new();
         let mut db = open(&disk);
         for name in NAMES {
-            db.create_table(name, TableOptions { measures: MEASURES, ..TableOptions::default() }).unwrap();
+            db.create_table(
+                name,
+                TableOptions { measures: MEASURES, compression: Compression::Lz4, ..TableOptions::default() },
+            )
+            .unwrap();
         }
         let mut models = [Model::new(), Model::new()];
         for _ in 0..25 {

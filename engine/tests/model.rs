@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use model_map::{Model, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write};
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Action, Db, Durability, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions, Transaction,
-    Write, WriteBatch,
+    Action, Compression, Db, Durability, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions,
+    Transaction, Write, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -218,7 +218,14 @@ impl Run {
             assert!(!self.db.drop_table(name).unwrap());
             let annotation = vec![b'n'; self.rng.random_range(0..300)];
             let resident = self.rng.random_range(0..4) == 0;
-            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident };
+            let compression = [Compression::None, Compression::Lz4];
+            let options = TableOptions {
+                measures: measures(&mut self.rng),
+                annotation,
+                resident,
+                compression: compression[self.rng.random_range(0..2)],
+                upper_compression: compression[self.rng.random_range(0..2)],
+            };
             self.db.create_table(name, options.clone()).unwrap();
             self.world.tables.insert(name.to_owned(), (options, Model::new()));
         }

@@ -4,6 +4,7 @@
 //! Each question is a reader of its own, which holds nothing when it begins. What the cache does not have comes from the file, which the operating system
 //! may have in memory.
 
+use quipu::Compression;
 use quipu::bench::{Answer, BareRun};
 
 use crate::clock::nanos_of;
@@ -38,6 +39,51 @@ const QUESTIONS: [(&str, Ask); 5] = [
     ("nth", |run, keys, draw| Ok(run.nth(draw.below(keys.len() as u64))?)),
 ];
 
+/// What values of 100 bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// Random bytes, which nothing makes shorter.
+    Random,
+    /// Such bytes at first, and then what all rows have: as a record of a few fields and their names. LZ4 makes about half of it.
+    Half,
+}
+
+/// Random bytes of those that are half of them.
+const HALF_RANDOM_BYTES: usize = 41;
+const SAME: &[u8; 100 - HALF_RANDOM_BYTES] = br#", "carrier": "none", "status": "on its way", "remarks": ""}"#;
+
+impl Values {
+    fn name(self) -> &'static str {
+        match self {
+            Values::Random => "random",
+            Values::Half => "half",
+        }
+    }
+
+    fn of_key(self, key: u64) -> [u8; 100] {
+        let mut value = [0; 100];
+        let mut draw = Draw::new(key);
+        value.chunks_mut(8).for_each(|part| part.copy_from_slice(&draw.below(u64::MAX).to_le_bytes()[..part.len()]));
+        if self == Values::Half {
+            value[HALF_RANDOM_BYTES..].copy_from_slice(SAME);
+        }
+        value
+    }
+}
+
+/// The runs that are written; the second is asked more.
+const RUNS: [(Values, Compression, usize); 9] = [
+    (Values::Random, Compression::None, 4096),
+    (Values::Random, Compression::None, 8192),
+    (Values::Random, Compression::None, 16_384),
+    (Values::Random, Compression::Lz4, 8192),
+    (Values::Half, Compression::None, 8192),
+    (Values::Half, Compression::Lz4, 4096),
+    (Values::Half, Compression::Lz4, 8192),
+    (Values::Half, Compression::Lz4, 16_384),
+    (Values::Half, Compression::Lz4, 32_768),
+];
+
 fn any(keys: &[u64], draw: &mut Draw) -> u64 {
     keys[draw.below(keys.len() as u64) as usize]
 }
@@ -56,17 +102,38 @@ fn one_size(bench: &Bench<'_>, count: u64, show: &mut dyn FnMut(Table)) -> Resul
     let mut keys: Vec<u64> = (0..count).map(|_| draw.below(u64::MAX)).collect();
     keys.sort_unstable();
     keys.dedup();
-    bench.progress(format_args!("writing {count} rows"));
     let mut shapes = Table::new(
         format!("A run of {} rows of 8-byte keys and 100-byte values", Cell::Count(count)),
-        &["page_bytes", "levels", "leaves", "inner pages", "inner bytes a child", "file", "written", "scanned"],
+        &[
+            "values",
+            "compression",
+            "page_bytes",
+            "levels",
+            "leaves",
+            "inner pages",
+            "inner bytes a child",
+            "file",
+            "written",
+            "scanned",
+            "get, leaf from the file",
+        ],
     );
-    for page_bytes in [4096, 8192, 16_384] {
-        let path = dir.path().join(format!("run-{page_bytes}"));
-        let (wrote, read) = write_and_scan(&path, page_bytes, &keys)?;
-        let shape = BareRun::open(&path, 0)?.shape()?;
+    for (values, compression, page_bytes) in RUNS {
+        bench.progress(format_args!("writing {count} rows, {values:?}, {compression:?}, pages of {page_bytes}"));
+        let written = dir.path().join("written");
+        let (wrote, read) = write_and_scan(&written, page_bytes, compression, values, &keys)?;
+        let shape = BareRun::open(&written, 0)?.shape()?;
         let children = (shape.leaves + shape.inner_pages).saturating_sub(1).max(1);
+        let run = BareRun::open(&written, 2 * shape.inner_bytes + (1 << 16))?;
+        let mut latencies = Latencies::new();
+        for _ in 0..ASKED.min(keys.len()) {
+            let (answer, nanos) = nanos_of(|| run.get(&any(&keys, &mut draw).to_be_bytes()));
+            answer?;
+            latencies.record(nanos);
+        }
         shapes.push(vec![
+            Cell::text(values.name()),
+            Cell::text(if compression == Compression::None { "-" } else { "LZ4" }),
             Cell::Count(page_bytes as u64),
             Cell::Count(shape.levels),
             Cell::Count(shape.leaves),
@@ -75,13 +142,15 @@ fn one_size(bench: &Bench<'_>, count: u64, show: &mut dyn FnMut(Table)) -> Resul
             Cell::Bytes(shape.file_bytes as f64),
             Cell::Nanos(wrote),
             Cell::Nanos(read),
+            latencies.median(),
         ]);
-        if page_bytes == 8192 {
-            std::fs::rename(&path, dir.path().join("run"))?;
+        if (values, compression, page_bytes) == RUNS[1] {
+            std::fs::rename(&written, &path)?;
         } else {
-            std::fs::remove_file(&path)?;
+            std::fs::remove_file(&written)?;
         }
     }
+    shapes.note("Values: random bytes; or 41 of them and 59 that are the same in all rows. Written past the operating system's cache, scanned and asked from there.");
     show(shapes);
     let tree = BareRun::open(&path, 0)?;
     let shape = tree.shape()?;
@@ -141,15 +210,16 @@ fn one_size(bench: &Bench<'_>, count: u64, show: &mut dyn FnMut(Table)) -> Resul
 }
 
 /// Nanoseconds to write and to scan.
-fn write_and_scan(path: &std::path::Path, page_bytes: usize, keys: &[u64]) -> Result<(f64, f64)> {
+fn write_and_scan(
+    path: &std::path::Path,
+    page_bytes: usize,
+    compression: Compression,
+    values: Values,
+    keys: &[u64],
+) -> Result<(f64, f64)> {
     let mut next = keys.iter();
-    let mut row = || {
-        let key = next.next()?;
-        let mut value = [0; 100];
-        value[..8].copy_from_slice(&key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-        Some((key.to_be_bytes(), value))
-    };
-    let (written, write_nanos) = nanos_of(|| BareRun::write(path, page_bytes, &mut row));
+    let mut row = || next.next().map(|&key| (key.to_be_bytes(), values.of_key(key)));
+    let (written, write_nanos) = nanos_of(|| BareRun::write(path, page_bytes, compression, &mut row));
     written?;
     let (rows, scan_nanos) = nanos_of(|| BareRun::open(path, 0)?.scan());
     let rows = rows?;

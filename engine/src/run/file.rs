@@ -14,8 +14,10 @@ use super::format::{
     FOOTER_BYTES_1, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference, footer_bytes,
 };
 use super::node::{FilterPart, NodeRef};
+use super::packed::PackedUnit;
+use crate::compression::{Compression, unpack};
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::{Disk, File, OpenMode};
+use crate::io::{AlignedBuffer, Disk, File, OpenMode};
 use crate::page::{
     KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, record,
 };
@@ -140,6 +142,8 @@ impl Run {
             measures: footer.measures,
             page_bytes: footer.page_bytes,
             levels: footer.levels,
+            compression: footer.compression,
+            saved_bytes: footer.saved_bytes,
         };
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         Ok(Run { number, file, path: path.to_owned(), info, root: footer.root })
@@ -242,6 +246,14 @@ impl Run {
     /// Checks `buffer`, read from where `place` says, and gives the unit in it.
     pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
+        let buffer = match self.packed_in(place, buffer.as_slice())? {
+            None => buffer,
+            Some(packed) => {
+                let mut plain = UnitBuffer::new(packed.plain_bytes());
+                packed.unpack(plain.as_mut_slice()).map_err(|fault| self.damaged(place, fault))?;
+                plain
+            }
+        };
         let loaded = if place.level > 0 && self.info.version > 1 {
             NodeRef::new(buffer.as_slice(), self.columns().count()).map_err(|fault| self.damaged(place, fault))?;
             Loaded::Node(buffer)
@@ -254,12 +266,37 @@ impl Run {
         Ok(loaded)
     }
 
-    /// Checks `bytes`, read from where `place`, that of a leaf, says, and gives the page in them.
-    pub(super) fn leaf_in<'b>(&self, place: &Place, bytes: &'b [u8]) -> Result<PageRef<'b>> {
-        self.check_checksum(place, bytes)?;
-        checked_page(bytes, self.told_page_bytes(&place.pointer), self.info.is_bottom)
+    /// The packed unit in `stored`, read from where `place` says, whose checksum holds; none if it is not packed.
+    fn packed_in<'b>(&self, place: &Place, stored: &'b [u8]) -> Result<Option<PackedUnit<'b>>> {
+        if place.level > 0 || self.info.compression == Compression::None {
+            return Ok(None);
+        }
+        PackedUnit::new(stored, self.info.page_bytes).map_err(|fault| self.damaged(place, fault))
+    }
+
+    /// Checks `stored`, read from where `place`, that of a leaf, says, and gives the unit and the page in it: there, or unpacked into `scratch`.
+    pub(super) fn leaf_in<'b>(
+        &self,
+        place: &Place,
+        stored: &'b [u8],
+        scratch: &'b mut AlignedBuffer,
+    ) -> Result<(&'b [u8], PageRef<'b>)> {
+        self.check_checksum(place, stored)?;
+        let bytes = match self.packed_in(place, stored)? {
+            None => stored,
+            Some(packed) => {
+                if scratch.capacity() < packed.plain_bytes() {
+                    *scratch = AlignedBuffer::new(packed.plain_bytes());
+                }
+                scratch.resize(packed.plain_bytes());
+                packed.unpack(scratch).map_err(|fault| self.damaged(place, fault))?;
+                &**scratch
+            }
+        };
+        let page = checked_page(bytes, self.told_page_bytes(&place.pointer), self.info.is_bottom)
             .and_then(|page| self.check_kind(place, &page).and_then(|()| self.check_leaf(place, &page)).map(|()| page))
-            .map_err(|fault| self.damaged(place, fault))
+            .map_err(|fault| self.damaged(place, fault))?;
+        Ok((bytes, page))
     }
 
     fn check_checksum(&self, place: &Place, bytes: &[u8]) -> Result<()> {
@@ -376,9 +413,14 @@ impl Run {
         Ok(buffer)
     }
 
+    /// The reference in a row, if it is one; where it leads is not checked.
+    pub(super) fn decoded_reference(&self, bytes: &[u8]) -> Option<ValueReference> {
+        ValueReference::decode(bytes, self.info.compression)
+    }
+
     /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.
     pub(super) fn reference(&self, place: &Place, bytes: &[u8]) -> Result<ValueReference> {
-        ValueReference::decode(bytes)
+        self.decoded_reference(bytes)
             .filter(|reference| {
                 let end = reference.end();
                 reference.offset >= place.floor && end.is_some_and(|end| end <= place.pointer.offset)
@@ -392,6 +434,26 @@ impl Run {
             return Ok(());
         }
         Err(Error::corrupt(&self.path, reference.offset, "the checksum of a value is wrong"))
+    }
+
+    /// The value in the checked extent that `reference` leads to: there, or unpacked into `scratch`.
+    pub(super) fn value_in<'b>(
+        &self,
+        reference: &ValueReference,
+        extent: &'b [u8],
+        scratch: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]> {
+        let length = reference.length as usize;
+        if reference.packed_bytes == 0 {
+            return Ok(&extent[..length]);
+        }
+        let (block, zeros) = extent.split_at(reference.packed_bytes as usize);
+        scratch.resize(length, 0);
+        if zeros.iter().any(|&byte| byte != 0) || !unpack(block, scratch) {
+            let what = "a packed value does not unpack to what its reference says";
+            return Err(Error::corrupt(&self.path, reference.offset, what));
+        }
+        Ok(scratch)
     }
 
     /// Fills `buffer` from `offset`.
