@@ -424,7 +424,11 @@ impl Shared {
     fn install(&self, manifest: &Manifest, flushed: Vec<(TableId, Flushed)>) -> Result<()> {
         self.checkpoints.last().manifest = manifest.clone();
         for (id, Flushed { trees, runs }) in flushed {
+            let newest = runs[..1].to_vec();
             self.replace_layers(id, trees, runs)?;
+            if let Ok(table) = self.versions.read().table(id).cloned() {
+                self.preload_runs(&table.declaration, &newest, &[]);
+            }
         }
         if let Some(keeper) = &*self.keeper.lock() {
             keeper.wake_compactor();
@@ -452,6 +456,7 @@ fn undescribed(declaration: &Declaration) -> ManifestTable {
         is_resident: declaration.options.resident,
         compression: declaration.options.compression,
         upper_compression: declaration.options.upper_compression,
+        index_pages: declaration.options.index_pages,
         is_on_disk: false,
         sequence: 0,
         runs: Vec::new(),

@@ -20,6 +20,17 @@ pub enum Compression {
     Lz4,
 }
 
+impl Compression {
+    /// As a bit.
+    pub(crate) fn to_bit(self) -> u64 {
+        u64::from(self == Compression::Lz4)
+    }
+
+    pub(crate) fn from_bit(bit: u64) -> Compression {
+        if bit == 0 { Compression::None } else { Compression::Lz4 }
+    }
+}
+
 /// Packs pieces one after the other.
 pub(crate) struct Packer {
     table: CompressTable,

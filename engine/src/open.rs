@@ -67,6 +67,7 @@ impl Db {
         let checkpoints = Checkpoints::new(manifest);
         let shared =
             Arc::new(Shared::new(dir, options, arena, tables, sequence, log, database_id, checkpoints, damage, lock));
+        shared.preload_tables();
         if background {
             let keeper = Keeper::start(&shared);
             *shared.keeper.lock() = keeper;
@@ -223,6 +224,7 @@ fn recover_table(
             resident: entry.is_resident,
             compression: entry.compression,
             upper_compression: entry.upper_compression,
+            index_pages: entry.index_pages,
         },
     });
     let mut runs = Vec::with_capacity(entry.runs.len());
@@ -312,20 +314,14 @@ pub(crate) fn replay(
         }
         // The tables are already as these changes have left them.
         Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
-        Change::CreateTable { table, name, measures, is_resident, compression, upper_compression, annotation } => {
+        Change::CreateTable { table, name, options } => {
             if table as usize != tables.len() || tables.len() >= TABLES_MAX {
                 return Err(differs("a table id out of order"));
             }
             if tables.iter().flatten().any(|trees| trees.declaration.name == name) {
                 return Err(differs("a table whose name is taken"));
             }
-            let options = TableOptions {
-                measures,
-                annotation: annotation.to_vec(),
-                resident: is_resident,
-                compression,
-                upper_compression,
-            };
+            let measures = options.measures;
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
             let tree = recovered_tree(arena, measures, true);
             tables.push(Some(TableTrees::new(declaration, tree, sequence)));

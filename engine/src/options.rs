@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index_pages::IndexPages;
 use crate::io::{Disk, RealDisk, sim::SimDisk};
 use crate::log::LogOptions;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
@@ -147,6 +148,8 @@ pub struct TableOptions {
     pub compression: Compression,
     /// How the runs above are, which are young and merged soon. Default: [`Compression::None`].
     pub upper_compression: Compression,
+    /// Whether inner pages of its runs are in memory before they are asked for, and stay there. Default: [`IndexPages::AsNeeded`].
+    pub index_pages: IndexPages,
     /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
     pub annotation: Vec<u8>,
 }

@@ -6,6 +6,7 @@
 
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index_pages::IndexPages;
 use crate::options::TableOptions;
 use crate::snapshot::TableId;
 use crate::tally::{Field, Measures, Tally};
@@ -88,16 +89,8 @@ pub enum Change<'r> {
         table: TableId,
         /// Its name.
         name: &'r str,
-        /// What it measures.
-        measures: Measures,
-        /// Whether all rows stay in memory.
-        is_resident: bool,
-        /// How its bottom run is stored.
-        compression: Compression,
-        /// How those above are.
-        upper_compression: Compression,
-        /// The application's note.
-        annotation: &'r [u8],
+        /// How it is declared.
+        options: TableOptions,
     },
     /// A table ends.
     DropTable {
@@ -181,9 +174,12 @@ pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[
     }
 }
 
+/// Of the flags of a table: that a number with more of them follows.
+const MORE_OPTIONS: u8 = 1 << 7;
+
 /// Appends the creation of a table.
 pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, options: &TableOptions) {
-    let TableOptions { measures, annotation, resident, compression, upper_compression } = options;
+    let TableOptions { measures, annotation, resident, compression, upper_compression, index_pages } = options;
     out.push(tag::CREATE_TABLE);
     put_varint(out, u64::from(table));
     put_varint(out, name.len() as u64);
@@ -194,16 +190,13 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
         Some(Field::LittleEndian { at }) => (2, at),
         Some(Field::Element { at }) => (3, at),
     };
-    let is_packed = |compression: &Compression| u8::from(*compression == Compression::Lz4);
-    out.push(
-        u8::from(measures.bytes)
-            | u8::from(measures.hash) << 1
-            | kind << 2
-            | u8::from(*resident) << 4
-            | is_packed(compression) << 6
-            | is_packed(upper_compression) << 7,
-    );
+    let more = compression.to_bit() | upper_compression.to_bit() << 1 | index_pages.to_bits() << 2;
+    let flags = u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | u8::from(*resident) << 4;
+    out.push(flags | u8::from(more != 0) * MORE_OPTIONS);
     put_varint(out, u64::from(at));
+    if more != 0 {
+        put_varint(out, more);
+    }
     put_varint(out, annotation.len() as u64);
     out.extend_from_slice(annotation);
 }
@@ -269,25 +262,20 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                     2 => Some(Field::LittleEndian { at }),
                     _ => Some(Field::Element { at }),
                 };
-                if flags >> 5 & 1 != 0 {
+                if flags & !MORE_OPTIONS >> 5 != 0 {
                     return Err(malformed());
                 }
-                let measures = Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum };
+                let more = if flags & MORE_OPTIONS != 0 { input.varint()? } else { 0 };
                 let annotation_len = input.varint()?;
-                let annotation = input.bytes(annotation_len)?;
-                let is_resident = flags >> 4 & 1 != 0;
-                let compression_of = |is_packed| if is_packed { Compression::Lz4 } else { Compression::None };
-                let compression = compression_of(flags >> 6 & 1 != 0);
-                let upper_compression = compression_of(flags >> 7 != 0);
-                visit(Change::CreateTable {
-                    table,
-                    name,
-                    measures,
-                    is_resident,
-                    compression,
-                    upper_compression,
-                    annotation,
-                })?;
+                let options = TableOptions {
+                    measures: Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum },
+                    resident: flags >> 4 & 1 != 0,
+                    compression: Compression::from_bit(more & 1),
+                    upper_compression: Compression::from_bit(more >> 1 & 1),
+                    index_pages: IndexPages::from_bits(more >> 2).ok_or_else(malformed)?,
+                    annotation: input.bytes(annotation_len)?.to_vec(),
+                };
+                visit(Change::CreateTable { table, name, options })?;
             }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use model_map::{Model, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write};
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Action, Compression, Db, Durability, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions,
-    Transaction, Write, WriteBatch,
+    Action, Compression, Db, Durability, ErrorKind, Field, IndexPages, Measures, Read, Savepoint, Snapshot, Table,
+    TableOptions, Transaction, Write, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -225,6 +225,8 @@ impl Run {
                 resident,
                 compression: compression[self.rng.random_range(0..2)],
                 upper_compression: compression[self.rng.random_range(0..2)],
+                index_pages: [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident]
+                    [self.rng.random_range(0..3)],
             };
             self.db.create_table(name, options.clone()).unwrap();
             self.world.tables.insert(name.to_owned(), (options, Model::new()));

@@ -28,6 +28,7 @@ fn small() -> Manifest {
                 is_resident: true,
                 compression: Compression::None,
                 upper_compression: Compression::None,
+                index_pages: IndexPages::AsNeeded,
                 is_on_disk: false,
                 sequence: 1002,
                 runs: vec!["run-3-1.quipu".into()],
@@ -41,6 +42,7 @@ fn small() -> Manifest {
                 is_resident: false,
                 compression: Compression::None,
                 upper_compression: Compression::None,
+                index_pages: IndexPages::AsNeeded,
                 is_on_disk: false,
                 sequence: 0,
                 runs: Vec::new(),
@@ -54,6 +56,7 @@ fn small() -> Manifest {
                 is_resident: false,
                 compression: Compression::Lz4,
                 upper_compression: Compression::None,
+                index_pages: IndexPages::Resident,
                 is_on_disk: true,
                 sequence: 1180,
                 runs: vec!["run-3-4.quipu".into(), "run-2-4.quipu".into()],
@@ -199,6 +202,7 @@ fn version_2_is_read() {
     let bytes = golden::parse(include_str!("testdata/small-2.hex"));
     let mut expected = small();
     expected.tables[2].compression = Compression::None;
+    expected.tables[2].index_pages = IndexPages::AsNeeded;
     assert_eq!(Manifest::decode(&bytes).unwrap(), expected);
     // It knows no flags that came later.
     let mut forged = small().encode();

@@ -15,6 +15,7 @@ use super::format::{
 };
 use super::node::{FilterPart, NodeRef};
 use super::packed::PackedUnit;
+use super::resident::ResidentPages;
 use crate::compression::{Compression, unpack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{AlignedBuffer, Disk, File, OpenMode};
@@ -33,6 +34,7 @@ pub(crate) struct Run {
     path: PathBuf,
     info: RunInfo,
     root: Pointer,
+    resident: ResidentPages,
 }
 
 /// What is known of a unit before it is read.
@@ -146,12 +148,18 @@ impl Run {
             saved_bytes: footer.saved_bytes,
         };
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
-        Ok(Run { number, file, path: path.to_owned(), info, root: footer.root })
+        Ok(Run { number, file, path: path.to_owned(), info, root: footer.root, resident: ResidentPages::default() })
     }
 
     /// The number of the open run, of which the process has no two.
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Pages that stay in memory with it.
+    #[inline]
+    pub(super) fn resident(&self) -> &ResidentPages {
+        &self.resident
     }
 
     /// The name of its file.

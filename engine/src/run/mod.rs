@@ -40,6 +40,7 @@ mod pages;
 mod pending;
 mod pending_filters;
 mod read_ahead;
+mod resident;
 mod rewrite;
 mod salvage;
 mod scan;
@@ -64,6 +65,8 @@ mod histogram_tests;
 #[cfg(test)]
 mod node_tests;
 #[cfg(test)]
+mod resident_tests;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use charge::{Limits, charge, plan};
@@ -76,6 +79,7 @@ pub use layer::RunLayer;
 pub(crate) use packed::packed_unit;
 pub use pages::Missing;
 pub(crate) use pages::{PageCache, ReadCost, ReadPages};
+pub use resident::Preloaded;
 pub(crate) use salvage::Lost;
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};

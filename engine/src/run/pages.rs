@@ -26,6 +26,7 @@ use super::fetch::Wanted;
 use super::file::{Loaded, Place};
 use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
+use super::resident::Tier;
 use crate::error::Result;
 
 /// A cache is cut into shards of at least so many bytes, and into no more of them than this.
@@ -48,13 +49,21 @@ struct ByBytes;
 
 impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
     fn weight(&self, _: &PageKey, page: &Arc<Loaded>) -> u64 {
-        page.bytes() as u64 + ENTRY_BYTES
+        held_bytes(page.bytes() as u64)
     }
+}
+
+/// What a page of so many bytes takes in the cache.
+pub(super) fn held_bytes(page_bytes: u64) -> u64 {
+    page_bytes + ENTRY_BYTES
 }
 
 /// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
 pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes, FixedState>,
+    /// Bytes for `pages` and those that runs hold.
+    bytes_max: u64,
+    tier: Arc<Tier>,
     counts: Counts,
 }
 
@@ -72,6 +81,8 @@ pub(crate) struct CacheStats {
     /// Bytes in it now.
     pub(crate) bytes: u64,
     pub(crate) bytes_max: u64,
+    /// Those of them that runs hold as long as they live.
+    pub(crate) resident_bytes: u64,
     /// Bytes of pages that readers hold now, evicted or not, but for less than [`PINNED_STEP_BYTES`] of each reader.
     pub(crate) pinned_bytes: u64,
     /// Pages and values that readers found in it, and those that they read from a file.
@@ -94,14 +105,40 @@ impl PageCache {
             .expect("all that has no default is given");
         PageCache {
             pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
+            bytes_max: cache_bytes,
+            tier: Arc::default(),
             counts: Counts::default(),
         }
     }
 
+    pub(super) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// What runs hold of it.
+    pub(super) fn tier(&self) -> &Arc<Tier> {
+        &self.tier
+    }
+
+    /// Gives other pages what the tier leaves.
+    pub(crate) fn fit(&self) {
+        let rest = self.bytes_max.saturating_sub(self.tier.bytes());
+        // The library rounds up to whole shards.
+        if self.pages.capacity().abs_diff(rest) > SHARDS_MAX {
+            self.pages.set_capacity(rest);
+        }
+    }
+
+    /// Lets go of a page.
+    pub(super) fn forget(&self, run: &Run, offset: u64) {
+        self.pages.remove(&PageKey { run: run.number(), offset });
+    }
+
     pub(crate) fn stats(&self) -> CacheStats {
         CacheStats {
-            bytes: self.pages.weight(),
-            bytes_max: self.pages.capacity(),
+            bytes: self.pages.weight() + self.tier.bytes(),
+            bytes_max: self.bytes_max,
+            resident_bytes: self.tier.bytes(),
             pinned_bytes: self.counts.pinned_bytes.load(Ordering::Relaxed),
             hits: self.counts.hits.load(Ordering::Relaxed),
             misses: self.counts.misses.load(Ordering::Relaxed),
@@ -158,25 +195,25 @@ impl<'c> ReadPages<'c> {
     #[inline]
     pub(super) fn page(&self, run: &Arc<Run>, place: &Place) -> Result<&Loaded, Missing> {
         let key = PageKey { run: run.number(), offset: place.pointer.offset };
-        self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Page(*place)))
+        self.seen_or_cached(run, key).ok_or_else(|| self.miss(key, run, Wanted::Page(*place)))
     }
 
     /// As [`ReadPages::page`], but who asks can do without: what is not in memory is not noted.
     pub(super) fn page_if_here(&self, run: &Run, place: &Place) -> Option<&Loaded> {
-        self.seen_or_cached(PageKey { run: run.number(), offset: place.pointer.offset })
+        self.seen_or_cached(run, PageKey { run: run.number(), offset: place.pointer.offset })
     }
 
     /// The filter that `pointer` leads to.
     pub(super) fn filter(&self, run: &Arc<Run>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
         let key = PageKey { run: run.number(), offset: pointer.offset };
-        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Filter(*pointer)))?;
+        let loaded = self.seen_or_cached(run, key).ok_or_else(|| self.miss(key, run, Wanted::Filter(*pointer)))?;
         Ok(FilterRef::unchecked(loaded.as_slice()))
     }
 
     /// The value out of line that `reference` leads to.
     pub(super) fn value(&self, run: &Arc<Run>, reference: &ValueReference) -> Result<&[u8], Missing> {
         let key = PageKey { run: run.number(), offset: reference.offset };
-        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, run, Wanted::Value(*reference)))?;
+        let loaded = self.seen_or_cached(run, key).ok_or_else(|| self.miss(key, run, Wanted::Value(*reference)))?;
         Ok(loaded.as_slice())
     }
 
@@ -187,9 +224,9 @@ impl<'c> ReadPages<'c> {
         Ok(loaded.as_slice())
     }
 
-    fn seen_or_cached(&self, key: PageKey) -> Option<&Loaded> {
+    fn seen_or_cached(&self, run: &Run, key: PageKey) -> Option<&Loaded> {
         self.seen.get(&key).or_else(|| {
-            let page = self.cache.pages.get(&key)?;
+            let page = run.resident().get(key.offset).or_else(|| self.cache.pages.get(&key))?;
             self.count(|cost| cost.pages += 1);
             self.pin(&page);
             Some(self.seen.insert(key, page))
@@ -265,6 +302,12 @@ impl<'c> ReadPages<'c> {
     #[cfg(test)]
     pub(super) fn has_seen(&self, run: &Run, offset: u64) -> bool {
         self.seen.get(&PageKey { run: run.number(), offset }).is_some()
+    }
+
+    /// All that was seen of one run, by offsets.
+    pub(super) fn into_pages(mut self) -> impl Iterator<Item = (u64, Arc<Loaded>)> {
+        let seen = std::mem::replace(&mut self.seen, HashMap::with_hasher(FixedState::default()).into());
+        seen.into_map().into_iter().map(|(key, page)| (key.offset, page))
     }
 
     /// Bytes of all that was seen, which is held on to.

@@ -7,8 +7,8 @@
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Bounds, Compression, Db, Durability, Error, ErrorKind, Field, Measures, Options, Read, Result, Table, TableOptions,
-    Tally, Write, WriteBatch, check,
+    Bounds, Compression, Db, Durability, Error, ErrorKind, Field, IndexPages, Measures, Options, Read, Result, Table,
+    TableOptions, Tally, Write, WriteBatch, check,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
@@ -233,6 +233,7 @@ pub(crate) fn random_options(random: &mut impl Rng) -> TableOptions {
         resident: random.random_bool(0.2),
         compression: [Compression::None, Compression::Lz4][random.random_range(0..2)],
         upper_compression: [Compression::None, Compression::Lz4][random.random_range(0..2)],
+        index_pages: [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident][random.random_range(0..3)],
     }
 }
 
