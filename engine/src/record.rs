@@ -192,7 +192,7 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
     };
     let more = compression.to_bit() | upper_compression.to_bit() << 1 | index_pages.to_bits() << 2;
     let flags = u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | u8::from(*resident) << 4;
-    out.push(flags | u8::from(more != 0) * MORE_OPTIONS);
+    out.push(flags | if more != 0 { MORE_OPTIONS } else { 0 });
     put_varint(out, u64::from(at));
     if more != 0 {
         put_varint(out, more);
@@ -262,7 +262,7 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                     2 => Some(Field::LittleEndian { at }),
                     _ => Some(Field::Element { at }),
                 };
-                if flags & !MORE_OPTIONS >> 5 != 0 {
+                if (flags & !MORE_OPTIONS) >> 5 != 0 {
                     return Err(malformed());
                 }
                 let more = if flags & MORE_OPTIONS != 0 { input.varint()? } else { 0 };
@@ -320,5 +320,42 @@ impl<'r> Input<'r> {
         let (bytes, rest) = self.rest.split_at(len);
         self.rest = rest;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_declaration_of_a_table_comes_back() {
+        let sums = [None, Some(Field::BigEndian { at: 300 }), Some(Field::Element { at: 1 })];
+        let compressions = [Compression::None, Compression::Lz4];
+        let all_index_pages = [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident];
+        for number in 0..3 * 3 * 32 {
+            let bit = |bit: usize| ((number / 9) >> bit) & 1;
+            let options = TableOptions {
+                measures: Measures { bytes: bit(0) == 1, hash: bit(1) == 1, sum: sums[number % 3] },
+                resident: bit(2) == 1,
+                compression: compressions[bit(3)],
+                upper_compression: compressions[bit(4)],
+                index_pages: all_index_pages[number / 3 % 3],
+                annotation: vec![b'n'; number % 5],
+            };
+            let mut record = Vec::new();
+            put_create_table(&mut record, 7, "name", &options);
+            let expected = Change::CreateTable { table: 7, name: "name", options };
+            let mut found = 0;
+            decode(&record, &mut |change| {
+                assert_eq!(change, expected);
+                found += 1;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(found, 1);
+            for len in 0..record.len() {
+                assert!(decode(&record[..len], &mut |_| Ok(())).is_err() || len == 0);
+            }
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Sample {
     fn new(entries: Vec<Entry>, measures: Measures, is_bottom: bool) -> Sample {
         let disk = new_disk();
         // What a charge does is told in bytes of the file, whatever these are packed into.
-        let compression = if entries.len() % 2 == 0 { Compression::Lz4 } else { Compression::None };
+        let compression = if entries.len().is_multiple_of(2) { Compression::Lz4 } else { Compression::None };
         let options = RunOptions { page_bytes: 256, measures, is_bottom, compression, ..RunOptions::default() };
         let mut writer = RunWriter::create(&disk, Path::new(PATH), options).unwrap();
         for (key, value, rows) in &entries {
