@@ -426,8 +426,10 @@ impl Shared {
         for (id, Flushed { trees, runs }) in flushed {
             let newest = runs[..1].to_vec();
             self.replace_layers(id, trees, runs)?;
-            if let Ok(table) = self.versions.read().table(id).cloned() {
-                self.preload_runs(&table.declaration, &newest, &[]);
+            // Not under the latch, as this reads.
+            let declaration = self.versions.read().table(id).map(|table| table.declaration.clone());
+            if let Ok(declaration) = declaration {
+                self.preload_runs(&declaration, &newest, &[]);
             }
         }
         if let Some(keeper) = &*self.keeper.lock() {

@@ -223,17 +223,22 @@ pub(crate) fn assert_no_orphans(disk: &SimDisk) {
 }
 
 pub(crate) fn random_options(random: &mut impl Rng) -> TableOptions {
+    let measures = Measures {
+        bytes: random.random_bool(0.5),
+        hash: random.random_bool(0.5),
+        sum: random.random_bool(0.5).then_some(Field::BigEndian { at: 0 }),
+    };
+    let annotation = vec![b'n'; random.random_range(0..20)];
+    // How runs are stored and held has no say in what happens, so it draws nothing of its own.
+    let compression = |bit: usize| [Compression::None, Compression::Lz4][(annotation.len() >> bit) & 1];
+    let index_pages = [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident][annotation.len() % 3];
     TableOptions {
-        measures: Measures {
-            bytes: random.random_bool(0.5),
-            hash: random.random_bool(0.5),
-            sum: random.random_bool(0.5).then_some(Field::BigEndian { at: 0 }),
-        },
-        annotation: vec![b'n'; random.random_range(0..20)],
+        measures,
+        compression: compression(0),
+        upper_compression: compression(1),
+        index_pages,
+        annotation,
         resident: random.random_bool(0.2),
-        compression: [Compression::None, Compression::Lz4][random.random_range(0..2)],
-        upper_compression: [Compression::None, Compression::Lz4][random.random_range(0..2)],
-        index_pages: [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident][random.random_range(0..3)],
     }
 }
 
