@@ -137,7 +137,11 @@ pub(crate) fn text(stats: &Stats) -> String {
             looks => format!("; of {} looks {} were in vain", thousands(looks), thousands(stats.cache_misses)),
         };
         let held = if pinned == 0 { String::new() } else { format!(", {} held by readers", bytes(pinned)) };
-        lines.push(format!("cache       {} of {} at most{held}{found}", bytes(now), bytes(most)));
+        let resident = match stats.resident_bytes {
+            0 => String::new(),
+            resident => format!(", {} of that to stay", bytes(resident)),
+        };
+        lines.push(format!("cache       {} of {} at most{resident}{held}{found}", bytes(now), bytes(most)));
     }
     for table in stats.tables.iter().filter(|table| table.unresolved > 0) {
         let entries = thousands(table.unresolved);
@@ -175,7 +179,7 @@ pub(crate) fn json(stats: &Stats) -> Json {
         "checkpoint_sequence": stats.checkpoint_sequence, "checkpoint_failure": stats.checkpoint_failure,
         "log_segments": stats.log_segments, "log_bytes": stats.log_bytes, "log_tail_bytes": stats.log_tail_bytes,
         "snapshots": stats.snapshots, "cache_bytes": stats.cache_bytes, "cache_bytes_max": stats.cache_bytes_max,
-        "pinned_bytes": stats.pinned_bytes, "cache_hits": stats.cache_hits, "cache_misses": stats.cache_misses,
+        "resident_bytes": stats.resident_bytes, "pinned_bytes": stats.pinned_bytes, "cache_hits": stats.cache_hits, "cache_misses": stats.cache_misses,
     })
 }
 

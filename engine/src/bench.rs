@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::compression::Compression;
 use crate::error::Result;
 use crate::io::RealDisk;
 use crate::run::{Run, RunFile, RunOptions, RunShape, RunWriter};
@@ -68,8 +69,14 @@ pub struct BareRun {
 
 impl BareRun {
     /// Writes a bottom run of rows in ascending order of their keys, which `next` gives.
-    pub fn write(path: &Path, page_bytes: usize, next: &mut dyn FnMut() -> Option<([u8; 8], [u8; 100])>) -> Result<()> {
-        let mut writer = RunWriter::create(&RealDisk, path, RunOptions { page_bytes, ..RunOptions::default() })?;
+    pub fn write(
+        path: &Path,
+        page_bytes: usize,
+        compression: Compression,
+        next: &mut dyn FnMut() -> Option<([u8; 8], [u8; 100])>,
+    ) -> Result<()> {
+        let options = RunOptions { page_bytes, compression, ..RunOptions::default() };
+        let mut writer = RunWriter::create(&RealDisk, path, options)?;
         while let Some((key, value)) = next() {
             writer.push(&key, &value)?;
         }

@@ -410,6 +410,7 @@ impl Shared {
                 RunIndex::Tree => Index::Tree,
                 RunIndex::Flat => Index::Flat,
             },
+            compression: declaration.options.compression_of(is_bottom),
             ..RunOptions::default()
         }
     }
@@ -441,7 +442,13 @@ impl Shared {
     fn install(&self, manifest: &Manifest, flushed: Vec<(TableId, Flushed)>) -> Result<()> {
         self.checkpoints.last().manifest = manifest.clone();
         for (id, Flushed { trees, runs }) in flushed {
+            let newest = runs[..1].to_vec();
             self.replace_layers(id, trees, runs)?;
+            // Not under the latch, as this reads.
+            let declaration = self.versions.read().table(id).map(|table| table.declaration.clone());
+            if let Ok(declaration) = declaration {
+                self.preload_runs(&declaration, &newest, &[]);
+            }
         }
         if let Some(keeper) = &*self.keeper.lock() {
             keeper.wake_compactor();
@@ -475,6 +482,9 @@ fn undescribed(declaration: &Declaration) -> ManifestTable {
         is_resident: declaration.options.resident,
         is_blind: declaration.options.blind,
         has_flat_index: declaration.options.index == RunIndex::Flat,
+        compression: declaration.options.compression,
+        upper_compression: declaration.options.upper_compression,
+        index_pages: declaration.options.index_pages,
         is_on_disk: false,
         sequence: 0,
         runs: Vec::new(),

@@ -163,7 +163,11 @@ impl Shared {
         let mut parts = PartsWriter::new(self, declaration, merged, is_bottom);
         let result = self.merge_into(&mut parts, merged, keeps, progress).and_then(|()| parts.finish());
         let result = match result {
-            Ok(run) => self.replace_runs(declaration.id, merged, run, &parts.written),
+            Ok(run) => self.replace_runs(declaration.id, merged, run.clone(), &parts.written).map(|is_replaced| {
+                if is_replaced {
+                    self.preload_runs(declaration, &[run], merged);
+                }
+            }),
             Err(error) => {
                 parts.written.iter().for_each(|name| drop(self.options.disk.remove(&self.dir.join(name))));
                 Err(error)
@@ -173,8 +177,8 @@ impl Shared {
         result
     }
 
-    /// Names the run in the manifest in the place of those that it was merged from, and puts it there.
-    fn replace_runs(&self, id: TableId, merged: &[Arc<Run>], run: Arc<Run>, written: &[String]) -> Result<()> {
+    /// Names the run in the manifest in the place of those that it was merged from, and puts it there. Returns whether the table is still there.
+    fn replace_runs(&self, id: TableId, merged: &[Arc<Run>], run: Arc<Run>, written: &[String]) -> Result<bool> {
         let _turn = self.checkpoints.turn();
         let disk = &*self.options.disk;
         let last = self.checkpoints.last().manifest.clone();
@@ -184,7 +188,7 @@ impl Shared {
         // Flushes have put runs above since; the table may have been dropped.
         let place = current.as_ref().ok().and_then(|runs| runs.iter().position(|run| Arc::ptr_eq(run, &merged[0])));
         let (Ok(current), Some(place), Some(entry)) = (current, place, entry) else {
-            return self.remove_replaced(&last);
+            return self.remove_replaced(&last).map(|()| false);
         };
         let runs = [&current[..place], &[run], &current[place + merged.len()..]].concat();
         entry.runs = runs.iter().map(|run| described(run)).collect();
@@ -196,7 +200,7 @@ impl Shared {
         }
         self.checkpoints.last().manifest = manifest.clone();
         self.replace_layers(id, 0, Runs::new(runs))?;
-        self.remove_replaced(&manifest)
+        self.remove_replaced(&manifest).map(|()| true)
     }
 
     /// Writes what all entries of `runs`, newest first, come to, where it is not there already.

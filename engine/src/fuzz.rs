@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::compression::Compression;
 use crate::error::Result;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
@@ -133,6 +134,43 @@ pub fn filtered_run() -> Result<Vec<u8>> {
     }
     writer.finish()?;
     Ok(disk.read_file(path).unwrap_or_default())
+}
+
+/// A small run of one leaf, packed, if so wanted with a long value that is packed too: an input for [`run_file`]; and its leaf: one for [`packed_leaf`].
+///
+/// # Errors
+/// None that is to be expected.
+pub fn packed_run(has_long_value: bool) -> Result<(Vec<u8>, Vec<u8>)> {
+    let (disk, path) = (SimDisk::new(), Path::new("/db/run"));
+    disk.write_file("/db/other", []);
+    let options = RunOptions { page_bytes: 256, compression: Compression::Lz4, ..RunOptions::default() };
+    let mut writer = RunWriter::create(&disk, path, options)?;
+    for row in 0..9u8 {
+        writer.push(&[b'k', row], &[row; 9])?;
+    }
+    if has_long_value {
+        writer.push(b"long", &[7; 100])?;
+    }
+    writer.finish()?;
+    let run = disk.read_file(path).unwrap_or_default();
+    let footer = run.len() - 192;
+    let leaf = u64_at(&run, footer + 24).map_or(0, |offset| offset as usize);
+    let leaf = run[leaf..footer].to_vec();
+    Ok((run, leaf))
+}
+
+/// A leaf of a packed run: the bytes as they are, as the block of a packed one, and as what was packed into one. In a run that says so, with checksums that are right.
+pub fn packed_leaf(bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len() - bytes.len() % 8];
+    crate::run::check_leaf_bytes(bytes);
+    let mut unit = bytes.to_vec();
+    if let Some(kind) = unit.first_mut() {
+        *kind = 4;
+        crate::run::check_leaf_bytes(&unit);
+    }
+    if let Some(packed) = crate::run::packed_unit(bytes) {
+        crate::run::check_leaf_bytes(&packed);
+    }
 }
 
 /// Makes right what a node says of the checksums of its filters, which end where it begins.

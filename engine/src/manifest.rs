@@ -16,7 +16,9 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index_pages::IndexPages;
 use crate::io::{Disk, OpenMode};
 use crate::tally::{Measures, Tally};
 
@@ -58,7 +60,11 @@ const ON_DISK: u64 = 1;
 const RESIDENT: u64 = 2;
 const BLIND: u64 = 4;
 const FLAT_INDEX: u64 = 16;
-const FLAGS: u64 = FLAGS_2 | BLIND | FLAT_INDEX;
+const LZ4: u64 = 1 << 8;
+const UPPER_LZ4: u64 = 1 << 9;
+/// Two bits from here on.
+const INDEX_PAGES_BIT: u32 = 10;
+const FLAGS: u64 = FLAGS_2 | BLIND | FLAT_INDEX | LZ4 | UPPER_LZ4 | 3 << INDEX_PAGES_BIT;
 const FLAGS_2: u64 = ON_DISK | RESIDENT;
 
 const _: () = {
@@ -119,6 +125,11 @@ pub(crate) struct ManifestTable {
     pub(crate) is_blind: bool,
     /// Whether its runs are written with a flat index.
     pub(crate) has_flat_index: bool,
+    /// How its bottom run is stored, and those above.
+    pub(crate) compression: Compression,
+    pub(crate) upper_compression: Compression,
+    /// What it wants of inner pages of its runs.
+    pub(crate) index_pages: IndexPages,
     /// Whether pages of its runs are read as they are needed. If not, its one run is an image of all rows, which are read into memory.
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
@@ -184,7 +195,10 @@ impl Manifest {
             let flags = flag(table.is_on_disk, ON_DISK)
                 | flag(table.is_resident, RESIDENT)
                 | flag(table.is_blind, BLIND)
-                | flag(table.has_flat_index, FLAT_INDEX);
+                | flag(table.has_flat_index, FLAT_INDEX)
+                | flag(table.compression == Compression::Lz4, LZ4)
+                | flag(table.upper_compression == Compression::Lz4, UPPER_LZ4)
+                | table.index_pages.to_bits() << INDEX_PAGES_BIT;
             bytes.extend_from_slice(&flags.to_le_bytes());
             bytes.extend_from_slice(table.name.as_bytes());
             for run in &table.runs {
@@ -367,16 +381,21 @@ impl ManifestTable {
         }
         let flags = fields.u64_at(FLAGS_AT);
         let flags_known = if version == 2 { FLAGS_2 } else { FLAGS };
+        let compression_of = |flag| Compression::from_bit(flags & flag);
         Some(ManifestTable {
             annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
             is_resident: flags & RESIDENT != 0,
             is_blind: flags & BLIND != 0,
             has_flat_index: flags & FLAT_INDEX != 0,
+            compression: compression_of(LZ4),
+            upper_compression: compression_of(UPPER_LZ4),
+            index_pages: IndexPages::from_bits(flags >> INDEX_PAGES_BIT & 3)?,
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
             runs,
             ..ManifestTable::of_fixed(&fields, name)?
         })
+        .filter(|_| flags & !flags_known == 0)
         .filter(|_| flags & !flags_known == 0)
     }
 
@@ -403,6 +422,9 @@ impl ManifestTable {
             is_resident: false,
             is_blind: false,
             has_flat_index: false,
+            compression: Compression::None,
+            upper_compression: Compression::None,
+            index_pages: IndexPages::AsNeeded,
             is_on_disk: false,
             sequence: 0,
             runs: Vec::new(),

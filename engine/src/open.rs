@@ -68,6 +68,7 @@ impl Db {
         let checkpoints = Checkpoints::new(manifest);
         let shared =
             Arc::new(Shared::new(dir, options, arena, tables, sequence, log, database_id, checkpoints, damage, lock));
+        shared.preload_tables();
         if background {
             let keeper = Keeper::start(&shared);
             *shared.keeper.lock() = keeper;
@@ -228,6 +229,9 @@ fn recover_table(
             resident: entry.is_resident,
             blind: entry.is_blind,
             index: index_of(entry.has_flat_index),
+            compression: entry.compression,
+            upper_compression: entry.upper_compression,
+            index_pages: entry.index_pages,
         },
     });
     let mut runs = Vec::with_capacity(entry.runs.len());
@@ -348,15 +352,14 @@ pub(crate) fn replay(
         }
         // The tables are already as these changes have left them.
         Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
-        Change::CreateTable { table, name, measures, is_resident, is_blind, has_flat_index, annotation } => {
+        Change::CreateTable { table, name, options } => {
             if table as usize != tables.len() || tables.len() >= TABLES_MAX {
                 return Err(differs("a table id out of order"));
             }
             if tables.iter().flatten().any(|trees| trees.declaration.name == name) {
                 return Err(differs("a table whose name is taken"));
             }
-            let (annotation, index) = (annotation.to_vec(), index_of(has_flat_index));
-            let options = TableOptions { measures, annotation, resident: is_resident, blind: is_blind, index };
+            let measures = options.measures;
             let declaration = Arc::new(Declaration { id: table, name: name.to_owned(), options });
             let tree = recovered_tree(arena, measures, true);
             tables.push(Some(TableTrees::new(declaration, tree, sequence)));

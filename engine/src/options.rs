@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index_pages::IndexPages;
 use crate::io::{Disk, RealDisk, sim::SimDisk};
 use crate::log::LogOptions;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
@@ -161,6 +163,19 @@ pub struct TableOptions {
     pub blind: bool,
     /// How the leaves of its runs are found. Default: [`RunIndex::Tree`].
     pub index: RunIndex,
+    /// How its bottom run, which has most of what a large table has, is stored on disk. Default: [`Compression::None`].
+    pub compression: Compression,
+    /// How the runs above are, which are young and merged soon. Default: [`Compression::None`].
+    pub upper_compression: Compression,
+    /// Whether inner pages of its runs are in memory before they are asked for, and stay there. Default: [`IndexPages::AsNeeded`].
+    pub index_pages: IndexPages,
     /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
     pub annotation: Vec<u8>,
+}
+
+impl TableOptions {
+    /// How a run is to be stored.
+    pub(crate) fn compression_of(&self, is_bottom: bool) -> Compression {
+        if is_bottom { self.compression } else { self.upper_compression }
+    }
 }

@@ -499,7 +499,7 @@ pub trait Read {
         Self: Sized,
     {
         let bounds = bounds.into();
-        let limits = Limits { rows: charge.rows, bytes: charge.bytes, keeps_values: true };
+        let limits = Limits { rows: charge.rows, bytes: charge.bytes, keeps_values: true, ..Limits::default() };
         let of_stack =
             |stack: &TableStack<'_>| run::charge(&stack.runs(), bounds.start(), bounds.end(), limits, charge.reverse);
         let (charged, cost) = self.read_from(|source| Ok(source.with_cost(|source| source.ask(of_stack))))?;

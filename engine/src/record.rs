@@ -4,7 +4,9 @@
 //! looks nothing up, and checks that what it finds is what the commit found.
 //! Not here: where records lie, who replays them.
 
+use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index_pages::IndexPages;
 use crate::options::{RunIndex, TableOptions};
 use crate::snapshot::TableId;
 use crate::tally::{Field, Measures, Tally};
@@ -96,16 +98,8 @@ pub enum Change<'r> {
         table: TableId,
         /// Its name.
         name: &'r str,
-        /// What it measures.
-        measures: Measures,
-        /// Whether all rows stay in memory.
-        is_resident: bool,
-        /// Whether writes need not know if a key is live.
-        is_blind: bool,
-        /// Whether its runs have a flat index.
-        has_flat_index: bool,
-        /// The application's note.
-        annotation: &'r [u8],
+        /// How it is declared.
+        options: TableOptions,
     },
     /// A table ends.
     DropTable {
@@ -203,9 +197,13 @@ pub(crate) fn put_remove_range(out: &mut Vec<u8>, table: TableId, low: Option<&[
     }
 }
 
+/// Of the flags of a table: that a number with more of them follows.
+const MORE_OPTIONS: u8 = 1 << 7;
+
 /// Appends the creation of a table.
 pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, options: &TableOptions) {
-    let TableOptions { measures, annotation, resident, blind, index } = options;
+    let TableOptions { measures, annotation, resident, blind, index, compression, upper_compression, index_pages } =
+        options;
     out.push(tag::CREATE_TABLE);
     put_varint(out, u64::from(table));
     put_varint(out, name.len() as u64);
@@ -218,8 +216,13 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
     };
     let is_flat = *index == RunIndex::Flat;
     let declared = u8::from(*resident) << 4 | u8::from(*blind) << 5 | u8::from(is_flat) << 6;
-    out.push(u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | declared);
+    let more = compression.to_bit() | upper_compression.to_bit() << 1 | index_pages.to_bits() << 2;
+    let flags = u8::from(measures.bytes) | u8::from(measures.hash) << 1 | kind << 2 | declared;
+    out.push(flags | if more != 0 { MORE_OPTIONS } else { 0 });
     put_varint(out, u64::from(at));
+    if more != 0 {
+        put_varint(out, more);
+    }
     put_varint(out, annotation.len() as u64);
     out.extend_from_slice(annotation);
 }
@@ -295,21 +298,19 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                     2 => Some(Field::LittleEndian { at }),
                     _ => Some(Field::Element { at }),
                 };
-                if flags & !0b0111_1111 != 0 {
-                    return Err(malformed());
-                }
-                let measures = Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum };
+                let more = if flags & MORE_OPTIONS != 0 { input.varint()? } else { 0 };
                 let annotation_len = input.varint()?;
-                let annotation = input.bytes(annotation_len)?;
-                visit(Change::CreateTable {
-                    table,
-                    name,
-                    measures,
-                    is_resident: flags >> 4 & 1 != 0,
-                    is_blind: flags >> 5 & 1 != 0,
-                    has_flat_index: flags >> 6 & 1 != 0,
-                    annotation,
-                })?;
+                let options = TableOptions {
+                    measures: Measures { bytes: flags & 1 != 0, hash: flags & 2 != 0, sum },
+                    resident: flags >> 4 & 1 != 0,
+                    blind: flags >> 5 & 1 != 0,
+                    index: if flags >> 6 & 1 != 0 { RunIndex::Flat } else { RunIndex::Tree },
+                    compression: Compression::from_bit(more & 1),
+                    upper_compression: Compression::from_bit(more >> 1 & 1),
+                    index_pages: IndexPages::from_bits(more >> 2).ok_or_else(malformed)?,
+                    annotation: input.bytes(annotation_len)?.to_vec(),
+                };
+                visit(Change::CreateTable { table, name, options })?;
             }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),
@@ -354,5 +355,44 @@ impl<'r> Input<'r> {
         let (bytes, rest) = self.rest.split_at(len);
         self.rest = rest;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_declaration_of_a_table_comes_back() {
+        let sums = [None, Some(Field::BigEndian { at: 300 }), Some(Field::Element { at: 1 })];
+        let compressions = [Compression::None, Compression::Lz4];
+        let all_index_pages = [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident];
+        for number in 0..3 * 3 * 128 {
+            let bit = |bit: usize| ((number / 9) >> bit) & 1;
+            let options = TableOptions {
+                measures: Measures { bytes: bit(0) == 1, hash: bit(1) == 1, sum: sums[number % 3] },
+                resident: bit(2) == 1,
+                blind: bit(5) == 1,
+                index: [RunIndex::Tree, RunIndex::Flat][bit(6)],
+                compression: compressions[bit(3)],
+                upper_compression: compressions[bit(4)],
+                index_pages: all_index_pages[number / 3 % 3],
+                annotation: vec![b'n'; number % 5],
+            };
+            let mut record = Vec::new();
+            put_create_table(&mut record, 7, "name", &options);
+            let expected = Change::CreateTable { table: 7, name: "name", options };
+            let mut found = 0;
+            decode(&record, &mut |change| {
+                assert_eq!(change, expected);
+                found += 1;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(found, 1);
+            for len in 0..record.len() {
+                assert!(decode(&record[..len], &mut |_| Ok(())).is_err() || len == 0);
+            }
+        }
     }
 }

@@ -259,6 +259,7 @@ impl Repair<'_> {
             is_bottom,
             has_filters,
             index: if entry.has_flat_index { Index::Flat } else { Index::Tree },
+            compression: if is_bottom { entry.compression } else { entry.upper_compression },
         };
         Ok((RunWriter::create(self.disk, &path, options)?, path))
     }

@@ -30,7 +30,7 @@ pub(crate) type TableMerge<'a> = Merge<'a, Mixed<'a>>;
 pub(crate) struct Window {
     /// Entries of each run, of the first window; each has twice as many as the one before, up to [`WINDOW_ROWS_MAX`]. `None`: as many as `bytes` has.
     pub(crate) rows: Option<u64>,
-    /// Bytes of each run.
+    /// Bytes of each run, as they are in memory.
     pub(crate) bytes: u64,
     /// A walk lets go of all pages that it has seen once they have so many bytes.
     pub(crate) pinned_bytes: u64,
@@ -326,7 +326,7 @@ impl<'a> Source<'a> {
             let pages = self.pages();
             let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
             let ask_ahead = |start: Cut<'_>, end: Cut<'_>, rows: Option<u64>| {
-                let limits = Limits { rows, bytes: Some(window.bytes), keeps_values: false };
+                let limits = Limits { rows, bytes: Some(window.bytes), keeps_values: false, bytes_are_unpacked: true };
                 pages.answer(|| charge(&runs, start, end, limits, reverse))?;
                 // A step may look farther than was asked for.
                 pages.load_rest()

@@ -41,6 +41,8 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Bytes that it is limited to.
     pub cache_bytes_max: u64,
+    /// Those of them that stay: inner pages of runs of tables that want so ([`IndexPages::Resident`](crate::IndexPages)); half of the limit at most.
+    pub resident_bytes: u64,
     /// Bytes of such pages that readers hold now, whether the cache still has them or not. Readers of little are left out.
     pub pinned_bytes: u64,
     /// Pages and long values of runs that readers have found in the cache since the database was opened.
@@ -144,6 +146,7 @@ impl Stats {
             memory_bytes_max: shared.options.memory_bytes,
             cache_bytes: cache.bytes,
             cache_bytes_max: cache.bytes_max,
+            resident_bytes: cache.resident_bytes,
             pinned_bytes: cache.pinned_bytes,
             cache_hits: cache.hits,
             cache_misses: cache.misses,

@@ -204,7 +204,14 @@ fn log_records() {
 fn run_files() {
     let mut seeds = files("run-");
     seeds.push(fuzz::filtered_run().unwrap());
+    seeds.push(fuzz::packed_run(true).unwrap().0);
     smoke("run_file", &seeds, 10_000, fuzz::run_file);
+}
+
+#[test]
+fn packed_leaves() {
+    let (run, packed) = fuzz::packed_run(false).unwrap();
+    smoke("packed_leaf", &[packed, run, vec![0; 4096]], 10_000, fuzz::packed_leaf);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod model_map;
 
 use model_map::{Model, any_index, bounds, open, rng, rows_in, seeds, tally_of, write_as};
 use quipu::io::sim::SimDisk;
-use quipu::{Bounds, Db, Field, Measures, Read, TableOptions, Tally};
+use quipu::{Bounds, Compression, Db, Field, Measures, Read, TableOptions, Tally};
 use rand::RngExt;
 
 const MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
@@ -28,7 +28,8 @@ fn nothing_but_a_write_changes_a_tally() {
         let mut db = open(&disk);
         for name in NAMES {
             let (blind, index) = (name == NAMES[0], any_index(&mut rng));
-            let options = TableOptions { measures: MEASURES, blind, index, ..TableOptions::default() };
+            let compression = Compression::Lz4;
+            let options = TableOptions { measures: MEASURES, blind, index, compression, ..TableOptions::default() };
             db.create_table(name, options).unwrap();
         }
         let mut models = [Model::new(), Model::new()];

@@ -12,8 +12,8 @@ use model_map::{
 };
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Action, Db, Durability, ErrorKind, Field, Measures, Read, Savepoint, Snapshot, Table, TableOptions, Transaction,
-    Write, WriteBatch,
+    Action, Compression, Db, Durability, ErrorKind, Field, IndexPages, Measures, Read, Savepoint, Snapshot, Table,
+    TableOptions, Transaction, Write, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -222,7 +222,18 @@ impl Run {
             let resident = self.rng.random_range(0..4) == 0;
             let blind = self.rng.random_range(0..2) == 0;
             let index = any_index(&mut self.rng);
-            let options = TableOptions { measures: measures(&mut self.rng), annotation, resident, blind, index };
+            let compression = [Compression::None, Compression::Lz4];
+            let options = TableOptions {
+                measures: measures(&mut self.rng),
+                annotation,
+                resident,
+                blind,
+                index,
+                compression: compression[self.rng.random_range(0..2)],
+                upper_compression: compression[self.rng.random_range(0..2)],
+                index_pages: [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident]
+                    [self.rng.random_range(0..3)],
+            };
             self.db.create_table(name, options.clone()).unwrap();
             self.world.tables.insert(name.to_owned(), (options, Model::new()));
         }

@@ -7,7 +7,10 @@
 use std::path::Path;
 
 use quipu::bench::BareRun;
-use quipu::{Charge, Cursor, Db, Durability, Options, Read, Resolution, RunIndex, Table as Rows, TableOptions, Write};
+use quipu::{
+    Charge, Compression, Cursor, Db, Durability, Options, Read, Resolution, RunIndex, Table as Rows, TableOptions,
+    Write,
+};
 
 use crate::clock::{Deadline, nanos_of};
 use crate::latencies::Latencies;
@@ -146,20 +149,76 @@ fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     Ok(())
 }
 
-/// What runs of all rows are, by the size of their pages.
+/// What values of 100 bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// Random bytes, which nothing makes shorter.
+    Random,
+    /// Such bytes at first, and then what all rows have: as a record of a few fields and their names. LZ4 makes about half of it.
+    Half,
+}
+
+/// Random bytes of those that are half of them.
+const HALF_RANDOM_BYTES: usize = 41;
+const SAME: &[u8; 100 - HALF_RANDOM_BYTES] = br#", "carrier": "none", "status": "on its way", "remarks": ""}"#;
+
+impl Values {
+    fn name(self) -> &'static str {
+        match self {
+            Values::Random => "random",
+            Values::Half => "half",
+        }
+    }
+
+    fn of_key(self, key: u64) -> [u8; 100] {
+        let mut value = [0; 100];
+        let mut draw = Draw::new(key);
+        value.chunks_mut(8).for_each(|part| part.copy_from_slice(&draw.below(u64::MAX).to_le_bytes()[..part.len()]));
+        if self == Values::Half {
+            value[HALF_RANDOM_BYTES..].copy_from_slice(SAME);
+        }
+        value
+    }
+}
+
+/// The runs that are written to see what they come to.
+const SHAPES: [(Values, Compression, usize); 7] = [
+    (Values::Random, Compression::None, 4096),
+    (Values::Random, Compression::None, 8192),
+    (Values::Random, Compression::None, 16_384),
+    (Values::Random, Compression::Lz4, 4096),
+    (Values::Half, Compression::None, 4096),
+    (Values::Half, Compression::Lz4, 4096),
+    (Values::Half, Compression::Lz4, 16_384),
+];
+
+/// What runs of all rows are, by their values, the size of their pages and whether these are packed.
 fn shapes(bench: &Bench<'_>, keys: &[u64]) -> Result<Table> {
     let dir = bench.place.fresh()?;
-    bench.progress(format_args!("writing {} rows", keys.len()));
     let mut table = Table::new(
         format!("A run of {} rows of 8-byte keys and 100-byte values", Cell::Count(keys.len() as u64)),
-        &["page_bytes", "levels", "leaves", "inner pages", "inner bytes a child", "file", "written", "scanned"],
+        &[
+            "values",
+            "compression",
+            "page_bytes",
+            "levels",
+            "leaves",
+            "inner pages",
+            "inner bytes a child",
+            "file",
+            "written",
+            "scanned",
+        ],
     );
-    for page_bytes in [4096, 8192, 16_384] {
-        let path = dir.path().join(format!("run-{page_bytes}"));
-        let (wrote, read) = write_and_scan(&path, page_bytes, keys)?;
+    for (values, compression, page_bytes) in SHAPES {
+        bench.progress(format_args!("writing {} rows, {values:?}, {compression:?}, {page_bytes}", keys.len()));
+        let path = dir.path().join("run");
+        let (wrote, read) = write_and_scan(&path, page_bytes, compression, values, keys)?;
         let shape = BareRun::open(&path)?.shape()?;
         let children = (shape.leaves + shape.inner_pages).saturating_sub(1).max(1);
         table.push(vec![
+            Cell::text(values.name()),
+            Cell::text(if compression == Compression::None { "-" } else { "LZ4" }),
             Cell::Count(page_bytes as u64),
             Cell::Count(shape.levels),
             Cell::Count(shape.leaves),
@@ -171,6 +230,7 @@ fn shapes(bench: &Bench<'_>, keys: &[u64]) -> Result<Table> {
         ]);
         std::fs::remove_file(&path)?;
     }
+    table.note("Values: random bytes; or 41 of them and 59 that are the same in all rows. Written past the operating system's cache, scanned from there.");
     Ok(table)
 }
 
@@ -343,13 +403,16 @@ fn value_of(key: u64) -> [u8; 100] {
 }
 
 /// Nanoseconds to write and to scan.
-fn write_and_scan(path: &Path, page_bytes: usize, keys: &[u64]) -> Result<(f64, f64)> {
+fn write_and_scan(
+    path: &Path,
+    page_bytes: usize,
+    compression: Compression,
+    values: Values,
+    keys: &[u64],
+) -> Result<(f64, f64)> {
     let mut next = keys.iter();
-    let mut row = || {
-        let key = next.next()?;
-        Some((key.to_be_bytes(), value_of(*key)))
-    };
-    let (written, write_nanos) = nanos_of(|| BareRun::write(path, page_bytes, &mut row));
+    let mut row = || next.next().map(|&key| (key.to_be_bytes(), values.of_key(key)));
+    let (written, write_nanos) = nanos_of(|| BareRun::write(path, page_bytes, compression, &mut row));
     written?;
     let (rows, scan_nanos) = nanos_of(|| BareRun::open(path)?.scan());
     let rows = rows?;

@@ -28,6 +28,9 @@ fn small() -> Manifest {
                 is_resident: true,
                 is_blind: false,
                 has_flat_index: false,
+                compression: Compression::None,
+                upper_compression: Compression::None,
+                index_pages: IndexPages::AsNeeded,
                 is_on_disk: false,
                 sequence: 1002,
                 runs: vec!["run-3-1.quipu".into()],
@@ -41,6 +44,9 @@ fn small() -> Manifest {
                 is_resident: false,
                 is_blind: false,
                 has_flat_index: false,
+                compression: Compression::None,
+                upper_compression: Compression::None,
+                index_pages: IndexPages::AsNeeded,
                 is_on_disk: false,
                 sequence: 0,
                 runs: Vec::new(),
@@ -54,6 +60,9 @@ fn small() -> Manifest {
                 is_resident: false,
                 is_blind: true,
                 has_flat_index: false,
+                compression: Compression::Lz4,
+                upper_compression: Compression::None,
+                index_pages: IndexPages::Resident,
                 is_on_disk: true,
                 sequence: 1180,
                 runs: vec!["run-3-4.quipu".into(), of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])],
@@ -210,6 +219,24 @@ fn a_small_manifest_has_the_golden_bytes() {
 }
 
 #[test]
+fn version_2_is_read() {
+    let bytes = golden::parse(include_str!("testdata/small-2.hex"));
+    let mut expected = small();
+    let table = &mut expected.tables[2];
+    table.runs[1] = "run-2-4.quipu".into();
+    (table.is_blind, table.compression, table.index_pages) = (false, Compression::None, IndexPages::AsNeeded);
+    assert_eq!(Manifest::decode(&bytes).unwrap(), expected);
+    // It knows no blind table.
+    let mut forged = bytes.clone();
+    let flags = forged.len() - "log".len() - 2 * (4 + "run-3-4.quipu".len()) - 8;
+    assert_eq!(forged[flags], ON_DISK as u8);
+    forged[flags] |= BLIND as u8;
+    let checksum = checksum_of(&forged);
+    forged[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(Manifest::decode(&forged).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
 fn version_1_is_read() {
     let bytes = golden::parse(include_str!("testdata/small-1.hex"));
     let mut expected = small();
@@ -225,23 +252,6 @@ fn version_1_is_read() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Manifest::decode(&damaged).unwrap_err().kind(), ErrorKind::Corrupt, "bit {bit}");
     }
-}
-
-#[test]
-fn version_2_is_read() {
-    let bytes = golden::parse(include_str!("testdata/small-2.hex"));
-    let mut expected = small();
-    expected.tables[2].runs[1] = "run-2-4.quipu".into();
-    expected.tables[2].is_blind = false;
-    assert_eq!(Manifest::decode(&bytes).unwrap(), expected);
-    // It knows no blind table.
-    let mut forged = bytes.clone();
-    let flags = forged.len() - "log".len() - 2 * (4 + "run-3-4.quipu".len()) - 8;
-    assert_eq!(forged[flags], ON_DISK as u8);
-    forged[flags] |= BLIND as u8;
-    let checksum = checksum_of(&forged);
-    forged[CHECKSUM_AT..DATABASE_ID_AT].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(Manifest::decode(&forged).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 fn describe(bytes: &[u8]) -> String {

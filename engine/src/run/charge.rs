@@ -36,6 +36,8 @@ pub(crate) struct Limits {
     /// Whether long values are put into the cache, for who comes back to them. A scan that passes over them has no use for that, and what it would cost is several times
     /// what reading a value does.
     pub(crate) keeps_values: bool,
+    /// Whether `bytes` are those that pages and values take when they are unpacked, by the average of the run: for who has so much memory.
+    pub(crate) bytes_are_unpacked: bool,
 }
 
 /// What a range holds and costs.
@@ -187,6 +189,7 @@ impl RunLayer<'_> {
         let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end) && limits.rows != Some(0)) else {
             return Ok(());
         };
+        let limits = Limits { bytes: limits.bytes.map(|bytes| self.file_bytes(bytes, &limits)), ..limits };
         let (near, far) = if reverse { (end, start) } else { (start, end) };
         let near = self.edge(root, near, |_| true);
         let (sure, maybe) = limits.windows(&near, reverse);
@@ -201,6 +204,16 @@ impl RunLayer<'_> {
         let values = sure.within(from.high..to.low).entries;
         let ready = self.visit(&root, &reach, &mut |leaf| self.charge_leaf(leaf, &values, limits.keeps_values));
         near.ready.and(far.ready).and(ready)
+    }
+
+    /// A limit of bytes as one of bytes of the file.
+    fn file_bytes(&self, bytes: u64, limits: &Limits) -> u64 {
+        let info = self.run.info();
+        if !limits.bytes_are_unpacked || info.saved_bytes == 0 {
+            return bytes;
+        }
+        let unpacked_bytes = u128::from(info.bytes) + u128::from(info.saved_bytes);
+        (u128::from(bytes) * u128::from(info.bytes) / unpacked_bytes) as u64
     }
 
     /// Asks for a leaf, and for the long values of those of its entries that are among `values`.

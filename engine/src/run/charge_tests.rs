@@ -53,7 +53,9 @@ impl Sample {
     /// As `new`, in files of at most `entries_max` entries.
     fn in_files(entries: Vec<Entry>, measures: Measures, is_bottom: bool, entries_max: usize) -> Sample {
         let disk = new_disk();
-        let options = RunOptions { page_bytes: 256, measures, is_bottom, ..RunOptions::default() };
+        // What a charge does is told in bytes of the file, whatever these are packed into.
+        let compression = if entries.len().is_multiple_of(2) { Compression::Lz4 } else { Compression::None };
+        let options = RunOptions { page_bytes: 256, measures, is_bottom, compression, ..RunOptions::default() };
         let (mut parts, mut rest) = (Vec::new(), &entries[..]);
         while !rest.is_empty() || parts.is_empty() {
             let path = format!("{PATH}-{}", parts.len());
@@ -448,7 +450,8 @@ fn a_charged_walk_of_many_pages_lacks_no_page() {
             let rows = [None, Some(rng.random_range(1..5)), Some(rng.random_range(1..300))][rng.random_range(0..3)];
             let bytes = [None, Some(rng.random_range(0..300)), Some(rng.random_range(0..9000))][rng.random_range(0..3)];
             compare_plan(&sample, start, end);
-            compare_charge(&sample, start, end, Limits { rows, bytes, keeps_values: rng.random() }, rng.random());
+            let limits = Limits { rows, bytes, keeps_values: rng.random(), ..Limits::default() };
+            compare_charge(&sample, start, end, limits, rng.random());
         }
     }
 }
@@ -535,4 +538,28 @@ fn runs_of_a_stack_are_charged_in_the_same_rounds() {
             assert_eq!(pages.cost(), cost);
         }
     }
+}
+
+/// A walk that has room for so many bytes is not to be given many times as many by a run that was packed well.
+#[test]
+fn a_limit_of_unpacked_bytes_is_one_of_memory() {
+    let disk = new_disk();
+    let options = RunOptions { compression: Compression::Lz4, ..RunOptions::default() };
+    let mut writer = RunWriter::create(&disk, Path::new(PATH), options).unwrap();
+    for number in 0..20_000u32 {
+        writer.push(&number.to_be_bytes(), &[1; 500]).unwrap();
+    }
+    let info = writer.finish().unwrap();
+    assert!(info.saved_bytes > 10 * info.bytes);
+    let run = Arc::new(Run::open(&disk, Path::new(PATH)).unwrap());
+    let seen = |bytes_are_unpacked| {
+        let cache = PageCache::new(0);
+        let pages = ReadPages::new(&cache);
+        let limits = Limits { bytes: Some(100_000), bytes_are_unpacked, ..Limits::default() };
+        let layer = RunLayer::new(&run, &pages);
+        pages.answer(|| layer.charge(Cut::Start, Cut::End, limits, false)).unwrap();
+        pages.bytes()
+    };
+    let (of_memory, of_file) = (seen(true), seen(false));
+    assert!((90_000..200_000).contains(&of_memory) && of_file > 1_000_000, "{of_memory} and {of_file} bytes");
 }

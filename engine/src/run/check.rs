@@ -9,14 +9,16 @@ use std::sync::Arc;
 use super::columns::Inner;
 use super::file::{Place, RunFile};
 use super::filter::{FilterRef, hash_of};
-use super::format::Sums;
+use super::format::{FOOTER_BYTES, Footer, HEADER_BYTES, Header, Index, Pointer, Sums, VERSION};
+use super::packed::{PackedUnit, plain_bytes_max};
 use super::scan::Visitor;
 use super::{PageCache, Part, ReadPages, Run, RunLayer};
+use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::io::sim::SimDisk;
-use crate::page::{Record, UnitBuffer, check_unit};
+use crate::page::{PAGE_BYTES_MAX, Record, UnitBuffer, check_unit, checked_page};
 use crate::stack::{Layer, LayerWalk};
-use crate::tally::Measures;
+use crate::tally::{Measures, Tally};
 use crate::tree::Side;
 
 /// Faults beyond so many are counted and not described.
@@ -52,6 +54,7 @@ impl RunFile {
             filters: Vec::new(),
             filter: 0,
             leaf: Sums::default(),
+            saved_bytes: 0,
             report: RunReport { bytes: info.bytes, ..RunReport::default() },
             untold_faults: 0,
         };
@@ -60,6 +63,9 @@ impl RunFile {
         }
         if checker.report.faults.is_empty() && checker.report.entries != info.total.entries as u64 {
             checker.tell(format!("{} entries, {} in the footer", checker.report.entries, info.total.entries));
+        }
+        if checker.report.faults.is_empty() && checker.saved_bytes != info.saved_bytes {
+            checker.tell(format!("packing saves {} bytes, {} in the footer", checker.saved_bytes, info.saved_bytes));
         }
         if checker.untold_faults > 0 {
             checker.report.faults.push(format!("and {} faults more", checker.untold_faults));
@@ -79,6 +85,8 @@ struct Checker<'p> {
     filter: usize,
     /// The sums of the leaf's entries so far.
     leaf: Sums,
+    /// How many bytes packing has saved so far.
+    saved_bytes: u64,
     report: RunReport,
     untold_faults: u64,
 }
@@ -127,6 +135,7 @@ impl Visitor for Checker<'_> {
             self.tell(format!("the page at {}: {fault}", place.pointer.offset));
         }
         self.report.pages += 1;
+        self.saved_bytes += unit.len() as u64 - u64::from(place.pointer.length);
         self.leaf = Sums::default();
         self.filter = self.filters.partition_point(|(until, _)| *until <= place.before.entries);
         Ok(())
@@ -152,6 +161,10 @@ impl Visitor for Checker<'_> {
         Ok(())
     }
 
+    fn saved(&mut self, bytes: u64) {
+        self.saved_bytes += bytes;
+    }
+
     fn leaf_end(&mut self, place: &Place) -> Result<()> {
         let (found, counted) = (self.leaf, place.sums());
         // If a value could not be read, that has been said, and the sums cannot be right.
@@ -167,6 +180,39 @@ impl Visitor for Checker<'_> {
         self.tell(error.to_string());
         Ok(())
     }
+}
+
+/// Checks a run of one leaf, stored as `unit`, whose length is a multiple of eight. For fuzzing.
+///
+/// # Panics
+/// As [`check_bytes`].
+pub(crate) fn check_leaf_bytes(unit: &[u8]) {
+    // As many entries as the leaf has, if it is one: else nothing behind that count would be reached.
+    let page_bytes = PAGE_BYTES_MAX;
+    let mut plain = UnitBuffer::new(0);
+    if let Ok(Some(packed)) = PackedUnit::new(unit, page_bytes) {
+        plain = UnitBuffer::new(packed.plain_bytes());
+        assert!(packed.plain_bytes() <= plain_bytes_max(page_bytes));
+        let _ = packed.unpack(plain.as_mut_slice());
+    }
+    let entries = checked_page(plain.as_slice(), None, true).map_or(1, |page| page.count() as i64);
+    let header = Header { version: VERSION, table_id: 1, run_id: 1 };
+    let (offset, length) = (HEADER_BYTES as u64, unit.len() as u32);
+    let footer = Footer {
+        page_bytes,
+        file_bytes: (HEADER_BYTES + unit.len() + FOOTER_BYTES) as u64,
+        root: Pointer { offset, length, checksum: crc32c::crc32c(unit), page_bytes: 0 },
+        levels: 1,
+        measures: Measures::ROWS,
+        total: Sums::of_rows(Tally { rows: entries, ..Tally::ZERO }),
+        is_bottom: true,
+        index: Index::Tree,
+        compression: Compression::Lz4,
+        saved_bytes: (plain.as_slice().len() as u64).saturating_sub(u64::from(length)),
+    };
+    let file = [&header.encode()[..], unit, &footer.encode()].concat();
+    let report = check_bytes(&file);
+    assert!(report.is_ok(), "{report:?}");
 }
 
 /// Opens and checks a whole run in memory, and if it is sound asks it everything. For fuzzing.

@@ -100,6 +100,11 @@ impl RunFile {
                 let mut value = vec![0; len];
                 fill(&mut value)?;
                 self.check_value(reference, &value)?;
+                if reference.packed_bytes > 0 {
+                    let mut plain = Vec::new();
+                    self.value_in(reference, &value, &mut plain)?;
+                    return Ok(Loaded::Value(plain));
+                }
                 value.truncate(reference.length as usize);
                 Ok(Loaded::Value(value))
             }

@@ -15,8 +15,11 @@ use super::format::{
     FOOTER_BYTES_1, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference, footer_bytes,
 };
 use super::node::{FilterPart, NodeRef};
+use super::packed::PackedUnit;
+use super::resident::ResidentPages;
+use crate::compression::{Compression, unpack};
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::{Disk, File, OpenMode};
+use crate::io::{AlignedBuffer, Disk, File, OpenMode};
 use crate::page::{
     KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, record,
 };
@@ -44,6 +47,7 @@ struct Opened {
     root: Pointer,
     /// The page there, once it was loaded: every question begins with it.
     root_page: OnceLock<Loaded>,
+    resident: ResidentPages,
 }
 
 /// What is known of a unit before it is read.
@@ -175,10 +179,19 @@ impl RunFile {
             measures: footer.measures,
             page_bytes: footer.page_bytes,
             levels: footer.levels,
+            compression: footer.compression,
+            saved_bytes: footer.saved_bytes,
         };
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
-        let opened =
-            Opened { number, file, path: path.to_owned(), info, root: footer.root, root_page: OnceLock::new() };
+        let opened = Opened {
+            number,
+            file,
+            path: path.to_owned(),
+            info,
+            root: footer.root,
+            root_page: OnceLock::new(),
+            resident: ResidentPages::default(),
+        };
         Ok(RunFile { opened: Arc::new(opened), part: 0, base: Sums::default(), shift: 0 })
     }
 
@@ -190,6 +203,11 @@ impl RunFile {
     /// What the parts before this one have.
     pub(super) fn base(&self) -> &Sums {
         &self.base
+    }
+
+    /// Whether this is the same open file.
+    pub(crate) fn is_same(&self, other: &RunFile) -> bool {
+        Arc::ptr_eq(&self.opened, &other.opened)
     }
 
     /// The number of the open file, of which the process has no two.
@@ -211,6 +229,12 @@ impl RunFile {
         // Another reader may have been first.
         let _ = self.opened.root_page.set(page);
         None
+    }
+
+    /// Pages that stay in memory with it.
+    #[inline]
+    pub(super) fn resident(&self) -> &ResidentPages {
+        &self.opened.resident
     }
 
     /// The name of its file.
@@ -314,6 +338,14 @@ impl RunFile {
     /// Checks `buffer`, read from where `place` says, and gives the unit in it.
     pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
+        let buffer = match self.packed_in(place, buffer.as_slice())? {
+            None => buffer,
+            Some(packed) => {
+                let mut plain = UnitBuffer::new(packed.plain_bytes());
+                packed.unpack(plain.as_mut_slice()).map_err(|fault| self.damaged(place, fault))?;
+                plain
+            }
+        };
         let loaded = if place.level > 0 && self.info().version > 1 {
             NodeRef::new(buffer.as_slice(), self.columns().count()).map_err(|fault| self.damaged(place, fault))?;
             Loaded::Node(buffer)
@@ -326,12 +358,37 @@ impl RunFile {
         Ok(loaded)
     }
 
-    /// Checks `bytes`, read from where `place`, that of a leaf, says, and gives the page in them.
-    pub(super) fn leaf_in<'b>(&self, place: &Place, bytes: &'b [u8]) -> Result<PageRef<'b>> {
-        self.check_checksum(place, bytes)?;
-        checked_page(bytes, self.told_page_bytes(&place.pointer), self.info().is_bottom)
+    /// The packed unit in `stored`, read from where `place` says, whose checksum holds; none if it is not packed.
+    fn packed_in<'b>(&self, place: &Place, stored: &'b [u8]) -> Result<Option<PackedUnit<'b>>> {
+        if place.level > 0 || self.info().compression == Compression::None {
+            return Ok(None);
+        }
+        PackedUnit::new(stored, self.info().page_bytes).map_err(|fault| self.damaged(place, fault))
+    }
+
+    /// Checks `stored`, read from where `place`, that of a leaf, says, and gives the unit and the page in it: there, or unpacked into `scratch`.
+    pub(super) fn leaf_in<'b>(
+        &self,
+        place: &Place,
+        stored: &'b [u8],
+        scratch: &'b mut AlignedBuffer,
+    ) -> Result<(&'b [u8], PageRef<'b>)> {
+        self.check_checksum(place, stored)?;
+        let bytes = match self.packed_in(place, stored)? {
+            None => stored,
+            Some(packed) => {
+                if scratch.capacity() < packed.plain_bytes() {
+                    *scratch = AlignedBuffer::new(packed.plain_bytes());
+                }
+                scratch.resize(packed.plain_bytes());
+                packed.unpack(scratch).map_err(|fault| self.damaged(place, fault))?;
+                &**scratch
+            }
+        };
+        let page = checked_page(bytes, self.told_page_bytes(&place.pointer), self.info().is_bottom)
             .and_then(|page| self.check_kind(place, &page).and_then(|()| self.check_leaf(place, &page)).map(|()| page))
-            .map_err(|fault| self.damaged(place, fault))
+            .map_err(|fault| self.damaged(place, fault))?;
+        Ok((bytes, page))
     }
 
     fn check_checksum(&self, place: &Place, bytes: &[u8]) -> Result<()> {
@@ -448,9 +505,14 @@ impl RunFile {
         Ok(buffer)
     }
 
+    /// The reference in a row, if it is one; where it leads is not checked.
+    pub(super) fn decoded_reference(&self, bytes: &[u8]) -> Option<ValueReference> {
+        ValueReference::decode(bytes, self.info().compression)
+    }
+
     /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.
     pub(super) fn reference(&self, place: &Place, bytes: &[u8]) -> Result<ValueReference> {
-        ValueReference::decode(bytes)
+        self.decoded_reference(bytes)
             .filter(|reference| {
                 let end = reference.end();
                 reference.offset >= place.floor && end.is_some_and(|end| end <= place.pointer.offset)
@@ -464,6 +526,26 @@ impl RunFile {
             return Ok(());
         }
         Err(Error::corrupt(self.path(), reference.offset, "the checksum of a value is wrong"))
+    }
+
+    /// The value in the checked extent that `reference` leads to: there, or unpacked into `scratch`.
+    pub(super) fn value_in<'b>(
+        &self,
+        reference: &ValueReference,
+        extent: &'b [u8],
+        scratch: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]> {
+        let length = reference.length as usize;
+        if reference.packed_bytes == 0 {
+            return Ok(&extent[..length]);
+        }
+        let (block, zeros) = extent.split_at(reference.packed_bytes as usize);
+        scratch.resize(length, 0);
+        if zeros.iter().any(|&byte| byte != 0) || !unpack(block, scratch) {
+            let what = "a packed value does not unpack to what its reference says";
+            return Err(Error::corrupt(self.path(), reference.offset, what));
+        }
+        Ok(scratch)
     }
 
     /// Fills `buffer` from `offset`.

@@ -8,6 +8,7 @@
 //!
 //! Not here: files, pages (`page`).
 
+use crate::compression::Compression;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::tally::{Measures, Tally};
 
@@ -15,8 +16,8 @@ use crate::tally::{Measures, Tally};
 pub(super) const MAGIC: [u8; 8] = *b"QuipuRun";
 /// The first bytes of its footer: the top cord, which holds the sum of the cords below it.
 pub(super) const FOOTER_MAGIC: [u8; 8] = *b"QuipuTop";
-/// The version written, and the newest that is read. Version 1 had bottom runs only, and inner pages as those in memory; version 2 had no filters.
-pub(super) const VERSION: u32 = 3;
+/// The version written, and the newest that is read. Version 1 had bottom runs only, and inner pages as those in memory; version 2 had no filters, version 3 nothing packed.
+pub(super) const VERSION: u32 = 4;
 /// Length of the header; the tree begins here.
 pub(super) const HEADER_BYTES: usize = 32;
 /// Length of the footer, which ends the file, and that of version 1.
@@ -44,7 +45,10 @@ const FOOTER_1_CHECKSUM_AT: usize = 124;
 const ENTRIES_AT: usize = 88;
 const ERASED_AT: usize = 96;
 const KIND_AT: usize = 104;
-const FOOTER_RESERVED_AT: usize = 105;
+const FOOTER_3_RESERVED_AT: usize = 105;
+const COMPRESSION_AT: usize = 105;
+const SAVED_BYTES_AT: usize = 112;
+const FOOTER_RESERVED_AT: usize = 120;
 const FOOTER_CHECKSUM_AT: usize = 188;
 
 const POINTER_BYTES: usize = 20;
@@ -68,7 +72,10 @@ const _: () = {
     assert!(ENTRIES_AT == TOTAL_AT + TALLY_BYTES);
     assert!(ERASED_AT == ENTRIES_AT + 8);
     assert!(KIND_AT == ERASED_AT + 8);
-    assert!(FOOTER_RESERVED_AT == KIND_AT + 1);
+    assert!(FOOTER_3_RESERVED_AT == KIND_AT + 1);
+    assert!(COMPRESSION_AT == KIND_AT + 1);
+    assert!(SAVED_BYTES_AT == (COMPRESSION_AT + 1).next_multiple_of(8));
+    assert!(FOOTER_RESERVED_AT == SAVED_BYTES_AT + 8);
     assert!(FOOTER_CHECKSUM_AT + 4 == FOOTER_BYTES);
 };
 
@@ -95,34 +102,62 @@ impl Pointer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValueReference {
     pub(super) offset: u64,
-    /// Bytes of the value; zeros follow up to a multiple of eight.
+    /// Bytes of the value; if it is stored as it is, zeros follow up to a multiple of eight.
     pub(super) length: u64,
-    /// The checksum of the value and the zeros behind it.
+    /// Bytes of the LZ4 block that the value is stored as, which are fewer; 0 if it is stored as it is. Zeros follow up to a multiple of eight.
+    pub(super) packed_bytes: u32,
+    /// The checksum of what is stored and the zeros behind it.
     pub(super) checksum: u32,
 }
 
+/// Longer values are not packed, so that packing and unpacking take no more memory.
+pub(super) const PACKED_VALUE_BYTES_MAX: usize = 16 << 20;
+/// No block of LZ4 unpacks to more than so many times its length.
+const UNPACKED_FACTOR_MAX: u64 = 255;
+
 impl ValueReference {
     /// A reference that no bytes satisfy.
-    pub(super) const ASTRAY: ValueReference = ValueReference { offset: 0, length: 0, checksum: u32::MAX };
+    pub(super) const ASTRAY: ValueReference =
+        ValueReference { offset: 0, length: 0, packed_bytes: 0, checksum: u32::MAX };
 
     pub(super) fn encode(&self) -> [u8; VALUE_REFERENCE_BYTES] {
         let mut bytes = [0; VALUE_REFERENCE_BYTES];
         bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.length.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.packed_bytes.to_le_bytes());
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<ValueReference> {
+    /// The reference in `bytes`, of a run with that compression.
+    pub(super) fn decode(bytes: &[u8], compression: Compression) -> Option<ValueReference> {
         let bytes: &[u8; VALUE_REFERENCE_BYTES] = bytes.try_into().ok()?;
-        let reference =
-            ValueReference { offset: u64_at(bytes, 0), length: u64_at(bytes, 8), checksum: u32_at(bytes, 16) };
-        (u32_at(bytes, 20) == 0).then_some(reference)
+        let reference = ValueReference {
+            offset: u64_at(bytes, 0),
+            length: u64_at(bytes, 8),
+            packed_bytes: u32_at(bytes, 20),
+            checksum: u32_at(bytes, 16),
+        };
+        let packed_bytes = u64::from(reference.packed_bytes);
+        let is_possible = packed_bytes == 0
+            || compression != Compression::None
+                && packed_bytes < reference.length
+                && reference.length <= (PACKED_VALUE_BYTES_MAX as u64).min(packed_bytes * UNPACKED_FACTOR_MAX);
+        is_possible.then_some(reference)
     }
 
     /// Bytes that the value takes in the file, if so many can be.
     pub(super) fn extent_bytes(&self) -> Option<u64> {
-        self.length.checked_next_multiple_of(8)
+        match self.packed_bytes {
+            0 => self.length.checked_next_multiple_of(8),
+            packed_bytes => Some(u64::from(packed_bytes).next_multiple_of(8)),
+        }
+    }
+
+    /// How many bytes fewer that are than if it were not packed.
+    pub(super) fn saved_bytes(&self) -> u64 {
+        let plain_bytes = self.length.checked_next_multiple_of(8);
+        plain_bytes.zip(self.extent_bytes()).map_or(0, |(plain, stored)| plain - stored)
     }
 
     /// Where the extent ends, if offsets go so far.
@@ -239,6 +274,10 @@ pub(super) struct Footer {
     /// Whether nothing lies below, so that every entry is a live row.
     pub(super) is_bottom: bool,
     pub(super) index: Index,
+    /// Whether leaves and long values may be packed, and how.
+    pub(super) compression: Compression,
+    /// How many bytes longer the file would be if none were.
+    pub(super) saved_bytes: u64,
 }
 
 /// How leaves are found.
@@ -282,6 +321,11 @@ impl Footer {
         put_u64(&mut bytes, ERASED_AT, self.total.erased as u64);
         let upper = if self.is_bottom { 0 } else { KIND_UPPER };
         bytes[KIND_AT] = upper | if self.index == Index::Flat { KIND_FLAT } else { 0 };
+        bytes[COMPRESSION_AT] = match self.compression {
+            Compression::None => 0,
+            Compression::Lz4 => 1,
+        };
+        put_u64(&mut bytes, SAVED_BYTES_AT, self.saved_bytes);
         let checksum = crc32c::crc32c(&bytes[..FOOTER_CHECKSUM_AT]);
         put_u32(&mut bytes, FOOTER_CHECKSUM_AT, checksum);
         bytes
@@ -291,6 +335,7 @@ impl Footer {
     pub(super) fn decode(bytes: &[u8], version: u32, file_bytes: u64) -> Result<Footer, Fault> {
         let (checksum_at, reserved_at) = match version {
             1 => (FOOTER_1_CHECKSUM_AT, FOOTER_1_RESERVED_AT),
+            2 | 3 => (FOOTER_CHECKSUM_AT, FOOTER_3_RESERVED_AT),
             _ => (FOOTER_CHECKSUM_AT, FOOTER_RESERVED_AT),
         };
         if verify(bytes, FOOTER_MAGIC, checksum_at, &FOOTER_COMPLAINTS)? != version {
@@ -310,6 +355,18 @@ impl Footer {
                 (Sums { entries, erased, tally }, bytes[KIND_AT])
             }
         };
+        let (compression, saved_bytes) = match version {
+            1..=3 => (Compression::None, 0),
+            _ => {
+                let compression = match bytes[COMPRESSION_AT] {
+                    0 => Compression::None,
+                    1 => Compression::Lz4,
+                    _ => return Err(Fault::Invalid("the footer says an unknown compression")),
+                };
+                (compression, u64_at(bytes, SAVED_BYTES_AT))
+            }
+        };
+        let is_gap_zero = version < 4 || bytes[COMPRESSION_AT + 1..SAVED_BYTES_AT].iter().all(|&byte| byte == 0);
         let footer = Footer {
             page_bytes: u32_at(bytes, PAGE_BYTES_AT) as usize,
             file_bytes: u64_at(bytes, FILE_BYTES_AT),
@@ -324,6 +381,8 @@ impl Footer {
             total,
             is_bottom: kind & KIND_UPPER == 0,
             index: if kind & KIND_FLAT == 0 { Index::Tree } else { Index::Flat },
+            compression,
+            saved_bytes,
         };
         if footer.file_bytes != file_bytes {
             return Err(Fault::Invalid("the file has not the length that its footer says"));
@@ -346,6 +405,8 @@ impl Footer {
         };
         let reserved = &bytes[reserved_at..checksum_at];
         if !sound
+            || !is_gap_zero
+            || compression == Compression::None && saved_bytes != 0
             || kind & !(KIND_UPPER | KIND_FLAT) != 0
             || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&footer.page_bytes)
             || reserved.iter().any(|&byte| byte != 0)

@@ -7,6 +7,7 @@ use super::file::Place;
 use super::filter::FilterRef;
 use super::format::{FOOTER_BYTES, HEADER_BYTES};
 use super::node::NodeRef;
+use super::packed::{self, PackedUnit};
 use super::tests::{Model, PATH, bytes_of};
 use super::*;
 use crate::io::Disk;
@@ -106,20 +107,22 @@ fn describe_leaf(text: &mut Annotated<'_>, place: &Place, page: &PageRef<'_>) {
 
 /// Describes the node at `place`.
 fn describe_node(text: &mut Annotated<'_>, bytes: &[u8]) {
-    let columns = ["rows before", "sum before", "offset / 8", "length / 8", "crc32c"];
+    let all = ["rows before", "sum before", "offset / 8", "length / 8", "crc32c"];
+    let rows_alone = [all[0], all[2], all[3], all[4]];
+    let columns = if NodeRef::new(bytes, all.len()).is_ok() { &all[..] } else { &rows_alone };
     let node = NodeRef::new(bytes, columns.len()).unwrap();
-    for (len, note) in node.parts(&columns) {
+    for (len, note) in node.parts(columns) {
         text.field(len, &note);
     }
 }
 
 /// Describes the subtree at `place`, with the values before it.
-fn describe_subtree(text: &mut Annotated<'_>, run: &RunFile, place: &Place) {
+fn describe_subtree(text: &mut Annotated<'_>, bytes: &[u8], run: &RunFile, place: &Place) {
     let unit = run.load(place).unwrap();
     if place.level > 0 {
         let page = run.inner(&unit);
         for position in 0..page.count() {
-            describe_subtree(text, run, &run.child(place, &page, position));
+            describe_subtree(text, bytes, run, &run.child(place, &page, position));
         }
         for part in page.filters() {
             let filter = run.load_filter(&run.filter_at(place, &page, &part)).unwrap();
@@ -134,30 +137,57 @@ fn describe_subtree(text: &mut Annotated<'_>, run: &RunFile, place: &Place) {
     for position in 0..page.count() {
         if page.leaf_record(position).value_is_out() {
             let reference = run.reference(place, page.leaf_record(position).value).unwrap();
-            text.heading("a value out of line");
-            text.field(reference.length as usize, &quoted(&page.key(position)));
-            text.field((reference.end().unwrap() - reference.offset - reference.length) as usize, "padding");
+            let (heading, len) = match reference.packed_bytes {
+                0 => ("a value out of line", reference.length),
+                packed => ("a value out of line, packed", u64::from(packed)),
+            };
+            text.heading(heading);
+            text.field(len as usize, &quoted(&page.key(position)));
+            text.field((reference.end().unwrap() - reference.offset - len) as usize, "padding");
         }
     }
-    text.heading("a leaf");
-    describe_leaf(text, place, &page);
+    let stored = &bytes[place.pointer.offset as usize..place.end() as usize];
+    match PackedUnit::new(stored, run.info().page_bytes).unwrap() {
+        None => {
+            text.heading("a leaf");
+            describe_leaf(text, place, &page);
+        }
+        Some(packed) => {
+            text.heading("a leaf, packed");
+            let zeros = stored.len() - packed::HEADER_BYTES - packed.block().len();
+            text.field(1, "kind: packed");
+            text.field(1, &format!("{zeros} zeros behind the block"));
+            text.field(2, "reserved");
+            text.field(4, &format!("{} bytes when unpacked", packed.plain_bytes()));
+            text.field(packed.block().len(), "block");
+            text.field(zeros, "zeros");
+        }
+    }
 }
 
 fn describe_run(bytes: &[u8]) -> String {
     let run = open(bytes);
     let mut text = Annotated::new(bytes);
     text.heading("header");
-    for (len, note) in [(8, "magic"), (4, "version 3"), (4, "table_id"), (8, "run_id")] {
+    for (len, note) in [(8, "magic"), (4, "version 4"), (4, "table_id"), (8, "run_id")] {
         text.field(len, note);
     }
     text.field(4, "reserved");
     text.field(4, "crc32c");
     assert_eq!(text.at(), HEADER_BYTES);
-    describe_subtree(&mut text, &run, &run.root().unwrap());
+    describe_subtree(&mut text, bytes, &run, &run.root().unwrap());
     text.heading("footer");
+    let (measures, sum) = match run.info().measures.sum {
+        Some(_) => ("measures: a sum of the big-endian number at byte 0", "total: sum"),
+        None => ("measures: rows alone", "total: sum, not measured"),
+    };
+    let compression = match run.info().compression {
+        Compression::None => "compression: none",
+        Compression::Lz4 => "compression: LZ4",
+    };
     let fields = [
         (8, "magic"),
-        (4, "version 3"),
+        (4, "version 4"),
         (4, "page_bytes"),
         (8, "file_bytes"),
         (8, "root: offset"),
@@ -165,15 +195,18 @@ fn describe_run(bytes: &[u8]) -> String {
         (4, "root: crc32c"),
         (4, "root: zero"),
         (4, "levels"),
-        (8, "measures: a sum of the big-endian number at byte 0"),
+        (8, measures),
         (8, "total: rows"),
         (8, "total: bytes, not measured"),
         (8, "total: hash, not measured"),
-        (8, "total: sum"),
+        (8, sum),
         (8, "entries"),
         (8, "erased"),
         (1, "kind: a tree, bottom"),
-        (83, "reserved"),
+        (1, compression),
+        (6, "reserved"),
+        (8, "saved_bytes"),
+        (68, "reserved"),
         (4, "crc32c"),
     ];
     assert_eq!(fields.iter().map(|field| field.0).sum::<usize>(), FOOTER_BYTES);
@@ -193,31 +226,58 @@ fn open(bytes: &[u8]) -> RunFile {
 fn a_small_run_has_the_golden_bytes() {
     let bytes = bytes_of(&small_model(), small_options());
     let text = describe_run(&bytes);
-    let golden = compare_with_file(&text, "src/run/testdata/small-3.hex");
+    let golden = compare_with_file(&text, "src/run/testdata/small-4.hex");
     compare_with_page(&text, "../docs/format-run.md", 0);
-    let golden = parse(&golden);
-    assert_eq!(check_bytes(&golden).unwrap().faults, [""; 0]);
+    read_golden(&parse(&golden), &small_model());
+}
+
+/// The rows of the packed example: the same word over and over, and a long value.
+fn packed_model() -> Model {
+    let value = |number: usize| "over under ".repeat(1 + number % 2).into_bytes();
+    let rows = (0..12).map(|number| (format!("knot/{number:02}").into_bytes(), value(number)));
+    rows.chain([(b"knot/05, and how it is tied".to_vec(), "over under ".repeat(12).into_bytes())]).collect()
+}
+
+fn packed_options() -> RunOptions {
+    RunOptions { measures: Measures::ROWS, compression: Compression::Lz4, has_filters: false, ..small_options() }
+}
+
+#[test]
+fn a_small_packed_run_has_the_golden_bytes() {
+    let bytes = bytes_of(&packed_model(), packed_options());
+    let text = describe_run(&bytes);
+    let golden = compare_with_file(&text, "src/run/testdata/packed-4.hex");
+    compare_with_page(&text, "../docs/format-run.md", 1);
+    read_golden(&parse(&golden), &packed_model());
+}
+
+fn read_golden(golden: &[u8], model: &Model) {
+    assert_eq!(check_bytes(golden).unwrap().faults, [""; 0]);
     let mut rows = Model::new();
-    open(&golden)
+    open(golden)
         .scan(&mut |_| (), &mut |key, value| {
             rows.insert(key.to_vec(), value.to_vec());
             Ok(())
         })
         .unwrap();
-    assert_eq!(rows, small_model());
+    assert_eq!(rows, *model);
 }
 
 /// What a version wrote is read by every later one.
 #[test]
 fn runs_of_older_versions_are_read() {
-    for (version, golden) in [(1, include_str!("testdata/small-1.hex")), (2, include_str!("testdata/small-2.hex"))] {
-        read_older(version, &parse(golden));
+    for (version, filters, golden) in [
+        (1, 0, include_str!("testdata/small-1.hex")),
+        (2, 0, include_str!("testdata/small-2.hex")),
+        (3, 1, include_str!("testdata/small-3.hex")),
+    ] {
+        read_older(version, filters, &parse(golden));
     }
 }
 
-fn read_older(version: u32, golden: &[u8]) {
+fn read_older(version: u32, filters: u64, golden: &[u8]) {
     let report = check_bytes(golden).unwrap();
-    assert_eq!((report.faults, report.filters), (vec![], 0));
+    assert_eq!((report.faults, report.filters), (vec![], filters));
     let run = open(golden);
     assert_eq!((run.info().version, run.info().is_bottom), (version, true));
     // And becomes what would be written today.

@@ -75,7 +75,8 @@ impl Known {
         is_bottom: bool,
     ) -> Known {
         let path = format!("/db/run-{number}");
-        let options = RunOptions { page_bytes: 256, is_bottom, ..RunOptions::default() };
+        let compression = if number.is_multiple_of(2) { Compression::Lz4 } else { Compression::None };
+        let options = RunOptions { page_bytes: 256, is_bottom, compression, ..RunOptions::default() };
         let mut writer = RunWriter::create(disk, Path::new(&path), options).unwrap();
         for (key, (value, rows)) in entries {
             writer.push_entry(key, value.as_deref(), Tally { rows: *rows, ..Tally::ZERO }).unwrap();

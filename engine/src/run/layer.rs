@@ -175,7 +175,7 @@ impl<'a> RunLayer<'a> {
             return Ok(Some(entry.value));
         }
         // One that leads astray leads to bytes whose checksum is another, or to none: reading them says so.
-        let reference = ValueReference::decode(entry.value).unwrap_or(ValueReference::ASTRAY);
+        let reference = self.run.file(place).decoded_reference(entry.value).unwrap_or(ValueReference::ASTRAY);
         let is_inside =
             reference.offset >= place.floor && reference.end().is_some_and(|end| end <= place.pointer.offset);
         ask(if is_inside { &reference } else { &ValueReference::ASTRAY }).map(Some)

@@ -12,13 +12,15 @@
 //! 4. A leaf has weights in its records exactly where measures could not be told from its bytes: where a value lies out of line
 //!    and more than rows is measured. So no question for a tally reads a long value.
 //! 5. A filter knows every key of its leaves, those of tombstones too. So no `get` of a run misses an entry, whatever is read for it.
-//! 6. An open run never changes; it is safe to share between threads.
+//! 6. A leaf or a long value may be stored packed. Its checksum is that of the stored bytes, so damage is noticed before anything is unpacked; what comes out is checked like any other, and
+//!    whoever reads never sees that it was packed.
+//! 7. An open run never changes; it is safe to share between threads.
 //!
 //! Costs: writing keeps one page a level in memory and a buffer of 1 MiB. Opening reads header and footer. A question looks at
 //! one unit a level, of about [`RunOptions::page_bytes`], and a long value one extent more; `get` of an absent key at a filter of about that size in place of a leaf. A scan reads the file once, 1 MiB at
 //! a time, two threads ahead of itself, without an allocation a row.
 //!
-//! Not here: compression, which runs make up a database (`manifest`).
+//! Not here: which runs make up a database (`manifest`).
 
 mod charge;
 mod check;
@@ -33,11 +35,13 @@ mod measures;
 mod node;
 mod node_builder;
 mod output;
+mod packed;
 mod pages;
 mod parts;
 mod pending;
 mod pending_filters;
 mod read_ahead;
+mod resident;
 #[cfg(test)]
 mod rewrite;
 mod salvage;
@@ -64,22 +68,27 @@ mod histogram_tests;
 #[cfg(test)]
 mod node_tests;
 #[cfg(test)]
+mod resident_tests;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use charge::{Limits, charge, plan};
-pub(crate) use check::check_bytes;
+pub(crate) use check::{check_bytes, check_leaf_bytes};
 pub(crate) use file::RunFile;
 pub(crate) use format::{Index, Sums};
 pub(crate) use histogram::histogram;
 pub use histogram::{Bucket, Estimate, Histogram, Resolution};
 pub use layer::RunLayer;
+pub(crate) use packed::packed_unit;
 pub use pages::Missing;
 pub(crate) use pages::{PageCache, ReadCost, ReadPages};
 pub(crate) use parts::{Part, Run};
+pub use resident::Preloaded;
 pub(crate) use salvage::Lost;
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 
+use crate::compression::Compression;
 use crate::tally::Measures;
 
 /// What a run is, in short.
@@ -104,6 +113,10 @@ pub(crate) struct RunInfo {
     pub(crate) page_bytes: usize,
     /// Pages from the root to a leaf; zero if there are no entries.
     pub(crate) levels: usize,
+    /// How leaves and long values are stored.
+    pub(crate) compression: Compression,
+    /// How many bytes longer the file would be if none of them were packed.
+    pub(crate) saved_bytes: u64,
 }
 
 impl RunInfo {

@@ -24,6 +24,7 @@ use super::fetch::Wanted;
 use super::file::{Loaded, Place, RunFile};
 use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
+use super::resident::Tier;
 use super::seen::Seen;
 use crate::error::Result;
 
@@ -47,8 +48,13 @@ struct ByBytes;
 
 impl Weighter<PageKey, Arc<Loaded>> for ByBytes {
     fn weight(&self, _: &PageKey, page: &Arc<Loaded>) -> u64 {
-        page.bytes() as u64 + ENTRY_BYTES
+        held_bytes(page.bytes() as u64)
     }
+}
+
+/// What a page of so many bytes takes in the cache.
+pub(super) fn held_bytes(page_bytes: u64) -> u64 {
+    page_bytes + ENTRY_BYTES
 }
 
 /// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
@@ -56,6 +62,9 @@ pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes, FixedState>,
     /// Whether roots stay with their files, beside the cache.
     keeps_roots: bool,
+    /// Bytes for `pages` and those that runs hold.
+    bytes_max: u64,
+    tier: Arc<Tier>,
     counts: Counts,
 }
 
@@ -73,6 +82,8 @@ pub(crate) struct CacheStats {
     /// Bytes in it now.
     pub(crate) bytes: u64,
     pub(crate) bytes_max: u64,
+    /// Those of them that runs hold as long as they live.
+    pub(crate) resident_bytes: u64,
     /// Bytes of pages that readers hold now, evicted or not, but for less than [`PINNED_STEP_BYTES`] of each reader.
     pub(crate) pinned_bytes: u64,
     /// Pages and values that readers found in it, and those that they read from a file.
@@ -96,14 +107,40 @@ impl PageCache {
         PageCache {
             pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
             keeps_roots: cache_bytes >= KEEPS_ROOTS_BYTES,
+            bytes_max: cache_bytes,
+            tier: Arc::default(),
             counts: Counts::default(),
         }
     }
 
+    pub(super) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// What runs hold of it.
+    pub(super) fn tier(&self) -> &Arc<Tier> {
+        &self.tier
+    }
+
+    /// Gives other pages what the tier leaves.
+    pub(crate) fn fit(&self) {
+        let rest = self.bytes_max.saturating_sub(self.tier.bytes());
+        // The library rounds up to whole shards.
+        if self.pages.capacity().abs_diff(rest) > SHARDS_MAX {
+            self.pages.set_capacity(rest);
+        }
+    }
+
+    /// Lets go of a page.
+    pub(super) fn forget(&self, file: &RunFile, offset: u64) {
+        self.pages.remove(&PageKey { run: file.number(), offset });
+    }
+
     pub(crate) fn stats(&self) -> CacheStats {
         CacheStats {
-            bytes: self.pages.weight(),
-            bytes_max: self.pages.capacity(),
+            bytes: self.pages.weight() + self.tier.bytes(),
+            bytes_max: self.bytes_max,
+            resident_bytes: self.tier.bytes(),
             pinned_bytes: self.counts.pinned_bytes.load(Ordering::Relaxed),
             hits: self.counts.hits.load(Ordering::Relaxed),
             misses: self.counts.misses.load(Ordering::Relaxed),
@@ -163,26 +200,28 @@ impl<'c> ReadPages<'c> {
         }
         let file = run.file(place);
         let key = PageKey { run: file.number(), offset: place.pointer.offset };
-        self.seen_or_cached(key).ok_or_else(|| self.miss(key, file, Wanted::Page(*place)))
+        self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Page(*place)))
     }
 
     /// As [`ReadPages::page`], but who asks can do without: what is not in memory is not noted.
     pub(super) fn page_if_here<'p>(&'p self, run: &'p Run, place: &Place) -> Option<&'p Loaded> {
-        let key = PageKey { run: run.file(place).number(), offset: place.pointer.offset };
-        run.kept(place).or_else(|| self.seen_or_cached(key))
+        run.kept(place).or_else(|| {
+            let file = run.file(place);
+            self.seen_or_cached(file, PageKey { run: file.number(), offset: place.pointer.offset })
+        })
     }
 
     /// The filter that `pointer` leads to.
     pub(super) fn filter(&self, file: &Arc<RunFile>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
         let key = PageKey { run: file.number(), offset: pointer.offset };
-        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, file, Wanted::Filter(*pointer)))?;
+        let loaded = self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Filter(*pointer)))?;
         Ok(FilterRef::unchecked(loaded.as_slice()))
     }
 
     /// The value out of line that `reference` leads to.
     pub(super) fn value(&self, file: &Arc<RunFile>, reference: &ValueReference) -> Result<&[u8], Missing> {
         let key = PageKey { run: file.number(), offset: reference.offset };
-        let loaded = self.seen_or_cached(key).ok_or_else(|| self.miss(key, file, Wanted::Value(*reference)))?;
+        let loaded = self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Value(*reference)))?;
         Ok(loaded.as_slice())
     }
 
@@ -193,9 +232,9 @@ impl<'c> ReadPages<'c> {
         Ok(loaded.as_slice())
     }
 
-    fn seen_or_cached(&self, key: PageKey) -> Option<&Loaded> {
+    fn seen_or_cached(&self, file: &RunFile, key: PageKey) -> Option<&Loaded> {
         self.seen.get(&key).or_else(|| {
-            let page = self.cache.pages.get(&key)?;
+            let page = file.resident().get(key.offset).or_else(|| self.cache.pages.get(&key))?;
             self.count(|cost| cost.pages += 1);
             self.pin(&page);
             Some(self.seen.insert(key, page))
@@ -286,6 +325,12 @@ impl<'c> ReadPages<'c> {
     #[cfg(test)]
     pub(super) fn has_seen(&self, file: &RunFile, offset: u64) -> bool {
         self.seen.get(&PageKey { run: file.number(), offset }).is_some()
+    }
+
+    /// All that was seen of one run, by offsets.
+    pub(super) fn into_pages(mut self) -> impl Iterator<Item = (u64, Arc<Loaded>)> {
+        let seen = std::mem::replace(&mut self.seen, Seen::new());
+        seen.into_pages().map(|(key, page)| (key.offset, page))
     }
 
     /// Bytes of all that was seen, which is held on to.

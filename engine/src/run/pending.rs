@@ -7,15 +7,18 @@
 
 use super::format::Pointer;
 use super::output::Output;
+use super::packed;
+use crate::compression::Packer;
 use crate::error::Result;
 use crate::io::AlignedBuffer;
 use crate::page::{
-    Builder, HEADER_BYTES, KIND_LEAF, NewRecord, array_bytes, common_prefix_len, new_page, padded, prefix_max, record,
+    Builder, HEADER_BYTES, KIND_LEAF, NewRecord, UNIT_ALIGNMENT_BYTES, array_bytes, common_prefix_len, new_page,
+    padded, prefix_max, record,
 };
 use crate::tally::{Measures, Tally};
 
 /// Long keys of one unit take at most so many times the size of a page, if there is a choice.
-const LONG_KEY_PAGES: usize = 3;
+pub(super) const LONG_KEY_PAGES: usize = 3;
 
 /// What an entry is beside its key.
 #[derive(Clone, Copy)]
@@ -157,8 +160,14 @@ impl PendingLeaf {
         &self.bytes[start..last.key_end]
     }
 
-    /// Writes the unit and begins another page. `scratch` holds a page of any size.
-    pub(super) fn write(&mut self, scratch: &mut AlignedBuffer, output: &mut Output) -> Result<Pointer> {
+    /// Writes the unit, packed if there is a packer and it pays, and begins another page. `scratch` holds a page of any size. Gives, with the pointer, how many bytes
+    /// packing has saved.
+    pub(super) fn write(
+        &mut self,
+        scratch: &mut AlignedBuffer,
+        packer: Option<&mut Packer>,
+        output: &mut Output,
+    ) -> Result<(Pointer, u64)> {
         let weight_bytes = self.weight_bytes(&self.plan);
         let prefix_len = self.plan.prefix_len(self.page_bytes);
         let page_bytes = self.exact_bytes(prefix_len, weight_bytes);
@@ -183,9 +192,22 @@ impl PendingLeaf {
         }
         builder.finish();
         let offset = output.position();
-        let mut checksum = output.write(scratch, 0)?;
-        for (key, _, entry) in self.iter() {
-            if entry.flags & record::KEY_OUT != 0 {
+        let plain_bytes = (long_keys_end as usize).next_multiple_of(UNIT_ALIGNMENT_BYTES);
+        let packer = packer.filter(|_| plain_bytes <= packed::plain_bytes_max(self.page_bytes));
+        let packed = packer.and_then(|packer| {
+            let mut unit = Vec::with_capacity(plain_bytes);
+            unit.extend_from_slice(scratch);
+            self.long_keys().for_each(|key| unit.extend_from_slice(key));
+            unit.resize(plain_bytes, 0);
+            packer.pack(&unit, packed::HEADER_BYTES + UNIT_ALIGNMENT_BYTES)
+        });
+        let mut checksum;
+        if let Some(block) = packed {
+            checksum = output.write(&packed::header(plain_bytes, block.len()), 0)?;
+            checksum = output.write(block, checksum)?;
+        } else {
+            checksum = output.write(scratch, 0)?;
+            for key in self.long_keys() {
                 checksum = output.write(key, checksum)?;
             }
         }
@@ -194,7 +216,12 @@ impl PendingLeaf {
         self.bytes.clear();
         self.entries.clear();
         self.plan = Plan::EMPTY;
-        Ok(Pointer { offset, length, checksum, page_bytes: 0 })
+        Ok((Pointer { offset, length, checksum, page_bytes: 0 }, plain_bytes as u64 - u64::from(length)))
+    }
+
+    /// The keys that stand behind the page.
+    fn long_keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.iter().filter(|(.., entry)| entry.flags & record::KEY_OUT != 0).map(|(key, ..)| key)
     }
 
     /// Keys, values and the rest of all entries.

@@ -16,6 +16,7 @@ use super::layer::weight_of;
 use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
 use super::window::{WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
+use crate::io::AlignedBuffer;
 use crate::page::{KeyBuffer, PageRef, Record};
 use crate::tally::Tally;
 
@@ -30,7 +31,7 @@ pub(super) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Resul
 
 /// What a walk tells. An error ends it.
 pub(super) trait Visitor {
-    /// A page that is sound and what the way to it promised: its whole unit, and if it is no node, how many bytes of that are the page.
+    /// A page that is sound and what the way to it promised: its whole unit, unpacked, and if it is no node, how many bytes of that are the page.
     fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()>;
     /// The inner page that was just told of.
     fn inner(&mut self, _: &Place, _: &Inner<'_>) -> Result<()> {
@@ -40,6 +41,8 @@ pub(super) trait Visitor {
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()>;
     /// All rows of that leaf have been told.
     fn leaf_end(&mut self, place: &Place) -> Result<()>;
+    /// The value to come takes so many bytes fewer than it would if it were not packed.
+    fn saved(&mut self, _: u64) {}
     /// What the next fault takes, if that is told before it.
     fn lose(&mut self, _: Gap<'_>) {}
     /// Something that cannot be read: a subtree, or one value. Without an error the walk goes on behind it.
@@ -111,6 +114,8 @@ impl RunFile {
             values: Window::new(self, ahead),
             run: self,
             key: Vec::new(),
+            unit: AlignedBuffer::new(1),
+            value: Vec::new(),
         };
         let Some(root) = self.root() else {
             return Ok(());
@@ -200,6 +205,9 @@ struct LeafReader<'r> {
     /// For long values that the window does not hold.
     values: Window<'r>,
     key: Vec<u8>,
+    /// A leaf and a value that were packed.
+    unit: AlignedBuffer,
+    value: Vec<u8>,
 }
 
 impl LeafReader<'_> {
@@ -210,7 +218,7 @@ impl LeafReader<'_> {
         high: Option<&KeyBuffer>,
         visitor: &mut V,
     ) -> Result<()> {
-        let Self { run, window, values, key } = self;
+        let Self { run, window, values, key, unit, value } = self;
         let (offset, len) = (place.pointer.offset, place.pointer.length as usize);
         if window.get(offset, len).is_none() {
             // The leaf's values stand before it: if both are not too much, they come together, and much of what follows with them.
@@ -222,8 +230,8 @@ impl LeafReader<'_> {
             }
         }
         let window = &*window;
-        let unit = window.get(offset, len).expect("the window was filled with it");
-        let page = run.leaf_in(place, unit)?;
+        let stored = window.get(offset, len).expect("the window was filled with it");
+        let (unit, page) = run.leaf_in(place, stored, unit)?;
         run.check_bounds(place, &page, low, high, visitor)?;
         visitor.page(place, unit, Some(page.stored_page_bytes().unwrap_or(place.pointer.page_bytes as usize)))?;
         key.clear();
@@ -262,8 +270,9 @@ impl LeafReader<'_> {
                 }
             };
             let checked = extent.and_then(|extent| run.check_value(&reference, extent).map(|()| extent));
-            match checked {
-                Ok(extent) => visitor.row(&row, whole_key, &extent[..reference.length as usize])?,
+            visitor.saved(reference.saved_bytes());
+            match checked.and_then(|extent| run.value_in(&reference, extent, value)) {
+                Ok(value) => visitor.row(&row, whole_key, value)?,
                 Err(error) => {
                     visitor.lose(Gap::Value(whole_key));
                     visitor.fault(error)?;

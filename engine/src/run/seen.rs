@@ -38,6 +38,12 @@ impl Seen {
         self.many.get(key)
     }
 
+    /// All pages.
+    pub(super) fn into_pages(self) -> impl Iterator<Item = (PageKey, Arc<Loaded>)> {
+        let few = self.few.into_iter().filter_map(OnceCell::into_inner);
+        few.chain(self.many.into_map())
+    }
+
     /// Adds a page, which is not there.
     pub(super) fn insert(&self, key: PageKey, page: Arc<Loaded>) -> &Loaded {
         match self.few.iter().find(|slot| slot.get().is_none()) {

@@ -14,7 +14,7 @@ pub struct RunShape {
     pub levels: u64,
     /// Leaves.
     pub leaves: u64,
-    /// Bytes of the leaves, long values not counted.
+    /// Bytes of the leaves in the file, long values not counted.
     pub leaf_bytes: u64,
     /// Inner pages.
     pub inner_pages: u64,
@@ -42,14 +42,14 @@ impl RunFile {
 }
 
 impl Visitor for RunShape {
-    fn page(&mut self, place: &Place, unit: &[u8], _: Option<usize>) -> Result<()> {
+    fn page(&mut self, place: &Place, _: &[u8], _: Option<usize>) -> Result<()> {
         let (pages, bytes) = if place.level == 0 {
             (&mut self.leaves, &mut self.leaf_bytes)
         } else {
             (&mut self.inner_pages, &mut self.inner_bytes)
         };
         *pages += 1;
-        *bytes += unit.len() as u64;
+        *bytes += u64::from(place.pointer.length);
         Ok(())
     }
 

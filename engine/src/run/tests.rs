@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::format::PACKED_VALUE_BYTES_MAX;
 use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::io::sim::SimDisk;
@@ -82,7 +83,9 @@ fn row(rng: &mut StdRng, rows: Rows) -> (Vec<u8>, Vec<u8>) {
         (_, Rows::LongValues) => rng.random_range(20..60),
         _ => rng.random_range(1..20),
     };
-    (key, (0..len).map(|_| rng.random()).collect())
+    // Half of them are nothing but one byte over and over, so that most leaves and many long values can be packed.
+    let value = if rng.random() { vec![rng.random(); len] } else { (0..len).map(|_| rng.random()).collect() };
+    (key, value)
 }
 
 fn model_tally<'m>(measures: &Measures, rows: impl Iterator<Item = (&'m Vec<u8>, &'m Vec<u8>)>) -> Tally {
@@ -166,7 +169,13 @@ fn equals_the_model() {
             let mut rng = StdRng::seed_from_u64(seed);
             let model: Model = (0..count).map(|_| row(&mut rng, rows)).collect();
             let measures = all_measures[(number + count) % 4];
-            let options = RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40, ..RunOptions::default() };
+            // One of the two is packed, the other is not.
+            let (compression, other) = match (number + page_bytes / 256) % 2 {
+                0 => (Compression::Lz4, Compression::None),
+                _ => (Compression::None, Compression::Lz4),
+            };
+            let options =
+                RunOptions { page_bytes, measures, table_id: 7, run_id: 1 << 40, compression, ..RunOptions::default() };
             let disk = new_disk();
             let info = write(&disk, &model, options).unwrap();
             let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
@@ -175,12 +184,20 @@ fn equals_the_model() {
             assert!(count < 3000 || page_bytes > 256 || matches!(rows, Rows::Mixed) || info.levels > 3);
             // The same rows under a flat index, from which the tree comes back byte by byte.
             let (flat_path, tree_path) = (Path::new("/db/flat"), Path::new("/db/tree"));
-            let flat_info = run.rewrite(&disk, flat_path, RunOptions { index: Index::Flat, ..options }, &mut |_| ());
+            let flat_info = run.rewrite(
+                &disk,
+                flat_path,
+                RunOptions { index: Index::Flat, compression: other, ..options },
+                &mut |_| (),
+            );
             assert_eq!(flat_info.unwrap().levels, info.levels.min(2));
             let flat = RunFile::open(&disk, flat_path).unwrap();
             assert_eq!((flat.info().index, flat.info().total), (Index::Flat, info.total));
             flat.rewrite(&disk, tree_path, options, &mut |_| ()).unwrap();
             assert_eq!(disk.read_file(tree_path), disk.read_file(Path::new(PATH)));
+            let (packed, plain) = if compression == Compression::Lz4 { (&run, &flat) } else { (&flat, &run) };
+            assert_eq!((plain.info().saved_bytes, plain.info().compression), (0, Compression::None));
+            assert!(packed.info().saved_bytes > 0 || count < 3000);
             compare(run, &model, &mut rng, rows);
             compare(flat, &model, &mut rng, rows);
         }
@@ -223,11 +240,26 @@ fn values_larger_than_the_window() {
             (number.to_be_bytes().to_vec(), vec![number as u8; len])
         })
         .collect();
+    for compression in [Compression::None, Compression::Lz4] {
+        let disk = new_disk();
+        let options = RunOptions { page_bytes: 4096, measures: ALL_MEASURES, compression, ..RunOptions::default() };
+        let info = write(&disk, &model, options).unwrap();
+        let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
+        assert_eq!(info.saved_bytes > 20 << 20, compression == Compression::Lz4);
+        compare(run, &model, &mut rng, Rows::LongValues);
+    }
+}
+
+/// One that is longer than what is packed, and one that is as long.
+#[test]
+fn the_longest_values_that_are_packed() {
+    let most = PACKED_VALUE_BYTES_MAX;
+    let model: Model = [(b"a".to_vec(), vec![1; most]), (b"b".to_vec(), vec![2; most + 1])].into();
     let disk = new_disk();
-    let options = RunOptions { page_bytes: 4096, measures: ALL_MEASURES, ..RunOptions::default() };
-    write(&disk, &model, options).unwrap();
-    let run = RunFile::open(&disk, Path::new(PATH)).unwrap();
-    compare(run, &model, &mut rng, Rows::LongValues);
+    let options = RunOptions { compression: Compression::Lz4, ..RunOptions::default() };
+    let info = write(&disk, &model, options).unwrap();
+    assert!((most as u64 - (1 << 18)..most as u64).contains(&info.saved_bytes), "{}", info.saved_bytes);
+    compare(RunFile::open(&disk, Path::new(PATH)).unwrap(), &model, &mut StdRng::seed_from_u64(1), Rows::Mixed);
 }
 
 #[test]

@@ -13,12 +13,14 @@ use std::path::Path;
 use super::RunInfo;
 use super::columns::Columns;
 use super::format::{
-    FOOTER_BYTES, Footer, Header, Index, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION, ValueReference,
+    FOOTER_BYTES, Footer, Header, Index, PACKED_VALUE_BYTES_MAX, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION,
+    ValueReference,
 };
 use super::node_builder::{NodeBuilder, Separator};
 use super::output::Output;
 use super::pending::{Entry, PendingLeaf};
 use super::pending_filters::PendingFilters;
+use crate::compression::{Compression, Packer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{AlignedBuffer, Disk};
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, common_prefix_len, record};
@@ -44,6 +46,8 @@ pub(crate) struct RunOptions {
     pub(crate) index: Index,
     /// Whether there are filters, by which most keys that the run does not have are told without reading a leaf.
     pub(crate) has_filters: bool,
+    /// How leaves and long values are stored.
+    pub(crate) compression: Compression,
 }
 
 impl Default for RunOptions {
@@ -56,6 +60,7 @@ impl Default for RunOptions {
             is_bottom: true,
             index: Index::Tree,
             has_filters: true,
+            compression: Compression::None,
         }
     }
 }
@@ -67,6 +72,9 @@ pub(crate) struct RunWriter {
     leaf: PendingLeaf,
     /// Those over the leaves of the lowest node that is not written.
     filters: Option<PendingFilters>,
+    packer: Option<Packer>,
+    /// How many bytes packing has saved.
+    saved_bytes: u64,
     /// The inner levels, from the bottom.
     levels: Vec<Level>,
     /// The sums of all entries pushed, and of those in leaves that are written.
@@ -106,6 +114,8 @@ impl RunWriter {
             output,
             leaf: PendingLeaf::new(page_bytes, options.measures, options.is_bottom),
             filters: options.has_filters.then(|| PendingFilters::new(page_bytes)),
+            packer: Packer::new(options.compression),
+            saved_bytes: 0,
             levels: Vec::new(),
             total: Sums::default(),
             before: Sums::default(),
@@ -175,17 +185,23 @@ impl RunWriter {
     }
 
     fn write_value(&mut self, value: &[u8]) -> Result<ValueReference> {
-        let offset = self.output.position();
-        let checksum = self.output.write(value, 0)?;
+        let (offset, length) = (self.output.position(), value.len() as u64);
+        let packer = self.packer.as_mut().filter(|_| value.len() <= PACKED_VALUE_BYTES_MAX);
+        let packed = packer.and_then(|packer| packer.pack(value, 0));
+        let checksum = self.output.write(packed.unwrap_or(value), 0)?;
         let checksum = self.output.align(checksum)?;
-        Ok(ValueReference { offset, length: value.len() as u64, checksum })
+        let packed_bytes = packed.map_or(0, |block| block.len() as u32);
+        let reference = ValueReference { offset, length, packed_bytes, checksum };
+        self.saved_bytes += reference.saved_bytes();
+        Ok(reference)
     }
 
     /// Writes the collected leaf; `next` is the first key of the one that follows.
     fn finish_leaf(&mut self, next: Option<&[u8]>) -> Result<()> {
         // The shortest key above all of this leaf and not above the next one.
         let next_separator = next.map(|next| Separator::new(next, common_prefix_len(self.leaf.last_key(), next) + 1));
-        let pointer = self.leaf.write(&mut self.scratch, &mut self.output)?;
+        let (pointer, saved_bytes) = self.leaf.write(&mut self.scratch, self.packer.as_mut(), &mut self.output)?;
+        self.saved_bytes += saved_bytes;
         let before = std::mem::replace(&mut self.before, self.total);
         self.add_child(0, pointer, before, next_separator)
     }
@@ -266,7 +282,7 @@ impl RunWriter {
             root = self.levels[level].last;
             height = level + 1;
         }
-        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom, index, .. } = self.options;
+        let RunOptions { page_bytes, measures, table_id, run_id, is_bottom, index, compression, .. } = self.options;
         let bytes = self.output.position() + FOOTER_BYTES as u64;
         let footer = Footer {
             page_bytes,
@@ -277,6 +293,8 @@ impl RunWriter {
             total: self.total,
             is_bottom,
             index,
+            compression,
+            saved_bytes: self.saved_bytes,
         };
         self.output.write(&footer.encode(), 0)?;
         let written = self.output.finish()?;
@@ -292,6 +310,8 @@ impl RunWriter {
             measures,
             page_bytes,
             levels: height,
+            compression,
+            saved_bytes: self.saved_bytes,
         })
     }
 }

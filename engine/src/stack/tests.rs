@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::compression::Compression;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::mixed::Mixed;
@@ -221,6 +222,7 @@ fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdR
                 // A file of an upper run may have come down, if it has live rows only.
                 is_bottom: tree.is_bottom() && (entries_max == usize::MAX || rng.random_bool(0.7)),
                 index: [Index::Tree, Index::Flat][rng.random_range(0..2)],
+                compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
                 ..RunOptions::default()
             };
             let mut writer = RunWriter::create(&disk, Path::new(&path), options).unwrap();

@@ -7,8 +7,8 @@
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Bounds, Db, Durability, Error, ErrorKind, Field, Measures, Options, Read, Result, RunIndex, Table, TableOptions,
-    Tally, Write, WriteBatch, check,
+    Bounds, Compression, Db, Durability, Error, ErrorKind, Field, IndexPages, Measures, Options, Read, Result,
+    RunIndex, Table, TableOptions, Tally, Write, WriteBatch, check,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
@@ -226,13 +226,21 @@ pub(crate) fn assert_no_orphans(disk: &SimDisk) {
 }
 
 pub(crate) fn random_options(random: &mut impl Rng) -> TableOptions {
+    let measures = Measures {
+        bytes: random.random_bool(0.5),
+        hash: random.random_bool(0.5),
+        sum: random.random_bool(0.5).then_some(Field::BigEndian { at: 0 }),
+    };
+    let annotation = vec![b'n'; random.random_range(0..20)];
+    // How runs are stored and held has no say in what happens, so it draws nothing of its own.
+    let compression = |bit: usize| [Compression::None, Compression::Lz4][(annotation.len() >> bit) & 1];
+    let index_pages = [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident][annotation.len() % 3];
     TableOptions {
-        measures: Measures {
-            bytes: random.random_bool(0.5),
-            hash: random.random_bool(0.5),
-            sum: random.random_bool(0.5).then_some(Field::BigEndian { at: 0 }),
-        },
-        annotation: vec![b'n'; random.random_range(0..20)],
+        measures,
+        compression: compression(0),
+        upper_compression: compression(1),
+        index_pages,
+        annotation,
         resident: random.random_bool(0.2),
         blind: random.random_bool(0.5),
         index: if random.random_bool(0.3) { RunIndex::Flat } else { RunIndex::Tree },

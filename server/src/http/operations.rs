@@ -62,6 +62,7 @@ fn engine(node: &Node, page: &mut Page) {
         ("quipu_memory_limit_bytes", "Memory that rows may take.", stats.memory_bytes_max),
         ("quipu_cache_bytes", "Pages of runs in the cache.", stats.cache_bytes),
         ("quipu_cache_limit_bytes", "Pages of runs that the cache may hold.", stats.cache_bytes_max),
+        ("quipu_cache_resident_bytes", "Pages of runs in the cache that stay there.", stats.resident_bytes),
         ("quipu_cache_pinned_bytes", "Pages of runs that readers hold.", stats.pinned_bytes),
         ("quipu_log_bytes", "Bytes of log files.", stats.log_bytes),
         ("quipu_log_files", "Log files.", stats.log_segments),

@@ -1,0 +1,101 @@
+//! Bytes of runs in fewer bytes: LZ4 blocks, by the library `lz4_flex`.
+//!
+//! Invariants:
+//! 1. What does not become shorter by an eighth stays as it is: reading it back costs time each time, and saves nothing worth it.
+//! 2. Unpacking writes only into memory that the caller has given, of the length that the caller has bounded, and never panics, whatever the bytes: the library is built
+//!    without unsafe code.
+//!
+//! Costs: `docs/decisions/0007-compression-of-runs.md` has what packing and unpacking take. A packer keeps one table of 8 to 16 KiB and one block.
+//! Not here: what is packed and how a reader tells (`run`).
+
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
+
+/// How pages and long values are stored in runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// As they are.
+    #[default]
+    None,
+    /// Each leaf, and each long value of up to 16 MiB, as an LZ4 block if that is shorter by an eighth. The cache holds them as they are.
+    Lz4,
+}
+
+impl Compression {
+    /// As a bit.
+    pub(crate) fn to_bit(self) -> u64 {
+        u64::from(self == Compression::Lz4)
+    }
+
+    pub(crate) fn from_bit(bit: u64) -> Compression {
+        if bit == 0 { Compression::None } else { Compression::Lz4 }
+    }
+}
+
+/// Packs pieces one after the other.
+pub(crate) struct Packer {
+    table: CompressTable,
+    block: Vec<u8>,
+}
+
+impl Packer {
+    /// One that packs; none if nothing is to be packed.
+    pub(crate) fn new(compression: Compression) -> Option<Packer> {
+        match compression {
+            Compression::None => None,
+            Compression::Lz4 => Some(Packer { table: CompressTable::small(), block: Vec::new() }),
+        }
+    }
+
+    /// The block that `plain` comes from, if it and `overhead` bytes more are shorter by an eighth.
+    pub(crate) fn pack(&mut self, plain: &[u8], overhead: usize) -> Option<&[u8]> {
+        let most = get_maximum_output_size(plain.len());
+        if self.block.len() < most {
+            self.block.resize(most, 0);
+        }
+        let len = compress_into_with_table(plain, &mut self.block, &mut self.table).ok()?;
+        (len + overhead <= plain.len() - plain.len() / 8).then(|| &self.block[..len])
+    }
+}
+
+/// Fills `plain` from the block that it was packed into; false if that gives other than so many bytes.
+pub(crate) fn unpack(block: &[u8], plain: &mut [u8]) -> bool {
+    decompress_into(block, plain).is_ok_and(|len| len == plain.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let mut packer = Packer::new(Compression::Lz4).unwrap();
+        assert!(Packer::new(Compression::None).is_none());
+        // Around the length at which the library takes another table.
+        for len in [64usize, 1000, 8192, 65_534, 65_535, 65_536, 300_000, 500] {
+            let plain: Vec<u8> = (0..len).map(|at| (at % 7 * (at / 100)) as u8).collect();
+            let block = packer.pack(&plain, 8).unwrap().to_vec();
+            assert!(block.len() + 8 <= len - len / 8);
+            let mut back = vec![1; len];
+            assert!(unpack(&block, &mut back));
+            assert_eq!(back, plain);
+            assert!(!unpack(&block, &mut back[1..]) && !unpack(&block, &mut vec![0; len + 1]));
+        }
+    }
+
+    #[test]
+    fn what_does_not_shrink_stays() {
+        let mut packer = Packer::new(Compression::Lz4).unwrap();
+        let mut state = 1u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        })
+        .take(8192)
+        .collect();
+        assert_eq!(packer.pack(&noise, 0), None);
+        // Zeros at its end that are not enough, and that are.
+        assert_eq!(packer.pack(&[&noise[..7500], &[0; 692]].concat(), 0), None);
+        assert!(packer.pack(&[&noise[..7000], &[0; 1192]].concat(), 0).is_some());
+        assert_eq!(packer.pack(&[], 0).map(<[u8]>::len), None);
+    }
+}
