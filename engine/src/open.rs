@@ -203,8 +203,27 @@ pub(crate) fn recover(
     let mut log_progress = |done, total| progress(Progress { stage: "replaying the log", done, total });
     let from = (Lsn(manifest.log_position), manifest.sequence + 1);
     let recover = if lenient { log::recover_lenient } else { log::recover };
-    let recovered = recover(disk, dir, manifest.database_id, from.0, from.1, &mut log_progress, &mut visit)?;
-    Ok(Recovery { manifest, tables, recovered })
+    let mut recovered = recover(disk, dir, manifest.database_id, from.0, from.1, &mut log_progress, &mut visit)?;
+    check_end(dir, &manifest, &mut recovered);
+    match recovered.damage.take() {
+        Some(damage) if !lenient => Err(damage),
+        damage => {
+            recovered.damage = damage;
+            Ok(Recovery { manifest, tables, recovered })
+        }
+    }
+}
+
+/// Notes as damage that the log ends before what is in runs. It was durable before they were named: so a file of it is gone, and going on would give numbers of commits again
+/// that the runs have.
+pub(crate) fn check_end(dir: &Path, manifest: &Manifest, recovered: &mut Recovered) {
+    let (last, known) = (recovered.next_sequence - 1, manifest.catalog_sequence);
+    if recovered.damage.is_none() && last < known {
+        let what = format!(
+            "the log ends at commit {last}, and the manifest knows of commit {known}: a file of the log is missing or cut"
+        );
+        recovered.damage = Some(Error::corrupt(&dir.join(manifest::FILE_NAME), 0, what));
+    }
 }
 
 fn index_of(is_flat: bool) -> RunIndex {

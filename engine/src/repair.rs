@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, is_log_name};
 use crate::manifest::{self, Manifest, ManifestPart, ManifestTable};
-use crate::open::{LOCK_NAME, differs, no_database, open_part};
+use crate::open::{LOCK_NAME, check_end, differs, no_database, open_part};
 use crate::options::Options;
 use crate::record::{self, Change, State};
 use crate::run::{Index, Lost, PageCache, Part, Run, RunOptions, RunWriter};
@@ -328,7 +328,10 @@ impl Repair<'_> {
         };
         let mut report = |done, total| progress(Progress { stage: "replaying the log", done, total });
         let (from, first) = (Lsn(old.log_position), old.sequence + 1);
-        log::recover_lenient(&self.options.disk, self.dir, old.database_id, from, first, &mut report, &mut visit)
+        let mut recovered =
+            log::recover_lenient(&self.options.disk, self.dir, old.database_id, from, first, &mut report, &mut visit)?;
+        check_end(self.dir, old, &mut recovered);
+        Ok(recovered)
     }
 
     /// Writes a table anew.

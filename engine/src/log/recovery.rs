@@ -271,7 +271,10 @@ impl Recovered {
             };
             if start < end {
                 let mut bytes = vec![0; (end - start) as usize];
-                segment.file.read_exact_at(&mut bytes, start).map_err(|error| Error::io("cannot read", path, error))?;
+                // A file that was cut may lack the zeros that a record ends with.
+                let here = (log_file.bytes.min(end) - start.min(log_file.bytes)) as usize;
+                let read = segment.file.read_exact_at(&mut bytes[..here], start);
+                read.map_err(|error| Error::io("cannot read", path, error))?;
                 segment.file.write_all_at(&bytes, start).map_err(|error| Error::io("cannot write", path, error))?;
                 segment.sync()?;
             }
