@@ -86,7 +86,7 @@ pub struct Options {
 /// What the workload `ycsb` asks, and, of sizes of caches, `disk`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    next_help_heading = "Options of the workload ycsb (records: --rows, thread counts: --threads, one workload: --only A; disk has --cache-bytes too)"
+    next_help_heading = "Options of ycsb (records: --rows, thread counts: --threads, one workload: --only A) and disk (--cache-bytes)"
 )]
 pub struct YcsbOptions {
     /// Operations of each workload, over all threads; default: as many as records
