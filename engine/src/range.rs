@@ -6,7 +6,7 @@ use crate::bounds::Bounds;
 use crate::entry::Entry;
 use crate::error::Result;
 use crate::observation::Question;
-use crate::read::{Read, scan_charged};
+use crate::read::Read;
 
 /// Rows of the first chunk of a range, and of the largest.
 const CHUNK_FIRST: usize = 8;
@@ -29,9 +29,8 @@ pub(crate) fn fill_from(
     rows: &mut VecDeque<Entry>,
 ) -> Result<()> {
     let had = rows.len();
-    reader.ask(|stack| {
-        rows.truncate(had);
-        scan_charged(stack, bounds.start(), bounds.end(), reverse, max, |key, value| {
+    reader.read_from(|source| {
+        source.scan_about(max as u64, bounds.start(), bounds.end(), reverse, |key, value| {
             rows.push_back(Entry::new(key, value));
             rows.len() - had < max
         })

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::mixed::Mixed;
 use crate::page::KeyBuffer;
-use crate::run::{Estimate, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge};
+use crate::run::{Estimate, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
 use crate::stack::{Cut, Merge, Stack, resident};
 use crate::tally::Measures;
 use crate::tree::{Arena, View};
@@ -28,7 +28,7 @@ pub(crate) type TableMerge<'a> = Merge<'a, Mixed<'a>>;
 /// How much a walk asks for at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// Entries of each run, of the first window; each has twice as many as the one before, up to [`WINDOW_ROWS_MAX`]. `None`: as many as `bytes` has.
+    /// Entries of all runs together, of the first window; each has twice as many as the one before, up to [`WINDOW_ROWS_MAX`]. `None`: as many as `bytes` has.
     pub(crate) rows: Option<u64>,
     /// Bytes of each run, as they are in memory.
     pub(crate) bytes: u64,
@@ -36,9 +36,8 @@ pub(crate) struct Window {
     pub(crate) pinned_bytes: u64,
 }
 
-/// Entries of all runs together that a scan asks for at first, and the fewest of one of them.
+/// Entries of all runs together that a scan asks for at first.
 const SCAN_ROWS_FIRST: u64 = 64;
-const SCAN_ROWS_MIN: u64 = 8;
 /// A window that is to have more entries than this goes by its bytes alone.
 const WINDOW_ROWS_MAX: u64 = 4096;
 const SCAN_BYTES: u64 = 2 << 20;
@@ -281,6 +280,21 @@ impl<'a> Source<'a> {
         start: Cut<'_>,
         end: Cut<'_>,
         reverse: bool,
+        visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        self.scan_about(SCAN_ROWS_FIRST, start, end, reverse, visit)
+    }
+
+    /// As [`Source::scan`], for who expects `rows` rows: the pages of so many are asked for at once.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn scan_about(
+        &self,
+        rows: u64,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        reverse: bool,
         mut visit: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
         if self.runs.is_empty() {
@@ -288,7 +302,6 @@ impl<'a> Source<'a> {
             in_memory(stack.scan(start, end, reverse, visit));
             return Ok(());
         }
-        let rows = (SCAN_ROWS_FIRST / self.runs.len() as u64).max(SCAN_ROWS_MIN);
         let window = Window { rows: Some(rows), bytes: SCAN_BYTES, pinned_bytes: SCAN_PINNED_BYTES };
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         self.walk(start, end, reverse, window, |merge, key| {
@@ -327,7 +340,7 @@ impl<'a> Source<'a> {
             let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
             let ask_ahead = |start: Cut<'_>, end: Cut<'_>, rows: Option<u64>| {
                 let limits = Limits { rows, bytes: Some(window.bytes), keeps_values: false, bytes_are_unpacked: true };
-                pages.answer(|| charge(&runs, start, end, limits, reverse))?;
+                pages.answer(|| charge_together(&runs, start, end, limits, reverse))?;
                 // A step may look farther than was asked for.
                 pages.load_rest()
             };

@@ -18,9 +18,11 @@
 use std::iter::Sum;
 use std::ops::Range;
 
+use super::fetch::Passed;
 use super::file::Place;
 use super::layer::RunLayer;
 use super::pages::Missing;
+use crate::page::PageRef;
 use crate::stack::{Cut, ask_all};
 
 /// How far a charge goes.
@@ -83,6 +85,30 @@ pub(crate) fn charge(
     reverse: bool,
 ) -> Result<(), Missing> {
     ask_all(runs.iter().map(|run| run.charge(start, end, limits, reverse)), |()| ())
+}
+
+/// As [`charge`], with limits of rows for all `runs` together: each has a share of them by its entries, and what chance may add to that.
+///
+/// A walk of so many rows that comes to more of one run lacks a page, and is charged again from there.
+pub(crate) fn charge_together(
+    runs: &[RunLayer<'_>],
+    start: Cut<'_>,
+    end: Cut<'_>,
+    limits: Limits,
+    reverse: bool,
+) -> Result<(), Missing> {
+    let entries_of = |run: &RunLayer<'_>| run.run.info().total.entries;
+    let all: i64 = runs.iter().map(entries_of).sum();
+    let share = |run: &RunLayer<'_>, rows: u64| {
+        let expected = rows as f64 * entries_of(run) as f64 / all as f64;
+        (expected + expected.sqrt()).ceil() as u64 + 1
+    };
+    let charge_share = |run: &RunLayer<'_>| {
+        // A run that is alone has them all.
+        let rows = limits.rows.map(|rows| if runs.len() == 1 { rows } else { share(run, rows).min(rows) });
+        run.charge(start, end, Limits { rows, ..limits }, reverse)
+    };
+    ask_all(runs.iter().map(charge_share), |()| ())
 }
 
 /// Where a cut is, as far as the pages that are there tell.
@@ -225,11 +251,42 @@ impl RunLayer<'_> {
         let before = place.before.entries;
         let entries = before.max(values.start)..place.until.entries.min(values.end);
         let positions = entries.map(|entry| (entry - before) as usize);
+        if !keeps_values && let Some(ready) = self.pass_values(place, &leaf, positions.clone()) {
+            return ready;
+        }
         let values = positions.map(|position| {
             let entry = leaf.leaf_record(position);
             if keeps_values { self.value(place, &entry) } else { self.value_in_passing(place, &entry) }
         });
         ask_all(values, |_| ())
+    }
+
+    /// Asks for the long values of these entries in one piece; `None` if some are packed or lead astray, and each is to be asked for on its own.
+    fn pass_values(
+        &self,
+        place: &Place,
+        leaf: &PageRef<'_>,
+        positions: impl Iterator<Item = usize>,
+    ) -> Option<Result<(), Missing>> {
+        let file = self.run.file(place);
+        let mut lacking: Option<Passed> = None;
+        for position in positions {
+            let entry = leaf.leaf_record(position);
+            if !entry.value_is_out() {
+                continue;
+            }
+            let reference =
+                file.reference_within(place, entry.value).filter(|reference| reference.packed_bytes == 0)?;
+            let (offset, end) = (reference.offset, reference.end()?);
+            if self.pages.passes(file, place.pointer.offset, &(offset..end)) {
+                continue;
+            }
+            let values = lacking.get_or_insert(Passed { leaf: place.pointer.offset, offset, end, count: 0 });
+            values.offset = values.offset.min(offset);
+            values.end = values.end.max(end);
+            values.count += 1;
+        }
+        Some(lacking.map_or(Ok(()), |values| Err(self.pages.pass(file, values))))
     }
 
     /// Goes to a cut as long as the pages on the way are reached, and there.

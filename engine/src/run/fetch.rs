@@ -3,7 +3,7 @@
 //! The leaves of a charged range are neighbours, but for filters and nodes between them: without this each would be a request of its own.
 //!
 //! Invariants:
-//! 1. What comes together is checked as what comes alone.
+//! 1. What comes together is checked as what comes alone; values that a reader passes, when it takes them.
 //! 2. Where a read of several pieces fails, each is read on its own: a bad place in the file is an error for who wants it and nobody else.
 //!
 //! Costs: one read for pieces with gaps of at most [`GAP_BYTES_MAX`] between them, up to [`SPAN_BYTES_MAX`] in all, and one copy more of their bytes; one read for any other.
@@ -29,6 +29,25 @@ pub(super) enum Wanted {
     Value(ValueReference),
     /// One that is not to be kept in the cache.
     PassingValue(ValueReference),
+    /// Several of them, unchecked.
+    Passed(Passed),
+}
+
+/// Values of one leaf that stand behind each other, none of them packed.
+#[derive(Clone, Copy)]
+pub(super) struct Passed {
+    /// Where the leaf is.
+    pub(super) leaf: u64,
+    pub(super) offset: u64,
+    pub(super) end: u64,
+    /// How many there are.
+    pub(super) count: u64,
+}
+
+impl Passed {
+    pub(super) fn extent(&self) -> Range<u64> {
+        self.offset..self.end
+    }
 }
 
 impl Wanted {
@@ -41,6 +60,7 @@ impl Wanted {
             Wanted::Value(reference) | Wanted::PassingValue(reference) => {
                 reference.offset..reference.end().unwrap_or(reference.offset)
             }
+            Wanted::Passed(values) => values.extent(),
         }
     }
 }
@@ -94,6 +114,12 @@ impl RunFile {
             fill(buffer.as_mut_slice()).map(|()| buffer)
         };
         match wanted {
+            Wanted::Passed(_) => {
+                let mut values = vec![0; len];
+                // If one of them cannot be read, that is an error for who wants that one.
+                let bytes = if fill(&mut values).is_ok() { values } else { Vec::new() };
+                Ok(Loaded::Value(bytes))
+            }
             Wanted::Page(place) => self.page_in(place, unit()?),
             Wanted::Filter(pointer) => self.filter_in(pointer, unit()?).map(Loaded::Filter),
             Wanted::Value(reference) | Wanted::PassingValue(reference) => {

@@ -99,7 +99,7 @@ pub(super) enum Loaded {
     Node(UnitBuffer),
     /// A filter over leaves.
     Filter(UnitBuffer),
-    /// A value out of line.
+    /// A value out of line, or several.
     Value(Vec<u8>),
     /// What is above the parts of a run: no unit of a file.
     Top(Top),
@@ -118,6 +118,14 @@ impl Loaded {
     /// Bytes of memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         self.as_slice().len()
+    }
+
+    /// The bytes of a value out of line, or of several.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Loaded::Value(bytes) => bytes,
+            _ => Vec::new(),
+        }
     }
 
     /// The leaf that this is.
@@ -505,19 +513,19 @@ impl RunFile {
         Ok(buffer)
     }
 
-    /// The reference in a row, if it is one; where it leads is not checked.
-    pub(super) fn decoded_reference(&self, bytes: &[u8]) -> Option<ValueReference> {
-        ValueReference::decode(bytes, self.info().compression)
+    /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.
+    pub(super) fn reference_within(&self, place: &Place, bytes: &[u8]) -> Option<ValueReference> {
+        let reference = ValueReference::decode(bytes, self.info().compression)?;
+        let is_within = reference.offset >= place.floor && reference.end()? <= place.pointer.offset;
+        is_within.then_some(reference)
     }
 
-    /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.
+    /// As [`RunFile::reference_within`].
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) if it leads elsewhere.
     pub(super) fn reference(&self, place: &Place, bytes: &[u8]) -> Result<ValueReference> {
-        self.decoded_reference(bytes)
-            .filter(|reference| {
-                let end = reference.end();
-                reference.offset >= place.floor && end.is_some_and(|end| end <= place.pointer.offset)
-            })
-            .ok_or_else(|| self.damaged(place, "the reference to a value leads astray"))
+        self.reference_within(place, bytes).ok_or_else(|| self.damaged(place, "the reference to a value leads astray"))
     }
 
     /// Checks the extent that `reference` leads to.

@@ -154,7 +154,13 @@ impl<'a> RunLayer<'a> {
 
     /// The value of an entry of the leaf at `place`, `None` of a tombstone.
     pub(super) fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
-        self.value_from(place, entry, |reference| self.pages.value(self.run.file(place), reference))
+        self.value_from(place, entry, |reference| {
+            let file = self.run.file(place);
+            match self.pages.passed_value(file, place.pointer.offset, reference) {
+                Some(value) => Ok(value),
+                None => self.pages.value(file, reference),
+            }
+        })
     }
 
     /// As [`RunLayer::value`]; a long one is read for this reader alone.
@@ -175,10 +181,8 @@ impl<'a> RunLayer<'a> {
             return Ok(Some(entry.value));
         }
         // One that leads astray leads to bytes whose checksum is another, or to none: reading them says so.
-        let reference = self.run.file(place).decoded_reference(entry.value).unwrap_or(ValueReference::ASTRAY);
-        let is_inside =
-            reference.offset >= place.floor && reference.end().is_some_and(|end| end <= place.pointer.offset);
-        ask(if is_inside { &reference } else { &ValueReference::ASTRAY }).map(Some)
+        let reference = self.run.file(place).reference_within(place, entry.value);
+        ask(&reference.unwrap_or(ValueReference::ASTRAY)).map(Some)
     }
 }
 

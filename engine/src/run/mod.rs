@@ -38,6 +38,7 @@ mod output;
 mod packed;
 mod pages;
 mod parts;
+mod passing;
 mod pending;
 mod pending_filters;
 mod read_ahead;
@@ -72,7 +73,7 @@ mod resident_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use charge::{Limits, charge, plan};
+pub(crate) use charge::{Limits, charge, charge_together, plan};
 pub(crate) use check::{check_bytes, check_leaf_bytes};
 pub(crate) use file::RunFile;
 pub(crate) use format::{Index, Sums};

@@ -12,6 +12,7 @@
 //! Not here: where pages are and what they must be (`file`); which are read together (`fetch`).
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,10 +21,11 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use super::Run;
-use super::fetch::Wanted;
+use super::fetch::{Passed, Wanted};
 use super::file::{Loaded, Place, RunFile};
 use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
+use super::passing::Passing;
 use super::resident::Tier;
 use super::seen::Seen;
 use crate::error::Result;
@@ -41,6 +43,12 @@ const ENTRY_BYTES: u64 = 96;
 pub(super) struct PageKey {
     run: u64,
     offset: u64,
+}
+
+impl PageKey {
+    pub(super) fn new(run: u64, offset: u64) -> PageKey {
+        PageKey { run, offset }
+    }
 }
 
 #[derive(Clone)]
@@ -162,6 +170,7 @@ pub struct Missing;
 pub(crate) struct ReadPages<'c> {
     cache: &'c PageCache,
     seen: Seen,
+    passing: Passing,
     missing: RefCell<Vec<(PageKey, Arc<RunFile>, Wanted)>>,
     cost: Cell<ReadCost>,
     /// Bytes of what was seen, and those of them that the cache has been told of.
@@ -185,6 +194,7 @@ impl<'c> ReadPages<'c> {
         ReadPages {
             cache,
             seen: Seen::new(),
+            passing: Passing::default(),
             missing: RefCell::default(),
             cost: Cell::default(),
             bytes: Cell::default(),
@@ -230,6 +240,25 @@ impl<'c> ReadPages<'c> {
         let key = PageKey { run: file.number(), offset: reference.offset };
         let loaded = self.seen.get(&key).ok_or_else(|| self.miss(key, file, Wanted::PassingValue(*reference)))?;
         Ok(loaded.as_slice())
+    }
+
+    /// The value that `reference` in the leaf at `leaf` leads to, if it came with others of that leaf and is sound. If it is not, [`ReadPages::value`] will say so.
+    #[inline]
+    pub(super) fn passed_value(&self, file: &RunFile, leaf: u64, reference: &ValueReference) -> Option<&[u8]> {
+        let leaf = PageKey::new(file.number(), leaf);
+        let stored = self.passing.get(&leaf, &(reference.offset..reference.end()?))?;
+        file.check_value(reference, stored).ok()?;
+        stored.get(..reference.length as usize)
+    }
+
+    /// Whether what stands at `extent` was asked for with other values of the leaf at `leaf`.
+    pub(super) fn passes(&self, file: &RunFile, leaf: u64, extent: &Range<u64>) -> bool {
+        self.passing.has(&PageKey::new(file.number(), leaf), extent)
+    }
+
+    /// Asks for values of a leaf in one piece, for a reader that passes.
+    pub(super) fn pass(&self, file: &Arc<RunFile>, values: Passed) -> Missing {
+        self.miss(PageKey::new(file.number(), values.offset), file, Wanted::Passed(values))
     }
 
     fn seen_or_cached(&self, file: &RunFile, key: PageKey) -> Option<&Loaded> {
@@ -292,14 +321,20 @@ impl<'c> ReadPages<'c> {
     }
 
     fn keep(&self, key: PageKey, file: &RunFile, wanted: &Wanted, loaded: Loaded) {
+        let units = if let Wanted::Passed(values) = wanted { values.count } else { 1 };
+        self.count(|cost| {
+            cost.pages += units;
+            cost.pages_read += units;
+        });
+        if let Wanted::Passed(values) = wanted {
+            self.pin(&loaded);
+            self.passing.insert(PageKey::new(file.number(), values.leaf), values.extent(), loaded.into_bytes());
+            return;
+        }
         let loaded = match wanted {
             Wanted::Page(place) if self.cache.keeps_roots => file.keep_root(place, loaded),
             _ => Some(loaded),
         };
-        self.count(|cost| {
-            cost.pages += 1;
-            cost.pages_read += 1;
-        });
         let Some(loaded) = loaded.map(Arc::new) else { return };
         self.pin(&loaded);
         if !matches!(wanted, Wanted::PassingValue(_)) {
