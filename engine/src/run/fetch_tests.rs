@@ -15,7 +15,7 @@ use super::tests::{Model, PATH, new_disk, write};
 use super::*;
 use crate::error::ErrorKind;
 use crate::io::sim::SimDisk;
-use crate::stack::Cut;
+use crate::stack::{Cut, Layer, LayerWalk};
 
 fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
@@ -142,4 +142,41 @@ fn a_charged_range_takes_few_reads() {
     assert!(cost.pages_read > 300);
     // One for each round: the whole run is shorter than a span, and its gaps than a gap.
     assert!(reads <= cost.rounds + 4, "{reads} reads in {} rounds", cost.rounds);
+}
+
+#[test]
+fn a_bad_value_is_an_error_for_who_reaches_it() {
+    const VALUES: u32 = 200;
+    for (bad, is_unreadable) in [(0, true), (0, false), (77, true), (77, false), (199, true), (199, false)] {
+        let (disk, run) = new_run(VALUES, |n| 100 + n as usize);
+        let values = pieces(&run).into_iter().filter(|(wanted, ..)| matches!(wanted, Wanted::Value(_)));
+        let (_, start, end) = values.clone().nth(bad).unwrap();
+        assert_eq!(values.count(), VALUES as usize);
+        if is_unreadable {
+            disk.make_unreadable(PATH, start..end);
+        } else {
+            disk.flip_bit(PATH, 8 * start + 5);
+        }
+        let cache = PageCache::new(1 << 20);
+        let pages = ReadPages::new(&cache);
+        let whole = Arc::new(Run::of_parts(&[Part::first(&run)], true));
+        let layer = RunLayer::new(&whole, &pages);
+        pages.answer(|| layer.charge(Cut::Start, Cut::End, Limits::default(), false)).unwrap();
+        assert_eq!(pages.cost().rounds as usize, 1 + whole.root().unwrap().level + 1);
+        let mut walk = layer.seek(None).unwrap();
+        for n in 0..bad {
+            // If the bad one cannot be read, those that were to come with it are read when they are reached.
+            let value = pages.answer(|| walk.value().map(|value| value.map(<[u8]>::to_vec))).unwrap();
+            assert_eq!(value, Some(vec![n as u8; 100 + n]));
+            walk.next().unwrap();
+        }
+        let error = pages.answer(|| walk.value().map(|_| ())).unwrap_err();
+        assert_eq!(error.kind(), if is_unreadable { ErrorKind::Io } else { ErrorKind::Corrupt });
+        // Those behind it can be read.
+        for n in bad + 1..VALUES as usize {
+            walk.next().unwrap();
+            let value = pages.answer(|| walk.value().map(|value| value.map(<[u8]>::to_vec))).unwrap();
+            assert_eq!(value, Some(vec![n as u8; 100 + n]));
+        }
+    }
 }
