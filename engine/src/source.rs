@@ -28,7 +28,7 @@ pub(crate) type TableMerge<'a> = Merge<'a, Mixed<'a>>;
 /// How much a walk asks for at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// Entries of all runs together, of the first window; each has twice as many as the one before, up to [`WINDOW_ROWS_MAX`]. `None`: as many as `bytes` has.
+    /// Entries of all runs together, of the first window; each has as many as those before it together, up to [`WINDOW_ROWS_MAX`]. `None`: as many as `bytes` has.
     pub(crate) rows: Option<u64>,
     /// Bytes of each run, as they are in memory.
     pub(crate) bytes: u64,
@@ -323,7 +323,7 @@ impl<'a> Source<'a> {
         window: Window,
         mut step: impl for<'m> FnMut(&mut TableMerge<'m>, &mut KeyBuffer) -> std::result::Result<bool, Stopped>,
     ) -> Result<()> {
-        let mut rows = window.rows;
+        let mut asked = window.rows;
         let mut next: Option<Next> = None;
         loop {
             let (start, end) = match (&next, reverse) {
@@ -344,7 +344,7 @@ impl<'a> Source<'a> {
                 // A step may look farther than was asked for.
                 pages.load_rest()
             };
-            ask_ahead(start, end, rows)?;
+            ask_ahead(start, end, asked)?;
             let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
             let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
             let mut merge = pages.answer(begin)?;
@@ -370,14 +370,14 @@ impl<'a> Source<'a> {
                                 break Some(Next::Behind(told));
                             }
                         }
-                        rows = rows.map(|rows| 2 * rows).filter(|rows| *rows <= WINDOW_ROWS_MAX);
                         let reached = if key.is_empty() { &told } else { &key };
                         let (start, end) = match (reached.is_empty(), reverse) {
                             (true, _) => (start, end),
                             (false, false) => (Cut::Before(reached), end),
                             (false, true) => (start, Cut::After(reached)),
                         };
-                        ask_ahead(start, end, rows)?;
+                        ask_ahead(start, end, asked)?;
+                        asked = asked.map(|rows| 2 * rows).filter(|rows| *rows <= WINDOW_ROWS_MAX);
                     }
                 }
             };
