@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Db, Field, Measures, Read, TableOptions};
+use quipu::{Compression, Db, Field, Measures, Read, TableOptions};
 use serde_json::json;
 
 use crate::clock::Stopwatch;
@@ -59,6 +59,12 @@ pub(crate) struct Args {
     /// An int column of the value whose sum over any range is kept
     #[arg(long, value_name = "COL")]
     sum: Option<String>,
+    /// Compress rows (LZ4) where they are on disk: for rows that repeat each other, half the space and more
+    #[arg(long)]
+    compress: bool,
+    /// Keep all rows of the table in memory; others go to disk as memory fills
+    #[arg(long)]
+    resident: bool,
     /// What happens to a record whose key is taken
     #[arg(long, value_enum, default_value = "error")]
     on_conflict: Conflict,
@@ -186,7 +192,9 @@ fn create(db: &Db, args: &Args, source: &Source, format: Format) -> Result<RowTa
     }
     let schema = Schema::new(columns, &args.key)?;
     let sum = args.sum.as_deref().map(|name| sum_field(&schema, name)).transpose()?;
-    let options = TableOptions { measures: Measures { bytes: true, hash: true, sum }, ..TableOptions::default() };
+    let measures = Measures { bytes: true, hash: true, sum };
+    let compression = if args.compress { Compression::Lz4 } else { Compression::None };
+    let options = TableOptions { measures, compression, resident: args.resident, ..TableOptions::default() };
     RowTable::create(db, &args.table, &schema, &args.indexes, options)
 }
 
@@ -241,6 +249,13 @@ fn check_request<'a>(table: &'a RowTable, args: &Args, is_new: bool) -> Result<&
         && Some(sum_field(schema, sum)?) != table.table.options().measures.sum
     {
         return refuse(format!("and does not add up {sum}"));
+    }
+    let options = table.table.options();
+    if args.compress && options.compression == Compression::None {
+        return refuse("and is not compressed".to_owned());
+    }
+    if args.resident && !options.resident {
+        return refuse("and is not kept in memory".to_owned());
     }
     Ok(schema)
 }

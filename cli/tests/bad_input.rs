@@ -74,6 +74,8 @@ fn requests_against_the_table_there_is_are_refused() {
         ("--table t --types k=text", format!("table t exists without a column \"k\"; {advice}")),
         ("--table t --index other=n", format!("table t exists without an index other; {advice}")),
         ("--table t --sum n", format!("table t exists and does not add up n; {advice}")),
+        ("--table t --compress", format!("table t exists and is not compressed; {advice}")),
+        ("--table t --resident", format!("table t exists and is not kept in memory; {advice}")),
         ("--table t.by", "table t.by is an index: import into table t, and it follows".to_owned()),
         ("--table plain", "table plain exists and has no schema: rows of a file do not go into it".to_owned()),
     ];

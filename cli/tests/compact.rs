@@ -54,6 +54,35 @@ fn a_rewrite_changes_the_index_and_no_row() {
 }
 
 #[test]
+fn imported_rows_are_stored_as_the_import_says() {
+    let place = Place::new();
+    let mut rows = "id,text\n".to_owned();
+    for number in 0..3000 {
+        rows.push_str(&format!("{number},the same words again and again and again\n"));
+    }
+    place.write("rows.csv", &rows);
+    for (table, flags) in [("plain", ""), ("packed", "--compress"), ("stays", "--compress --resident")] {
+        place.run(&format!("import rows.csv --data db --table {table} --key id {flags}")).success();
+    }
+    let db = Db::open(place.path("db"), Options::default()).unwrap();
+    let open = |name: &str| db.open_table(name).unwrap().unwrap();
+    for name in ["plain", "packed"] {
+        open(name).flush().unwrap();
+    }
+    assert_eq!((open("plain").options().resident, open("stays").options().resident), (false, true));
+    let bytes = |name: &str| db.stats().tables.iter().find(|table| table.name == name).map(|table| table.run_bytes);
+    assert!(2 * bytes("packed").unwrap() < bytes("plain").unwrap(), "{:?}", db.stats().tables);
+    drop(db);
+    // A table that exists takes the flags that it was made with.
+    place.run("import rows.csv --data db --table stays --key id --compress --resident --on-conflict skip").success();
+    let exported: Vec<String> = ["plain", "packed", "stays"]
+        .iter()
+        .map(|table| place.out(&format!("export --data db --table {table}")))
+        .collect();
+    assert!(exported[0] == exported[1] && exported[0] == exported[2]);
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     let place = Place::new();
     database(&place);
