@@ -609,7 +609,7 @@ fn rows_before_many<'k, M>(
 }
 
 /// Scans a range of which about `rows` rows will be visited, with the pages of all of them asked for at once.
-pub(crate) fn scan_charged(
+fn scan_charged(
     stack: &TableStack<'_>,
     start: Cut<'_>,
     end: Cut<'_>,

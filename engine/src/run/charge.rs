@@ -99,13 +99,12 @@ pub(crate) fn charge_together(
 ) -> Result<(), Missing> {
     let entries_of = |run: &RunLayer<'_>| run.run.info().total.entries;
     let all: i64 = runs.iter().map(entries_of).sum();
-    let share = |run: &RunLayer<'_>, rows: u64| {
-        let expected = rows as f64 * entries_of(run) as f64 / all as f64;
-        (expected + expected.sqrt()).ceil() as u64 + 1
-    };
     let charge_share = |run: &RunLayer<'_>| {
-        // A run that is alone has them all.
-        let rows = limits.rows.map(|rows| if runs.len() == 1 { rows } else { share(run, rows).min(rows) });
+        let rows = limits.rows.map(|rows| {
+            let expected = rows as f64 * entries_of(run) as f64 / all as f64;
+            // No more than all, which is what a run that is alone has.
+            rows.min((expected + expected.sqrt()).ceil() as u64 + 1)
+        });
         run.charge(start, end, Limits { rows, ..limits }, reverse)
     };
     ask_all(runs.iter().map(charge_share), |()| ())

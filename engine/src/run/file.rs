@@ -124,7 +124,7 @@ impl Loaded {
     pub(super) fn into_bytes(self) -> Vec<u8> {
         match self {
             Loaded::Value(bytes) => bytes,
-            _ => Vec::new(),
+            _ => unreachable!("{NO_PAGE_THERE}"),
         }
     }
 

@@ -49,6 +49,11 @@ impl PageKey {
     pub(super) fn new(run: u64, offset: u64) -> PageKey {
         PageKey { run, offset }
     }
+
+    /// What stands at `offset` of an open file.
+    fn of(file: &RunFile, offset: u64) -> PageKey {
+        PageKey::new(file.number(), offset)
+    }
 }
 
 #[derive(Clone)]
@@ -141,7 +146,7 @@ impl PageCache {
 
     /// Lets go of a page.
     pub(super) fn forget(&self, file: &RunFile, offset: u64) {
-        self.pages.remove(&PageKey { run: file.number(), offset });
+        self.pages.remove(&PageKey::of(file, offset));
     }
 
     pub(crate) fn stats(&self) -> CacheStats {
@@ -209,7 +214,7 @@ impl<'c> ReadPages<'c> {
             return Ok(page);
         }
         let file = run.file(place);
-        let key = PageKey { run: file.number(), offset: place.pointer.offset };
+        let key = PageKey::of(file, place.pointer.offset);
         self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Page(*place)))
     }
 
@@ -217,27 +222,27 @@ impl<'c> ReadPages<'c> {
     pub(super) fn page_if_here<'p>(&'p self, run: &'p Run, place: &Place) -> Option<&'p Loaded> {
         run.kept(place).or_else(|| {
             let file = run.file(place);
-            self.seen_or_cached(file, PageKey { run: file.number(), offset: place.pointer.offset })
+            self.seen_or_cached(file, PageKey::of(file, place.pointer.offset))
         })
     }
 
     /// The filter that `pointer` leads to.
     pub(super) fn filter(&self, file: &Arc<RunFile>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
-        let key = PageKey { run: file.number(), offset: pointer.offset };
+        let key = PageKey::of(file, pointer.offset);
         let loaded = self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Filter(*pointer)))?;
         Ok(FilterRef::unchecked(loaded.as_slice()))
     }
 
     /// The value out of line that `reference` leads to.
     pub(super) fn value(&self, file: &Arc<RunFile>, reference: &ValueReference) -> Result<&[u8], Missing> {
-        let key = PageKey { run: file.number(), offset: reference.offset };
+        let key = PageKey::of(file, reference.offset);
         let loaded = self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Value(*reference)))?;
         Ok(loaded.as_slice())
     }
 
     /// As [`ReadPages::value`], for a reader that passes and will not come back: neither is the cache asked, nor is it given the value.
     pub(super) fn value_in_passing(&self, file: &Arc<RunFile>, reference: &ValueReference) -> Result<&[u8], Missing> {
-        let key = PageKey { run: file.number(), offset: reference.offset };
+        let key = PageKey::of(file, reference.offset);
         let loaded = self.seen.get(&key).ok_or_else(|| self.miss(key, file, Wanted::PassingValue(*reference)))?;
         Ok(loaded.as_slice())
     }
@@ -245,7 +250,7 @@ impl<'c> ReadPages<'c> {
     /// The value that `reference` in the leaf at `leaf` leads to, if it came with others of that leaf and is sound. If it is not, [`ReadPages::value`] will say so.
     #[inline]
     pub(super) fn passed_value(&self, file: &RunFile, leaf: u64, reference: &ValueReference) -> Option<&[u8]> {
-        let leaf = PageKey::new(file.number(), leaf);
+        let leaf = PageKey::of(file, leaf);
         let stored = self.passing.get(&leaf, &(reference.offset..reference.end()?))?;
         file.check_value(reference, stored).ok()?;
         stored.get(..reference.length as usize)
@@ -253,12 +258,12 @@ impl<'c> ReadPages<'c> {
 
     /// Whether what stands at `extent` was asked for with other values of the leaf at `leaf`.
     pub(super) fn passes(&self, file: &RunFile, leaf: u64, extent: &Range<u64>) -> bool {
-        self.passing.has(&PageKey::new(file.number(), leaf), extent)
+        self.passing.has(&PageKey::of(file, leaf), extent)
     }
 
     /// Asks for values of a leaf in one piece, for a reader that passes.
     pub(super) fn pass(&self, file: &Arc<RunFile>, values: Passed) -> Missing {
-        self.miss(PageKey::new(file.number(), values.offset), file, Wanted::Passed(values))
+        self.miss(PageKey::of(file, values.offset), file, Wanted::Passed(values))
     }
 
     fn seen_or_cached(&self, file: &RunFile, key: PageKey) -> Option<&Loaded> {
@@ -293,6 +298,13 @@ impl<'c> ReadPages<'c> {
         self.cost.set(cost);
     }
 
+    fn count_read(&self, units: u64) {
+        self.count(|cost| {
+            cost.pages += units;
+            cost.pages_read += units;
+        });
+    }
+
     /// Reads all that was missing, in the order of the files.
     ///
     /// # Errors
@@ -321,16 +333,13 @@ impl<'c> ReadPages<'c> {
     }
 
     fn keep(&self, key: PageKey, file: &RunFile, wanted: &Wanted, loaded: Loaded) {
-        let units = if let Wanted::Passed(values) = wanted { values.count } else { 1 };
-        self.count(|cost| {
-            cost.pages += units;
-            cost.pages_read += units;
-        });
         if let Wanted::Passed(values) = wanted {
+            self.count_read(values.count);
             self.pin(&loaded);
-            self.passing.insert(PageKey::new(file.number(), values.leaf), values.extent(), loaded.into_bytes());
+            self.passing.insert(PageKey::of(file, values.leaf), values.extent(), loaded.into_bytes());
             return;
         }
+        self.count_read(1);
         let loaded = match wanted {
             Wanted::Page(place) if self.cache.keeps_roots => file.keep_root(place, loaded),
             _ => Some(loaded),
@@ -359,7 +368,7 @@ impl<'c> ReadPages<'c> {
     /// Whether the page or value at `offset` of `run` has been seen.
     #[cfg(test)]
     pub(super) fn has_seen(&self, file: &RunFile, offset: u64) -> bool {
-        self.seen.get(&PageKey { run: file.number(), offset }).is_some()
+        self.seen.get(&PageKey::of(file, offset)).is_some()
     }
 
     /// All that was seen of one run, by offsets.

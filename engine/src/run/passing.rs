@@ -20,7 +20,7 @@ use super::pages::PageKey;
 struct Piece {
     /// Where they are in the file.
     extent: Range<u64>,
-    /// None if they could not be read.
+    /// Empty if they could not be read.
     bytes: Vec<u8>,
     /// Others of that leaf.
     next: OnceCell<Box<Piece>>,
