@@ -67,7 +67,8 @@ impl From<Error> for Stopped {
 pub struct Cost {
     /// Runs of the table.
     pub runs: usize,
-    /// Pages and long values that were looked at; once for each question that looked at it. A root that was read once stays with its file, and counts no more.
+    /// Pages and long values that were looked at; once for each question that looked at it. Inner pages and filters that stay with their file once they
+    /// were read count no more.
     pub pages: u64,
     /// Those of them that were not in the cache, and were read from a file.
     pub pages_read: u64,

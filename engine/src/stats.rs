@@ -41,11 +41,12 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Bytes that it is limited to.
     pub cache_bytes_max: u64,
-    /// Those of them that stay: inner pages of runs of tables that want so ([`IndexPages::Resident`](crate::IndexPages)); half of the limit at most.
+    /// Those of them that stay as long as their run does: inner pages and filters that were read, a quarter of the limit at most, and those of tables that want it so
+    /// ([`IndexPages::Resident`](crate::IndexPages)), half of it.
     pub resident_bytes: u64,
     /// Bytes of such pages that readers hold now, whether the cache still has them or not. Readers of little are left out.
     pub pinned_bytes: u64,
-    /// Pages and long values of runs that readers have found in the cache since the database was opened.
+    /// Pages and long values of runs that readers have found in the cache since the database was opened; without those that stay.
     pub cache_hits: u64,
     /// Those that they had to read from a file.
     pub cache_misses: u64,

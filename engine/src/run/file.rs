@@ -14,6 +14,7 @@ use super::filter::FilterRef;
 use super::format::{
     FOOTER_BYTES_1, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference, footer_bytes,
 };
+use super::kept::{KEPT_BYTES_MAX, KeptPages};
 use super::node::{FilterPart, NodeRef};
 use super::packed::PackedUnit;
 use super::resident::ResidentPages;
@@ -47,6 +48,7 @@ struct Opened {
     root: Pointer,
     /// The page there, once it was loaded: every question begins with it.
     root_page: OnceLock<Loaded>,
+    kept: KeptPages,
     resident: ResidentPages,
 }
 
@@ -139,8 +141,6 @@ impl Loaded {
 
 /// Runs longer than this would push more out of the operating system's cache than they bring.
 const PRELOAD_BYTES_MAX: u64 = 2 << 30;
-/// A root longer than this is not kept: that of a flat index is as long as the run has leaves.
-const ROOT_BYTES_MAX: usize = 64 << 10;
 
 const NO_PAGE_THERE: &str = "what a place leads to is checked when it is loaded";
 
@@ -198,6 +198,7 @@ impl RunFile {
             info,
             root: footer.root,
             root_page: OnceLock::new(),
+            kept: KeptPages::default(),
             resident: ResidentPages::default(),
         };
         Ok(RunFile { opened: Arc::new(opened), part: 0, base: Sums::default(), shift: 0 })
@@ -223,15 +224,29 @@ impl RunFile {
         self.opened.number
     }
 
-    /// The page at `place` if that is the root and is kept.
+    /// The page at `place` if it is kept.
     #[inline]
-    pub(super) fn root_page(&self, place: &Place) -> Option<&Loaded> {
-        if place.pointer.offset == self.opened.root.offset { self.opened.root_page.get() } else { None }
+    pub(super) fn kept_page(&self, place: &Place) -> Option<&Loaded> {
+        if self.is_root(place) {
+            return self.opened.root_page.get();
+        }
+        if place.level == 0 { None } else { self.opened.kept.get(place.pointer.offset) }
     }
 
-    /// Keeps `page`, loaded from `place`, if that is the root; else gives it back.
-    pub(super) fn keep_root(&self, place: &Place, page: Loaded) -> Option<Loaded> {
-        if place.pointer.offset != self.opened.root.offset || page.bytes() > ROOT_BYTES_MAX {
+    /// Inner pages other than the root, and filters, that stay with it.
+    #[inline]
+    pub(super) fn kept(&self) -> &KeptPages {
+        &self.opened.kept
+    }
+
+    /// Whether that is where the root is.
+    pub(super) fn is_root(&self, place: &Place) -> bool {
+        place.pointer.offset == self.opened.root.offset
+    }
+
+    /// Keeps `page`, the root; gives it back if it is too long.
+    pub(super) fn keep_root(&self, page: Loaded) -> Option<Loaded> {
+        if page.bytes() > KEPT_BYTES_MAX {
             return Some(page);
         }
         // Another reader may have been first.

@@ -97,44 +97,41 @@ impl<'a> RunLayer<'a> {
     /// The leaf that has `key` if any has; none if it is told without that leaf that none has.
     fn leaf_that_may_have(&self, key: &[u8]) -> Result<Option<(Place, PageRef<'a>)>, Missing> {
         let Some(mut place) = self.run.root() else { return Ok(None) };
-        let mut above: Option<Step<'a>> = None;
         loop {
-            let page = match &above {
-                // Most keys are not in an upper run: its filter, a hundredth of its size, is likelier to be at hand than the leaf.
-                Some(above) if place.level == 0 && !self.is_bottom() => {
-                    if self.is_surely_absent(above, key)? {
-                        return Ok(None);
-                    }
-                    self.pages.page(self.run, &place)?
-                }
-                // A leaf of the bottom run that is in memory tells as fast as its filter, and is needed if it has the key. So the filter is asked where it can spare a read.
-                Some(above) if place.level == 0 => match self.pages.page_if_here(self.run, &place) {
-                    Some(page) => page,
-                    None if self.is_surely_absent(above, key)? => return Ok(None),
-                    None => self.pages.page(self.run, &place)?,
-                },
-                _ => self.pages.page(self.run, &place)?,
-            };
+            let page = self.pages.page(self.run, &place)?;
             if place.level == 0 {
                 return Ok(Some((place, page.leaf())));
             }
             let inner = self.run.inner(&place, page);
-            let step = Step { place, page, child: inner.child_of(key) };
-            place = self.run.child(&place, &inner, step.child);
-            above = Some(step);
+            let child = inner.child_of(key);
+            if place.level == 1 && self.is_surely_absent(&place, &inner, child, key)? {
+                return Ok(None);
+            }
+            place = self.run.child(&place, &inner, child);
         }
     }
 
-    /// Whether the filter over the leaf that a step leads to says that `key` is not there.
-    fn is_surely_absent(&self, above: &Step<'a>, key: &[u8]) -> Result<bool, Missing> {
+    /// Whether the filter over child `child`, a leaf, of the inner page at `place` says that `key` is not there.
+    ///
+    /// A filter takes a hundredth of its leaves, so it is likelier to be at hand than they are, and to be in the processor's cache.
+    fn is_surely_absent(&self, place: &Place, inner: &Inner<'a>, child: usize, key: &[u8]) -> Result<bool, Missing> {
         // The top has no filters.
-        if above.place.is_top() {
+        if place.is_top() {
             return Ok(false);
         }
-        let file = self.run.file(&above.place);
-        let inner = file.inner(above.page);
-        let Some(filter) = file.filter_of(&above.place, &inner, above.child) else { return Ok(false) };
-        Ok(!self.pages.filter(file, &filter)?.may_have(hash_of(key)))
+        let file = self.run.file(place);
+        let Some(pointer) = file.filter_of(place, inner, child) else { return Ok(false) };
+        let filter = match self.pages.filter_if_here(file, &pointer) {
+            Some(filter) => filter,
+            // Of the bottom run most keys are there: reading it spares nothing if the leaf is at hand.
+            None if self.is_bottom()
+                && self.pages.page_if_here(self.run, &self.run.child(place, inner, child)).is_some() =>
+            {
+                return Ok(false);
+            }
+            None => self.pages.filter(file, &pointer)?,
+        };
+        Ok(!filter.may_have(hash_of(key)))
     }
 
     /// The walk at the entry with `entries` before it, of which there are more.

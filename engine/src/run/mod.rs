@@ -30,6 +30,7 @@ mod file;
 mod filter;
 mod format;
 mod histogram;
+mod kept;
 mod layer;
 mod measures;
 mod node;
@@ -66,6 +67,8 @@ mod filter_tests;
 mod golden_tests;
 #[cfg(test)]
 mod histogram_tests;
+#[cfg(test)]
+mod kept_tests;
 #[cfg(test)]
 mod node_tests;
 #[cfg(test)]

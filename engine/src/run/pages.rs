@@ -33,8 +33,8 @@ use crate::error::Result;
 /// A cache is cut into shards of at least so many bytes, and into no more of them than this.
 const SHARD_BYTES: u64 = 16 << 20;
 const SHARDS_MAX: u64 = 64;
-/// Beside a cache of so many bytes there is room for one page of each file.
-const KEEPS_ROOTS_BYTES: u64 = 8 << 20;
+/// Beside a cache of so many bytes there is room for the root of each file; of a smaller one, nothing stays.
+const KEEPS_BYTES: u64 = 8 << 20;
 /// Bytes that a cached page takes beside its own.
 const ENTRY_BYTES: u64 = 96;
 
@@ -73,8 +73,8 @@ pub(super) fn held_bytes(page_bytes: u64) -> u64 {
 /// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as the library `quick_cache` has it).
 pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes, FixedState>,
-    /// Whether roots stay with their files, beside the cache.
-    keeps_roots: bool,
+    /// Whether roots stay with their files, beside the cache, and inner pages and filters as far as there is room.
+    keeps: bool,
     /// Bytes for `pages` and those that runs hold.
     bytes_max: u64,
     tier: Arc<Tier>,
@@ -119,7 +119,7 @@ impl PageCache {
             .expect("all that has no default is given");
         PageCache {
             pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
-            keeps_roots: cache_bytes >= KEEPS_ROOTS_BYTES,
+            keeps: cache_bytes >= KEEPS_BYTES,
             bytes_max: cache_bytes,
             tier: Arc::default(),
             counts: Counts::default(),
@@ -142,6 +142,18 @@ impl PageCache {
         if self.pages.capacity().abs_diff(rest) > SHARDS_MAX {
             self.pages.set_capacity(rest);
         }
+    }
+
+    /// Has `page` stay with its file; gives it back if there is no room.
+    fn keep(&self, file: &RunFile, key: PageKey, page: Loaded) -> Option<Loaded> {
+        if !self.keeps {
+            return Some(page);
+        }
+        let rest = file.keep(key.offset, page, &self.tier, self.bytes_max);
+        if rest.is_none() {
+            self.fit();
+        }
+        rest
     }
 
     /// Lets go of a page.
@@ -186,7 +198,7 @@ pub(crate) struct ReadPages<'c> {
 /// What a reader's answers have cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadCost {
-    /// Different pages, filters and values that were looked at.
+    /// Different pages, filters and values that were looked at, without those that files keep.
     pub(crate) pages: u64,
     /// Those of them that were read from a file.
     pub(crate) pages_read: u64,
@@ -227,10 +239,16 @@ impl<'c> ReadPages<'c> {
     }
 
     /// The filter that `pointer` leads to.
-    pub(super) fn filter(&self, file: &Arc<RunFile>, pointer: &Pointer) -> Result<FilterRef<'_>, Missing> {
-        let key = PageKey::of(file, pointer.offset);
-        let loaded = self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Filter(*pointer)))?;
-        Ok(FilterRef::unchecked(loaded.as_slice()))
+    pub(super) fn filter<'p>(&'p self, file: &'p Arc<RunFile>, pointer: &Pointer) -> Result<FilterRef<'p>, Missing> {
+        let missing = || self.miss(PageKey::of(file, pointer.offset), file, Wanted::Filter(*pointer));
+        self.filter_if_here(file, pointer).ok_or_else(missing)
+    }
+
+    /// As [`ReadPages::filter`], but who asks can do without.
+    pub(super) fn filter_if_here<'p>(&'p self, file: &'p RunFile, pointer: &Pointer) -> Option<FilterRef<'p>> {
+        let kept = file.kept().get(pointer.offset);
+        let loaded = kept.or_else(|| self.seen_or_cached(file, PageKey::of(file, pointer.offset)))?;
+        Some(FilterRef::unchecked(loaded.as_slice()))
     }
 
     /// The value out of line that `reference` leads to.
@@ -341,7 +359,9 @@ impl<'c> ReadPages<'c> {
         }
         self.count_read(1);
         let loaded = match wanted {
-            Wanted::Page(place) if self.cache.keeps_roots => file.keep_root(place, loaded),
+            Wanted::Page(place) if self.cache.keeps && file.is_root(place) => file.keep_root(loaded),
+            Wanted::Page(place) if place.level > 0 => self.cache.keep(file, key, loaded),
+            Wanted::Filter(_) => self.cache.keep(file, key, loaded),
             _ => Some(loaded),
         };
         let Some(loaded) = loaded.map(Arc::new) else { return };

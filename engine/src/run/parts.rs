@@ -148,7 +148,7 @@ impl Run {
     /// What is at `place`, if the run itself keeps that in memory.
     #[inline]
     pub(super) fn kept(&self, place: &Place) -> Option<&Loaded> {
-        if place.is_top() { self.top.as_ref() } else { self.file(place).root_page(place) }
+        if place.is_top() { self.top.as_ref() } else { self.file(place).kept_page(place) }
     }
 
     /// The inner page that was loaded from `place`.

@@ -1,11 +1,11 @@
 //! Index pages of runs brought into memory before they are asked for, and those of them that stay: the nodes and the filters, level by level from the root, as far as there is room.
 //!
-//! Pages that stay are held by the run itself, in what is called the resident tier of the cache: all of them together take at most half of its bytes, which the other
-//! pages then have less. So nothing has to be told apart when pages are evicted, and they go with the run.
+//! Pages that stay are held by the run itself, in what is called the resident tier of the cache: all of them together, with those that files keep of what was read (`kept`), take at most half of
+//! its bytes, which the other pages then have less. So nothing has to be told apart when pages are evicted, and they go with the run.
 //!
 //! Invariants:
 //! 1. What the tier has and what the cache has are no more than the cache was given, but for the moment in which pages pass from one to the other.
-//! 2. A page stands in one of the two.
+//! 2. A page stands in one of the two, and in the tier once: one that its file keeps already is left there.
 //!
 //! Costs: one round of reads a level, and one for the filters; a look-up of a page of a run with such pages takes one more look into a hash map.
 //! Not here: which runs, and when (`preload`).
@@ -45,9 +45,14 @@ impl Tier {
     }
 
     /// Takes so many bytes more if the tier then has no more than `most`.
-    fn take(&self, bytes: u64, most: u64) -> bool {
+    pub(super) fn take(&self, bytes: u64, most: u64) -> bool {
         let taken = |now: u64| now.checked_add(bytes).filter(|&then| then <= most);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+
+    /// Gives back so many of the bytes that were taken.
+    pub(super) fn give(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -60,7 +65,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.tier.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.tier.give(self.bytes);
     }
 }
 
@@ -119,13 +124,13 @@ impl PageCache {
         let of_others = self.tier().bytes().saturating_sub(file.resident().bytes());
         let room = if is_to_stay { most.saturating_sub(of_others) } else { most };
         let pages = ReadPages::new(self);
-        let is_cut = read_index(run, &pages, room)?;
-        let count = pages.cost().pages;
-        let bytes = pages.bytes() + count * held_bytes(0);
+        let loaded = read_index(run, &pages, room)?;
         if is_to_stay {
             // What it has held so far is among what was seen.
             file.release();
         }
+        // What is kept anyway was not seen by this reader.
+        let bytes = pages.bytes() + pages.cost().pages * held_bytes(0);
         if is_to_stay && self.tier().take(bytes, most) {
             let pages: HashMap<_, _, _> = pages.into_pages().collect();
             let offsets: Vec<u64> = pages.keys().copied().collect();
@@ -133,25 +138,17 @@ impl PageCache {
             offsets.into_iter().for_each(|offset| self.forget(file, offset));
         }
         self.fit();
-        Ok(Preloaded { pages: count, bytes, is_cut })
+        Ok(loaded)
     }
 }
 
-/// Reads the index of a run, and says whether there was no room for some of it.
-fn read_index(run: &Run, pages: &ReadPages<'_>, room: u64) -> Result<bool> {
-    let mut left = room;
-    let mut fits = |length: u32| {
-        let bytes = held_bytes(u64::from(length));
-        let has_room = bytes <= left;
-        left = if has_room { left - bytes } else { 0 };
-        has_room
-    };
+/// Reads the index of a run as far as there is `room`.
+fn read_index(run: &Run, pages: &ReadPages<'_>, room: u64) -> Result<Preloaded> {
+    let mut loaded = Preloaded::default();
     let mut level: Vec<Place> = run.root().into_iter().filter(|root| root.level > 0).collect();
-    let mut is_cut = false;
     while !level.is_empty() {
-        let all = level.len();
-        level.truncate(level.iter().take_while(|place| fits(place.pointer.length)).count());
-        is_cut |= level.len() < all;
+        let lengths = level.iter().map(|place| place.pointer.length);
+        level.truncate(loaded.add(lengths, room));
         pages.answer(|| ask_all(level.iter().map(|place| pages.page(run, place)), |_| ()))?;
         let (mut below, mut filters) = (Vec::new(), Vec::new());
         for place in &level {
@@ -164,11 +161,26 @@ fn read_index(run: &Run, pages: &ReadPages<'_>, room: u64) -> Result<bool> {
                 filters.extend(parts.map(|part| run.file(place).filter_at(place, &inner, &part)));
             }
         }
-        let all = filters.len();
-        filters.truncate(filters.iter().take_while(|filter| fits(filter.length)).count());
-        is_cut |= filters.len() < all;
+        filters.truncate(loaded.add(filters.iter().map(|filter| filter.length), room));
         pages.answer(|| ask_all(filters.iter().map(|filter| pages.filter(&run.files()[0], filter)), |_| ()))?;
         level = below;
     }
-    Ok(is_cut)
+    Ok(loaded)
+}
+
+impl Preloaded {
+    /// Adds pages of these lengths until there is no more room, and says how many.
+    fn add(&mut self, lengths: impl Iterator<Item = u32>, room: u64) -> usize {
+        let mut count = 0;
+        for length in lengths {
+            let bytes = self.bytes + held_bytes(u64::from(length));
+            self.is_cut |= bytes > room;
+            if self.is_cut {
+                break;
+            }
+            (self.bytes, count) = (bytes, count + 1);
+        }
+        self.pages += count as u64;
+        count
+    }
 }

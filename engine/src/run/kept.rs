@@ -1,0 +1,130 @@
+//! Inner pages and filters that stay with their file once a reader has loaded them, so that the way to a leaf is not through the cache: an upper page is a look into one
+//! line of memory there, without a lock, and without a count of who holds it.
+//!
+//! Invariants:
+//! 1. What all files keep, and what the resident tier has beside it, is at most a quarter of the bytes of the cache, whose other pages then have less. What finds no room is cached
+//!    and evicted like others.
+//! 2. A page that is kept stays as long as the file is open: so readers borrow it.
+//! 3. A slot is filled once. So a page is in the first of its slots that was free when it came, and no slot behind a free one need be looked at.
+//!
+//! Costs: a slot of 64 bytes for each page, and as many free ones.
+//! Not here: roots, which are kept whatever the room (`file`); pages that were asked to stay (`resident`).
+
+use std::mem::size_of;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::file::{Loaded, RunFile};
+use super::format::HEADER_BYTES;
+use super::resident::Tier;
+
+/// Longer ones are not kept: those of flat indexes are as long as the run has leaves.
+pub(super) const KEPT_BYTES_MAX: usize = 64 << 10;
+/// Of the bytes of the cache.
+const SHARE: u64 = 4;
+/// So many neighbouring slots may have a page.
+const PROBES: usize = 8;
+/// An index is not more than a part of so many of its file, if rows are short, and mostly much less.
+const FILE_SHARE: u64 = 12;
+
+type Slot = OnceLock<(u64, Loaded)>;
+
+/// The pages that a file keeps.
+#[derive(Default)]
+pub(super) struct KeptPages {
+    /// Made when the first one comes; `None` if there was no room for it then.
+    slots: OnceLock<Option<Slots>>,
+}
+
+struct Slots {
+    /// A power of two of them.
+    slots: Box<[Slot]>,
+    /// Bytes that were taken of the tier.
+    bytes: AtomicU64,
+    tier: Arc<Tier>,
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.tier.give(*self.bytes.get_mut());
+    }
+}
+
+impl Slots {
+    /// Slots for the index of a file of so many bytes, if `most` bytes leave room for them.
+    fn new(file_bytes: u64, page_bytes: u64, tier: &Arc<Tier>, most: u64) -> Option<Slots> {
+        let pages = (file_bytes / FILE_SHARE).min(most) / page_bytes;
+        let count = (2 * pages as usize).max(2 * PROBES).next_power_of_two();
+        let bytes = (count * size_of::<Slot>()) as u64;
+        tier.take(bytes, most).then(|| Slots {
+            slots: (0..count).map(|_| Slot::new()).collect(),
+            bytes: AtomicU64::new(bytes),
+            tier: tier.clone(),
+        })
+    }
+
+    /// The slots that what stands at `offset` may have, in their order.
+    #[inline]
+    fn of(&self, offset: u64) -> impl Iterator<Item = &Slot> {
+        // The golden ratio's bits, whose products spread what is a multiple of some page size.
+        let hash = (offset / HEADER_BYTES as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mask = self.slots.len() - 1;
+        let first = (hash >> 32) as usize;
+        (first..first + PROBES).map(move |number| &self.slots[number & mask])
+    }
+
+    #[inline]
+    fn get(&self, offset: u64) -> Option<&Loaded> {
+        for slot in self.of(offset) {
+            let (other, page) = slot.get()?;
+            if *other == offset {
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// Keeps `page`; gives it back if there is no room.
+    fn insert(&self, offset: u64, page: Loaded, most: u64) -> Option<Loaded> {
+        let bytes = page.bytes() as u64;
+        if !self.tier.take(bytes, most) {
+            return Some(page);
+        }
+        let mut coming = (offset, page);
+        for slot in self.of(offset) {
+            let Err(back) = slot.set(coming) else {
+                self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                return None;
+            };
+            if slot.get().is_some_and(|(other, _)| *other == offset) {
+                // Another reader was first.
+                self.tier.give(bytes);
+                return None;
+            }
+            coming = back;
+        }
+        self.tier.give(bytes);
+        Some(coming.1)
+    }
+}
+
+impl KeptPages {
+    /// What stands at `offset` of the file, if it is kept.
+    #[inline]
+    pub(super) fn get(&self, offset: u64) -> Option<&Loaded> {
+        self.slots.get()?.as_ref()?.get(offset)
+    }
+}
+
+impl RunFile {
+    /// Keeps the inner page or filter at `offset` if a cache of so many bytes, of which `tier` says what runs hold, leaves room for it; else gives it back.
+    pub(super) fn keep(&self, offset: u64, page: Loaded, tier: &Arc<Tier>, cache_bytes: u64) -> Option<Loaded> {
+        let most = cache_bytes / SHARE;
+        let info = self.info();
+        let slots = self.kept().slots.get_or_init(|| Slots::new(info.bytes, info.page_bytes as u64, tier, most));
+        match slots {
+            Some(slots) if page.bytes() <= KEPT_BYTES_MAX => slots.insert(offset, page, most),
+            _ => Some(page),
+        }
+    }
+}
