@@ -134,7 +134,7 @@ pub(crate) struct Unresolved<'a> {
     pub(crate) arena: &'a Arc<Arena>,
 }
 
-/// Makes a stack of trees over runs, whose pages come from `pages`.
+/// Makes a stack of trees over runs, whose pages come from `pages`. Trees without entries, as after a flush, are left out: so the bottom run may be alone, and tell positions by itself.
 pub(crate) fn stack_over<'a>(
     trees: impl IntoIterator<Item = View<'a>>,
     runs: &'a [Arc<Run>],
@@ -142,7 +142,8 @@ pub(crate) fn stack_over<'a>(
     measures: Measures,
 ) -> TableStack<'a> {
     let runs = runs.iter().map(|run| Mixed::Run(RunLayer::new(run, pages)));
-    Stack::new(trees.into_iter().map(Mixed::Memory).chain(runs).collect(), measures)
+    let trees = trees.into_iter().filter(|tree| tree.entries() > 0).map(Mixed::Memory);
+    Stack::new(trees.chain(runs).collect(), measures)
 }
 
 /// Makes a stack of trees alone.
