@@ -1,5 +1,7 @@
 //! A layer in memory or in a file: what tables that have both are stacks of.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::page::KeyBuffer;
@@ -120,8 +122,8 @@ impl<'a> Layer<'a> for Mixed<'a> {
         }
     }
 
-    fn key_at(&self, position: i64) -> Result<KeyBuffer, Missing> {
-        ask!(self, key_at(position))
+    fn pivot_near(&self, position: i64, within: Range<i64>) -> Result<(KeyBuffer, Located), Missing> {
+        ask!(self, pivot_near(position, within))
     }
 
     fn locate(&self, key: &[u8]) -> Result<Located, Missing> {

@@ -5,6 +5,7 @@
 //! lowest page that both hang under.
 //! Not here: where pages come from (`pages`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -141,6 +142,11 @@ impl<'a> RunLayer<'a> {
         Ok(RunWalk { layer: *self, way, spot: place })
     }
 
+    /// The key of the entry at a position.
+    pub(crate) fn key_at(&self, position: i64) -> Result<KeyBuffer, Missing> {
+        Ok(self.at_entry(position)?.key())
+    }
+
     /// Rows of the first `end` entries of a leaf.
     pub(super) fn leaf_rows(&self, leaf: &PageRef<'_>, end: usize) -> i64 {
         if self.run.info().is_bottom {
@@ -238,8 +244,26 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         Some(self.run.info().total.entries)
     }
 
-    fn key_at(&self, position: i64) -> Result<KeyBuffer, Missing> {
-        Ok(self.at_entry(position)?.key())
+    fn pivot_near(&self, position: i64, within: Range<i64>) -> Result<(KeyBuffer, Located), Missing> {
+        let Some(mut place) = self.run.root() else { unreachable!("the run has an entry there") };
+        loop {
+            let page = self.pages.page(self.run, &place)?;
+            let before = place.before;
+            if place.level == 0 {
+                let (leaf, entry) = (page.leaf(), (position - before.entries) as usize);
+                let rows = before.tally.rows + self.leaf_rows(&leaf, entry);
+                return Ok((leaf.key(entry), Located { rows, entries: position, is_found: true }));
+            }
+            let inner = self.run.inner(&place, page);
+            let child = self.run.child_at(&place, &inner, position);
+            place = self.run.child(&place, &inner, child);
+            let before = place.before;
+            // The separator before the leaf, if that parts them too.
+            if place.level == 0 && child > 0 && within.start < before.entries && before.entries < within.end {
+                let place = Located { rows: before.tally.rows, entries: before.entries, is_found: false };
+                return Ok((inner.separator(child), place));
+            }
+        }
     }
 
     fn locate(&self, key: &[u8]) -> Result<Located, Missing> {

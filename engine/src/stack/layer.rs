@@ -1,6 +1,7 @@
 //! What a stack asks of a layer. Trees in memory answer at once; a layer on disk may have to load a page first.
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 use super::Located;
 use crate::page::KeyBuffer;
@@ -54,8 +55,9 @@ pub trait Layer<'a>: Copy {
     fn entries(&self) -> Option<i64> {
         None
     }
-    /// The key of the entry at a position, of such a layer.
-    fn key_at(&self, _position: i64) -> Result<KeyBuffer, Self::Fault> {
+    /// A key that parts the entries at positions `within` near `position`, which is one of them, and where it is, of such a layer. One that is told without looking at entries is
+    /// preferred: then there is at least one on either side; else it is that of the entry at `position`.
+    fn pivot_near(&self, _position: i64, _within: Range<i64>) -> Result<(KeyBuffer, Located), Self::Fault> {
         unreachable!("the layer knows no positions")
     }
     /// Where `key` is.

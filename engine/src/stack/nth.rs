@@ -1,7 +1,7 @@
 //! The row at an offset of a stack of several layers. The total rank is monotone even though that of one layer is not, so a search for the row asks the whole stack for
 //! the ranks of pivots, and narrows.
 //!
-//! Layers that know the positions of their entries (runs) give pivots near where the row must be: the nearer bound and the density of rows between the bounds tell (interpolation
+//! Layers that know the positions of their entries (runs) give pivots near where the row must be, if they can those between leaves, which are told without reading one: the nearer bound and the density of rows between the bounds tell (interpolation
 //! search, Perl, Itai and Avni 1978), and each pivot is put a little beyond that, so that it becomes the other bound. Trees give keys from about their middle. In the end few entries
 //! are left, and a walk over all layers counts them.
 //!
@@ -112,8 +112,9 @@ impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
             }
             let Some((number, left)) = left.enumerate().max_by_key(|(_, left)| *left) else { break };
             let position = self.low.entries[number] + self.estimate(left, step);
-            let pivot = self.stack.layers()[number].key_at(position)?;
-            self.ask(pivot)?;
+            let within = self.low.entries[number]..self.high.entries[number];
+            let (pivot, place) = self.stack.layers()[number].pivot_near(position, within)?;
+            self.ask(pivot, Some((number, place)))?;
         }
         Ok(())
     }
@@ -145,17 +146,21 @@ impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
                 }
             }
             match best {
-                Some((pivot, about)) if about > WALKED_MAX as u64 => self.ask(pivot)?,
+                Some((pivot, about)) if about > WALKED_MAX as u64 => self.ask(pivot, None)?,
                 _ => return Ok(()),
             }
         }
     }
 
-    /// Makes a key between the bounds one of them.
-    fn ask(&mut self, key: KeyBuffer) -> Result<(), L::Fault> {
+    /// Makes a key between the bounds one of them. Where it is in the layer of that number is known.
+    fn ask(&mut self, key: KeyBuffer, known: Option<(usize, Located)>) -> Result<(), L::Fault> {
         let mut rows = 0;
         let (mut below, mut through) = (SmallVec::new(), SmallVec::new());
-        super::ask_all(self.stack.layers().iter().map(|layer| layer.locate(&key)), |place| {
+        let locate = |(number, layer): (usize, &L)| match known {
+            Some((known, place)) if known == number => Ok(place),
+            _ => layer.locate(&key),
+        };
+        super::ask_all(self.stack.layers().iter().enumerate().map(locate), |place| {
             rows += place.rows;
             below.push(place.entries);
             through.push(place.entries + i64::from(place.is_found));
