@@ -42,6 +42,13 @@ impl UnitBuffer {
         UnitBuffer { words: vec![0; unit_bytes / UNIT_ALIGNMENT_BYTES].into_boxed_slice() }
     }
 
+    /// A copy of `unit`, of a length as above.
+    pub(crate) fn copy_of(unit: &[u8]) -> UnitBuffer {
+        let (words, rest) = unit.as_chunks::<UNIT_ALIGNMENT_BYTES>();
+        assert!(rest.is_empty());
+        UnitBuffer { words: words.iter().map(|word| u64::from_ne_bytes(*word)).collect() }
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         // SAFETY: any `u64` is eight initialized bytes, borrowed with `self`.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.words.len() * 8) }

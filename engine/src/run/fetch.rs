@@ -71,6 +71,13 @@ struct Span {
     bytes: Vec<u8>,
 }
 
+impl Span {
+    /// `len` bytes from `offset` of the file, which are among these.
+    fn at(&self, offset: u64, len: usize) -> &[u8] {
+        &self.bytes[(offset - self.start) as usize..][..len]
+    }
+}
+
 impl RunFile {
     /// Reads and checks all that is `wanted`, in ascending order of offsets, and gives each to `take`, with its number.
     ///
@@ -101,30 +108,27 @@ impl RunFile {
     fn load_wanted(&self, wanted: &Wanted, span: Option<&Span>) -> Result<Loaded> {
         let Range { start, end } = wanted.extent();
         let len = (end - start) as usize;
-        let fill = |buffer: &mut [u8]| match span {
-            Some(span) => {
-                let at = (start - span.start) as usize;
-                buffer.copy_from_slice(&span.bytes[at..at + len]);
-                Ok(())
+        let bytes = || match span {
+            Some(span) => Ok(span.at(start, len).to_vec()),
+            None => {
+                let mut bytes = vec![0; len];
+                self.read(&mut bytes, start).map(|()| bytes)
             }
-            None => self.read(buffer, start),
         };
-        let unit = || {
-            let mut buffer = UnitBuffer::new(len);
-            fill(buffer.as_mut_slice()).map(|()| buffer)
+        let unit = || match span {
+            Some(span) => Ok(UnitBuffer::copy_of(span.at(start, len))),
+            None => {
+                let mut buffer = UnitBuffer::new(len);
+                self.read(buffer.as_mut_slice(), start).map(|()| buffer)
+            }
         };
         match wanted {
-            Wanted::Passed(_) => {
-                let mut values = vec![0; len];
-                // If one of them cannot be read, that is an error for who wants that one.
-                let bytes = if fill(&mut values).is_ok() { values } else { Vec::new() };
-                Ok(Loaded::Value(bytes))
-            }
+            // If one of them cannot be read, that is an error for who wants that one.
+            Wanted::Passed(_) => Ok(Loaded::Value(bytes().unwrap_or_default())),
             Wanted::Page(place) => self.page_in(place, unit()?),
             Wanted::Filter(pointer) => self.filter_in(pointer, unit()?).map(Loaded::Filter),
             Wanted::Value(reference) | Wanted::PassingValue(reference) => {
-                let mut value = vec![0; len];
-                fill(&mut value)?;
+                let mut value = bytes()?;
                 self.check_value(reference, &value)?;
                 if reference.packed_bytes > 0 {
                     let mut plain = Vec::new();
