@@ -31,6 +31,7 @@ mod quipu_store;
 pub mod report;
 pub mod rows;
 mod socket;
+mod sparse;
 pub mod store;
 mod workloads;
 mod yardstick;

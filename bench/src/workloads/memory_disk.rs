@@ -1,9 +1,10 @@
 //! Memory of tables much larger than it: resident bytes while they are read at random, and the time to open them, by their size and by how many runs they have.
 //!
-//! Made for the purpose: of each megabyte nine tenths are long values, which fill the disk fast, and the rest small rows, so that there are indexes and filters to be kept out of memory. One
-//! process writes, another opens and reads.
+//! Made for the purpose: of each megabyte nine tenths are long values of zeros, which are holes in the files (`sparse`), and the rest small rows of noise, so that there are indexes and filters to
+//! be kept out of memory. One process writes, another opens and reads.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use quipu::{Db, Durability, Options, Read, Resolution, Write};
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use crate::clock::{Deadline, Stopwatch, median, nanos_of};
 use crate::machine::{Resident, disk_bytes};
 use crate::report::{Cell, Table};
 use crate::rows::{Draw, mix64};
+use crate::sparse::SparseDisk;
 use crate::store::Result;
 use crate::{Bench, Workload};
 
@@ -33,8 +35,26 @@ const LONG_BYTES: u64 = 90_000;
 const SMALL_ROWS: u64 = 100;
 const GROUP_BYTES: u64 = LONG_BYTES + SMALL_ROWS * SMALL_BYTES;
 
-/// How a table is left: a name, and whether its runs are merged.
-const STATES: [(&str, bool); 2] = [("never merged", false), ("one run", true)];
+/// How a table is left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    NeverMerged,
+    /// As the threads in the background have done it by then.
+    Merging,
+    OneRun,
+}
+
+impl State {
+    const ALL: [State; 3] = [State::NeverMerged, State::Merging, State::OneRun];
+
+    fn name(self) -> &'static str {
+        match self {
+            State::NeverMerged => "never merged",
+            State::Merging => "merged meanwhile",
+            State::OneRun => "one run",
+        }
+    }
+}
 
 fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     let usual = if bench.options.smoke { 8_000_000 } else { 1_000_000_000 };
@@ -55,25 +75,25 @@ fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     let title = format!("Memory of tables on disk, a cache of {}", Cell::Bytes(CACHE_BYTES as f64));
     let mut table = Table::new(title, &columns);
     for &data_bytes in sizes {
-        for (state, is_merged) in STATES.into_iter().filter(|(state, _)| bench.options.wants(state)) {
+        for state in State::ALL.into_iter().filter(|state| bench.options.wants(state.name())) {
             let dir = bench.place.fresh()?;
             let dir_name = dir.path().to_str().ok_or("the name of the directory is not UTF-8")?;
             let groups = data_bytes.div_ceil(GROUP_BYTES);
             let child = |part: &str, number: String| -> Result<Value> {
-                bench.progress(format_args!("{data_bytes} bytes, {state}, {part}"));
+                bench.progress(format_args!("{data_bytes} bytes, {}, {part}", state.name()));
                 let arguments = [WORKLOAD.name, part, dir_name, &groups.to_string(), &number].map(str::to_owned);
                 let text = bench.program.child(&[], &arguments)?;
                 let line = text.lines().find(|line| line.starts_with('{')).ok_or("the child told nothing")?;
                 Ok(serde_json::from_str(line)?)
             };
-            let written = child("write", u64::from(is_merged).to_string())?;
+            let written = child("write", state.name().to_owned())?;
             let seconds = if bench.options.smoke { 0.1 } else { bench.options.seconds };
             let turns = (0..bench.options.repeat.max(1)).map(|_| child("read", seconds.to_string()));
             let read: Vec<Value> = turns.collect::<Result<_>>()?;
             let of = |name: &str| median(read.iter().filter_map(|read| read[name].as_f64()).collect());
             table.push(vec![
                 Cell::Bytes(data_bytes as f64),
-                Cell::text(state),
+                Cell::text(state.name()),
                 Cell::Count(of("runs") as u64),
                 Cell::Count(groups * (SMALL_ROWS + 1)),
                 Cell::Bytes(written["bytes"].as_f64().unwrap_or(0.0)),
@@ -88,7 +108,7 @@ fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     }
     table.note(format!(
         "Memory: resident bytes of the process's own, less those before the database was opened; reading: the most that was seen while rows were got (small and long), counted, numbered and \
-         scanned at random by one thread. {SMALL_ROWS} rows of {SMALL_BYTES} bytes for each of {LONG_BYTES}. Opening: to the first answer, in a new process; the system may have the files in memory."
+         scanned at random by one thread. {SMALL_ROWS} rows of {SMALL_BYTES} bytes for each of {LONG_BYTES}, of zeros, which are holes in the files; their lengths are what is on disk. Opening: to the first answer, in a new process; the system may have the files in memory."
     ));
     show(table);
     Ok(())
@@ -98,7 +118,10 @@ fn child(bench: &Bench<'_>, arguments: &[String]) -> Result<()> {
     let [part, dir, groups, number] = arguments else { return Err("a child needs four arguments".into()) };
     let (dir, groups) = (Path::new(dir), groups.parse()?);
     let told = match part.as_str() {
-        "write" => write(dir, groups, number != "0")?,
+        "write" => {
+            let state = State::ALL.into_iter().find(|state| state.name() == number).ok_or("no such state")?;
+            write(dir, groups, state)?
+        }
         _ => read(dir, groups, number.parse()?, bench.options.seed)?,
     };
     println!("{told}");
@@ -112,6 +135,7 @@ fn options() -> Options {
         background: false,
         memtable_bytes: MEMTABLE_BYTES,
         cache_bytes: CACHE_BYTES,
+        disk: Arc::new(SparseDisk),
         ..Options::default()
     }
 }
@@ -121,25 +145,27 @@ fn key_of(number: u64) -> [u8; 8] {
     mix64(number).to_be_bytes()
 }
 
-fn write(dir: &Path, groups: u64, is_merged: bool) -> Result<Value> {
+fn write(dir: &Path, groups: u64, state: State) -> Result<Value> {
     let watch = Stopwatch::start();
-    let db = Db::open(dir, options())?;
+    let db = Db::open(dir, Options { background: state != State::NeverMerged, ..options() })?;
     let table = db.table("t")?;
     let mut draw = Draw::new(1);
+    let zeros = vec![0; LONG_BYTES as usize];
     let noise: Vec<u8> = (0..1 << 20).map(|_| draw.below(256) as u8).collect();
     let mut in_memory = 0;
     for number in 0..groups * (SMALL_ROWS + 1) {
-        let len = if number.is_multiple_of(SMALL_ROWS + 1) { LONG_BYTES } else { SMALL_BYTES } as usize;
-        let start = draw.below((noise.len() - len) as u64) as usize;
-        table.insert(key_of(number), &noise[start..start + len])?;
-        in_memory += len as u64;
+        let start = draw.below(noise.len() as u64 - SMALL_BYTES) as usize;
+        let small = &noise[start..start + SMALL_BYTES as usize];
+        let value = if number.is_multiple_of(SMALL_ROWS + 1) { &zeros } else { small };
+        table.insert(key_of(number), value)?;
+        in_memory += value.len() as u64;
         if in_memory > RUN_BYTES {
             table.flush()?;
             in_memory = 0;
         }
     }
     table.flush()?;
-    if is_merged {
+    if state == State::OneRun {
         table.compact()?;
     }
     drop(table);
