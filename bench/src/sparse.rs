@@ -7,6 +7,8 @@ use std::path::Path;
 
 use quipu::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk, SECTOR_BYTES};
 
+const ZEROS: [u8; SECTOR_BYTES] = [0; SECTOR_BYTES];
+
 /// A [`RealDisk`] that leaves zeros of new runs out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SparseDisk;
@@ -88,7 +90,7 @@ impl File for SparseFile {
 
 /// The stretches of `bytes`, in whole sectors, of which no sector is all zeros, and where each begins.
 fn written(bytes: &[u8]) -> Vec<(usize, &[u8])> {
-    let is_zero = |sector: &[u8]| sector.iter().all(|&byte| byte == 0);
+    let is_zero = |sector: &[u8]| *sector == ZEROS[..sector.len()];
     let sectors: Vec<(usize, bool)> = bytes
         .chunks(SECTOR_BYTES)
         .enumerate()

@@ -4,10 +4,12 @@
 //! table grows by that factor; and all runs of a table once there is more in them that is dead than [`DEAD_PERCENT_MAX`]. How much that is need not be estimated: the
 //! weights of a live key sum to one row, so all entries but the rows are overwritten ones and tombstones. Once nothing was flushed for a while, the few that are left become one or two.
 //!
+//! A merge of large runs takes minutes, in which flushes leave many small ones. So now and then it stops for those: a merge within the merge, of what is much less.
+//!
 //! Invariants:
 //! 1. The run that a compaction makes weighs what the runs did that it was made from: the law.
 //! 2. Runs change in the turn to write runs only; a compaction takes that when its run is complete. Flushes meanwhile have put runs above, none in between.
-//! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`].
+//! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`]; of a merge within another, windows a quarter as large.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -45,6 +47,10 @@ const FILES_MAX: u64 = 256;
 const KEPT_SHARE: u64 = 8;
 /// Bytes of inner pages that are likely to be needed again.
 const CACHE_BYTES: u64 = 1 << 20;
+/// A merge within another is of this part of its bytes at most.
+const WITHIN_SHARE: u64 = 4;
+/// Bytes of a run that the innermost of many merges reads at a time.
+const WINDOW_BYTES_MIN: u64 = 64 << 10;
 
 /// Which files a merge leaves as they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +68,29 @@ struct Size {
     rows: i64,
 }
 
+/// A merge that is going on.
+struct Ongoing<'o> {
+    merged: &'o [Arc<Run>],
+    /// That in the midst of which it began.
+    around: Option<&'o Ongoing<'o>>,
+}
+
+impl Ongoing<'_> {
+    fn bytes(&self) -> u64 {
+        self.merged.iter().map(|run| run.info().bytes).sum()
+    }
+
+    /// Whether it has this run, or one around it has.
+    fn has(&self, run: &Arc<Run>) -> bool {
+        self.merged.iter().any(|merged| Arc::ptr_eq(merged, run)) || self.around.is_some_and(|around| around.has(run))
+    }
+
+    /// Bytes of each run that it reads at a time.
+    fn window_bytes(&self) -> u64 {
+        self.around.map_or(WINDOW_BYTES, |around| (around.window_bytes() / WITHIN_SHARE).max(WINDOW_BYTES_MIN))
+    }
+}
+
 /// The runs to merge next, by their places in `runs`, which are newest first.
 fn choose(runs: &[Size]) -> Option<Range<usize>> {
     if runs.len() < 2 {
@@ -71,6 +100,11 @@ fn choose(runs: &[Size]) -> Option<Range<usize>> {
     if (entries - rows) * 100 > rows.max(1) * DEAD_PERCENT_MAX {
         return Some(0..runs.len());
     }
+    choose_alike(runs)
+}
+
+/// As [`choose`], by sizes alone.
+fn choose_alike(runs: &[Size]) -> Option<Range<usize>> {
     (0..runs.len()).find_map(|first| {
         let (mut smallest, mut largest) = (u64::MAX, 0);
         let alike = runs[first..].iter().take_while(|run| {
@@ -104,7 +138,7 @@ impl Shared {
             if let Some(chosen) = choose(&sizes).or_else(at_rest) {
                 let (declaration, runs) = (table.declaration.clone(), table.runs.clone());
                 drop(versions);
-                self.merge_runs(&declaration, &runs, chosen, Keeps::WhatNeedNotChange, &mut |_| ())?;
+                self.merge_runs(&declaration, &runs, chosen, Keeps::WhatNeedNotChange, None, &mut |_| ())?;
                 return Ok(true);
             }
         }
@@ -129,7 +163,7 @@ impl Shared {
         };
         let total = table.runs.iter().map(|run| run.info().total.entries as u64).sum();
         let mut report = |done| progress(Progress { stage, done, total });
-        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, &mut report)
+        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, None, &mut report)
     }
 
     /// Writes all rows of a table into one new run, of the newest format and with the index that the table is declared to have from now on.
@@ -157,12 +191,14 @@ impl Shared {
         runs: &Runs,
         chosen: Range<usize>,
         keeps: Keeps,
+        around: Option<&Ongoing<'_>>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let is_bottom = chosen.end == runs.len();
         let merged = &runs[chosen];
         let mut parts = PartsWriter::new(self, declaration, merged, is_bottom);
-        let result = self.merge_into(&mut parts, merged, keeps, progress).and_then(|()| parts.finish());
+        let merge = Ongoing { merged, around };
+        let result = self.merge_into(&mut parts, &merge, keeps, progress).and_then(|()| parts.finish());
         let result = match result {
             Ok(run) => self.replace_runs(declaration.id, merged, run.clone(), &parts.written).map(|is_replaced| {
                 if is_replaced {
@@ -204,14 +240,33 @@ impl Shared {
         self.remove_replaced(&manifest).map(|()| true)
     }
 
-    /// Writes what all entries of `runs`, newest first, come to, where it is not there already.
+    /// In the midst of a merge, merges runs that are much smaller if they call for it: of its table those above, which flushes have left meanwhile. Returns whether there were any.
+    fn merge_within(&self, merge: &Ongoing<'_>) -> Result<bool> {
+        let versions = Arc::clone(&self.versions.read());
+        for table in versions.tables.iter().flatten() {
+            let above = table.runs.iter().take_while(|run| !merge.has(run));
+            let sizes: Vec<Size> = above.map(|run| size_of(run)).collect();
+            let is_much_smaller = |chosen: &Range<usize>| {
+                sizes[chosen.clone()].iter().map(|run| run.bytes).sum::<u64>() <= merge.bytes() / WITHIN_SHARE
+            };
+            if let Some(chosen) = choose_alike(&sizes).filter(is_much_smaller) {
+                let (declaration, keeps) = (&table.declaration, Keeps::WhatNeedNotChange);
+                self.merge_runs(declaration, &table.runs, chosen, keeps, Some(merge), &mut |_| ())?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes what all entries of the merge's runs come to, where it is not there already.
     fn merge_into(
         &self,
         parts: &mut PartsWriter<'_>,
-        runs: &[Arc<Run>],
+        ongoing: &Ongoing<'_>,
         keeps: Keeps,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
+        let runs = ongoing.merged;
         let measures = parts.declaration.options.measures;
         let kept_bytes_min = match keeps {
             Keeps::WhatNeedNotChange => parts.file_bytes / KEPT_SHARE,
@@ -219,10 +274,13 @@ impl Shared {
         };
         // What is read once need not be kept.
         let cache = PageCache::new(CACHE_BYTES);
-        let window =
-            Window { rows: None, bytes: WINDOW_BYTES, pinned_bytes: PINNED_WINDOWS * WINDOW_BYTES * runs.len() as u64 };
+        let window_bytes = ongoing.window_bytes();
+        let pinned_bytes = PINNED_WINDOWS * window_bytes * runs.len() as u64;
+        let window = Window { rows: None, bytes: window_bytes, pinned_bytes };
         let rate = self.options.compaction_bytes_per_second;
         let (mut bytes, mut entries) = (0, 0);
+        // One that failed is tried again when this one is done.
+        let mut looks_within = self.options.background;
         for piece in pieces(runs, parts.is_bottom, kept_bytes_min, &cache)? {
             let gap = match piece {
                 Piece::Kept(part) => {
@@ -251,6 +309,13 @@ impl Shared {
                         std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
                     }
                     bytes = 0;
+                    while looks_within {
+                        match self.merge_within(ongoing) {
+                            Ok(true) => {}
+                            Ok(false) => break,
+                            Err(_) => looks_within = false,
+                        }
+                    }
                 }
                 Ok(true)
             })?;
@@ -374,6 +439,52 @@ mod tests {
         }
         assert!(written <= 32 * 1000 * 9 / 2, "{written} bytes for {}", 32 * 1000);
         assert!(most <= 3 * FAN_IN, "{most} runs");
+    }
+
+    /// Flushes in the midst of a merge, and looks how many runs there are meanwhile.
+    #[test]
+    fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
+        for background in [true, false] {
+            let disk = SimDisk::new();
+            let options =
+                Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::in_memory() };
+            let db = Db::open("/db", options.clone()).unwrap();
+            let table = db.table("t").unwrap();
+            let rows = 12_000u32;
+            for half in 0..2 {
+                (half..rows).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
+                table.flush().unwrap();
+            }
+            let runs = || table.shared.versions.read().table(table.id()).unwrap().runs.len();
+            let (mut flushes, mut most) = (0, 0);
+            let mut report = |_| {
+                for _ in 0..3 {
+                    let keys = (0..rows).skip(flushes).step_by(1000);
+                    keys.for_each(|key| table.put(key.to_be_bytes(), [8]).unwrap());
+                    table.flush().unwrap();
+                    flushes += 1;
+                }
+                most = most.max(runs());
+            };
+            table.shared.compact(table.id(), &mut report).unwrap();
+            assert!(flushes > 30);
+            // The two that are being merged, and of each tier above fewer than become one, three that have just come.
+            let expected = if background { 5..=2 + 2 * FAN_IN + 3 } else { 30..=flushes + 2 };
+            assert!(expected.contains(&most), "{most} runs while {flushes} came");
+            for key in 0..rows {
+                let is_new = key as usize % 1000 < flushes;
+                assert_eq!(
+                    table.get(key.to_be_bytes()).unwrap().unwrap().len(),
+                    if is_new { 1 } else { 1000 },
+                    "{key}"
+                );
+            }
+            assert_eq!(table.count(..).unwrap(), u64::from(rows));
+            drop(table);
+            db.close().unwrap();
+            let report = crate::check("/db", &options, &mut |_| ()).unwrap();
+            assert_eq!(report.faults, Vec::<String>::new());
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! How much memory tables take, and what happens when it is much: the largest table goes to disk, and writers wait for that.
+//! How much memory tables take, and what happens when it is much: the largest table goes to disk, and writers wait for that. Where flushes come faster than runs can be merged, writers are
+//! slowed too.
 //!
 //! Of [`Options::memtable_bytes`](crate::Options) a half is for rows that are being written, the other for those that are on their way to a run. Above three
 //! quarters writers are slowed, more the fuller it is; at the limit they wait.
@@ -17,6 +18,10 @@ use crate::sync::atomic::Ordering;
 const WAIT: Duration = Duration::from_millis(2);
 /// The longest that a writer is slowed.
 const SLOWED_MAX: Duration = Duration::from_millis(1);
+/// A table of more runs is read slowly: writers are slowed, the longest at twice as many. Merges that keep up leave half as many at most.
+const RUNS_MAX: usize = 24;
+/// The longest that a writer is slowed for the sake of merges.
+const SLOWED_BY_RUNS_MAX: Duration = Duration::from_millis(10);
 /// A table is worth a run of its own if it has at least this part of the limit.
 const WORTH_A_RUN: u64 = 16;
 
@@ -34,12 +39,19 @@ impl Shared {
         table.views_to_read(&self.arena).map(|view| view.bytes_estimate()).sum()
     }
 
-    /// Looks how much memory is in use, and asks writers to see to it if it is much. Under the writer's turn, now and then.
+    /// Looks how much memory is in use and how many runs there are, and asks writers to see to it if that is much. Under the writer's turn, now and then.
     pub(crate) fn note_memory(&self) {
         let used = self.arena.bytes_used();
-        if used > self.options.memtable_bytes / 4 * 3 {
+        if used > self.options.memtable_bytes / 4 * 3 || self.slowed_by_runs().is_some() {
             self.is_short.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// How long a writer is to wait because there are many runs, which a thread merges.
+    fn slowed_by_runs(&self) -> Option<Duration> {
+        let versions = self.versions.read();
+        let most = versions.tables.iter().flatten().map(|table| table.runs.len()).max()?;
+        slowed_by(most).filter(|_| self.options.background)
     }
 
     /// The table to write to disk next, if memory calls for it.
@@ -77,7 +89,11 @@ impl Shared {
         loop {
             let used = self.flushable_bytes();
             if used <= slow || self.flush_is_due().is_none() && !self.checkpoints.is_taken() {
-                self.is_short.store(false, Ordering::Relaxed);
+                let Some(slowed) = self.slowed_by_runs() else {
+                    self.is_short.store(false, Ordering::Relaxed);
+                    return Ok(());
+                };
+                sleep(slowed);
                 return Ok(());
             }
             if !self.has_woken_keeper() {
@@ -86,11 +102,7 @@ impl Shared {
             }
             if used < limit {
                 let part = (used - slow) as f64 / (limit - slow) as f64;
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "writes are slowed by a time, not until something happens"
-                )]
-                std::thread::sleep(SLOWED_MAX.mul_f64(part));
+                sleep(SLOWED_MAX.mul_f64(part));
                 return Ok(());
             }
             if let Some(failure) = self.checkpoints.last().failure.clone() {
@@ -99,11 +111,64 @@ impl Shared {
                     format!("memory for tables is full, and rows cannot be written to disk: {failure}"),
                 ));
             }
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "memory that a flush has freed may be taken again before a waiter is awake"
-            )]
-            std::thread::sleep(WAIT);
+            sleep(WAIT);
+        }
+    }
+}
+
+/// How long a writer is slowed where a table has so many runs.
+fn slowed_by(runs: usize) -> Option<Duration> {
+    let part = runs.checked_sub(RUNS_MAX).filter(|&more| more > 0)? as f64 / RUNS_MAX as f64;
+    Some(SLOWED_BY_RUNS_MAX.mul_f64(part.min(1.0).powi(2)))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "writes are slowed by a time, and memory that a flush has freed may be taken again before a waiter is awake"
+)]
+fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::io::sim::SimDisk;
+    use crate::options::Options;
+    use crate::read::Read;
+    use crate::table::Write;
+
+    #[test]
+    fn more_runs_slow_writers_more() {
+        assert_eq!((slowed_by(0), slowed_by(RUNS_MAX)), (None, None));
+        let delays: Vec<Duration> = (RUNS_MAX + 1..3 * RUNS_MAX).filter_map(slowed_by).collect();
+        assert!(delays.len() == 2 * RUNS_MAX - 1 && delays.is_sorted() && delays[0] < Duration::from_micros(20));
+        assert_eq!(delays.last(), Some(&SLOWED_BY_RUNS_MAX));
+    }
+
+    #[test]
+    fn writers_are_slowed_until_runs_are_merged_if_anyone_merges_them() {
+        for background in [true, false] {
+            let options = Options { disk: Arc::new(SimDisk::new()), background, ..Options::in_memory() };
+            let db = Db::open("/db", Options { memtable_bytes: 1 << 20, ..options }).unwrap();
+            let table = db.table("t").unwrap();
+            let shared = &table.shared;
+            let merging = shared.compacting.lock();
+            for key in 0..RUNS_MAX as u32 + 3 {
+                table.put(key.to_be_bytes(), b"value").unwrap();
+                table.flush().unwrap();
+            }
+            assert_eq!(shared.slowed_by_runs(), slowed_by(RUNS_MAX + 3).filter(|_| background));
+            shared.note_memory();
+            assert_eq!(shared.is_short.load(Ordering::Relaxed), background);
+            table.put(b"slowed", b"value").unwrap();
+            drop(merging);
+            table.compact().unwrap();
+            assert_eq!(shared.slowed_by_runs(), None);
+            table.put(b"not slowed", b"value").unwrap();
+            assert!(!shared.is_short.load(Ordering::Relaxed));
+            assert_eq!(table.len().unwrap(), RUNS_MAX as u64 + 5);
         }
     }
 }
