@@ -450,6 +450,7 @@ impl Shared {
                 self.preload_runs(&declaration, &newest, &[]);
             }
         }
+        self.note_runs();
         if let Some(keeper) = &*self.keeper.lock() {
             keeper.wake_compactor();
         }

@@ -39,10 +39,17 @@ impl Shared {
         table.views_to_read(&self.arena).map(|view| view.bytes_estimate()).sum()
     }
 
-    /// Looks how much memory is in use and how many runs there are, and asks writers to see to it if that is much. Under the writer's turn, now and then.
+    /// Looks how much memory is in use, and asks writers to see to it if it is much. Under the writer's turn, now and then.
     pub(crate) fn note_memory(&self) {
         let used = self.arena.bytes_used();
-        if used > self.options.memtable_bytes / 4 * 3 || self.slowed_by_runs().is_some() {
+        if used > self.options.memtable_bytes / 4 * 3 {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Looks how many runs there are, and slows writers if that are many. There is one more.
+    pub(crate) fn note_runs(&self) {
+        if self.slowed_by_runs().is_some() {
             self.is_short.store(true, Ordering::Relaxed);
         }
     }
@@ -160,7 +167,6 @@ mod tests {
                 table.flush().unwrap();
             }
             assert_eq!(shared.slowed_by_runs(), slowed_by(RUNS_MAX + 3).filter(|_| background));
-            shared.note_memory();
             assert_eq!(shared.is_short.load(Ordering::Relaxed), background);
             table.put(b"slowed", b"value").unwrap();
             drop(merging);
