@@ -7,13 +7,13 @@
 //! 2. A page that is kept stays as long as the file is open: so readers borrow it.
 //! 3. A slot is filled once. So a page is in the first of its slots that was free when it came, and no slot behind a free one need be looked at.
 //!
-//! Costs: a slot of 64 bytes for each page, and as many free ones.
+//! Costs: a slot of 64 bytes for each page, and about as many free ones.
 //! Not here: roots, which are kept whatever the room (`file`); pages that were asked to stay (`resident`).
 
-use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::RunInfo;
 use super::file::{Loaded, RunFile};
 use super::format::HEADER_BYTES;
 use super::resident::Tier;
@@ -23,17 +23,20 @@ pub(super) const KEPT_BYTES_MAX: usize = 64 << 10;
 /// Of the bytes of the cache.
 const SHARE: u64 = 4;
 /// So many neighbouring slots may have a page.
-const PROBES: usize = 8;
-/// An index is not more than a part of so many of its file, if rows are short, and mostly much less.
-const FILE_SHARE: u64 = 12;
+const PROBES: usize = 16;
+/// About the bytes that a leaf takes in its node, and the bits that an entry takes in its filter.
+const NODE_BYTES_A_LEAF: u64 = 16;
+const FILTER_BITS_AN_ENTRY: u64 = 11;
 
 type Slot = OnceLock<(u64, Loaded)>;
+
+const _: () = assert!(size_of::<Slot>() <= 64);
 
 /// The pages that a file keeps.
 #[derive(Default)]
 pub(super) struct KeptPages {
-    /// Made when the first one comes; `None` if there was no room for it then.
-    slots: OnceLock<Option<Slots>>,
+    /// Made when the first one comes for which there is room.
+    slots: OnceLock<Slots>,
 }
 
 struct Slots {
@@ -51,10 +54,13 @@ impl Drop for Slots {
 }
 
 impl Slots {
-    /// Slots for the index of a file of so many bytes, if `most` bytes leave room for them.
-    fn new(file_bytes: u64, page_bytes: u64, tier: &Arc<Tier>, most: u64) -> Option<Slots> {
-        let pages = (file_bytes / FILE_SHARE).min(most) / page_bytes;
-        let count = (2 * pages as usize).max(2 * PROBES).next_power_of_two();
+    /// Slots for the index of a file, if `most` bytes leave room for them.
+    fn new(info: &RunInfo, tier: &Arc<Tier>, most: u64) -> Option<Slots> {
+        let page_bytes = info.page_bytes as u64;
+        let node_bytes = info.bytes / page_bytes * NODE_BYTES_A_LEAF;
+        let filter_bytes = info.total.entries as u64 / 8 * FILTER_BITS_AN_ENTRY;
+        let pages = ((node_bytes + filter_bytes).min(most) / page_bytes) as usize;
+        let count = (pages + pages / 2).max(PROBES).next_power_of_two();
         let bytes = (count * size_of::<Slot>()) as u64;
         tier.take(bytes, most).then(|| Slots {
             slots: (0..count).map(|_| Slot::new()).collect(),
@@ -112,7 +118,7 @@ impl KeptPages {
     /// What stands at `offset` of the file, if it is kept.
     #[inline]
     pub(super) fn get(&self, offset: u64) -> Option<&Loaded> {
-        self.slots.get()?.as_ref()?.get(offset)
+        self.slots.get()?.get(offset)
     }
 }
 
@@ -120,11 +126,17 @@ impl RunFile {
     /// Keeps the inner page or filter at `offset` if a cache of so many bytes, of which `tier` says what runs hold, leaves room for it; else gives it back.
     pub(super) fn keep(&self, offset: u64, page: Loaded, tier: &Arc<Tier>, cache_bytes: u64) -> Option<Loaded> {
         let most = cache_bytes / SHARE;
-        let info = self.info();
-        let slots = self.kept().slots.get_or_init(|| Slots::new(info.bytes, info.page_bytes as u64, tier, most));
-        match slots {
-            Some(slots) if page.bytes() <= KEPT_BYTES_MAX => slots.insert(offset, page, most),
-            _ => Some(page),
+        if page.bytes() > KEPT_BYTES_MAX {
+            return Some(page);
         }
+        let kept = &self.kept().slots;
+        let slots = match kept.get() {
+            Some(slots) => slots,
+            None => match Slots::new(self.info(), tier, most) {
+                Some(made) => kept.get_or_init(|| made),
+                None => return Some(page),
+            },
+        };
+        slots.insert(offset, page, most)
     }
 }

@@ -124,3 +124,16 @@ fn no_more_than_a_share_is_kept() {
         assert_eq!(tier.bytes(), 0);
     }
 }
+
+#[test]
+fn a_file_that_found_no_room_finds_it_later() {
+    let disk = new_disk();
+    let tier = Arc::new(Tier::default());
+    let run = run_at(&disk, PATH, 512);
+    let file = &run.files()[0];
+    assert!(tier.take(1 << 20, u64::MAX));
+    assert!(file.keep(64, page_of(512), &tier, 4 << 20).is_some());
+    tier.give(1 << 20);
+    assert!(file.keep(64, page_of(512), &tier, 4 << 20).is_none());
+    assert!(file.kept().get(64).is_some());
+}
