@@ -104,7 +104,7 @@ pub(super) enum Loaded {
     /// A value out of line, or several.
     Value(Vec<u8>),
     /// What is above the parts of a run: no unit of a file.
-    Top(Top),
+    Top(Box<Top>),
 }
 
 impl Loaded {

@@ -7,7 +7,7 @@
 //! 2. A page that is kept stays as long as the file is open: so readers borrow it.
 //! 3. A slot is filled once. So a page is in the first of its slots that was free when it came, and no slot behind a free one need be looked at.
 //!
-//! Costs: a slot of 64 bytes for each page, and about as many free ones.
+//! Costs: a slot of 48 bytes for each page, and about as many free ones.
 //! Not here: roots, which are kept whatever the room (`file`); pages that were asked to stay (`resident`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ const FILTER_BITS_AN_ENTRY: u64 = 11;
 
 type Slot = OnceLock<(u64, Loaded)>;
 
-const _: () = assert!(size_of::<Slot>() <= 64);
+const _: () = assert!(size_of::<Slot>() <= 48);
 
 /// The pages that a file keeps.
 #[derive(Default)]

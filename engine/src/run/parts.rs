@@ -91,7 +91,7 @@ impl Run {
             is_bottom,
             ..first
         };
-        Run { files, top: Some(Loaded::Top(Top { lows, before, level: levels })), info }
+        Run { files, top: Some(Loaded::Top(Box::new(Top { lows, before, level: levels }))), info }
     }
 
     /// What the run is, all parts together.
