@@ -2,8 +2,8 @@
 //! line of memory there, without a lock, and without a count of who holds it.
 //!
 //! Invariants:
-//! 1. What all files keep, and what the resident tier has beside it, is at most a quarter of the bytes of the cache, whose other pages then have less. What finds no room is cached
-//!    and evicted like others.
+//! 1. A page comes to stay only while all files together keep no more than a quarter of the bytes of the cache, what else is in the resident tier counted; other pages then have less. What
+//!    finds no room is cached and evicted like others.
 //! 2. A page that is kept stays as long as the file is open: so readers borrow it.
 //! 3. A slot is filled once. So a page is in the first of its slots that was free when it came, and no slot behind a free one need be looked at.
 //!
@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock};
 
 use super::RunInfo;
 use super::file::{Loaded, RunFile};
-use super::format::HEADER_BYTES;
 use super::resident::Tier;
 
 /// Longer ones are not kept: those of flat indexes are as long as the run has leaves.
@@ -73,7 +72,7 @@ impl Slots {
     #[inline]
     fn of(&self, offset: u64) -> impl Iterator<Item = &Slot> {
         // The golden ratio's bits, whose products spread what is a multiple of some page size.
-        let hash = (offset / HEADER_BYTES as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mask = self.slots.len() - 1;
         let first = (hash >> 32) as usize;
         (first..first + PROBES).map(move |number| &self.slots[number & mask])
