@@ -76,10 +76,6 @@ struct Ongoing<'o> {
 }
 
 impl Ongoing<'_> {
-    fn bytes(&self) -> u64 {
-        self.merged.iter().map(|run| run.info().bytes).sum()
-    }
-
     /// Whether it has this run, or one around it has.
     fn has(&self, run: &Arc<Run>) -> bool {
         self.merged.iter().any(|merged| Arc::ptr_eq(merged, run)) || self.around.is_some_and(|around| around.has(run))
@@ -247,7 +243,7 @@ impl Shared {
             let above = table.runs.iter().take_while(|run| !merge.has(run));
             let sizes: Vec<Size> = above.map(|run| size_of(run)).collect();
             let is_much_smaller = |chosen: &Range<usize>| {
-                sizes[chosen.clone()].iter().map(|run| run.bytes).sum::<u64>() <= merge.bytes() / WITHIN_SHARE
+                sizes[chosen.clone()].iter().map(|run| run.bytes).sum::<u64>() <= bytes_of(merge.merged) / WITHIN_SHARE
             };
             if let Some(chosen) = choose_alike(&sizes).filter(is_much_smaller) {
                 let (declaration, keeps) = (&table.declaration, Keeps::WhatNeedNotChange);
@@ -341,7 +337,7 @@ struct PartsWriter<'s> {
 
 impl<'s> PartsWriter<'s> {
     fn new(shared: &'s Shared, declaration: &'s Declaration, merged: &[Arc<Run>], is_bottom: bool) -> PartsWriter<'s> {
-        let bytes: u64 = merged.iter().map(|run| run.info().bytes).sum();
+        let bytes = bytes_of(merged);
         PartsWriter {
             shared,
             declaration,
@@ -403,6 +399,11 @@ impl<'s> PartsWriter<'s> {
         shared.options.disk.sync_dir(dir).map_err(|error| Error::io("cannot sync directory", dir, error))?;
         Ok(Arc::new(run))
     }
+}
+
+/// Bytes of the files of all these runs.
+fn bytes_of(runs: &[Arc<Run>]) -> u64 {
+    runs.iter().map(|run| run.info().bytes).sum()
 }
 
 fn size_of(run: &Run) -> Size {

@@ -222,15 +222,15 @@ impl<'c> ReadPages<'c> {
     /// The page at `place` of `run`.
     #[inline]
     pub(super) fn page<'p>(&'p self, run: &'p Run, place: &Place) -> Result<&'p Loaded, Missing> {
-        if let Some(page) = run.kept(place) {
-            return Ok(page);
-        }
-        let file = run.file(place);
-        let key = PageKey::of(file, place.pointer.offset);
-        self.seen_or_cached(file, key).ok_or_else(|| self.miss(key, file, Wanted::Page(*place)))
+        let missing = || {
+            let file = run.file(place);
+            self.miss(PageKey::of(file, place.pointer.offset), file, Wanted::Page(*place))
+        };
+        self.page_if_here(run, place).ok_or_else(missing)
     }
 
     /// As [`ReadPages::page`], but who asks can do without: what is not in memory is not noted.
+    #[inline]
     pub(super) fn page_if_here<'p>(&'p self, run: &'p Run, place: &Place) -> Option<&'p Loaded> {
         run.kept(place).or_else(|| {
             let file = run.file(place);
