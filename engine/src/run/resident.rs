@@ -126,16 +126,15 @@ impl PageCache {
         let pages = ReadPages::new(self);
         let loaded = read_index(run, &pages, room)?;
         if is_to_stay {
-            // What it has held so far is among what was seen.
+            // What it has held so far is among what was seen; what it keeps anyway is not.
             file.release();
-        }
-        // What is kept anyway was not seen by this reader.
-        let bytes = pages.bytes() + pages.cost().pages * held_bytes(0);
-        if is_to_stay && self.tier().take(bytes, most) {
             let pages: HashMap<_, _, _> = pages.into_pages().collect();
-            let offsets: Vec<u64> = pages.keys().copied().collect();
-            file.resident().set(Some(Held { pages, bytes, tier: self.tier().clone() }));
-            offsets.into_iter().for_each(|offset| self.forget(file, offset));
+            let bytes = pages.values().map(|page: &Arc<Loaded>| held_bytes(page.bytes() as u64)).sum();
+            if !pages.is_empty() && self.tier().take(bytes, most) {
+                let offsets: Vec<u64> = pages.keys().copied().collect();
+                file.resident().set(Some(Held { pages, bytes, tier: self.tier().clone() }));
+                offsets.into_iter().for_each(|offset| self.forget(file, offset));
+            }
         }
         self.fit();
         Ok(loaded)
