@@ -137,12 +137,7 @@ impl Client for &Table {
     }
 
     fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let mut left = limit;
-        Ok(self.for_each(from.., |key, value| {
-            see(key, value);
-            left -= 1;
-            left > 0
-        })?)
+        Ok(self.for_first(from.., limit, see)?)
     }
 }
 

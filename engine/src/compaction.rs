@@ -24,7 +24,7 @@ use crate::page::KeyBuffer;
 use crate::pieces::{Piece, pieces};
 use crate::run::{PageCache, Part, Run, RunFile, RunWriter};
 use crate::snapshot::{Declaration, Runs, TableId, TableVersion, total_of};
-use crate::source::{Source, Window};
+use crate::source::{Source, Window, WindowRows};
 use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
 
@@ -272,7 +272,7 @@ impl Shared {
         let cache = PageCache::new(CACHE_BYTES);
         let window_bytes = ongoing.window_bytes();
         let pinned_bytes = PINNED_WINDOWS * window_bytes * runs.len() as u64;
-        let window = Window { rows: None, bytes: window_bytes, pinned_bytes };
+        let window = Window { rows: WindowRows::Any, bytes: window_bytes, pinned_bytes };
         let rate = self.options.compaction_bytes_per_second;
         let (mut bytes, mut entries) = (0, 0);
         // One that failed is tried again when this one is done.

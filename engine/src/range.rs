@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::bounds::Bounds;
-use crate::entry::Entry;
+use crate::entry::{Entry, Key};
 use crate::error::Result;
 use crate::observation::Question;
 use crate::read::Read;
@@ -20,7 +20,38 @@ pub trait Fill {
     fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut VecDeque<Entry>) -> Result<()>;
 }
 
-/// Fills from anything that can be asked: the rows read are noted with exactly the range they came from.
+/// Calls `visit` with the first `rows` rows from one end, and notes that exactly the range they came from was read.
+pub(crate) fn scan_first(
+    reader: &impl Read,
+    bounds: &Bounds<'_>,
+    reverse: bool,
+    rows: u64,
+    mut visit: impl FnMut(&[u8], &[u8]),
+) -> Result<()> {
+    if rows == 0 {
+        return Ok(());
+    }
+    let (mut left, mut last) = (rows, None);
+    reader.read_from(|source| {
+        source.scan_first(rows, bounds.start(), bounds.end(), reverse, |key, value| {
+            visit(key, value);
+            left -= 1;
+            if left == 0 {
+                last = Some(Key::from(key));
+            }
+            left > 0
+        })
+    })?;
+    reader.observe(|| {
+        let read = bounds.clone().into_owned();
+        Question::Scan(match &last {
+            Some(last) => read.cut_at(&Bounds::from(&**last..=&**last).into_owned(), reverse),
+            None => read,
+        })
+    })
+}
+
+/// Fills from anything that can be asked.
 pub(crate) fn fill_from(
     reader: &impl Read,
     bounds: &Bounds<'_>,
@@ -28,23 +59,7 @@ pub(crate) fn fill_from(
     max: usize,
     rows: &mut VecDeque<Entry>,
 ) -> Result<()> {
-    let had = rows.len();
-    reader.read_from(|source| {
-        source.scan_about(max as u64, bounds.start(), bounds.end(), reverse, |key, value| {
-            rows.push_back(Entry::new(key, value));
-            rows.len() - had < max
-        })
-    })?;
-    reader.observe(|| {
-        let mut read = bounds.clone().into_owned();
-        if rows.len() - had == max {
-            let last = rows.back().map(|entry| Bounds::from(&*entry.key..=&*entry.key).into_owned());
-            if let Some(last) = last {
-                read = read.cut_at(&last, reverse);
-            }
-        }
-        Question::Scan(read)
-    })
+    scan_first(reader, bounds, reverse, max as u64, |key, value| rows.push_back(Entry::new(key, value)))
 }
 
 impl<R: Read> Fill for &R {

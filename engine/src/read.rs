@@ -8,7 +8,7 @@ use crate::entry::{Entry, Key, Page, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::{Explained, explain};
 use crate::observation::Question;
-use crate::range::{Fill, Range};
+use crate::range::{Fill, Range, scan_first};
 use crate::run::{self, Estimate, Histogram, Limits, Missing, Resolution, histogram, plan};
 use crate::source::{Cost, Source, TableStack};
 use crate::stack::{Cut, ask_all, resident};
@@ -172,6 +172,30 @@ pub trait Read {
         let bounds = bounds.into();
         self.observe(|| Question::Scan(bounds.clone().into_owned()))?;
         self.read_from(|source| source.scan(bounds.start(), bounds.end(), false, visit))
+    }
+
+    /// Calls `visit` with key and value of each of the first `rows` rows of a range. As [`for_each`](Read::for_each), for who knows how many are wanted: the pages of
+    /// so many rows are read from files at once, and hardly any other.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// use quipu::{Read, Write};
+    /// let table = db.table("t")?;
+    /// for key in ["a", "b", "c"] {
+    ///     table.put(key, "1")?;
+    /// }
+    /// let mut keys = Vec::new();
+    /// table.for_first("b".., 10, |key, _| keys.push(key.to_vec()))?;
+    /// assert_eq!(keys, [b"b", b"c"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn for_first<'b>(&self, bounds: impl Into<Bounds<'b>>, rows: u64, visit: impl FnMut(&[u8], &[u8])) -> Result<()>
+    where
+        Self: Sized,
+    {
+        scan_first(self, &bounds.into(), false, rows, visit)
     }
 
     /// Live rows in a range. Two descents a layer, which go down together in about the time of one; none for all.

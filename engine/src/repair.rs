@@ -32,7 +32,7 @@ use crate::options::Options;
 use crate::record::{self, Change, State};
 use crate::run::{Index, Lost, PageCache, Part, Run, RunOptions, RunWriter};
 use crate::snapshot::{TableId, total_of};
-use crate::source::{Source, Window};
+use crate::source::{Source, Window, WindowRows};
 use crate::stack::Cut;
 use crate::tally::Tally;
 
@@ -268,7 +268,7 @@ impl Repair<'_> {
     fn merge(&self, entry: &ManifestTable, runs: &[Arc<Run>], overlay: &Overlay, visit: &mut Visit<'_>) -> Result<()> {
         let cache = PageCache::new(self.options.cache_bytes);
         let mut above = overlay.iter().peekable();
-        let window = Window { rows: None, bytes: WINDOW_BYTES, pinned_bytes: PINNED_BYTES };
+        let window = Window { rows: WindowRows::Any, bytes: WINDOW_BYTES, pinned_bytes: PINNED_BYTES };
         let source = Source::new([], runs, &cache, entry.measures);
         if !runs.is_empty() {
             source.walk(Cut::Start, Cut::End, false, window, |merge, key| {

@@ -28,12 +28,34 @@ pub(crate) type TableMerge<'a> = Merge<'a, Mixed<'a>>;
 /// How much a walk asks for at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// Entries of all runs together, of the first window; each has as many as those before it together, up to [`WINDOW_ROWS_MAX`]. `None`: as many as `bytes` has.
-    pub(crate) rows: Option<u64>,
+    pub(crate) rows: WindowRows,
     /// Bytes of each run, as they are in memory.
     pub(crate) bytes: u64,
     /// A walk lets go of all pages that it has seen once they have so many bytes.
     pub(crate) pinned_bytes: u64,
+}
+
+/// Entries of all runs together that a walk asks for at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WindowRows {
+    /// As many as the window's bytes have.
+    Any,
+    /// At first so many, then as many as in all windows before together, up to [`WINDOW_ROWS_MAX`].
+    Growing(u64),
+    /// So many steps will be made and no more: what is left of them, and more where that was not enough again and again, as of steps over what is erased.
+    Known(u64),
+}
+
+impl WindowRows {
+    /// What the window after `steps` steps is to have, `times` as many as the first if they grow; none if that goes by bytes.
+    fn asked(self, steps: u64, times: u64) -> Option<u64> {
+        let rows = match self {
+            WindowRows::Any => return None,
+            WindowRows::Growing(first) => first * times,
+            WindowRows::Known(rows) => rows.saturating_sub(steps).max(times),
+        };
+        (rows <= WINDOW_ROWS_MAX).then_some(rows)
+    }
 }
 
 /// Entries of all runs together that a scan asks for at first.
@@ -284,16 +306,27 @@ impl<'a> Source<'a> {
         reverse: bool,
         visit: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        self.scan_about(SCAN_ROWS_FIRST, start, end, reverse, visit)
+        self.scan_rows(WindowRows::Growing(SCAN_ROWS_FIRST), start, end, reverse, visit)
     }
 
-    /// As [`Source::scan`], for who expects `rows` rows: the pages of so many are asked for at once.
+    /// As [`Source::scan`], for who will take `rows` rows and no more.
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn scan_about(
+    pub(crate) fn scan_first(
         &self,
         rows: u64,
+        start: Cut<'_>,
+        end: Cut<'_>,
+        reverse: bool,
+        visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        self.scan_rows(WindowRows::Known(rows), start, end, reverse, visit)
+    }
+
+    fn scan_rows(
+        &self,
+        rows: WindowRows,
         start: Cut<'_>,
         end: Cut<'_>,
         reverse: bool,
@@ -304,7 +337,7 @@ impl<'a> Source<'a> {
             in_memory(stack.scan(start, end, reverse, visit));
             return Ok(());
         }
-        let window = Window { rows: Some(rows), bytes: SCAN_BYTES, pinned_bytes: SCAN_PINNED_BYTES };
+        let window = Window { rows, bytes: SCAN_BYTES, pinned_bytes: SCAN_PINNED_BYTES };
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         self.walk(start, end, reverse, window, |merge, key| {
             let row = merge.next_within(key, inside)?;
@@ -325,7 +358,7 @@ impl<'a> Source<'a> {
         window: Window,
         mut step: impl for<'m> FnMut(&mut TableMerge<'m>, &mut KeyBuffer) -> std::result::Result<bool, Stopped>,
     ) -> Result<()> {
-        let mut asked = window.rows;
+        let (mut steps, mut times) = (0, 1);
         let mut next: Option<Next> = None;
         loop {
             let (start, end) = match (&next, reverse) {
@@ -346,7 +379,7 @@ impl<'a> Source<'a> {
                 // A step may look farther than was asked for.
                 pages.load_rest()
             };
-            ask_ahead(start, end, asked)?;
+            ask_ahead(start, end, window.rows.asked(steps, times))?;
             let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
             let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
             let mut merge = pages.answer(begin)?;
@@ -360,6 +393,7 @@ impl<'a> Source<'a> {
                         std::mem::swap(&mut told, &mut key);
                         key.clear();
                         has_told = true;
+                        steps += 1;
                     }
                     Err(Stopped::Failed(error)) => return Err(error),
                     Err(Stopped::Missing) => {
@@ -378,8 +412,8 @@ impl<'a> Source<'a> {
                             (false, false) => (Cut::Before(reached), end),
                             (false, true) => (start, Cut::After(reached)),
                         };
-                        ask_ahead(start, end, asked)?;
-                        asked = asked.map(|rows| 2 * rows).filter(|rows| *rows <= WINDOW_ROWS_MAX);
+                        ask_ahead(start, end, window.rows.asked(steps, times))?;
+                        times = (2 * times).min(WINDOW_ROWS_MAX);
                     }
                 }
             };

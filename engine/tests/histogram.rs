@@ -258,6 +258,23 @@ fn what_was_charged_is_there() {
         // The first row of all has a long value.
         assert!(rows.len() == 7 && cost.pages_read <= u64::from(!reverse), "{cost:?}");
     }
+    // So does a scan of so many rows, and one that does not say how many reads more.
+    let scanned = |said: bool| {
+        let (_db, table) = on_disk(KEYS);
+        let mut keys = Vec::new();
+        let scan = |table: &quipu::Explained<'_>| match said {
+            true => table.for_first(&key(1).., 8, |key, _| keys.push(key.to_vec())),
+            false => table.for_each(&key(1).., |key, _| {
+                keys.push(key.to_vec());
+                keys.len() < 8
+            }),
+        };
+        let ((), cost) = table.explain(scan).unwrap();
+        assert_eq!(keys, (1..9).map(key).collect::<Vec<_>>());
+        cost
+    };
+    let (said, unsaid) = (scanned(true), scanned(false));
+    assert!(said.pages_read < unsaid.pages_read && said.pages_read <= 6, "{said:?}, {unsaid:?}");
     // Nothing is nothing.
     assert_eq!(table.charge(&b"b"[..]..&b"a"[..], all).unwrap(), Cost { runs: 1, ..Cost::default() });
 }

@@ -171,6 +171,18 @@ fn rows_that_were_read_conflict_with_their_change() {
     assert!(commits(range, |table| table.freeze().and_then(|()| table.put("j", "new"))), "across layers");
     let each = |table: &TableTransaction<'_>| table.for_each("d".."j", |_, _| true);
     assert!(!commits(each, |table| table.insert("g", "")));
+    let first_three = |table: &TableTransaction<'_>| {
+        let mut rows = 0;
+        table.for_first("d".., 3, |_, _| rows += 1)?;
+        assert_eq!(rows, 3);
+        Ok(())
+    };
+    assert!(!commits(first_three, |table| table.insert("g", "")), "one that would have come before the third");
+    assert!(!commits(first_three, |table| table.put("h", "new")));
+    assert!(commits(first_three, |table| table.insert("i", "")), "one behind the last that was asked for");
+    let more_than_there_are = |table: &TableTransaction<'_>| table.for_first("x".., 3, |_, _| ());
+    assert!(!commits(more_than_there_are, |table| table.insert("zz", "")), "one that would have been the third");
+    assert!(commits(|table| table.for_first(.., 0, |_, _| ()), |table| table.insert("a", "")), "nothing was read");
     let prefix = |table: &TableTransaction<'_>| table.prefix("h").try_for_each(|row| row.map(|_| ()));
     assert!(!commits(prefix, |table| table.insert("hh", "")));
     assert!(commits(prefix, |table| table.insert("i", "")));
@@ -450,7 +462,8 @@ impl Question {
     }
 
     fn ask(&self, table: &impl Read) -> String {
-        let row = |row: Option<Entry>| row.map(|row| (row.key[0], String::from_utf8_lossy(&row.value).into_owned()));
+        let text = |key: &[u8], value: &[u8]| (key[0], String::from_utf8_lossy(value).into_owned());
+        let row = |row: Option<Entry>| row.map(|row| text(&row.key, &row.value));
         match *self {
             Question::Count(low, high) => format!("{}", table.count(&[low]..&[high]).unwrap()),
             Question::Nth(low, high, offset) => format!("{:?}", row(table.nth(&[low]..&[high], offset).unwrap())),
@@ -462,12 +475,18 @@ impl Question {
             }
             Question::Quantile(low, high) => format!("{:?}", row(table.quantile(&[low]..&[high], 0.5).unwrap())),
             Question::Range(low, high, limit, reverse) => {
-                let walk = table.range(&[low]..&[high]);
-                let rows: Vec<_> = if reverse {
-                    walk.rev().take(limit).map(|entry| row(entry.ok())).collect()
-                } else {
-                    walk.take(limit).map(|entry| row(entry.ok())).collect()
-                };
+                let range = &[low][..]..&[high][..];
+                let mut rows = Vec::new();
+                match (reverse, low % 2) {
+                    (true, _) => {
+                        rows.extend(table.range(range).rev().take(limit).map(|entry| row(entry.ok())));
+                    }
+                    (false, 0) => rows.extend(table.range(range).take(limit).map(|entry| row(entry.ok()))),
+                    (false, _) => {
+                        let see = |key: &[u8], value: &[u8]| rows.push(Some(text(key, value)));
+                        table.for_first(range, limit as u64, see).unwrap();
+                    }
+                }
                 format!("{rows:?}")
             }
             Question::Get(key) => format!("{:?}", table.get([key]).unwrap()),
