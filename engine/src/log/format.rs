@@ -282,7 +282,18 @@ impl Frame {
 
     /// Reads the frame at `offset` of a whole segment; `None` if none verifies there.
     pub(super) fn decode(segment: &[u8], offset: usize, seed: u32) -> Option<Frame> {
-        let word = u32_at(segment, offset.checked_add(LENGTH_AT)?)?;
+        let rest = segment.get(offset..)?;
+        Frame::decode_first(rest, rest.len(), seed)
+    }
+
+    /// The space that the frame which begins with these bytes takes by its own account, unverified.
+    pub(super) fn told_bytes(bytes: &[u8]) -> Option<usize> {
+        Some(frame_bytes((u32_at(bytes, LENGTH_AT)? & LENGTH_MASK) as usize))
+    }
+
+    /// Reads the frame that `bytes` begin with, which have all of it; the segment has `room` bytes from there on.
+    pub(super) fn decode_first(bytes: &[u8], room: usize, seed: u32) -> Option<Frame> {
+        let word = u32_at(bytes, LENGTH_AT)?;
         let length = (word & LENGTH_MASK) as usize;
         let frame = Frame {
             kind: match word >> LENGTH_BITS {
@@ -292,13 +303,12 @@ impl Frame {
                 _ => Kind::Full,
             },
             length,
-            sequence: u64_at(segment, offset + SEQUENCE_AT)?,
-            durable_lsn: frame_claim(segment, offset)?,
+            sequence: u64_at(bytes, SEQUENCE_AT)?,
+            durable_lsn: frame_claim(bytes, 0)?,
         };
-        let end = offset + frame_bytes(length);
-        let bytes = segment.get(offset..end)?;
+        let bytes = bytes.get(..frame.bytes())?;
         let runs_on = matches!(frame.kind, Kind::First | Kind::Middle);
-        if runs_on && (length == 0 || end != segment.len()) {
+        if runs_on && (length == 0 || bytes.len() != room) {
             return None;
         }
         let checksum = crc32c::crc32c_append(seed, &bytes[FRAME_UNCHECKED_BYTES..]);

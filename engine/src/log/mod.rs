@@ -20,7 +20,7 @@
 //! Costs: an append is one uncontended lock, one checksum and one copy, with no system call and no allocation: 36 ns for 40
 //! bytes, page faults included. Entering another segment costs little more if [`Log::prepare_spare`] was called in time. A
 //! sync is one `fdatasync` for all that wait, plus one for every segment filled since the last. Recovery reads each segment
-//! once, whole, into memory.
+//! once, a window at a time.
 //!
 //! Assumed of the disk: what `io` says; and that stores into allocated bytes need no new space, so a file system that copies
 //! on write may kill the process (`SIGBUS`) when it is full.
@@ -29,6 +29,7 @@
 
 mod appender;
 mod format;
+mod frames;
 mod recovery;
 mod replay;
 mod segment;

@@ -9,7 +9,8 @@
 //!
 //! Not here: reading frames and judging damage (`replay.rs`), the meaning of records.
 
-use super::format::{Frame, HEADER_BYTES, Header, HeaderFault, Lsn, Name, frame_seed, parse_name};
+use super::format::{HEADER_BYTES, Header, HeaderFault, Lsn, Name, frame_seed, parse_name};
+use super::frames::Frames;
 use super::replay::{Replay, Stop};
 use super::segment::Segment;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,22 +52,14 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// All bytes that belong to the segment.
-    pub(super) fn read(&self, disk: &dyn Disk) -> Result<Vec<u8>> {
+    /// What belongs to the segment, to find frames of `database_id` in.
+    pub(super) fn frames(&self, disk: &dyn Disk, database_id: u64) -> Result<Frames<'_>> {
         let limit = match self.header {
             Some(header) => self.bytes.min(header.segment_bytes as u64),
             None => self.bytes,
         };
-        read_start(disk, &self.path, limit)
+        Frames::open(disk, &self.path, limit, frame_seed(database_id, self.id))
     }
-}
-
-fn read_start(disk: &dyn Disk, path: &Path, length: u64) -> Result<Vec<u8>> {
-    let file = disk.open(path, OpenMode::Read).map_err(|error| Error::io("cannot open", path, error))?;
-    let length = length.min(file.len().map_err(|error| Error::io("cannot measure", path, error))?);
-    let mut bytes = vec![0; length as usize];
-    file.read_exact_at(&mut bytes, 0).map_err(|error| Error::io("cannot read", path, error))?;
-    Ok(bytes)
 }
 
 /// Reads the log of `database_id` in `dir` from position `from`, whose record has number `from_sequence`, to its end.
@@ -189,9 +182,8 @@ pub(super) fn survey_unused(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>>
     let files = survey(disk, dir)?;
     for file in &files {
         let Some(header) = file.header else { continue };
-        let bytes = file.read(disk)?;
-        let seed = frame_seed(header.database_id, header.segment_id);
-        if header.base_lsn > Lsn(0) || Frame::decode(&bytes, HEADER_BYTES, seed).is_some() {
+        let mut frames = file.frames(disk, header.database_id)?;
+        if header.base_lsn > Lsn(0) || frames.at(HEADER_BYTES)?.is_some() {
             return Err(Error::new(
                 ErrorKind::Exists,
                 format!("{} has a log already; open that database, or use another directory", dir.display()),

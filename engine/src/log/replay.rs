@@ -4,14 +4,13 @@
 //! 1. Records are visited in order, each once, each with a checksum that holds; nothing behind the first gap is visited.
 //! 2. The log ends without complaint only if nothing that verifies claims that a byte behind that end was durable.
 //!
-//! Costs: one segment in memory at a time, and one record if it spans segments. The files behind the end are read once too,
-//! for their claims.
+//! Costs: a window of one segment in memory at a time (`frames.rs`), and one record if it spans segments. The files behind the end are read
+//! once too, for their claims.
 //!
 //! Not here: which segments form the chain (`recovery.rs`), repair.
 
-use super::format::{
-    ALIGNMENT_BYTES, FRAME_HEADER_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, frame_claim, frame_seed,
-};
+use super::format::{ALIGNMENT_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, frame_claim, frame_seed};
+use super::frames::Frames;
 use super::recovery::LogFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
@@ -104,7 +103,7 @@ impl<'a> Replay<'a> {
             let Some(header) = file.header else { break };
             let first = if at == 0 { first_offset } else { HEADER_BYTES };
             self.check_link(at, &header)?;
-            let bytes = file.read(self.disk)?;
+            let mut frames = file.frames(self.disk, self.database_id)?;
             let mut told = first;
             let mut tell = |offset: usize, last: bool| {
                 if last || offset - told >= PROGRESS_BYTES {
@@ -113,14 +112,14 @@ impl<'a> Replay<'a> {
                     progress(done, total);
                 }
             };
-            let stop = self.read_segment(at, &header, &bytes, first, &mut tell, visit)?;
+            let stop = self.read_segment(at, &header, &mut frames, first, &mut tell, visit)?;
             let left_at = self.successor(at).map(|next| next.previous_end);
-            tell(bytes.len().max(first), true);
+            tell(frames.len().max(first), true);
             if left_at != Some(stop as u64) {
                 if at == 0 && stop == first && left_at.is_none() {
-                    self.check_reaches(file, &header, &bytes, first)?;
+                    check_reaches(file, &mut frames, first)?;
                 }
-                return self.judge(at, stop, &bytes);
+                return self.judge(at, stop, &mut frames);
             }
         }
         Ok(())
@@ -154,17 +153,16 @@ impl<'a> Replay<'a> {
         &mut self,
         at: usize,
         header: &Header,
-        bytes: &[u8],
+        frames: &mut Frames<'_>,
         first: usize,
         tell: &mut dyn FnMut(usize, bool),
         visit: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<usize, Stop> {
         let file = &self.files[self.chain[at]];
-        let seed = frame_seed(self.database_id, header.segment_id);
-        let limit = self.successor(at).map_or(bytes.len() as u64, |next| next.previous_end);
+        let limit = self.successor(at).map_or(frames.len() as u64, |next| next.previous_end);
         let mut offset = first;
         while (offset as u64) < limit {
-            let Some(frame) = Frame::decode(bytes, offset, seed) else {
+            let Some((frame, payload)) = frames.at(offset)? else {
                 break;
             };
             let next = offset + frame.bytes();
@@ -175,8 +173,6 @@ impl<'a> Replay<'a> {
                 return Err(damage(file, offset, "a record's number is not the one that comes next"));
             }
             self.claimed = self.claimed.max(frame.durable_lsn);
-            let start = offset + FRAME_HEADER_BYTES;
-            let payload = &bytes[start..start + frame.length];
             match (frame.kind, &mut self.partial) {
                 (Kind::Full, None) => visit(frame.sequence, payload)?,
                 (Kind::First, None) => self.partial = Some(payload.to_vec()),
@@ -201,26 +197,8 @@ impl<'a> Replay<'a> {
         Ok(offset)
     }
 
-    /// The log is empty from the checkpoint on, and the segment before it need not be the one that the checkpoint meant: its
-    /// records must lead up to that position exactly.
-    fn check_reaches(&self, file: &LogFile, header: &Header, bytes: &[u8], target: usize) -> Result<(), Stop> {
-        let seed = frame_seed(self.database_id, header.segment_id);
-        let mut offset = HEADER_BYTES;
-        while offset < target {
-            match Frame::decode(bytes, offset, seed) {
-                Some(frame) => offset += frame.bytes(),
-                None => break,
-            }
-        }
-        if offset == target {
-            return Ok(());
-        }
-        let what = format!("the log ends before offset {target}, up to which a checkpoint covers it");
-        Err(damage(file, offset, &what))
-    }
-
     /// Reading ended at offset `stop` of segment `at`: the end of the log, or damage?
-    fn judge(&mut self, at: usize, stop: usize, bytes: &[u8]) -> Result<(), Stop> {
+    fn judge(&mut self, at: usize, stop: usize, frames: &mut Frames<'_>) -> Result<(), Stop> {
         let file = &self.files[self.chain[at]];
         let end = self.end_lsn;
         let spoiled = |witness: &LogFile, claim: Lsn| {
@@ -239,14 +217,12 @@ impl<'a> Replay<'a> {
         // No claim can be above what all files together have room for.
         let room: u64 = self.files.iter().map(|file| file.bytes).sum();
         let ceiling = Lsn(end.0.saturating_add(room));
-        let mut seed = frame_seed(self.database_id, file.id);
-        if let Some(claim) = find_claim(bytes, stop, seed, end, ceiling) {
+        if let Some(claim) = frames.find_claim(stop, end, ceiling)? {
             return Err(spoiled(file, claim));
         }
         for witness in self.files.iter().filter(|witness| witness.id > file.id) {
-            seed = frame_seed(self.database_id, witness.id);
-            let bytes = witness.read(self.disk)?;
-            if let Some(claim) = find_claim(&bytes, HEADER_BYTES, seed, end, ceiling) {
+            let mut frames = witness.frames(self.disk, self.database_id)?;
+            if let Some(claim) = frames.find_claim(HEADER_BYTES, end, ceiling)? {
                 return Err(spoiled(witness, claim));
             }
         }
@@ -258,8 +234,25 @@ fn damage(file: &LogFile, offset: usize, what: &str) -> Stop {
     Stop::Damage(Error::corrupt(&file.path, offset as u64, what))
 }
 
-/// Looks at every place where a frame could begin for one that verifies and says that more than `end` was durable.
-fn find_claim(bytes: &[u8], from: usize, seed: u32, end: Lsn, ceiling: Lsn) -> Option<Lsn> {
+/// The log is empty from the checkpoint on, and the segment before it need not be the one that the checkpoint meant: its
+/// records must lead up to that position, at offset `target`, exactly.
+fn check_reaches(file: &LogFile, frames: &mut Frames<'_>, target: usize) -> Result<(), Stop> {
+    let mut offset = HEADER_BYTES;
+    while offset < target {
+        match frames.at(offset)? {
+            Some((frame, _)) => offset += frame.bytes(),
+            None => break,
+        }
+    }
+    if offset == target {
+        return Ok(());
+    }
+    let what = format!("the log ends before offset {target}, up to which a checkpoint covers it");
+    Err(damage(file, offset, &what))
+}
+
+/// As [`Frames::find_claim`], of a segment in memory.
+pub(super) fn find_claim(bytes: &[u8], from: usize, seed: u32, end: Lsn, ceiling: Lsn) -> Option<Lsn> {
     (from.next_multiple_of(ALIGNMENT_BYTES)..bytes.len()).step_by(ALIGNMENT_BYTES).find_map(|offset| {
         let claim = frame_claim(bytes, offset)?;
         let plausible = claim > end && claim <= ceiling;
