@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use crate::checkpoint::{Checkpoints, is_run_name, remove_orphans};
 use crate::db::{Db, Handle, Progress, Shared, TABLES_MAX};
@@ -10,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered};
-use crate::manifest::{self, Manifest, ManifestPart, ManifestTable};
+use crate::manifest::{self, Manifest, ManifestPart, ManifestRun, ManifestTable};
 use crate::options::{Options, RunIndex, TableOptions};
 use crate::page::KeyBuffer;
 use crate::record::{self, Change, State};
@@ -22,6 +23,10 @@ use crate::writer::TableTrees;
 
 /// The file that stands for the lock on a directory.
 pub(crate) const LOCK_NAME: &str = "LOCK";
+
+/// Threads that open files of a table with many of them, and the fewest files for one of these.
+const OPENERS: usize = 8;
+const FILES_MIN: usize = 16;
 
 /// What the files of a database say, in memory.
 pub(crate) struct Recovery {
@@ -253,11 +258,7 @@ fn recover_table(
             index_pages: entry.index_pages,
         },
     });
-    let mut runs = Vec::with_capacity(entry.runs.len());
-    for (place, run) in entry.runs.iter().enumerate() {
-        let parts = run.parts.iter().map(|part| open_part(&**disk, dir, entry, place, part));
-        runs.push(Arc::new(Run::of_parts(&parts.collect::<Result<Vec<_>>>()?, place + 1 == entry.runs.len())));
-    }
+    let mut runs = open_runs(&**disk, dir, entry)?;
     if total_of(&runs) != entry.total {
         let path = dir.join(entry.files().next().map_or(manifest::FILE_NAME, |name| name));
         return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
@@ -281,6 +282,41 @@ fn recover_table(
     trees.flushed_sequence = entry.sequence;
     trees.runs = Runs::new(runs);
     Ok(trees)
+}
+
+/// Opens the runs of a table, many files at once: of each the disk is waited for three times if the system has not got it in memory.
+///
+/// # Errors
+/// As [`open_part`], of the first file that has any.
+fn open_runs<'e>(disk: &dyn Disk, dir: &Path, entry: &'e ManifestTable) -> Result<Vec<Arc<Run>>> {
+    let parts_of = |(place, run): (usize, &'e ManifestRun)| run.parts.iter().map(move |part| (place, part));
+    let files: Vec<(usize, &ManifestPart)> = entry.runs.iter().enumerate().flat_map(parts_of).collect();
+    let open = |files: &[(usize, &ManifestPart)]| -> Result<Vec<Part>> {
+        files.iter().map(|&(place, part)| open_part(disk, dir, entry, place, part)).collect()
+    };
+    let (mine, others) = files.split_at(files.len().div_ceil(OPENERS).max(FILES_MIN).min(files.len()));
+    let parts = thread::scope(|scope| -> Result<Vec<Part>> {
+        let work = |files| {
+            let builder = thread::Builder::new().name("quipu-opener".into());
+            (files, builder.spawn_scoped(scope, move || open(files)))
+        };
+        let at_work: Vec<_> = others.chunks(mine.len().max(1)).map(work).collect();
+        let mut parts = open(mine)?;
+        for (files, thread) in at_work {
+            // Where there is no thread to be had, or it has panicked, this one opens them.
+            let opened = thread.ok().and_then(|thread| thread.join().ok());
+            parts.extend(opened.unwrap_or_else(|| open(files))?);
+        }
+        Ok(parts)
+    })?;
+    let mut rest = parts.as_slice();
+    let mut runs = Vec::with_capacity(entry.runs.len());
+    for (place, run) in entry.runs.iter().enumerate() {
+        let (parts, behind) = rest.split_at(run.parts.len());
+        runs.push(Arc::new(Run::of_parts(parts, place + 1 == entry.runs.len())));
+        rest = behind;
+    }
+    Ok(runs)
 }
 
 /// Opens a part of the run at `place` of a table, newest first.

@@ -166,3 +166,33 @@ fn a_scan_passes_over_more_dead_rows_than_a_window_has() {
     table.compact().unwrap();
     expect_after_restart(&disk, (db, table), &left);
 }
+
+/// More files than one thread opens.
+#[test]
+fn tables_of_many_files_open_and_name_the_first_that_is_not_there() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let table = db.table("t").unwrap();
+    for numbers in [0..16_000, 2500..2501] {
+        put(&table, numbers, b"a value of some length");
+        table.flush().unwrap();
+    }
+    table.compact().unwrap();
+    put(&table, 100..8_000, b"another");
+    table.flush().unwrap();
+    assert_eq!(number_of_runs(&db), 2);
+    let files: Vec<String> = runs(&disk).into_iter().collect();
+    assert!(files.len() > 50, "{} files", files.len());
+    expect_after_restart(&disk, (db, table), &(0..16_000).collect::<Vec<_>>());
+    for gone in [1, files.len() / 2, files.len() - 1] {
+        let disk = disk.kill();
+        let names = [gone, (gone + 30).min(files.len() - 1)].map(|number| &files[number]);
+        for name in BTreeSet::from(names) {
+            disk.remove(&Path::new(DIR).join(name)).unwrap();
+        }
+        let options = Options { run_file_bytes: 8192, cache_bytes: 0, ..options(&disk) };
+        let error = Db::open(DIR, options).map(|_| ()).unwrap_err();
+        assert!(names.iter().any(|name| error.to_string().contains(name.as_str())), "{error}");
+        assert!(error.to_string().contains("not there"), "{error}");
+    }
+}
