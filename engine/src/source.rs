@@ -62,7 +62,10 @@ impl WindowRows {
 const SCAN_ROWS_FIRST: u64 = 64;
 /// A window that is to have more entries than this goes by its bytes alone.
 const WINDOW_ROWS_MAX: u64 = 4096;
+/// Bytes of each run that a scan asks for at a time, at most and, however many runs there are, at least.
 const SCAN_BYTES: u64 = 2 << 20;
+const SCAN_BYTES_MIN: u64 = 64 << 10;
+/// Bytes that all runs together have of a window, and after which a scan lets go.
 const SCAN_PINNED_BYTES: u64 = 8 << 20;
 
 /// Why a step did not get to its end.
@@ -337,7 +340,8 @@ impl<'a> Source<'a> {
             in_memory(stack.scan(start, end, reverse, visit));
             return Ok(());
         }
-        let window = Window { rows, bytes: SCAN_BYTES, pinned_bytes: SCAN_PINNED_BYTES };
+        let bytes = (SCAN_PINNED_BYTES / self.runs.len() as u64).clamp(SCAN_BYTES_MIN, SCAN_BYTES);
+        let window = Window { rows, bytes, pinned_bytes: SCAN_PINNED_BYTES };
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         self.walk(start, end, reverse, window, |merge, key| {
             let row = merge.next_within(key, inside)?;

@@ -497,3 +497,31 @@ fn a_full_database_opens_again() {
         db.checkpoint().unwrap();
     }
 }
+
+/// Once a long scan held two megabytes of each run, whatever their number.
+#[test]
+fn a_scan_holds_a_few_megabytes_however_many_runs_there_are() {
+    const RUNS: u32 = 30;
+    let db = open(&SimDisk::new());
+    let table = db.table("t").unwrap();
+    for run in 0..RUNS {
+        for number in 0..800 {
+            table.put((RUNS * number + run).to_be_bytes(), [1; 1000]).unwrap();
+        }
+        table.flush().unwrap();
+    }
+    assert_eq!(db.stats().tables[0].runs, RUNS as usize);
+    let (mut rows, mut most) = (0, 0);
+    table
+        .for_each(.., |_, _| {
+            rows += 1;
+            if rows % 16 == 0 {
+                most = most.max(db.stats().pinned_bytes);
+            }
+            true
+        })
+        .unwrap();
+    assert_eq!(rows, 800 * RUNS);
+    assert!((1 << 20..12 << 20).contains(&most), "{most} bytes of 24 million");
+    assert_eq!(db.stats().pinned_bytes, 0);
+}
