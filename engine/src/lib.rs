@@ -75,6 +75,7 @@ mod read;
 mod record;
 mod repair;
 mod run;
+mod sample;
 mod snapshot;
 mod source;
 mod stack;

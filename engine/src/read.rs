@@ -10,6 +10,7 @@ use crate::explain::{Explained, explain};
 use crate::observation::Question;
 use crate::range::{Fill, Range, scan_first};
 use crate::run::{self, Estimate, Histogram, Limits, Missing, Resolution, histogram, plan};
+use crate::sample::sample_offsets;
 use crate::source::{Cost, Source, TableStack};
 use crate::stack::{Cut, ask_all, resident};
 use crate::tally::Tally;
@@ -646,29 +647,4 @@ fn scan_charged(
         run::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
     }
     stack.scan(start, end, reverse, visit)
-}
-
-/// `wanted` different numbers below `count`, ascending, by Floyd's algorithm (Bentley and Floyd, 1987).
-fn sample_offsets(count: u64, wanted: u64, rng: &mut impl Rng) -> Vec<u64> {
-    if wanted >= count {
-        return (0..count).collect();
-    }
-    let mut chosen = std::collections::BTreeSet::new();
-    for limit in count - wanted..count {
-        let candidate = below(limit + 1, rng);
-        if !chosen.insert(candidate) {
-            chosen.insert(limit);
-        }
-    }
-    chosen.into_iter().collect()
-}
-
-/// A uniform number below `limit`, by rejection (Lemire, 2019).
-fn below(limit: u64, rng: &mut impl Rng) -> u64 {
-    loop {
-        let product = u128::from(rng.next_u64()) * u128::from(limit);
-        if product as u64 >= limit.wrapping_neg() % limit {
-            return (product >> 64) as u64;
-        }
-    }
 }

@@ -33,7 +33,7 @@ const SMALL_BYTES: u64 = 100;
 const LONG_BYTES: u64 = 90_000;
 /// Small rows for each long one.
 const SMALL_ROWS: u64 = 100;
-/// Of the scan at the end, of which the system is asked for more and more at a time.
+/// Rows of the scan at the end: enough for what it asks for at a time to have stopped growing.
 const LONG_SCAN_ROWS: u64 = 50_000;
 const GROUP_BYTES: u64 = LONG_BYTES + SMALL_ROWS * SMALL_BYTES;
 
