@@ -129,14 +129,13 @@ pub fn measure(
         let names: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
         return Err(format!("no workload `{asked}`; there are {} and all", names.join(", ")).into());
     }
-    let bench = Bench {
-        options,
-        // Servers have names of their own, which the workload that measures them knows.
-        stores: if workloads::is_of_servers(options) { stores } else { choose(stores, &options.stores)? },
-        program,
-        place: Place::new(options.dir.as_deref())?,
-    };
+    let place = Place::new(options.dir.as_deref())?;
     for workload in chosen {
+        let mut shelf = stores.clone();
+        shelf.retain(|store| !store.only_files || workloads::is_of_files(workload));
+        // Servers have names of their own, which the workload that measures them knows.
+        let stores = if workloads::is_of_servers(options) { shelf } else { choose(shelf, &options.stores)? };
+        let bench = Bench { options, stores, program, place: place.clone() };
         let mut before = Ticks::now();
         let run = (workload.run)(&bench, &mut |mut table| {
             let now = Ticks::now();
@@ -168,7 +167,7 @@ fn child(options: &Options, program: &Program, stores: Vec<StoreKind>) -> Result
 fn choose(mut shelf: Vec<StoreKind>, names: &[String]) -> Result<Vec<StoreKind>> {
     if let Some(unknown) = names.iter().find(|name| shelf.iter().all(|store| store.name != **name)) {
         let known: Vec<&str> = shelf.iter().map(|store| store.name).collect();
-        return Err(format!("no store `{unknown}` in this build, which has {}", known.join(", ")).into());
+        return Err(format!("no store `{unknown}` in this build for that; there are {}", known.join(", ")).into());
     }
     shelf.retain(|store| names.is_empty() || names.iter().any(|name| name == store.name));
     Ok(shelf)

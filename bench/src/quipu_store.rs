@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use quipu::{Bounds, Db, Options, Read, Table, Write};
+use quipu::{Bounds, Db, Options, Read, RunIndex, Table, TableOptions, Write};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
@@ -18,9 +18,19 @@ pub(crate) const QUIPU: StoreKind = StoreKind {
     settings: "Quipu: one table that counts rows; insert checks that the key is new; larger than memory: 64 MiB of memtables",
     durable: true,
     has_cache: true,
+    only_files: false,
     settling: "flush and compact: one run",
     bytes_max: (64 << 10, 1 << 30),
-    open,
+    open: |dir, setup| open(dir, setup, RunIndex::Tree),
+};
+
+/// The same with the flat index in the run files, the baseline of the tree: what sorted files have elsewhere.
+pub(crate) const QUIPU_FLAT: StoreKind = StoreKind {
+    name: "quipu-flat",
+    settings: "Quipu with a flat index: as above, but a run file has one list of its leaves in place of a tree above them",
+    only_files: true,
+    open: |dir, setup| open(dir, setup, RunIndex::Flat),
+    ..QUIPU
 };
 
 /// Memory for rows that are not on disk yet: as much as RocksDB and fjall take for that unless told otherwise.
@@ -31,7 +41,7 @@ struct QuipuStore {
     table: Table,
 }
 
-fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
+fn open(dir: &Path, setup: Setup, index: RunIndex) -> Result<Box<dyn Store>> {
     let durability = match setup.durability {
         Durability::None => quipu::Durability::None,
         Durability::Os => quipu::Durability::Os,
@@ -40,7 +50,10 @@ fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
     let memtable_bytes = if setup.in_memory { 0 } else { MEMTABLE_BYTES };
     let options = Options { durability, memtable_bytes, cache_bytes: setup.cache_bytes, ..Options::default() };
     let db = Db::open(dir, options)?;
-    let table = db.table("t")?;
+    let table = match db.open_table("t")? {
+        Some(table) => table,
+        None => db.create_table("t", TableOptions { index, ..TableOptions::default() })?,
+    };
     Ok(Box::new(QuipuStore { db, table }))
 }
 

@@ -54,6 +54,8 @@ pub struct StoreKind {
     pub durable: bool,
     /// Whether it takes the size of its cache as a setting. Otherwise all of it is in memory, or cached by the operating system.
     pub has_cache: bool,
+    /// Whether it differs from another one in its files alone, so that only workloads of tables larger than memory measure it.
+    pub only_files: bool,
     /// What [`Store::settle`] does, in a few words.
     pub settling: &'static str,
     /// The longest key and value it can hold.

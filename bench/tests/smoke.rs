@@ -105,6 +105,8 @@ fn ycsb() {
         assert_eq!(row[4], Cell::Count(200), "{row:?}");
         assert_eq!(row[8..], [Cell::Count(0), Cell::Count(0)], "{row:?}");
     }
+    let flat_and_tree = rates.iter().filter(|row| [Cell::text("quipu"), Cell::text("quipu-flat")].contains(&row[1]));
+    assert_eq!(flat_and_tree.count(), 7 * 2 * 2);
     let fitting = stores().iter().filter(|store| store.holds(24, 1000)).count();
     assert_eq!(rates.len(), 7 * 2 * fitting);
 }
@@ -136,6 +138,9 @@ fn an_unknown_workload_or_store_is_named_with_the_known_ones() {
     let mut options = Options::smoke("memory");
     options.stores = vec!["unheard".to_owned()];
     assert!(error_of(options).contains("btreemap"));
+    let mut options = Options::smoke("memory");
+    options.stores = vec!["quipu-flat".to_owned()];
+    assert!(error_of(options).contains("no store `quipu-flat`"));
     let mut options = Options::smoke("offset-tree");
     options.stores = vec!["unheard".to_owned()];
     assert!(error_of(options).contains("redis"));

@@ -18,6 +18,7 @@ pub(crate) const ROCKSDB: StoreKind = StoreKind {
     settings: "RocksDB 7.8: none no WAL; os WAL; sync WAL synced; Bloom filter, no compression",
     durable: true,
     has_cache: true,
+    only_files: false,
     settling: "flush, then a compaction of all keys",
     bytes_max: (usize::MAX, usize::MAX),
     open,

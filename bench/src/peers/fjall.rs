@@ -20,6 +20,7 @@ pub(crate) const FJALL: StoreKind = StoreKind {
     settings: "fjall 3.1: none manual_journal_persist; os default; sync persist(SyncData)",
     durable: true,
     has_cache: true,
+    only_files: false,
     settling: "the memtable is written, then a major compaction",
     bytes_max: (65_536, usize::MAX),
     open,

@@ -22,6 +22,7 @@ pub(crate) const LMDB: StoreKind = StoreKind {
     settings: "LMDB (heed 0.23): none and os NOSYNC|WRITEMAP; sync default flags",
     durable: true,
     has_cache: false,
+    only_files: false,
     settling: "mdb_env_sync; there is no work in the background",
     bytes_max: (511, usize::MAX),
     open,

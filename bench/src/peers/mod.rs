@@ -17,6 +17,7 @@ use crate::store::StoreKind;
 pub fn stores() -> Vec<StoreKind> {
     vec![
         quipu_store::QUIPU,
+        quipu_store::QUIPU_FLAT,
         btree_map::INTEGERS,
         btree_map::BYTES,
         #[cfg(feature = "peers")]

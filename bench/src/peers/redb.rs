@@ -18,6 +18,7 @@ pub(crate) const REDB: StoreKind = StoreKind {
     settings: "redb 4.5: none and os Durability::None (lost with the process); sync Immediate",
     durable: true,
     has_cache: true,
+    only_files: false,
     settling: "an empty commit that is synced; there is no work in the background",
     bytes_max: (usize::MAX, usize::MAX),
     open,

@@ -26,6 +26,7 @@ pub(crate) const SQLITE: StoreKind = StoreKind {
     settings: "SQLite (rusqlite 0.41): WAL; integer key up to 8 bytes; none and os synchronous=OFF; sync FULL",
     durable: true,
     has_cache: true,
+    only_files: false,
     settling: "wal_checkpoint(TRUNCATE); there is no work in the background",
     bytes_max: (usize::MAX, usize::MAX),
     open,

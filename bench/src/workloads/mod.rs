@@ -22,6 +22,11 @@ pub(crate) fn is_of_servers(options: &Options) -> bool {
     is_asked(&offset_tree::WORKLOAD) || (is_asked(&ycsb::WORKLOAD) && options.ycsb.resp)
 }
 
+/// Whether its tables are larger than memory, so that stores that differ in their files alone are worth a line each.
+pub(crate) fn is_of_files(workload: &Workload) -> bool {
+    [disk::WORKLOAD.name, ycsb::WORKLOAD.name].contains(&workload.name)
+}
+
 pub(crate) const WORKLOADS: &[Workload] = &[
     btree_inserts::WORKLOAD,
     positions::WORKLOAD,
