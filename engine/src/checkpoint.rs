@@ -363,7 +363,7 @@ impl Shared {
         written.push((name, path.clone()));
         let disk = &*self.options.disk;
         let mut options = self.run_options(&table.declaration, number, is_bottom);
-        options.has_filters = is_on_disk;
+        (options.has_filters, options.is_read_soon) = (is_on_disk, is_on_disk);
         let mut writer = RunWriter::create(disk, &path, options)?;
         let mut entries = 0u64;
         let mut count = || {
@@ -391,11 +391,7 @@ impl Shared {
         }
         let info = writer.finish()?;
         self.check_law(&table.declaration, expected, info.total.tally)?;
-        let run = Run::open(disk, &path)?;
-        if is_on_disk {
-            run.preload();
-        }
-        Ok(Some(Arc::new(run)))
+        Ok(Some(Arc::new(Run::open(disk, &path)?)))
     }
 
     /// How a run of a table is to be.
@@ -411,6 +407,7 @@ impl Shared {
                 RunIndex::Flat => Index::Flat,
             },
             compression: declaration.options.compression_of(is_bottom),
+            is_read_soon: true,
             ..RunOptions::default()
         }
     }

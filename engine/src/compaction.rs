@@ -381,7 +381,6 @@ impl<'s> PartsWriter<'s> {
         let Some((writer, low, path)) = self.writer.take() else { return Ok(()) };
         writer.finish()?;
         let file = RunFile::open(&*self.shared.options.disk, &path)?;
-        file.preload();
         self.parts.push(Part { low, file: Arc::new(file) });
         Ok(())
     }

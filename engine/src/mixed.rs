@@ -1,11 +1,12 @@
 //! A layer in memory or in a file: what tables that have both are stacks of.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
 use crate::page::KeyBuffer;
-use crate::run::{Missing, RunLayer};
+use crate::run::{Lacking, Missing, RunLayer, lacking};
 use crate::stack::{Layer, LayerWalk, Located, Stack, resident};
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
@@ -47,6 +48,24 @@ macro_rules! walk {
     };
 }
 
+/// Fewer runs are asked for a key one after the other: most likely it is in the last, which then needs no filter.
+const TOGETHER_MIN: usize = 3;
+
+/// The last key that runs were asked for together, and which of the stack's layers lack it: a question begins anew whenever a page has come.
+#[derive(Default)]
+pub struct Asked(RefCell<Option<(KeyBuffer, Lacking)>>);
+
+impl<'a> Mixed<'a> {
+    /// The run that the layer is, if it is one.
+    #[inline]
+    fn run(&self) -> Option<RunLayer<'a>> {
+        match self {
+            Mixed::Memory(_) => None,
+            Mixed::Run(run) => Some(*run),
+        }
+    }
+}
+
 impl<'a> Stack<'a, Mixed<'a>> {
     /// The same stack, if all of its layers are in memory: then many questions are asked at once.
     pub(crate) fn trees(&self) -> Option<Stack<'a, View<'a>>> {
@@ -65,17 +84,14 @@ impl<'a> Stack<'a, Mixed<'a>> {
 
     /// The layers that are runs, newest first.
     pub(crate) fn runs(&self) -> SmallVec<[RunLayer<'a>; 4]> {
-        let runs = self.layers().iter().filter_map(|layer| match layer {
-            Mixed::Memory(_) => None,
-            Mixed::Run(run) => Some(*run),
-        });
-        runs.collect()
+        self.layers().iter().filter_map(Mixed::run).collect()
     }
 }
 
 impl<'a> Layer<'a> for Mixed<'a> {
     type Walk = MixedWalk<'a>;
     type Fault = Missing;
+    type Asked = Asked;
 
     fn is_bottom(&self) -> bool {
         match self {
@@ -89,6 +105,22 @@ impl<'a> Layer<'a> for Mixed<'a> {
             Mixed::Memory(view) => view.total(),
             Mixed::Run(run) => run.total(),
         }
+    }
+
+    #[inline]
+    fn surely_lacks(layers: &[Self], asked: &Asked, number: usize, key: &[u8]) -> bool {
+        let Mixed::Run(_) = &layers[number] else { return false };
+        let mut last = asked.0.borrow_mut();
+        if let Some((known, lacking)) = &*last
+            && **known == *key
+        {
+            return lacking.has(number);
+        }
+        // Runs are below all trees.
+        let runs = (number..).zip(layers[number..].iter().filter_map(Mixed::run));
+        let lacking = if layers.len() - number < TOGETHER_MIN { Lacking::default() } else { lacking(runs, key) };
+        *last = Some((KeyBuffer::from_slice(key), lacking));
+        lacking.has(number)
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {

@@ -260,6 +260,7 @@ impl Repair<'_> {
             has_filters,
             index: if entry.has_flat_index { Index::Flat } else { Index::Tree },
             compression: if is_bottom { entry.compression } else { entry.upper_compression },
+            is_read_soon: false,
         };
         Ok((RunWriter::create(self.disk, &path, options)?, path))
     }

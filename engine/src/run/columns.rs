@@ -33,6 +33,18 @@ impl Columns {
         self.measures.len() + if self.is_bottom { 0 } else { 2 }
     }
 
+    /// Where child `position` of a checked node is.
+    #[inline]
+    pub(super) fn offset(&self, node: &NodeRef<'_>, position: usize) -> u64 {
+        node.item(self.pointer_at(), position).wrapping_mul(UNIT)
+    }
+
+    /// Fetches what [`Columns::offset`] looks at into the processor's cache.
+    #[inline]
+    pub(super) fn prefetch_offset(&self, node: &NodeRef<'_>, position: usize) {
+        node.prefetch_item(self.pointer_at(), position);
+    }
+
     /// The items of a child.
     pub(super) fn items(&self, pointer: &Pointer, before: &Sums) -> Vec<u64> {
         let mut items: Vec<u64> =
@@ -52,6 +64,13 @@ pub(super) struct Top {
     /// The sums of all entries before it.
     pub(super) before: Vec<Sums>,
     pub(super) level: usize,
+}
+
+impl Top {
+    /// The part that `key` belongs to.
+    pub(super) fn part_of(&self, key: &[u8]) -> usize {
+        self.lows[1..].partition_point(|low| **low <= *key)
+    }
 }
 
 /// An inner page of a run.
@@ -85,7 +104,7 @@ impl Inner<'_> {
         match self {
             Inner::First(page, _) => page.child_position(key),
             Inner::Node(node, _) => node.child_of(key),
-            Inner::Top(top) => top.lows[1..].partition_point(|low| **low <= *key),
+            Inner::Top(top) => top.part_of(key),
         }
     }
 

@@ -139,9 +139,6 @@ impl Loaded {
     }
 }
 
-/// Runs longer than this would push more out of the operating system's cache than they bring.
-const PRELOAD_BYTES_MAX: u64 = 2 << 30;
-
 const NO_PAGE_THERE: &str = "what a place leads to is checked when it is loaded";
 
 impl RunFile {
@@ -228,7 +225,7 @@ impl RunFile {
     #[inline]
     pub(super) fn kept_page(&self, place: &Place) -> Option<&Loaded> {
         if self.is_root(place) {
-            return self.opened.root_page.get();
+            return self.kept_root();
         }
         if place.level == 0 { None } else { self.opened.kept.get(place.pointer.offset) }
     }
@@ -239,9 +236,21 @@ impl RunFile {
         &self.opened.kept
     }
 
+    /// The root if it is kept.
+    #[inline]
+    pub(super) fn kept_root(&self) -> Option<&Loaded> {
+        self.opened.root_page.get()
+    }
+
+    /// Where it is.
+    #[inline]
+    pub(super) fn root_offset(&self) -> u64 {
+        self.opened.root.offset
+    }
+
     /// Whether that is where the root is.
     pub(super) fn is_root(&self, place: &Place) -> bool {
-        place.pointer.offset == self.opened.root.offset
+        place.pointer.offset == self.root_offset()
     }
 
     /// Keeps `page`, the root; gives it back if it is too long.
@@ -267,13 +276,6 @@ impl RunFile {
 
     fn path(&self) -> &Path {
         &self.opened.path
-    }
-
-    /// Has the operating system read a run that was written past its cache, and is about to be read here and there: each place on its own would cost a wait.
-    pub(crate) fn preload(&self) {
-        if self.opened.info.bytes <= PRELOAD_BYTES_MAX {
-            self.opened.file.read_soon(0, self.opened.info.bytes);
-        }
     }
 
     /// What the file is.
@@ -328,10 +330,28 @@ impl RunFile {
         (!part.bytes.is_empty()).then(|| self.filter_at(place, page, &part))
     }
 
+    /// Where the filter `part` of a node is that stands at `node` and has filters of so many bytes.
+    #[inline]
+    pub(super) fn filter_offset(node: u64, filter_bytes: u32, part: &FilterPart) -> u64 {
+        node - u64::from(filter_bytes) + u64::from(part.bytes.start)
+    }
+
+    /// Where child `position` of a node is.
+    #[inline]
+    pub(super) fn child_offset(&self, node: &NodeRef<'_>, position: usize) -> u64 {
+        self.columns().offset(node, position)
+    }
+
+    /// Fetches what [`RunFile::child_offset`] looks at into the processor's cache.
+    #[inline]
+    pub(super) fn prefetch_child(&self, node: &NodeRef<'_>, position: usize) {
+        self.columns().prefetch_offset(node, position);
+    }
+
     /// Where a filter over children of the inner page at `place` is.
     pub(super) fn filter_at(&self, place: &Place, page: &Inner<'_>, part: &FilterPart) -> Pointer {
         Pointer {
-            offset: place.pointer.offset - u64::from(page.filter_bytes()) + u64::from(part.bytes.start),
+            offset: RunFile::filter_offset(place.pointer.offset, page.filter_bytes(), part),
             length: part.bytes.end - part.bytes.start,
             checksum: part.checksum,
             page_bytes: 0,

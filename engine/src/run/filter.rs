@@ -19,7 +19,7 @@ use xorf::BinaryFuse8;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::format::{u32_at, u64_at};
-use crate::page::UNIT_ALIGNMENT_BYTES;
+use crate::page::{PageRef, UNIT_ALIGNMENT_BYTES};
 
 const SEED_AT: usize = 0;
 const SEGMENT_BYTES_AT: usize = 8;
@@ -31,6 +31,12 @@ const PLACES: usize = 3;
 /// What filters know of a key.
 pub(super) fn hash_of(key: &[u8]) -> u64 {
     xxh3_64(key)
+}
+
+/// Where the fingerprints of a hash are, and what they come to if it is that of a key.
+pub(super) struct Places {
+    at: [usize; PLACES],
+    fingerprint: u8,
 }
 
 /// A filter whose bytes have been checked.
@@ -69,6 +75,12 @@ impl<'a> FilterRef<'a> {
 
     /// False if no key of the filter has this hash.
     pub(super) fn may_have(&self, hash: u64) -> bool {
+        self.has(&self.places(hash))
+    }
+
+    /// Where the fingerprints of a hash are.
+    #[inline]
+    pub(super) fn places(&self, hash: u64) -> Places {
         let segment_bytes = self.segment_bytes();
         let mixed = mix(hash.wrapping_add(u64_at(self.bytes, SEED_AT)));
         let range = u64::from(segment_bytes) * u64::from(u32_at(self.bytes, SEGMENTS_AT));
@@ -76,9 +88,21 @@ impl<'a> FilterRef<'a> {
         let (segment_bytes, mask) = (segment_bytes as usize, segment_bytes as usize - 1);
         let second = (first + segment_bytes) ^ ((mixed >> 18) as usize & mask);
         let third = (first + 2 * segment_bytes) ^ (mixed as usize & mask);
+        Places { at: [first, second, third], fingerprint: (mixed ^ (mixed >> 32)) as u8 }
+    }
+
+    /// Fetches what [`FilterRef::has`] looks at into the processor's cache.
+    #[inline]
+    pub(super) fn prefetch(&self, places: &Places) {
+        let fingerprints = self.bytes.as_ptr().wrapping_add(FINGERPRINTS_AT);
+        places.at.iter().for_each(|&at| PageRef::prefetch_at(fingerprints.wrapping_add(at), 1));
+    }
+
+    /// Whether the fingerprint of a hash with these places is that of a key of the filter.
+    #[inline]
+    pub(super) fn has(&self, places: &Places) -> bool {
         let fingerprints = &self.bytes[FINGERPRINTS_AT..];
-        let found = fingerprints[first] ^ fingerprints[second] ^ fingerprints[third];
-        found == (mixed ^ (mixed >> 32)) as u8
+        places.at.iter().fold(0, |found, &at| found ^ fingerprints[at]) == places.fingerprint
     }
 
     /// What stands in the filter, part by part: how many bytes, and what they are. For pages of documentation.

@@ -192,6 +192,7 @@ impl<'a> RunLayer<'a> {
 impl<'a> Layer<'a> for RunLayer<'a> {
     type Walk = RunWalk<'a>;
     type Fault = Missing;
+    type Asked = ();
 
     fn is_bottom(&self) -> bool {
         self.run.info().is_bottom

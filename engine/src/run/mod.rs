@@ -31,6 +31,7 @@ mod filter;
 mod format;
 mod histogram;
 mod kept;
+mod lacking;
 mod layer;
 mod measures;
 mod node;
@@ -70,6 +71,8 @@ mod histogram_tests;
 #[cfg(test)]
 mod kept_tests;
 #[cfg(test)]
+mod lacking_tests;
+#[cfg(test)]
 mod node_tests;
 #[cfg(test)]
 mod resident_tests;
@@ -82,6 +85,7 @@ pub(crate) use file::RunFile;
 pub(crate) use format::{Index, Sums};
 pub(crate) use histogram::histogram;
 pub use histogram::{Bucket, Estimate, Histogram, Resolution};
+pub(crate) use lacking::{Lacking, lacking};
 pub use layer::RunLayer;
 pub(crate) use packed::packed_unit;
 pub use pages::Missing;

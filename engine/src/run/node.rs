@@ -20,7 +20,7 @@
 use std::ops::Range;
 
 use super::format::{u32_at, u64_at};
-use crate::page::{KeyBuffer, PREFIX_MAX, head_of, padded};
+use crate::page::{KeyBuffer, PREFIX_MAX, PageRef, head_of, padded};
 
 /// The first byte; a leaf has another one (`page`).
 pub(super) const KIND: u8 = 3;
@@ -71,6 +71,15 @@ pub(super) struct FilterPart {
     pub(super) children: Range<usize>,
     pub(super) bytes: Range<u32>,
     pub(super) checksum: u32,
+}
+
+/// A search under way: the child is one from `low` to `high`.
+#[derive(Clone, Copy)]
+pub(super) struct Search {
+    low: usize,
+    high: usize,
+    /// That of the key; none if the prefix has told the child.
+    head: Option<u32>,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> usize {
@@ -303,22 +312,69 @@ impl<'a> NodeRef<'a> {
 
     /// The child that `key` belongs to: how many separators are not above it.
     pub(super) fn child_of(&self, key: &[u8]) -> usize {
+        let mut search = self.search(key);
+        while self.narrow(&mut search) {}
+        self.found(&search, key)
+    }
+
+    /// Begins a search for the child that `key` belongs to.
+    #[inline]
+    pub(super) fn search(&self, key: &[u8]) -> Search {
         let prefix = self.prefix();
         if !key.starts_with(prefix) {
-            return if key < prefix { 0 } else { self.separators() };
+            let child = if key < prefix { 0 } else { self.separators() };
+            return Search { low: child, high: child, head: None };
         }
-        let rest = &key[self.prefix_len..];
-        let head = head_of(rest);
-        let below = partition(0, self.separators(), |position| self.head(position) < head);
+        Search { low: 0, high: self.separators(), head: Some(head_of(&key[self.prefix_len..])) }
+    }
+
+    /// Narrows a search down by half; false if it was over.
+    #[inline]
+    pub(super) fn narrow(&self, search: &mut Search) -> bool {
+        let Search { low, high, head: Some(head) } = *search else { return false };
+        if low >= high {
+            return false;
+        }
+        let middle = low + (high - low) / 2;
+        if self.head(middle) < head {
+            search.low = middle + 1;
+        } else {
+            search.high = middle;
+        }
+        true
+    }
+
+    /// Fetches what the next step of a search looks at into the processor's cache.
+    #[inline]
+    pub(super) fn prefetch(&self, search: &Search) {
+        let middle = search.low + (search.high - search.low) / 2;
+        PageRef::prefetch_at(self.bytes.as_ptr().wrapping_add(self.heads_at + 4 * middle), 1);
+    }
+
+    /// Where a search that is over has led, which was one for `key`.
+    #[inline]
+    pub(super) fn found(&self, search: &Search, key: &[u8]) -> usize {
+        let below = search.low;
+        let Some(head) = search.head else { return below };
         if below == self.separators() || self.head(below) != head {
             return below;
         }
+        let rest = &key[self.prefix_len..];
         if self.flags & SHORT != 0 {
             // A shorter key is below the separator that it is the start of.
             return below + usize::from(rest.len() >= 4);
         }
         let through = partition(below, self.separators(), |position| self.head(position) <= head);
         partition(below, through, |position| self.rest(position) <= rest)
+    }
+
+    /// Fetches an item of a column into the processor's cache.
+    #[inline]
+    pub(super) fn prefetch_item(&self, column: usize, position: usize) {
+        let at = self.columns_at + COLUMN_BYTES * column;
+        let data_at = u32_at(self.bytes, at + COLUMN_DATA_AT) as usize;
+        let bit = position * usize::from(self.bytes[at + COLUMN_WIDTH_AT]);
+        PageRef::prefetch_at(self.bytes.as_ptr().wrapping_add(data_at + bit / 8), 1);
     }
 
     /// Item `position` of a column.

@@ -1,5 +1,8 @@
 //! Writing a file from front to back in large aligned pieces, past the page cache.
 //!
+//! What will be read soon is fetched into the page cache piece by piece, right behind the writing: each place on its own would cost a wait, and the whole file at once would have all
+//! other readers of the disk wait behind it.
+//!
 //! Costs: one buffer of 1 MiB, one write for each of its fillings, one sync at the end.
 //! Not here: what the bytes mean; removing the file after an error (the caller's).
 
@@ -9,6 +12,8 @@ use crate::error::{Error, Result};
 use crate::io::{AlignedBuffer, Disk, File, OpenMode};
 
 const BUFFER_BYTES: usize = 1 << 20;
+/// Of a longer file no more than this is fetched: it would push more out of the operating system's cache than it brings.
+const READ_SOON_BYTES_MAX: u64 = 2 << 30;
 
 /// A file under construction.
 pub(super) struct Output {
@@ -17,12 +22,13 @@ pub(super) struct Output {
     buffer: AlignedBuffer,
     /// Bytes of the file before the buffer.
     written: u64,
+    is_read_soon: bool,
 }
 
 impl Output {
-    pub(super) fn create(disk: &dyn Disk, path: &Path) -> Result<Output> {
+    pub(super) fn create(disk: &dyn Disk, path: &Path, is_read_soon: bool) -> Result<Output> {
         let file = disk.open(path, OpenMode::CreateDirect).map_err(|error| Error::io("cannot create", path, error))?;
-        Ok(Output { file, path: path.to_owned(), buffer: AlignedBuffer::new(BUFFER_BYTES), written: 0 })
+        Ok(Output { file, path: path.to_owned(), buffer: AlignedBuffer::new(BUFFER_BYTES), written: 0, is_read_soon })
     }
 
     /// Where the next byte goes.
@@ -57,6 +63,9 @@ impl Output {
         self.file
             .write_all_at(&self.buffer, self.written)
             .map_err(|error| Error::io("cannot write", &self.path, error))?;
+        if self.is_read_soon && self.written < READ_SOON_BYTES_MAX {
+            self.file.read_soon(self.written, len);
+        }
         self.buffer.clear();
         self.written += len;
         Ok(())

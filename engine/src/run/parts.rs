@@ -113,11 +113,6 @@ impl Run {
         self.files.iter().enumerate().map(move |(number, file)| Part { low: low(number), file: Arc::clone(file) })
     }
 
-    /// As [`RunFile::preload`].
-    pub(crate) fn preload(&self) {
-        self.files.iter().for_each(|file| file.preload());
-    }
-
     /// As [`RunFile::scan`], of all files.
     pub(crate) fn scan(&self, visit: &mut Visit<'_>) -> Result<()> {
         self.files.iter().try_for_each(|file| file.scan(&mut |_| (), visit))
@@ -137,6 +132,15 @@ impl Run {
             before: Sums::default(),
             until: self.info.total,
         })
+    }
+
+    /// The file that `key` belongs to.
+    #[inline]
+    pub(super) fn file_of(&self, key: &[u8]) -> &RunFile {
+        match &self.top {
+            Some(Loaded::Top(top)) => &self.files[top.part_of(key)],
+            _ => &self.files[0],
+        }
     }
 
     /// The file that has what is at `place`.

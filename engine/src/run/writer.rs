@@ -48,6 +48,8 @@ pub(crate) struct RunOptions {
     pub(crate) has_filters: bool,
     /// How leaves and long values are stored.
     pub(crate) compression: Compression,
+    /// Whether it will be read soon, here and there: then the operating system, past whose cache it is written, is to fetch it meanwhile.
+    pub(crate) is_read_soon: bool,
 }
 
 impl Default for RunOptions {
@@ -61,6 +63,7 @@ impl Default for RunOptions {
             index: Index::Tree,
             has_filters: true,
             compression: Compression::None,
+            is_read_soon: false,
         }
     }
 }
@@ -106,7 +109,7 @@ impl RunWriter {
             let limits = format!("{PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}");
             return Err(Error::new(ErrorKind::Invalid, format!("a run has pages of {limits} bytes, not {page_bytes}")));
         }
-        let mut output = Output::create(disk, path)?;
+        let mut output = Output::create(disk, path, options.is_read_soon)?;
         let header = Header { version: VERSION, table_id: options.table_id, run_id: options.run_id };
         output.write(&header.encode(), 0)?;
         Ok(RunWriter {

@@ -34,6 +34,8 @@ pub trait Layer<'a>: Copy {
     type Walk: LayerWalk<'a, Fault = Self::Fault>;
     /// That a page is not in memory, of layers that may lack one.
     type Fault;
+    /// What a stack of such layers remembers of the last key that it was asked for.
+    type Asked: Default;
 
     /// Whether nothing lies below, so that every entry is a live row.
     fn is_bottom(&self) -> bool;
@@ -41,6 +43,11 @@ pub trait Layer<'a>: Copy {
     fn total(&self) -> Tally;
     /// The entry of `key`: `None` if there is none, `Some(None)` if it is a tombstone.
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Self::Fault>;
+    /// Whether layer `number` of a stack surely has no entry of `key`, so that it need not be asked; `asked` is what the stack remembers.
+    #[inline(always)]
+    fn surely_lacks(_layers: &[Self], _asked: &Self::Asked, _number: usize, _key: &[u8]) -> bool {
+        false
+    }
     /// Whether the entry of `key` is live, as far as there is one.
     fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Self::Fault>;
     /// The tally of the entries before `key`.
@@ -104,6 +111,7 @@ pub trait LayerWalk<'a> {
 impl<'a> Layer<'a> for View<'a> {
     type Walk = Walk<'a>;
     type Fault = Infallible;
+    type Asked = ();
 
     fn is_bottom(&self) -> bool {
         View::is_bottom(self)

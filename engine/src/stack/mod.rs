@@ -73,9 +73,10 @@ impl<'k> Cut<'k> {
 }
 
 /// A version of a table: its layers, newest first.
-pub struct Stack<'a, L = View<'a>> {
+pub struct Stack<'a, L: Layer<'a> = View<'a>> {
     layers: SmallVec<[L; 4]>,
     measures: Measures,
+    asked: L::Asked,
     lifetime: std::marker::PhantomData<&'a ()>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) struct Row<'a> {
 impl<'a, L: Layer<'a>> Stack<'a, L> {
     /// A stack of `layers`, newest first.
     pub(crate) fn new(layers: SmallVec<[L; 4]>, measures: Measures) -> Self {
-        Stack { layers, measures, lifetime: std::marker::PhantomData }
+        Stack { layers, measures, asked: L::Asked::default(), lifetime: std::marker::PhantomData }
     }
 
     pub(crate) fn layers(&self) -> &[L] {
@@ -111,8 +112,10 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     /// The value of `key`, if live.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>, L::Fault> {
-        for layer in &self.layers {
-            if let Some(value) = layer.get(key)? {
+        for (number, layer) in self.layers.iter().enumerate() {
+            if !L::surely_lacks(&self.layers, &self.asked, number, key)
+                && let Some(value) = layer.get(key)?
+            {
                 return Ok(value);
             }
         }
@@ -121,8 +124,10 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
 
     /// Whether `key` is live. Looks at no value that lies apart from its key.
     pub(crate) fn is_live(&self, key: &[u8]) -> Result<bool, L::Fault> {
-        for layer in &self.layers {
-            if let Some(is_live) = layer.is_live(key)? {
+        for (number, layer) in self.layers.iter().enumerate() {
+            if !L::surely_lacks(&self.layers, &self.asked, number, key)
+                && let Some(is_live) = layer.is_live(key)?
+            {
                 return Ok(is_live);
             }
         }

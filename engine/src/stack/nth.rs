@@ -28,7 +28,7 @@ struct Bound {
 }
 
 /// Between which keys the row is: its offset is that of the lower one or more, and less than that of the upper one.
-struct Search<'s, 'a, L> {
+struct Search<'s, 'a, L: Layer<'a>> {
     stack: &'s Stack<'a, L>,
     offset: u64,
     low: Bound,
