@@ -51,9 +51,23 @@ macro_rules! walk {
 /// Fewer runs are asked for a key one after the other: most likely it is in the last, which then needs no filter.
 const TOGETHER_MIN: usize = 3;
 
-/// The last key that runs were asked for together, and which of the stack's layers lack it: a question begins anew whenever a page has come.
+/// The last key that runs were asked for together, and which of the stack's runs lack it: a question begins anew whenever a page has come.
 #[derive(Default)]
 pub struct Asked(RefCell<Option<(KeyBuffer, Lacking)>>);
+
+impl Asked {
+    /// Which of the stack's runs lack `key`.
+    fn of(&self, runs: &[Mixed<'_>], key: &[u8]) -> Lacking {
+        let mut last = self.0.borrow_mut();
+        match &*last {
+            Some((known, lacking)) if **known == *key => *lacking,
+            _ => {
+                let lacking = lacking(runs.iter().filter_map(Mixed::run), key);
+                last.insert((KeyBuffer::from_slice(key), lacking)).1
+            }
+        }
+    }
+}
 
 impl<'a> Mixed<'a> {
     /// The run that the layer is, if it is one.
@@ -110,17 +124,9 @@ impl<'a> Layer<'a> for Mixed<'a> {
     #[inline]
     fn surely_lacks(layers: &[Self], asked: &Asked, number: usize, key: &[u8]) -> bool {
         let Mixed::Run(_) = &layers[number] else { return false };
-        let mut last = asked.0.borrow_mut();
-        if let Some((known, lacking)) = &*last
-            && **known == *key
-        {
-            return lacking.has(number);
-        }
         // Runs are below all trees.
-        let runs = (number..).zip(layers[number..].iter().filter_map(Mixed::run));
-        let lacking = if layers.len() - number < TOGETHER_MIN { Lacking::default() } else { lacking(runs, key) };
-        *last = Some((KeyBuffer::from_slice(key), lacking));
-        lacking.has(number)
+        let first = layers.iter().take_while(|layer| matches!(layer, Mixed::Memory(_))).count();
+        layers.len() - first >= TOGETHER_MIN && asked.of(&layers[first..], key).has(number - first)
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {

@@ -47,10 +47,10 @@ struct Arm<'a> {
     bytes: &'a [u8],
 }
 
-/// The runs of those that come with a number each that surely lack `key`.
-pub(crate) fn lacking<'a>(runs: impl Iterator<Item = (usize, RunLayer<'a>)>, key: &[u8]) -> Lacking {
+/// Those of `runs`, numbered as they come, that surely lack `key`.
+pub(crate) fn lacking<'a>(runs: impl Iterator<Item = RunLayer<'a>>, key: &[u8]) -> Lacking {
     let mut arms: SmallVec<[Arm<'a>; 16]> = SmallVec::new();
-    for (number, layer) in runs.take_while(|(number, _)| *number < u64::BITS as usize) {
+    for (number, layer) in runs.take(u64::BITS as usize).enumerate() {
         let file = layer.run().file_of(key);
         if let Some(Loaded::Node(node)) = file.kept_root() {
             PageRef::prefetch_at(node.as_slice().as_ptr(), HEAD_LINES);

@@ -92,13 +92,6 @@ fn runs(disk: &dyn Disk, rng: &mut StdRng) -> Vec<(Arc<Run>, Entries)> {
     runs
 }
 
-fn numbered<'a>(
-    runs: &'a [(Arc<Run>, Entries)],
-    pages: &'a ReadPages<'a>,
-) -> impl Iterator<Item = (usize, RunLayer<'a>)> {
-    runs.iter().enumerate().map(move |(number, (run, _))| (number, RunLayer::new(run, pages)))
-}
-
 #[test]
 fn what_has_an_entry_is_never_said_to_lack_it() {
     let mut rng = StdRng::seed_from_u64(seed());
@@ -113,7 +106,7 @@ fn what_has_an_entry_is_never_said_to_lack_it() {
             _ => {}
         }
         let pages = ReadPages::new(&cache);
-        let lacking = lacking(numbered(&runs, &pages), &key);
+        let lacking = lacking(runs.iter().map(|(run, _)| RunLayer::new(run, &pages)), &key);
         assert_eq!(pages.cost().pages, 0);
         for (number, (_, entries)) in runs.iter().enumerate() {
             assert!(!lacking.has(number) || !entries.contains_key(&key), "run {number}, key {key:?}");
@@ -169,6 +162,6 @@ fn beyond_the_first_64_nothing_is_said() {
     let layer = RunLayer::new(&runs[0].0, &pages);
     let key = b"absent".to_vec();
     assert_eq!(pages.answer(|| layer.is_live(&key)).unwrap(), None);
-    let lacking = lacking((0..100).map(|number| (number, layer)), &key);
+    let lacking = lacking(std::iter::repeat_n(layer, 100), &key);
     assert!((0..64).all(|number| lacking.has(number)) && !(64..200).any(|number| lacking.has(number)));
 }

@@ -16,7 +16,7 @@
 //!    whoever reads never sees that it was packed.
 //! 7. An open run never changes; it is safe to share between threads.
 //!
-//! Costs: writing keeps one page a level in memory and a buffer of 1 MiB. Opening reads header and footer. A question looks at
+//! Costs: writing keeps one page a level in memory and a buffer of 256 KiB. Opening reads header and footer. A question looks at
 //! one unit a level, of about [`RunOptions::page_bytes`], and a long value one extent more; `get` of an absent key at a filter of about that size in place of a leaf. A scan reads the file once, 1 MiB at
 //! a time, two threads ahead of itself, without an allocation a row.
 //!
