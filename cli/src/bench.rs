@@ -11,6 +11,7 @@ Examples:
   quipu bench
   quipu bench positions --rows 1M
   quipu bench ycsb --records 200k --threads 1,2 --cache-bytes 64M
+  quipu bench ycsb --records 1M --stores quipu,quipu-flat --cache-bytes 16M,256M     a tree in run files, or a flat index
   quipu bench all --smoke --json";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
