@@ -572,6 +572,35 @@ mod tests {
         assert_eq!(choose_at_rest(&[]), None);
     }
 
+    /// Runs that flushes and merges leave are fetched as they are written; images of tables in memory, which are read once from front to back, are not.
+    #[test]
+    fn runs_of_tables_on_disk_are_fetched_and_images_are_not() {
+        for memtable_bytes in [0, 64 << 20] {
+            let disk = SimDisk::new();
+            let options = Options {
+                disk: Arc::new(disk.clone()),
+                durability: crate::Durability::Os,
+                memtable_bytes,
+                ..Options::default()
+            };
+            let db = Db::open("/db", options).unwrap();
+            let table = db.table("t").unwrap();
+            for half in 0..2 {
+                (half..2000u32).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 100]).unwrap());
+                if memtable_bytes > 0 { table.flush().unwrap() } else { drop(db.checkpoint().unwrap()) }
+            }
+            table.compact().unwrap();
+            let names = disk.file_names();
+            let mut runs = names.iter().filter(|name| name.to_string_lossy().contains("/run-")).peekable();
+            assert!(runs.peek().is_some());
+            for run in runs {
+                let fetched: u64 = disk.read_soon(run).iter().map(|bytes| bytes.end - bytes.start).sum();
+                let bytes = disk.read_file(run).unwrap().len() as u64;
+                assert_eq!(fetched, if memtable_bytes > 0 { bytes } else { 0 }, "{}", run.display());
+            }
+        }
+    }
+
     #[test]
     fn neighbours_of_about_the_same_size_are_merged() {
         assert_eq!(choose(&of_bytes(&[5; 4])), Some(0..4));

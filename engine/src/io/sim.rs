@@ -188,6 +188,17 @@ impl SimDisk {
         state.files.get_mut(&file).expect("required above").unreadable.push(bytes);
     }
 
+    /// The bytes of a file that were said to be read soon, as they were told ([`File::read_soon`]).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn read_soon(&self, path: impl AsRef<Path>) -> Vec<Range<u64>> {
+        let state = self.state();
+        let file = state.require(path.as_ref()).expect("a file");
+        state.files[&file].read_soon.clone()
+    }
+
     /// How many reads of files there were, those that failed included.
     pub fn reads(&self) -> u64 {
         self.state().reads
@@ -417,6 +428,14 @@ impl File for SimFile {
                 content.fail_sync();
                 Err(injected(kind))
             }
+        }
+    }
+
+    fn read_soon(&self, offset: u64, len: u64) {
+        if let Ok(mut state) = self.state()
+            && let Some(inode) = state.files.get_mut(&self.opened.file)
+        {
+            inode.read_soon.push(offset..offset + len);
         }
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Inode {
     pub(super) names: usize,
     /// Bytes that no read gets.
     pub(super) unreadable: Vec<Range<u64>>,
+    /// What was said to be read soon.
+    pub(super) read_soon: Vec<Range<u64>>,
 }
 
 #[derive(Clone, Default)]

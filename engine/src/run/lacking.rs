@@ -35,7 +35,7 @@ impl Lacking {
     }
 }
 
-/// Bytes at the start of a node that say where in it everything is, but for the longest prefixes and very many filters.
+/// Lines of the processor's cache at the start of a node, which say where in it everything is; a long prefix or very many filters may take more.
 const HEAD_LINES: usize = 5;
 
 /// A run on the way to the filter, at a node.

@@ -317,3 +317,21 @@ fn a_run_on_the_real_disk() {
     let run = RunFile::open(&disk, &path).unwrap();
     compare(run, &model, &mut rng, Rows::Numbers);
 }
+
+/// A file is fetched where it will be read soon: all of it, each piece right after it was written.
+#[test]
+fn what_will_be_read_soon_is_fetched_piece_by_piece() {
+    let model: Model = (0..3000u32).map(|number| (number.to_be_bytes().to_vec(), vec![7; 400])).collect();
+    for is_read_soon in [false, true] {
+        let disk = new_disk();
+        let info = write(&disk, &model, RunOptions { is_read_soon, ..RunOptions::default() }).unwrap();
+        let pieces = disk.read_soon(PATH);
+        if !is_read_soon {
+            assert_eq!(pieces, []);
+            continue;
+        }
+        assert!(info.bytes > 1 << 20 && pieces.iter().all(|piece| piece.end - piece.start <= 256 << 10));
+        let end = pieces.iter().try_fold(0, |end, piece| (piece.start == end).then_some(piece.end));
+        assert_eq!(end, Some(info.bytes), "{pieces:?}");
+    }
+}
