@@ -587,7 +587,11 @@ mod tests {
             let table = db.table("t").unwrap();
             for half in 0..2 {
                 (half..2000u32).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 100]).unwrap());
-                if memtable_bytes > 0 { table.flush().unwrap() } else { drop(db.checkpoint().unwrap()) }
+                if memtable_bytes > 0 {
+                    table.flush().unwrap();
+                } else {
+                    db.checkpoint().unwrap();
+                }
             }
             table.compact().unwrap();
             let names = disk.file_names();
