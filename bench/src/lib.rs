@@ -130,11 +130,17 @@ pub fn measure(
         return Err(format!("no workload `{asked}`; there are {} and all", names.join(", ")).into());
     }
     let place = Place::new(options.dir.as_deref())?;
+    // Servers have names of their own, which the workload that measures them knows.
+    let shelf = if workloads::is_of_servers(options) { stores } else { choose(stores, &options.stores)? };
     for workload in chosen {
-        let mut shelf = stores.clone();
-        shelf.retain(|store| !store.only_files || workloads::is_of_files(workload));
-        // Servers have names of their own, which the workload that measures them knows.
-        let stores = if workloads::is_of_servers(options) { shelf } else { choose(shelf, &options.stores)? };
+        let mut stores = shelf.clone();
+        stores.retain(|store| !store.only_files || workloads::is_of_files(workload));
+        if stores.is_empty() {
+            let names = options.stores.join(", ");
+            return Err(
+                format!("{}: no store `{names}`, which differs from others in its files alone", workload.name).into()
+            );
+        }
         let bench = Bench { options, stores, program, place: place.clone() };
         let mut before = Ticks::now();
         let run = (workload.run)(&bench, &mut |mut table| {
@@ -167,7 +173,7 @@ fn child(options: &Options, program: &Program, stores: Vec<StoreKind>) -> Result
 fn choose(mut shelf: Vec<StoreKind>, names: &[String]) -> Result<Vec<StoreKind>> {
     if let Some(unknown) = names.iter().find(|name| shelf.iter().all(|store| store.name != **name)) {
         let known: Vec<&str> = shelf.iter().map(|store| store.name).collect();
-        return Err(format!("no store `{unknown}` in this build for that; there are {}", known.join(", ")).into());
+        return Err(format!("no store `{unknown}` in this build, which has {}", known.join(", ")).into());
     }
     shelf.retain(|store| names.is_empty() || names.iter().any(|name| name == store.name));
     Ok(shelf)
