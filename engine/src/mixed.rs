@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::page::KeyBuffer;
 use crate::run::{Lacking, Missing, RunLayer, lacking};
-use crate::stack::{Layer, LayerWalk, Located, Stack, resident};
+use crate::stack::{Layer, LayerWalk, Located, Stack, first_of, resident};
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
 
@@ -122,11 +122,23 @@ impl<'a> Layer<'a> for Mixed<'a> {
     }
 
     #[inline]
-    fn surely_lacks(layers: &[Self], asked: &Asked, number: usize, key: &[u8]) -> bool {
-        let Mixed::Run(_) = &layers[number] else { return false };
+    fn newest<T>(
+        layers: &[Self],
+        asked: &Asked,
+        key: &[u8],
+        ask: impl Fn(&Self) -> Result<Option<T>, Missing>,
+    ) -> Result<Option<T>, Missing> {
         // Runs are below all trees.
-        let first = layers.iter().take_while(|layer| matches!(layer, Mixed::Memory(_))).count();
-        layers.len() - first >= TOGETHER_MIN && asked.of(&layers[first..], key).has(number - first)
+        let trees = layers.iter().take_while(|layer| matches!(layer, Mixed::Memory(_))).count();
+        let (trees, runs) = layers.split_at(trees);
+        if runs.len() < TOGETHER_MIN {
+            return first_of(layers.iter(), ask);
+        }
+        if let Some(found) = first_of(trees.iter(), &ask)? {
+            return Ok(Some(found));
+        }
+        let lacking = asked.of(runs, key);
+        first_of(runs.iter().enumerate().filter(|(number, _)| !lacking.has(*number)).map(|(_, run)| run), ask)
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {

@@ -17,7 +17,7 @@ use super::file::{Loaded, RunFile};
 use super::filter::{FilterRef, Places, hash_of};
 use super::layer::RunLayer;
 use super::node::{NodeRef, Search};
-use crate::page::PageRef;
+use crate::page::{PageRef, UnitBuffer};
 
 /// Runs, by their numbers, that surely lack a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,14 +47,23 @@ struct Arm<'a> {
     bytes: &'a [u8],
 }
 
+impl<'a> Arm<'a> {
+    /// Comes to what is kept at its place, of which so many lines are looked at first.
+    fn arrive(&mut self, kept: &'a UnitBuffer, lines: usize) {
+        self.bytes = kept.as_slice();
+        PageRef::prefetch_at(self.bytes.as_ptr(), lines);
+    }
+}
+
 /// Those of `runs`, numbered as they come, that surely lack `key`.
 pub(crate) fn lacking<'a>(runs: impl Iterator<Item = RunLayer<'a>>, key: &[u8]) -> Lacking {
     let mut arms: SmallVec<[Arm<'a>; 16]> = SmallVec::new();
     for (number, layer) in runs.take(u64::BITS as usize).enumerate() {
         let file = layer.run().file_of(key);
         if let Some(Loaded::Node(node)) = file.kept_root() {
-            PageRef::prefetch_at(node.as_slice().as_ptr(), HEAD_LINES);
-            arms.push(Arm { number, file, offset: file.root_offset(), bytes: node.as_slice() });
+            let mut arm = Arm { number, file, offset: file.root_offset(), bytes: &[] };
+            arm.arrive(node, HEAD_LINES);
+            arms.push(arm);
         }
     }
     let mut filters: SmallVec<[Arm<'a>; 16]> = SmallVec::new();
@@ -64,8 +73,7 @@ pub(crate) fn lacking<'a>(runs: impl Iterator<Item = RunLayer<'a>>, key: &[u8]) 
     let hash = hash_of(key);
     filters.retain_mut(|arm| match arm.file.kept().get(arm.offset) {
         Some(Loaded::Filter(filter)) => {
-            arm.bytes = filter.as_slice();
-            PageRef::prefetch_at(arm.bytes.as_ptr(), 1);
+            arm.arrive(filter, 1);
             true
         }
         _ => false,
@@ -108,12 +116,12 @@ fn step_down<'a>(arms: &mut SmallVec<[Arm<'a>; 16]>, key: &[u8]) -> SmallVec<[Ar
         }
     }
     let mut filters: SmallVec<[Arm<'a>; 16]> = SmallVec::new();
-    let mut children: SmallVec<[usize; 16]> = SmallVec::new();
-    for (arm, (node, search)) in arms.iter().zip(&nodes) {
-        let child = node.found(search, key);
-        children.push(child);
+    let mut parents: SmallVec<[(&Arm<'a>, NodeRef<'a>, usize); 16]> = SmallVec::new();
+    for (arm, (node, search)) in arms.iter().zip(nodes) {
+        let child = node.found(&search, key);
         if node.level() > 1 {
-            arm.file.prefetch_child(node, child);
+            arm.file.prefetch_child(&node, child);
+            parents.push((arm, node, child));
         } else if let Some(part) = node.filter_of(child).filter(|part| !part.bytes.is_empty()) {
             let offset = RunFile::filter_offset(arm.offset, node.filter_bytes(), &part);
             arm.file.kept().prefetch(offset);
@@ -121,17 +129,14 @@ fn step_down<'a>(arms: &mut SmallVec<[Arm<'a>; 16]>, key: &[u8]) -> SmallVec<[Ar
         }
     }
     let mut below: SmallVec<[Arm<'a>; 16]> = SmallVec::new();
-    for ((arm, (node, _)), child) in arms.iter().zip(&nodes).zip(children) {
-        if node.level() > 1 {
-            let offset = arm.file.child_offset(node, child);
-            arm.file.kept().prefetch(offset);
-            below.push(Arm { offset, ..*arm });
-        }
+    for (arm, node, child) in parents {
+        let offset = arm.file.child_offset(&node, child);
+        arm.file.kept().prefetch(offset);
+        below.push(Arm { offset, ..*arm });
     }
     below.retain_mut(|arm| match arm.file.kept().get(arm.offset) {
         Some(Loaded::Node(node)) => {
-            arm.bytes = node.as_slice();
-            PageRef::prefetch_at(arm.bytes.as_ptr(), HEAD_LINES);
+            arm.arrive(node, HEAD_LINES);
             true
         }
         _ => false,

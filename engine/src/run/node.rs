@@ -313,7 +313,9 @@ impl<'a> NodeRef<'a> {
     /// The child that `key` belongs to: how many separators are not above it.
     pub(super) fn child_of(&self, key: &[u8]) -> usize {
         let mut search = self.search(key);
-        while self.narrow(&mut search) {}
+        if let Some(head) = search.head {
+            search.low = partition(search.low, search.high, |position| self.head(position) < head);
+        }
         self.found(&search, key)
     }
 
@@ -332,22 +334,16 @@ impl<'a> NodeRef<'a> {
     #[inline]
     pub(super) fn narrow(&self, search: &mut Search) -> bool {
         let Search { low, high, head: Some(head) } = *search else { return false };
-        if low >= high {
-            return false;
+        if low < high {
+            (search.low, search.high) = halve(low, high, |position| self.head(position) < head);
         }
-        let middle = low + (high - low) / 2;
-        if self.head(middle) < head {
-            search.low = middle + 1;
-        } else {
-            search.high = middle;
-        }
-        true
+        low < high
     }
 
     /// Fetches what the next step of a search looks at into the processor's cache.
     #[inline]
     pub(super) fn prefetch(&self, search: &Search) {
-        let middle = search.low + (search.high - search.low) / 2;
+        let middle = middle(search.low, search.high);
         PageRef::prefetch_at(self.bytes.as_ptr().wrapping_add(self.heads_at + 4 * middle), 1);
     }
 
@@ -451,14 +447,22 @@ impl<'a> NodeRef<'a> {
 
 fn partition(mut low: usize, mut high: usize, before: impl Fn(usize) -> bool) -> usize {
     while low < high {
-        let middle = low + (high - low) / 2;
-        if before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+        (low, high) = halve(low, high, &before);
     }
     low
+}
+
+/// A step of it.
+#[inline(always)]
+fn halve(low: usize, high: usize, before: impl Fn(usize) -> bool) -> (usize, usize) {
+    let middle = middle(low, high);
+    if before(middle) { (middle + 1, high) } else { (low, middle) }
+}
+
+/// Where the next step looks.
+#[inline(always)]
+fn middle(low: usize, high: usize) -> usize {
+    low + (high - low) / 2
 }
 
 /// Bytes of so many numbers of `width` bits.

@@ -28,6 +28,15 @@ pub(crate) fn ask_all<T, F>(answers: impl Iterator<Item = Result<T, F>>, mut eac
     asked
 }
 
+/// The first answer that one of `layers` has.
+#[inline(always)]
+pub(crate) fn first_of<'l, L: 'l, T, F>(
+    mut layers: impl Iterator<Item = &'l L>,
+    ask: impl Fn(&L) -> Result<Option<T>, F>,
+) -> Result<Option<T>, F> {
+    layers.find_map(|layer| ask(layer).transpose()).transpose()
+}
+
 /// An ordered set of entries that knows the tally of everything before a key.
 pub trait Layer<'a>: Copy {
     /// A place in the layer.
@@ -43,10 +52,15 @@ pub trait Layer<'a>: Copy {
     fn total(&self) -> Tally;
     /// The entry of `key`: `None` if there is none, `Some(None)` if it is a tombstone.
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Self::Fault>;
-    /// Whether layer `number` of a stack surely has no entry of `key`, so that it need not be asked; `asked` is what the stack remembers.
+    /// What `ask` says of `key` in the newest of `layers` that has an entry of it; `asked` is what their stack remembers. Layers that are known to have none need not be asked.
     #[inline(always)]
-    fn surely_lacks(_layers: &[Self], _asked: &Self::Asked, _number: usize, _key: &[u8]) -> bool {
-        false
+    fn newest<T>(
+        layers: &[Self],
+        _asked: &Self::Asked,
+        _key: &[u8],
+        ask: impl Fn(&Self) -> Result<Option<T>, Self::Fault>,
+    ) -> Result<Option<T>, Self::Fault> {
+        first_of(layers.iter(), ask)
     }
     /// Whether the entry of `key` is live, as far as there is one.
     fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Self::Fault>;

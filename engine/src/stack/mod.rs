@@ -18,7 +18,7 @@ mod tests;
 use smallvec::SmallVec;
 
 pub use layer::{Layer, LayerWalk};
-pub(crate) use layer::{ask_all, resident};
+pub(crate) use layer::{ask_all, first_of, resident};
 pub(crate) use merge::Merge;
 pub use nth::Located;
 
@@ -112,26 +112,12 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     /// The value of `key`, if live.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>, L::Fault> {
-        for (number, layer) in self.layers.iter().enumerate() {
-            if !L::surely_lacks(&self.layers, &self.asked, number, key)
-                && let Some(value) = layer.get(key)?
-            {
-                return Ok(value);
-            }
-        }
-        Ok(None)
+        Ok(L::newest(&self.layers, &self.asked, key, |layer| layer.get(key))?.flatten())
     }
 
     /// Whether `key` is live. Looks at no value that lies apart from its key.
     pub(crate) fn is_live(&self, key: &[u8]) -> Result<bool, L::Fault> {
-        for (number, layer) in self.layers.iter().enumerate() {
-            if !L::surely_lacks(&self.layers, &self.asked, number, key)
-                && let Some(is_live) = layer.is_live(key)?
-            {
-                return Ok(is_live);
-            }
-        }
-        Ok(false)
+        Ok(L::newest(&self.layers, &self.asked, key, |layer| layer.is_live(key))?.unwrap_or(false))
     }
 
     /// What `key` adds to the tally: zero if it is dead.
