@@ -159,6 +159,7 @@ pub(crate) fn text(stats: &Stats) -> String {
     if let Some(failure) = &stats.checkpoint_failure {
         lines.push(format!("the last checkpoint failed: {failure}"));
     }
+    lines.extend(stats.failures.iter().map(|failure| format!("failed in the background: {failure}")));
     lines.join("\n") + "\n"
 }
 
@@ -178,6 +179,7 @@ pub(crate) fn json(stats: &Stats) -> Json {
         "memory_bytes_max": stats.memory_bytes_max, "sequence": stats.sequence, "checkpoint": stats.checkpoint,
         "checkpoint_sequence": stats.checkpoint_sequence, "checkpoint_failure": stats.checkpoint_failure,
         "log_segments": stats.log_segments, "log_bytes": stats.log_bytes, "log_tail_bytes": stats.log_tail_bytes,
+        "failures": stats.failures.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "snapshots": stats.snapshots, "cache_bytes": stats.cache_bytes, "cache_bytes_max": stats.cache_bytes_max,
         "resident_bytes": stats.resident_bytes, "pinned_bytes": stats.pinned_bytes, "cache_hits": stats.cache_hits, "cache_misses": stats.cache_misses,
     })

@@ -12,12 +12,14 @@
 //!
 //! Not here: the tree of these entries and answers that are exact in spite of it (`unresolved`, `source`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
 use crate::commit::{dropped, publish, publish_unresolved};
 use crate::db::Shared;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::failures::{Task, unpanicked};
 use crate::layers::{republish, table_of};
 use crate::options::Durability;
 use crate::page::KeyBuffer;
@@ -121,22 +123,26 @@ impl Shared {
         record::put_entries_header(&mut writer.record, id, 1);
         record::put_blind_entry(&mut writer.record, key, value);
         let sequence = writer.sequence + 1;
-        let lsn = self.append(sequence, &writer.record)?;
+        let logged = self.append(sequence, &writer.record)?;
         writer.sequence = sequence;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         let applied = {
             let mut versions = self.versions.write();
-            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry, &versions);
             let applied = trees.write_unresolved(key, value, (epoch, protected));
             let published = Arc::make_mut(&mut versions);
             publish(published, trees, epoch, sequence);
             publish_unresolved(published, trees);
+            if applied.is_err() {
+                versions.tear();
+            }
             applied.map_err(|error| self.broken(error))
         };
+        applied?;
+        let lsn = logged.applied();
         let entries = trees.unresolved.as_ref().map_or(0, |tree| tree.entries());
         writer.reclaim_unresolved(&self.registry, id);
         drop(turn);
-        applied?;
         if entries > 0 && entries.is_multiple_of(DUE_ENTRIES) {
             self.has_woken_keeper();
         }
@@ -193,8 +199,8 @@ impl Shared {
         let entries = keys.len() as u64;
         let pages = trees.layers[0].room_for(entries, bytes) + tree.room_for(entries, 0);
         self.check_room(writer, pages, false)?;
-        let guard = self.protect();
-        let epochs = next_epoch(&mut writer.epoch, &self.registry);
+        let protection = self.protect();
+        let epochs = next_epoch(&mut writer.epoch, &self.registry, &protection);
         let moved = match table_of(writer, id) {
             Ok(trees) => {
                 let moved = trees.move_resolved(keys, below, epochs);
@@ -203,7 +209,7 @@ impl Shared {
             }
             Err(error) => Err(error),
         };
-        self.unprotect(guard);
+        drop(protection);
         if let Ok(trees) = table_of(writer, id) {
             trees.reclaim(&self.registry.live());
             self.registry.note_held_back();
@@ -212,7 +218,12 @@ impl Shared {
     }
 
     /// Resolves all of the tables that are wanted, and has their writers ask until [`Shared::end_settling`]. In the turn to write runs.
-    pub(crate) fn begin_settling(self: &Arc<Self>, is_wanted: impl Fn(&TableTrees) -> bool) -> Result<()> {
+    ///
+    /// Returns the tables of which that failed, with the error of each: nothing of them can be written to a run.
+    pub(crate) fn begin_settling(
+        self: &Arc<Self>,
+        is_wanted: impl Fn(&TableTrees) -> bool,
+    ) -> Result<BTreeMap<TableId, Error>> {
         let mut ids = Vec::new();
         let mut turn = self.writer()?;
         for trees in
@@ -222,7 +233,7 @@ impl Shared {
             ids.push(trees.declaration.id);
         }
         drop(turn);
-        ids.into_iter().try_for_each(|id| self.resolve(id, &Bounds::from(..)).map(|_| ()))
+        Ok(ids.into_iter().filter_map(|id| Some((id, self.resolve(id, &Bounds::from(..)).err()?))).collect())
     }
 
     /// Writers need not ask any more.
@@ -230,8 +241,8 @@ impl Shared {
         turn.tables.iter_mut().flatten().for_each(|trees| trees.is_settling = false);
     }
 
-    /// Resolves the tables that have much to resolve.
-    pub(crate) fn resolve_due(self: &Arc<Self>) -> Result<()> {
+    /// Resolves the tables that have much to resolve. What fails is noted among the failures; the next flush tries again.
+    pub(crate) fn resolve_due(self: &Arc<Self>) {
         let due: Vec<TableId> = {
             let versions = self.versions.read();
             let tables = versions.tables.iter().flatten();
@@ -241,6 +252,9 @@ impl Shared {
                 .map(|table| table.declaration.id)
                 .collect()
         };
-        due.into_iter().try_for_each(|id| self.resolve(id, &Bounds::from(..)).map(|_| ()))
+        for id in due {
+            let resolved = unpanicked(|| self.resolve(id, &Bounds::from(..)));
+            self.failures.note(Task::Resolve, Some(id), resolved.as_ref().map(|_| ()));
+        }
     }
 }

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::db::{Progress, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
-use crate::log::Lsn;
+use crate::log::{Log, Lsn};
 use crate::manifest::{Manifest, ManifestPart, ManifestRun, ManifestTable};
 use crate::options::RunIndex;
 use crate::page::KeyBuffer;
@@ -44,6 +44,8 @@ pub(crate) struct LastManifest {
     pub(crate) manifest: Manifest,
     /// Why the last job failed, if it did.
     pub(crate) failure: Option<String>,
+    /// Where the log ended when a checkpoint that was due failed; 0 if the last one did not.
+    tried_at: Lsn,
     /// The number of the last job.
     number: u64,
     /// Runs that are being written, which no manifest names yet.
@@ -80,7 +82,9 @@ impl LastManifest {
 impl Checkpoints {
     pub(crate) fn new(manifest: Manifest) -> Self {
         let number = manifest.checkpoint;
-        let last = LastManifest { manifest, failure: None, number, writing: BTreeSet::new(), kept: BTreeMap::new() };
+        let (failure, tried_at) = (None, Lsn(0));
+        let last =
+            LastManifest { manifest, failure, tried_at, number, writing: BTreeSet::new(), kept: BTreeMap::new() };
         Checkpoints { turn: Mutex::default(), last: Mutex::new(last) }
     }
 
@@ -162,8 +166,19 @@ enum Job {
     Checkpoint,
     /// What one table has in memory, so that the memory can go.
     Flush(TableId),
-    /// One table that is in memory, though it may not have changed.
-    Image(TableId),
+    /// What one table has in memory, though it may not have changed: an image of all its rows if it is in memory, what a flush writes if it is on disk.
+    Anew(TableId),
+}
+
+/// What a job is of: see [`Shared::freeze_for`].
+struct Frozen {
+    snapshot: Snapshot,
+    /// The end of the log in it.
+    lsn: Lsn,
+    /// The tables whose lower trees are frozen, to be a run: the newest tree, above, takes writes by now.
+    on_disk: BTreeSet<TableId>,
+    /// The tables that are left out, as what blind writes to them have not asked cannot be known now, and why.
+    unsettled: BTreeMap<TableId, Error>,
 }
 
 /// A table whose trees are to be a run.
@@ -174,11 +189,18 @@ struct Flushed {
 }
 
 impl Shared {
-    /// Whether the log has grown by more than the options allow.
+    /// Whether the log has grown by more than the options allow, since the last checkpoint or the last attempt at one.
     pub(crate) fn checkpoint_is_due(&self) -> bool {
         let (Some(log), bytes) = (&self.log, self.options.checkpoint_log_bytes) else { return false };
-        let since = self.checkpoints.last().manifest.log_position;
+        let last = self.checkpoints.last();
+        let since = last.manifest.log_position.max(last.tried_at.0);
         bytes > 0 && log.end_lsn().0 - since > bytes
+    }
+
+    /// Notes how a checkpoint ended that was due.
+    pub(crate) fn note_checkpoint(&self, is_taken: bool) {
+        let end = self.log.as_ref().map_or(Lsn(0), Log::end_lsn);
+        self.checkpoints.last().tried_at = if is_taken { Lsn(0) } else { end };
     }
 
     /// Writes a checkpoint. One at a time; commits go on meanwhile.
@@ -199,9 +221,9 @@ impl Shared {
         self.write_runs(Job::Flush(id), &mut |_| ())
     }
 
-    /// Writes a new image of a table that has no runs below its trees.
-    pub(crate) fn write_image(self: &Arc<Self>, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        self.write_runs(Job::Image(id), progress).map(|_| ())
+    /// Writes what a table has in memory, whether it has changed or not: an image of a table in memory, one more run of a table on disk.
+    pub(crate) fn write_anew(self: &Arc<Self>, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        self.write_runs(Job::Anew(id), progress).map(|_| ())
     }
 
     fn write_runs(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
@@ -231,7 +253,7 @@ impl Shared {
     ) -> Result<CheckpointInfo> {
         let log = self.log()?;
         let disk = &*self.options.disk;
-        let (snapshot, lsn) = self.freeze_for(job)?;
+        let Frozen { snapshot, lsn, on_disk, mut unsettled } = self.freeze_for(job)?;
         log.sync(lsn)?;
         let sequence = snapshot.versions.sequence;
         let mut info = CheckpointInfo { sequence, ..Default::default() };
@@ -246,13 +268,13 @@ impl Shared {
                 let known = last.tables.iter().find(|entry| entry.id == id);
                 let mut entry = known.cloned().unwrap_or_else(|| undescribed(&table.declaration));
                 entry.has_flat_index = table.declaration.options.index == RunIndex::Flat;
-                let is_asked_for = job == Job::Flush(id) || job == Job::Image(id);
-                let is_wanted = job == Job::Checkpoint || is_asked_for;
+                let is_asked_for = job == Job::Flush(id) || job == Job::Anew(id);
+                let is_wanted = (job == Job::Checkpoint || is_asked_for) && !unsettled.contains_key(&id);
                 if is_wanted && (known.is_none() || table.sequence > entry.sequence || is_asked_for) {
                     let mut report = |entries| {
                         progress(Progress { stage: "writing the checkpoint", done: done + entries, total: work });
                     };
-                    entry.is_on_disk = job == Job::Flush(id) || !table.runs.is_empty();
+                    entry.is_on_disk = on_disk.contains(&id);
                     let run = self.write_run(table, entry.is_on_disk, written, &mut report)?;
                     if let Some(run) = &run {
                         info.bytes_written += run.info().bytes;
@@ -303,22 +325,27 @@ impl Shared {
         if is_all {
             log.release_before(lsn).map_err(taken)?;
         }
-        Ok(info)
+        // The rest is written: one table that cannot be does not keep the others from it.
+        match unsettled.pop_first() {
+            None => Ok(info),
+            Some((_, error)) => Err(error),
+        }
     }
 
     /// Takes the snapshot that a job is of, in the writer's turn, in which it, the end of the log and new trees over those to be written belong together.
-    fn freeze_for(self: &Arc<Self>, job: Job) -> Result<(Snapshot, Lsn)> {
+    fn freeze_for(self: &Arc<Self>, job: Job) -> Result<Frozen> {
         let is_asked_for = |trees: &TableTrees| match job {
             Job::Checkpoint => !trees.runs.is_empty(),
             Job::Flush(id) => id == trees.declaration.id,
-            Job::Image(_) => false,
+            Job::Anew(id) => id == trees.declaration.id && !trees.runs.is_empty(),
         };
-        let settled = self.begin_settling(is_asked_for);
+        let unsettled = self.begin_settling(is_asked_for);
         let mut turn = self.writer()?;
         self.end_settling(&mut turn);
-        settled?;
-        // A record that could not be applied is in the log and not in the trees.
-        self.check_failed()?;
+        let unsettled = unsettled?;
+        let is_asked_for = |trees: &TableTrees| is_asked_for(trees) && !unsettled.contains_key(&trees.declaration.id);
+        let on_disk = turn.tables.iter().flatten().filter(|trees| is_asked_for(trees));
+        let on_disk = on_disk.map(|trees| trees.declaration.id).collect();
         let to_freeze = |trees: &&TableTrees| {
             // An upper tree without entries can take the writes as it is.
             is_asked_for(trees) && (trees.layers[0].is_bottom() || trees.layers[0].entries() > 0)
@@ -328,7 +355,7 @@ impl Shared {
         for id in ids {
             self.freeze_in(&mut turn, id)?;
         }
-        Ok((Snapshot::take(self), self.log()?.end_lsn()))
+        Ok(Frozen { snapshot: Snapshot::take(self), lsn: self.log()?.end_lsn(), on_disk, unsettled })
     }
 
     fn entries_in_memory(&self, table: &TableVersion) -> u64 {
@@ -456,11 +483,11 @@ impl Shared {
 
     /// Removes runs that the manifest does not name and nobody is writing or copying. Who reads them still has them open.
     pub(crate) fn remove_replaced(&self, manifest: &Manifest) -> Result<()> {
-        let in_use: BTreeSet<String> = {
+        let in_use = || {
             let last = self.checkpoints.last();
             last.writing.iter().chain(last.kept.keys()).cloned().collect()
         };
-        remove_orphans(&*self.options.disk, &self.dir, manifest, &in_use)
+        remove_orphans(&*self.options.disk, &self.dir, manifest, in_use)
     }
 }
 
@@ -490,21 +517,30 @@ fn undescribed(declaration: &Declaration) -> ManifestTable {
     }
 }
 
-/// Removes the runs that the manifest does not name, but for those that are in use.
+/// Removes the runs that the manifest does not name, but for those that are `in_use`. That is asked once the directory has been listed: a run is in use
+/// before its file is made, so a file that is listed and not in use is nobody's.
 pub(crate) fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
-    in_use: &BTreeSet<String>,
+    in_use: impl FnOnce() -> BTreeSet<String>,
 ) -> Result<()> {
     let named: BTreeSet<&str> = manifest.files().map(|name| &**name).collect();
     let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
+    let in_use = in_use();
     for name in names {
         let is_orphan = is_run_name(&name) && !named.contains(&*name) && !in_use.contains(&name);
         if is_orphan || name == "MANIFEST.new" {
             let path = dir.join(&name);
-            disk.remove(&path).map_err(|error| Error::io("cannot remove", &path, error))?;
+            match disk.remove(&path) {
+                // A merge that failed meanwhile has removed what it had written.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| Error::io("cannot remove", &path, error))?,
+            }
         }
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

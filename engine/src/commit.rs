@@ -21,7 +21,7 @@ use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::record::{self, State};
 use crate::run::{Missing, ReadPages};
-use crate::snapshot::{TableId, Versions};
+use crate::snapshot::{TableId, Versions, failed_half_way};
 use crate::source::{Stopped, in_memory, stack_in_memory};
 use crate::stack::Cut;
 use crate::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ use crate::tally::Tally;
 use crate::transaction::{Transaction, merge_layer, merge_layer_but};
 use crate::tree::{Tree, Walk, When, Written};
 use crate::unresolved;
-use crate::writer::{TableTrees, Turn, Writer, next_epoch};
+use crate::writer::{Protection, TableTrees, Turn, Writer, next_epoch};
 
 /// Entries up to which a commit is applied under the latch: some 20 us.
 const IN_PLACE_MAX: u64 = 64;
@@ -110,7 +110,7 @@ impl Shared {
         let Some(decision) = decision else { return Ok(Some(Written::Nothing)) };
         let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
         self.check_room(writer, pages, value.is_some())?;
-        let lsn = match staged {
+        let logged = match staged {
             Some((staged, guess)) if guess == decision => self.append_with(|| staged.append())?,
             other => {
                 drop(other);
@@ -122,18 +122,21 @@ impl Shared {
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
 
         let mut versions = self.versions.write();
-        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry, &versions);
         let top = &mut trees.layers[0];
         top.set_epochs(epoch, protected);
         top.set_room_reserved(true);
         let applied = decision.apply(top, place.as_mut(), key, value);
         let applied = applied.map_err(|error| self.broken(error));
-        let published = Arc::make_mut(&mut versions);
-        publish(published, trees, epoch, sequence);
+        match &applied {
+            Ok(_) => publish(Arc::make_mut(&mut versions), trees, epoch, sequence),
+            Err(_) => versions.tear(),
+        }
         drop(versions);
+        applied?;
+        let lsn = logged.applied();
         writer.reclaim(&self.registry, id);
         drop(turn);
-        applied?;
         self.wait(lsn, durability)?;
         Ok(Some(decision.written()))
     }
@@ -168,23 +171,25 @@ impl Shared {
         let sequence = writer.sequence + 1;
         writer.record.clear();
         record::put_remove_range(&mut writer.record, id, low.as_deref(), high.as_deref(), rows);
-        let lsn = self.append(sequence, &writer.record)?;
+        let logged = self.append(sequence, &writer.record)?;
         writer.sequence = sequence;
-        let guard = self.protect();
-        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+        let protection = self.protect();
+        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry, &protection);
         let trees = writer.tables[id as usize].as_mut().ok_or_else(dropped)?;
         let top = &mut trees.layers[0];
         top.set_epochs(epoch, protected);
         top.set_room_reserved(true);
         let applied = top.remove_range(low.as_deref(), high.as_deref()).map_err(|error| self.broken(error));
-        {
+        if applied.is_ok() {
             let mut versions = self.versions.write();
             publish(Arc::make_mut(&mut versions), trees, epoch, sequence);
         }
-        self.unprotect(guard);
+        // No page is given back after a failure: what is published may have it.
+        applied?;
+        let lsn = logged.applied();
+        drop(protection);
         writer.reclaim(&self.registry, id);
         drop(turn);
-        applied?;
         self.wait(lsn, durability)?;
         Ok(rows)
     }
@@ -276,7 +281,7 @@ impl Shared {
             encode_layer(&mut writer.record, *id, layer);
         }
         let sequence = writer.sequence + 1;
-        let lsn = self.append(sequence, &writer.record)?;
+        let logged = self.append(sequence, &writer.record)?;
         writer.sequence = sequence;
         if writer.record.capacity() > 1 << 20 {
             writer.record = Vec::new();
@@ -289,40 +294,47 @@ impl Shared {
         let ids: SmallVec<[TableId; 4]> = layers.iter().map(|(id, _)| *id).collect();
         let applied = if in_place {
             let mut versions = self.versions.write();
-            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry, &versions);
             let published = Arc::make_mut(&mut versions);
             let mut applied = Ok(());
             for (id, layer) in layers {
                 let Some(trees) = writer.tables[id as usize].as_mut() else { continue };
-                applied = applied.and(trees.apply(layer, epoch, protected));
+                applied = applied.and_then(|()| trees.apply(layer, epoch, protected));
                 publish(published, trees, epoch, sequence);
                 publish_unresolved(published, trees);
             }
+            if applied.is_err() {
+                versions.tear();
+            }
             applied
         } else {
-            let guard = self.protect();
-            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+            let protection = self.protect();
+            let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry, &protection);
             let mut applied = Ok(());
             for (id, layer) in layers {
                 let Some(trees) = writer.tables[id as usize].as_mut() else { continue };
-                applied = applied.and(trees.apply(layer, epoch, protected));
+                applied = applied.and_then(|()| trees.apply(layer, epoch, protected));
             }
-            let mut versions = self.versions.write();
-            let published = Arc::make_mut(&mut versions);
-            for id in &ids {
-                if let Some(trees) = writer.tables[*id as usize].as_mut() {
-                    publish(published, trees, epoch, sequence);
-                    publish_unresolved(published, trees);
+            // What is published stays as it was if a layer could not be applied.
+            if applied.is_ok() {
+                let mut versions = self.versions.write();
+                let published = Arc::make_mut(&mut versions);
+                for id in &ids {
+                    if let Some(trees) = writer.tables[*id as usize].as_mut() {
+                        publish(published, trees, epoch, sequence);
+                        publish_unresolved(published, trees);
+                    }
                 }
             }
-            drop(versions);
-            self.unprotect(guard);
+            drop(protection);
             applied
         };
+        // No page is given back after a failure: what is published may have it.
+        applied.map_err(|error| self.broken(error))?;
+        let lsn = logged.applied();
         for id in ids {
             writer.reclaim(&self.registry, id);
         }
-        applied.map_err(|error| self.broken(error))?;
         Ok(Some(lsn))
     }
 
@@ -336,48 +348,42 @@ impl Shared {
         })
     }
 
-    /// Protects the published version from changes in place, as a snapshot would. Returns its epoch.
-    pub(crate) fn protect(&self) -> u64 {
-        let versions = self.versions.read();
-        self.registry.enter(versions.epoch);
-        versions.epoch
-    }
-
-    pub(crate) fn unprotect(&self, epoch: u64) {
-        self.registry.leave(epoch);
+    /// Protects the published version from changes in place, as a snapshot would.
+    pub(crate) fn protect(&self) -> Protection<'_> {
+        Protection::of(&self.versions, &self.registry)
     }
 
     /// Hands a record to the log.
     #[inline]
-    pub(crate) fn append(&self, sequence: u64, record: &[u8]) -> Result<Lsn> {
+    pub(crate) fn append(&self, sequence: u64, record: &[u8]) -> Result<Logged<'_>> {
         self.append_with(|| self.log()?.append(sequence, &[record]))
     }
 
     #[inline]
-    fn append_with(&self, append: impl FnOnce() -> Result<Lsn>) -> Result<Lsn> {
-        self.check_failed()?;
+    fn append_with(&self, append: impl FnOnce() -> Result<Lsn>) -> Result<Logged<'_>> {
         let lsn = append()?;
+        let logged = Logged { shared: self, lsn };
         if lsn.0 >= self.keeper_wakes_at.load(Ordering::Relaxed) {
             self.wake_keeper_for_log(lsn);
         }
-        Ok(lsn)
+        Ok(logged)
     }
 
     /// Fails if what is in memory is no longer what the log says.
     #[inline]
     pub(crate) fn check_failed(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Poisoned, "an earlier commit failed half way; reopen the database"));
+            return Err(failed_half_way());
         }
         Ok(())
     }
 
     /// Logs one change to the catalog. The caller holds the writer's turn and applies it afterwards.
-    pub(crate) fn append_record(&self, writer: &mut Writer) -> Result<Lsn> {
+    pub(crate) fn append_record(&self, writer: &mut Writer) -> Result<Logged<'_>> {
         let sequence = writer.sequence + 1;
-        let lsn = self.append(sequence, &writer.record)?;
+        let logged = self.append(sequence, &writer.record)?;
         writer.sequence = sequence;
-        Ok(lsn)
+        Ok(logged)
     }
 
     /// Waits until a commit is as durable as asked.
@@ -395,6 +401,30 @@ impl Shared {
     pub(crate) fn broken(&self, error: Error) -> Error {
         self.failed.store(true, Ordering::SeqCst);
         error.context("a logged commit could not be applied; reopen the database to recover it from the log")
+    }
+}
+
+/// A record that is in the log, and not yet in the trees. If it is dropped before it is applied, by an error or a panic in between, nothing more is written
+/// until the database was reopened: what is in memory is not what the log says.
+#[must_use]
+pub(crate) struct Logged<'s> {
+    shared: &'s Shared,
+    lsn: Lsn,
+}
+
+impl Logged<'_> {
+    /// The record is applied and published. Returns where the log ends with it.
+    #[inline]
+    pub(crate) fn applied(self) -> Lsn {
+        let lsn = self.lsn;
+        std::mem::forget(self);
+        lsn
+    }
+}
+
+impl Drop for Logged<'_> {
+    fn drop(&mut self) {
+        self.shared.failed.store(true, Ordering::SeqCst);
     }
 }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::checkpoint::described;
 use crate::db::{Progress, Shared};
 use crate::error::{Error, ErrorKind, Result};
+use crate::failures::{FailedMerges, Task, unpanicked};
 use crate::options::RunIndex;
 use crate::page::KeyBuffer;
 use crate::pieces::{Piece, pieces};
@@ -123,43 +124,84 @@ fn choose_at_rest(runs: &[Size]) -> Option<Range<usize>> {
     (upper.len() > 1).then_some(0..upper.len())
 }
 
+/// As [`choose`], or [`choose_at_rest`] too, among neighbours of which `is_left_alone` says none: those above the first such run, and if there is nothing to
+/// merge there, those below the last.
+fn choose_but(runs: &[Arc<Run>], is_at_rest: bool, is_left_alone: impl Fn(&Arc<Run>) -> bool) -> Option<Range<usize>> {
+    let sizes: Vec<Size> = runs.iter().map(|run| size_of(run)).collect();
+    let Some(first) = runs.iter().position(&is_left_alone) else {
+        let at_rest = || if is_at_rest { choose_at_rest(&sizes) } else { None };
+        return choose(&sizes).or_else(at_rest);
+    };
+    let last = runs.iter().rposition(is_left_alone)?;
+    let below = || choose_alike(&sizes[last + 1..]).map(|chosen| chosen.start + last + 1..chosen.end + last + 1);
+    choose_alike(&sizes[..first]).or_else(below)
+}
+
 impl Shared {
-    /// Merges runs of one table that call for it, or, where nothing was flushed for a while, that may as well be merged. Returns whether there were any.
-    pub(crate) fn compact_if_due(&self, is_at_rest: bool) -> Result<bool> {
-        let _turn = self.compacting.lock();
+    /// Merges runs of one table that call for it, or, where nothing was flushed for a while, that may as well be merged. Returns whether there were any. What
+    /// cannot be merged is noted among the failures, and left alone for a while.
+    pub(crate) fn compact_if_due(&self, is_at_rest: bool) -> bool {
+        let mut failed = self.compacting.lock();
+        let jobs = self.checkpoints.last_number();
         let versions = Arc::clone(&self.versions.read());
         for table in versions.tables.iter().flatten() {
-            let sizes: Vec<Size> = table.runs.iter().map(|run| size_of(run)).collect();
-            let at_rest = || if is_at_rest { choose_at_rest(&sizes) } else { None };
-            if let Some(chosen) = choose(&sizes).or_else(at_rest) {
-                let (declaration, runs) = (table.declaration.clone(), table.runs.clone());
-                drop(versions);
-                self.merge_runs(&declaration, &runs, chosen, Keeps::WhatNeedNotChange, None, &mut |_| ())?;
-                return Ok(true);
+            let Some(chosen) = choose_but(&table.runs, is_at_rest, |run| failed.has(run, jobs)) else { continue };
+            let id = table.declaration.id;
+            let merged = self.merge_noting(&mut failed, &table.declaration, &table.runs, chosen);
+            if merged.is_ok() || self.stopping.load(Ordering::Relaxed) {
+                return merged.is_ok();
             }
+            self.failures.note(Task::Merge, Some(id), merged.as_ref().copied());
         }
-        Ok(false)
+        false
+    }
+
+    /// Merges runs at `chosen`, and notes among those that have `failed` whether that worked.
+    fn merge_noting(
+        &self,
+        failed: &mut FailedMerges,
+        declaration: &Declaration,
+        runs: &Runs,
+        chosen: Range<usize>,
+    ) -> Result<()> {
+        let merged = unpanicked(|| {
+            self.merge_runs(declaration, runs, chosen.clone(), Keeps::WhatNeedNotChange, None, &mut |_| ())
+        });
+        // Closing ends merges too, which says nothing about their runs.
+        if !self.stopping.load(Ordering::Relaxed) {
+            failed.note(&runs[chosen], merged.is_ok(), self.checkpoints.last_number());
+        }
+        merged
     }
 
     /// Merges all runs of a table into one.
     pub(crate) fn compact(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         self.refuse_in_own_turn()?;
-        let _turn = self.compacting.lock();
+        let mut failed = self.compacting.lock();
         let version = self.versions.read().table(id)?.clone();
         if version.runs.len() < 2 {
             return Ok(());
         }
-        self.merge_all(&version, Keeps::WhatNeedNotChange, progress)
+        self.merge_all(&mut failed, &version, Keeps::WhatNeedNotChange, progress)
     }
 
-    fn merge_all(&self, table: &TableVersion, keeps: Keeps, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+    fn merge_all(
+        &self,
+        failed: &mut FailedMerges,
+        table: &TableVersion,
+        keeps: Keeps,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
         let stage = match keeps {
             Keeps::WhatNeedNotChange => "merging runs",
             Keeps::Nothing => "rewriting",
         };
         let total = table.runs.iter().map(|run| run.info().total.entries as u64).sum();
         let mut report = |done| progress(Progress { stage, done, total });
-        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, None, &mut report)
+        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, None, &mut report)?;
+        failed.note(&table.runs, true, self.checkpoints.last_number());
+        self.failures.note(Task::Merge, Some(table.declaration.id), Ok(()));
+        Ok(())
     }
 
     /// Writes all rows of a table into one new run, of the newest format and with the index that the table is declared to have from now on.
@@ -170,14 +212,14 @@ impl Shared {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
         self.refuse_in_own_turn()?;
-        let _turn = self.compacting.lock();
+        let mut failed = self.compacting.lock();
         self.declare_index(id, index)?;
-        if self.versions.read().table(id)?.runs.is_empty() {
-            return self.write_image(id, progress);
-        }
-        self.flush(id)?;
+        self.write_anew(id, progress)?;
         let version = self.versions.read().table(id)?.clone();
-        self.merge_all(&version, Keeps::Nothing, progress)
+        if version.runs.is_empty() {
+            return Ok(());
+        }
+        self.merge_all(&mut failed, &version, Keeps::Nothing, progress)
     }
 
     /// Puts one run in the place of those at `chosen`. Tells now and then how many entries it has written.

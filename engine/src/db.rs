@@ -7,16 +7,18 @@ use std::sync::Arc;
 use crate::checkpoint::{CheckpointInfo, Checkpoints};
 use crate::committed::Committed;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failures::{FailedMerges, Failures};
 use crate::io::Lock;
 use crate::keeper::Keeper;
+use crate::latch::Latch;
 use crate::log::{Log, Lsn};
 use crate::options::{Durability, Options, TableOptions};
 use crate::record;
 use crate::run::PageCache;
 use crate::snapshot::{Declaration, Registry, Runs, Snapshot, TableId, TableVersion, Versions};
 use crate::source::Source;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, RwLock};
 use crate::table::{Table, WriteBatch};
 use crate::transaction::Transaction;
 use crate::tree::{Arena, Tree};
@@ -46,7 +48,7 @@ pub struct Shared {
     /// Pages of runs, of all tables.
     pub(crate) cache: PageCache,
     /// The published version, under the latch.
-    pub(crate) versions: RwLock<Arc<Versions>>,
+    pub(crate) versions: Latch,
     pub(crate) registry: Registry,
     pub(crate) writer: Mutex<Writer>,
     /// The thread whose turn it is to write, as a number; 0 if none.
@@ -54,11 +56,13 @@ pub struct Shared {
     /// `None` if open read-only.
     pub(crate) log: Option<Log>,
     pub(crate) database_id: u64,
-    /// A logged commit could not be applied.
+    /// A logged commit could not be applied. Set in the writer's turn.
     pub(crate) failed: AtomicBool,
     pub(crate) checkpoints: Checkpoints,
-    /// The turn to merge runs.
-    pub(crate) compacting: Mutex<()>,
+    /// The turn to merge runs, and which merges have failed.
+    pub(crate) compacting: Mutex<FailedMerges>,
+    /// What background work could not do.
+    pub(crate) failures: Failures,
     /// The database is being closed: long work in the background is to end.
     pub(crate) stopping: AtomicBool,
     /// Whether memory for tables is short, so that writers see to it before they write.
@@ -101,13 +105,14 @@ impl Shared {
                 .collect(),
             epoch: 1,
             sequence,
+            is_torn: false,
         };
         Shared {
             dir: dir.to_path_buf(),
             cache: PageCache::new(options.cache_bytes),
             options,
             arena,
-            versions: RwLock::new(Arc::new(versions)),
+            versions: Latch::new(versions),
             registry: Registry::default(),
             writer: Mutex::new(Writer::new(tables, sequence)),
             writer_thread: AtomicU64::new(0),
@@ -115,7 +120,8 @@ impl Shared {
             database_id,
             failed: AtomicBool::new(false),
             checkpoints,
-            compacting: Mutex::new(()),
+            compacting: Mutex::default(),
+            failures: Failures::default(),
             stopping: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
             keeper: Mutex::new(None),
@@ -134,14 +140,17 @@ impl Shared {
     /// Waits for the writer's turn.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if this thread has it already, which would wait for ever; [`ErrorKind::ReadOnly`].
+    /// [`ErrorKind::Invalid`] if this thread has it already, which would wait for ever; [`ErrorKind::ReadOnly`]; [`ErrorKind::Poisoned`] if what is in memory is
+    /// not what the log says.
     #[inline]
     pub(crate) fn writer(&self) -> Result<Turn<'_>> {
         if self.log.is_none() {
             return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
         }
         let number = self.refuse_in_own_turn()?;
-        Ok(Turn::new(self.writer.lock(), &self.writer_thread, number))
+        let turn = Turn::new(self.writer.lock(), &self.writer_thread, number);
+        self.check_failed()?;
+        Ok(turn)
     }
 
     /// Fails if it is this thread's turn to write. Returns the thread's number.
@@ -339,7 +348,7 @@ impl Db {
         let id = writer.tables.len() as TableId;
         writer.record.clear();
         record::put_create_table(&mut writer.record, id, name, &options);
-        let lsn = shared.append_record(writer)?;
+        let logged = shared.append_record(writer)?;
         let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
         let tree = Tree::new(shared.arena.clone(), declaration.options.measures, true);
         let trees = TableTrees::new(declaration.clone(), tree, writer.sequence);
@@ -356,6 +365,7 @@ impl Db {
             }));
         }
         writer.tables.push(Some(trees));
+        let lsn = logged.applied();
         drop(turn);
         shared.wait(lsn, shared.options.durability)?;
         Ok(self.table_of(declaration))
@@ -377,18 +387,20 @@ impl Db {
         };
         writer.record.clear();
         record::put_drop_table(&mut writer.record, id);
-        let lsn = shared.append_record(writer)?;
-        let (epoch, _) = next_epoch(&mut writer.epoch, &shared.registry);
-        {
+        let logged = shared.append_record(writer)?;
+        let epoch = {
             let mut versions = shared.versions.write();
+            let (epoch, _) = next_epoch(&mut writer.epoch, &shared.registry, &versions);
             let published = Arc::make_mut(&mut versions);
             published.tables[id as usize] = None;
             published.epoch = epoch;
             published.sequence = writer.sequence;
-        }
+            epoch
+        };
         if let Some(trees) = writer.tables[id as usize].take() {
             writer.dropped.push((epoch, trees));
         }
+        let lsn = logged.applied();
         writer.reclaim_all(&shared.registry);
         shared.registry.note_held_back();
         drop(turn);

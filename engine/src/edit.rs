@@ -13,18 +13,19 @@
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
-use crate::commit::{dropped, key_at, publish, publish_unresolved};
+use crate::commit::{Logged, dropped, key_at, publish, publish_unresolved};
 use crate::committed::Committed;
 use crate::db::{Db, Shared};
 use crate::decision::Decision;
 use crate::entry::Key;
 use crate::error::{Error, Result};
+use crate::latch::Latched;
 use crate::log::Lsn;
 use crate::read::Read;
 use crate::record;
 use crate::run::ReadPages;
-use crate::snapshot::{Look, TableId, TableView, Versions};
-use crate::sync::RwLockWriteGuard;
+use crate::snapshot::{Look, TableId, TableView, failed_half_way};
+use crate::sync::atomic::Ordering;
 use crate::table::Table;
 use crate::tree::{GROUP, Place, Tree, When, Written};
 use crate::writer::{Turn, next_epoch};
@@ -48,7 +49,7 @@ pub struct Edit<'db> {
     pub(crate) db: &'db Arc<Shared>,
     pub(crate) turn: Turn<'db>,
     /// The latch. Readers wait.
-    pub(crate) versions: RwLockWriteGuard<'db, Arc<Versions>>,
+    pub(crate) versions: Latched<'db>,
     epoch: u64,
     protected: u64,
     /// Bytes that the log surely takes.
@@ -89,11 +90,11 @@ impl Db {
         let db = &self.shared;
         db.see_to_memory()?;
         let mut turn = db.writer()?;
-        db.check_failed()?;
         let log_room_bytes = db.log()?.reserve(LOG_STEP_BYTES)?;
-        let versions = db.versions.write();
+        let mut versions = db.versions.write();
+        versions.set_changing(false);
         // Under the latch: no snapshot is taken from here on.
-        let (epoch, protected) = next_epoch(&mut turn.epoch, &db.registry);
+        let (epoch, protected) = next_epoch(&mut turn.epoch, &db.registry, &versions);
         turn.record.clear();
         Ok(Edit {
             db,
@@ -232,6 +233,20 @@ impl<'db> Edit<'db> {
         place: Option<&mut Place>,
         change: impl FnOnce(Option<&[u8]>) -> (Action, &'v [u8]),
     ) -> Result<Written> {
+        self.versions.set_changing(true);
+        let written = self.write_row_in_place(id, key, place, change);
+        self.versions.set_changing(false);
+        written
+    }
+
+    #[inline]
+    fn write_row_in_place<'v>(
+        &mut self,
+        id: TableId,
+        key: &[u8],
+        place: Option<&mut Place>,
+        change: impl FnOnce(Option<&[u8]>) -> (Action, &'v [u8]),
+    ) -> Result<Written> {
         let db = self.db;
         let writer = &mut *self.turn;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
@@ -257,7 +272,10 @@ impl<'db> Edit<'db> {
                     pages.answer(|| stack.get(key))?
                 }
             };
+            // A panic of the caller's leaves the pages whole.
+            self.versions.set_changing(false);
             let (action, value) = change(old);
+            self.versions.set_changing(true);
             let value = match action {
                 Action::Keep => return Ok(Written::Nothing),
                 Action::Put => Some(value),
@@ -363,7 +381,9 @@ impl<'db> Edit<'db> {
         let top: &mut Tree = &mut writer.tables[id as usize].as_mut().ok_or_else(dropped)?.layers[0];
         top.set_epochs(self.epoch, self.protected);
         top.set_room_reserved(true);
+        self.versions.set_changing(true);
         top.remove_range(low.as_deref(), high.as_deref()).map_err(|error| db.broken(error))?;
+        self.versions.set_changing(false);
         Ok(rows)
     }
 
@@ -381,15 +401,21 @@ impl<'db> Edit<'db> {
 
     fn finish(&mut self) -> Result<Option<Lsn>> {
         self.committed = true;
+        let db = self.db;
+        if self.versions.is_changing() || db.check_failed().is_err() {
+            // Pages are half changed, and no record says what was to become of them.
+            db.failed.store(true, Ordering::SeqCst);
+            self.versions.tear();
+            return Err(failed_half_way());
+        }
         if self.changed.is_empty() {
             return Ok(None);
         }
         self.end_entries();
-        let db = self.db;
         let writer = &mut *self.turn;
         let sequence = writer.sequence + 1;
         // Its space was reserved: if this fails all the same, the trees have changed and the log has not.
-        let appended = db.append(sequence, &writer.record).map_err(|error| db.broken(error));
+        let appended = db.append(sequence, &writer.record).map_err(|error| db.broken(error)).map(Logged::applied);
         writer.sequence = sequence;
         if writer.record.capacity() > 1 << 20 {
             writer.record = Vec::new();

@@ -8,6 +8,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use crate::db::Shared;
+use crate::failures::{Task, unpanicked};
 use crate::tree::Arena;
 
 /// If nothing was committed for so long, or nothing written to runs for so many times as long, the runs that there are may as well be merged.
@@ -66,24 +67,40 @@ impl Keeper {
     }
 }
 
+impl Shared {
+    /// One turn of the keeper: what ended snapshots held back is freed, and what is due is done. What fails is noted, and tried again in a later turn.
+    pub(crate) fn keep(self: &Arc<Self>) {
+        self.reclaim_if_idle();
+        self.resolve_due();
+        // The error is noted where it happened.
+        let _ = self.flush_due();
+        if self.checkpoint_is_due() {
+            let taken = unpanicked(|| self.checkpoint(&mut |_| ()).map(|_| ()));
+            self.note_checkpoint(taken.is_ok());
+            self.failures.note(Task::Checkpoint, None, taken.as_ref().copied());
+        }
+    }
+}
+
+#[cfg(feature = "shuttle")]
+impl crate::db::Db {
+    /// Does what the background threads do in a turn each, for tests that choose whose turn it is.
+    #[doc(hidden)]
+    pub fn do_due_work(&self, is_at_rest: bool) {
+        self.shared.keep();
+        self.shared.compact_if_due(is_at_rest);
+    }
+}
+
 fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
     loop {
         while !stop.load(Ordering::SeqCst) && arena.prefault() {
             prepare_log(shared);
         }
         prepare_log(shared);
-        if let Some(shared) = shared.upgrade() {
-            shared.reclaim_if_idle();
-            // As with a checkpoint, below. What is not resolved now is at the next flush.
-            let _ = shared.resolve_due();
-            let _ = shared.flush_due();
-            if shared.checkpoint_is_due() {
-                // The error stays in the statistics, and the log that could not be recycled grows: nothing is lost.
-                let _ = shared.checkpoint(&mut |_| ());
-            }
-        } else {
-            return;
-        }
+        let Some(shared) = shared.upgrade() else { return };
+        shared.keep();
+        drop(shared);
         if stop.load(Ordering::SeqCst) {
             return;
         }
@@ -96,8 +113,7 @@ fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
 
 /// The compactor's thread.
 fn compact(shared: &Weak<Shared>, stop: &AtomicBool) {
-    // What failed is tried again when there are more runs: until then there are only more of them than there could be.
-    let merge = |is_at_rest| Some(shared.upgrade()?.compact_if_due(is_at_rest).unwrap_or(false));
+    let merge = |is_at_rest| Some(shared.upgrade()?.compact_if_due(is_at_rest));
     // Runs written, and commits.
     let progress = || {
         let shared = shared.upgrade()?;
@@ -129,6 +145,6 @@ fn prepare_log(shared: &Weak<Shared>) {
         && let Some(log) = &shared.log
     {
         // A failure shows again, with its reason, to the commit that needs the file.
-        let _ = log.prepare_spare();
+        shared.failures.note(Task::PrepareLog, None, log.prepare_spare().as_ref().map(|_| ()));
     }
 }

@@ -10,8 +10,8 @@
 
 use std::sync::Arc;
 
-use crate::commit::publish;
-use crate::db::{Shared, missing_table};
+use crate::commit::{dropped, publish};
+use crate::db::Shared;
 use crate::error::Result;
 use crate::options::{RunIndex, TableOptions};
 use crate::snapshot::{Declaration, Runs, TableId, Versions};
@@ -31,10 +31,10 @@ impl Shared {
     /// As [`Shared::freeze`], in the writer's turn.
     pub(crate) fn freeze_in(&self, turn: &mut Turn<'_>, id: TableId) -> Result<()> {
         let writer = &mut **turn;
-        let (epoch, _) = next_epoch(&mut writer.epoch, &self.registry);
+        let mut versions = self.versions.write();
+        let (epoch, _) = next_epoch(&mut writer.epoch, &self.registry, &versions);
         let trees = table_of(writer, id)?;
         trees.layers.insert(0, Tree::new(self.arena.clone(), trees.declaration.options.measures, false));
-        let mut versions = self.versions.write();
         republish(Arc::make_mut(&mut versions), trees, epoch);
         Ok(())
     }
@@ -52,8 +52,8 @@ impl Shared {
             .iter()
             .map(|layer| layer.room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate()));
         self.arena.check_room_for(pages.sum())?;
-        let guard = self.protect();
-        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry);
+        let protection = self.protect();
+        let (epoch, protected) = next_epoch(&mut writer.epoch, &self.registry, &protection);
         let trees = table_of(writer, id)?;
         let mut merged = Ok(());
         while trees.layers.len() > 1 && merged.is_ok() {
@@ -69,7 +69,7 @@ impl Shared {
             }
         }
         republish(Arc::make_mut(&mut self.versions.write()), trees, epoch);
-        self.unprotect(guard);
+        drop(protection);
         trees.reclaim(&self.registry.live());
         self.registry.note_held_back();
         merged
@@ -79,12 +79,14 @@ impl Shared {
     pub(crate) fn replace_layers(&self, id: TableId, frozen: usize, runs: Runs) -> Result<()> {
         let mut turn = self.writer()?;
         let writer = &mut *turn;
-        let (epoch, _) = next_epoch(&mut writer.epoch, &self.registry);
+        let mut versions = self.versions.write();
+        let (epoch, _) = next_epoch(&mut writer.epoch, &self.registry, &versions);
         let Ok(trees) = table_of(writer, id) else { return Ok(()) };
         let kept = trees.layers.len() - frozen;
         trees.merged.extend(trees.layers.drain(kept..).map(|layer| (epoch, layer)));
         trees.runs = runs;
-        republish(Arc::make_mut(&mut self.versions.write()), trees, epoch);
+        republish(Arc::make_mut(&mut versions), trees, epoch);
+        drop(versions);
         trees.reclaim(&self.registry.live());
         self.registry.note_held_back();
         Ok(())
@@ -109,7 +111,7 @@ impl Shared {
 }
 
 pub(crate) fn table_of(writer: &mut Writer, id: TableId) -> Result<&mut TableTrees> {
-    writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(|| missing_table("it"))
+    writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)
 }
 
 /// Publishes other layers that hold the same rows: the last commit stays the last.

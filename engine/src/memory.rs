@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use crate::db::Shared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failures::{Task, unpanicked};
 use crate::snapshot::{TableId, TableVersion};
 use crate::sync::atomic::Ordering;
+use crate::sync::sleep;
 
 /// How long a writer that has to wait does so before it looks again.
 const WAIT: Duration = Duration::from_millis(2);
@@ -61,25 +63,38 @@ impl Shared {
         slowed_by(most).filter(|_| self.options.background)
     }
 
-    /// The table to write to disk next, if memory calls for it.
-    pub(crate) fn flush_is_due(&self) -> Option<TableId> {
+    /// The table to write to disk next, if memory calls for it: none of those of which that has just failed.
+    pub(crate) fn flush_is_due(&self, failed: &[TableId]) -> Option<TableId> {
         let limit = self.options.memtable_bytes;
         if limit == 0 || self.log.is_none() || self.flushable_bytes() <= limit / 2 {
             return None;
         }
         let versions = self.versions.read();
         let flushable = versions.tables.iter().flatten().filter(|table| !table.declaration.options.resident);
+        let flushable = flushable.filter(|table| !failed.contains(&table.declaration.id));
         let (bytes, id) = flushable.map(|table| (self.bytes_of(table), table.declaration.id)).max()?;
         (bytes >= limit / WORTH_A_RUN).then_some(id)
     }
 
-    /// Flushes while memory calls for it.
+    /// Flushes while memory calls for it. A table that cannot be flushed is noted among the failures, and does not keep others from it.
+    ///
+    /// # Errors
+    /// The first of those, if nothing was flushed.
     pub(crate) fn flush_due(self: &Arc<Self>) -> Result<()> {
-        while let Some(id) = self.flush_is_due() {
-            self.flush(id)?;
+        let (mut failed, mut has_flushed, mut first) = (Vec::new(), false, None);
+        while let Some(id) = self.flush_is_due(&failed) {
+            let flushed = unpanicked(|| self.flush(id));
+            self.failures.note(Task::Flush, Some(id), flushed.as_ref().map(|_| ()));
+            match flushed {
+                Ok(_) => has_flushed = true,
+                Err(error) => {
+                    failed.push(id);
+                    first = first.or(Some(error));
+                }
+            }
             self.reclaim_if_idle();
         }
-        Ok(())
+        first.filter(|_| !has_flushed).map_or(Ok(()), Err)
     }
 
     /// Before a write: waits, or is slowed, if memory is short.
@@ -95,7 +110,7 @@ impl Shared {
         let slow = limit / 4 * 3;
         loop {
             let used = self.flushable_bytes();
-            if used <= slow || self.flush_is_due().is_none() && !self.checkpoints.is_taken() {
+            if used <= slow || self.flush_is_due(&[]).is_none() && !self.checkpoints.is_taken() {
                 let Some(slowed) = self.slowed_by_runs() else {
                     self.is_short.store(false, Ordering::Relaxed);
                     return Ok(());
@@ -112,7 +127,7 @@ impl Shared {
                 sleep(SLOWED_MAX.mul_f64(part));
                 return Ok(());
             }
-            if let Some(failure) = self.checkpoints.last().failure.clone() {
+            if let Some(failure) = self.failures.of_task(Task::Flush) {
                 return Err(Error::new(
                     ErrorKind::Full,
                     format!("memory for tables is full, and rows cannot be written to disk: {failure}"),
@@ -127,14 +142,6 @@ impl Shared {
 fn slowed_by(runs: usize) -> Option<Duration> {
     let part = runs.checked_sub(RUNS_MAX).filter(|&more| more > 0)? as f64 / RUNS_MAX as f64;
     Some(SLOWED_BY_RUNS_MAX.mul_f64(part.min(1.0).powi(2)))
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "writes are slowed by a time, and memory that a flush has freed may be taken again before a waiter is awake"
-)]
-fn sleep(time: Duration) {
-    std::thread::sleep(time);
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl Db {
         let log = if options.read_only {
             None
         } else {
-            remove_orphans(&*disk, dir, &manifest, &BTreeSet::new())?;
+            remove_orphans(&*disk, dir, &manifest, BTreeSet::new)?;
             let log_options =
                 LogOptions { segment_bytes: options.log_segment_bytes, database_id: manifest.database_id };
             Some(Log::resume(disk.clone(), dir, log_options, &recovered)?)

@@ -98,6 +98,9 @@ impl fmt::Debug for Options {
     }
 }
 
+/// Pages that memory for tables must have room for, at least: fewer are a run each time somebody writes.
+const MEMTABLE_PAGES_MIN: usize = 64;
+
 impl Options {
     /// A database without files, for examples and tests: it is gone with its last handle.
     pub fn in_memory() -> Self {
@@ -130,8 +133,9 @@ impl Options {
         {
             return invalid("`log_segment_bytes` must be a multiple of 4096, from 8 KiB to 1 GiB".into());
         }
-        if self.memtable_bytes > 0 && self.memtable_bytes < 1 << 20 {
-            return invalid("`memtable_bytes` must be 1 MiB or more, or 0 for no limit".into());
+        let memtable_bytes_min = (MEMTABLE_PAGES_MIN * self.page_bytes) as u64;
+        if self.memtable_bytes > 0 && self.memtable_bytes < memtable_bytes_min {
+            return invalid(format!("`memtable_bytes` must be {memtable_bytes_min} or more, or 0 for no limit"));
         }
         if self.memory_bytes < 1 << 20 {
             return invalid("`memory_bytes` must be 1 MiB or more".into());

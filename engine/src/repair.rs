@@ -386,7 +386,7 @@ impl Repair<'_> {
             // Files behind the cut say that more was durable: with them back, the log would be damaged again.
             self.disk.sync_dir(self.dir).map_err(|error| Error::io("cannot sync", self.dir, error))?;
         }
-        remove_orphans(self.disk, self.dir, &self.manifest, &Default::default())?;
+        remove_orphans(self.disk, self.dir, &self.manifest, Default::default)?;
         self.report.faults = check_files(self.dir, self.options, progress)?.faults;
         Ok(())
     }

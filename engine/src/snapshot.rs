@@ -139,13 +139,21 @@ pub(crate) struct Versions {
     pub(crate) epoch: u64,
     /// The last commit.
     pub(crate) sequence: u64,
+    /// Whether it was taken back, because a change of its pages has failed half way. Then it has no tables.
+    pub(crate) is_torn: bool,
 }
 
 impl Versions {
+    /// What takes the place of this one when a change of its pages has failed half way.
+    pub(crate) fn torn(&self) -> Versions {
+        Versions { tables: Vec::new(), is_torn: true, ..*self }
+    }
+
     #[inline]
     pub(crate) fn table(&self, id: TableId) -> Result<&TableVersion> {
         match self.tables.get(id as usize) {
             Some(Some(table)) => Ok(table),
+            _ if self.is_torn => Err(failed_half_way()),
             _ => Err(dropped()),
         }
     }
@@ -153,6 +161,11 @@ impl Versions {
     pub(crate) fn by_name(&self, name: &str) -> Option<&TableVersion> {
         self.tables.iter().flatten().find(|table| table.declaration.name == name)
     }
+}
+
+#[cold]
+pub(crate) fn failed_half_way() -> Error {
+    Error::new(ErrorKind::Poisoned, "an earlier commit failed half way; reopen the database")
 }
 
 #[cold]

@@ -2,6 +2,7 @@
 
 use crate::db::{Db, Shared};
 use crate::edit::Edit;
+use crate::failures::Failure;
 use crate::log::Log;
 use crate::snapshot::{Declaration, Look, Runs, TableVersion, Versions};
 use crate::sync::atomic::Ordering;
@@ -58,6 +59,8 @@ pub struct Stats {
     pub checkpoint: u64,
     /// Why the last checkpoint failed, if it did.
     pub checkpoint_failure: Option<String>,
+    /// What background work could not do, and has not done since.
+    pub failures: Vec<Failure>,
     /// Whether an earlier write or fsync failed, so that nothing more is acknowledged before the database is reopened.
     pub poisoned: bool,
     /// Log files in use.
@@ -108,7 +111,7 @@ impl Edit<'_> {
             sequence: trees.sequence,
             ..TableStats::new(&trees.declaration, trees.total(), &trees.runs)
         });
-        Stats::new(self.db, self.versions.sequence, tables.collect())
+        Stats::new(self.db, &self.versions, tables.collect())
     }
 }
 
@@ -132,10 +135,10 @@ impl Stats {
                 ..TableStats::new(&table.declaration, table.total(&shared.arena), &table.runs)
             }
         };
-        Stats::new(shared, versions.sequence, tables.map(stats_of).collect())
+        Stats::new(shared, versions, tables.map(stats_of).collect())
     }
 
-    fn new(shared: &Shared, sequence: u64, mut tables: Vec<TableStats>) -> Stats {
+    fn new(shared: &Shared, versions: &Versions, mut tables: Vec<TableStats>) -> Stats {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let checkpoints = shared.checkpoints.last();
         let segments = shared.log.as_ref().map(Log::segments);
@@ -151,10 +154,11 @@ impl Stats {
             pinned_bytes: cache.pinned_bytes,
             cache_hits: cache.hits,
             cache_misses: cache.misses,
-            sequence,
+            sequence: versions.sequence,
             checkpoint_sequence: checkpoints.manifest.sequence,
             checkpoint: checkpoints.manifest.checkpoint,
             checkpoint_failure: checkpoints.failure.clone(),
+            failures: shared.failures.all(|id| Some(versions.table(id).ok()?.declaration.name.as_str())),
             poisoned: shared.failed.load(Ordering::Relaxed) || shared.log.as_ref().is_some_and(Log::is_poisoned),
             log_segments: segments.map_or(0, |segments| segments.segment_count as u64),
             log_bytes: segments.map_or(0, |segments| segments.segment_bytes),

@@ -5,12 +5,13 @@
 //!
 //! No poisoning: a panic while a lock is held is a defect of this crate, and what it guards is checked by other means.
 //!
-//! Not here: the log and the arena, which keep the standard library's. They are used from under these locks and never wait for one.
+//! Not here: the arena, the cache and run files, which keep the standard library's. They are used from under these locks and never wait for one.
 
 #[cfg(feature = "shuttle")]
 use shuttle as platform;
 #[cfg(not(feature = "shuttle"))]
 use std as platform;
+use std::sync::PoisonError;
 
 use crate::waits;
 
@@ -18,7 +19,31 @@ pub(crate) use platform::sync::atomic;
 pub(crate) use platform::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use platform::thread_local;
 
-#[derive(Default)]
+/// Lets some time pass, in which others may get on.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "writes are slowed by a time, and memory that a flush has freed may be taken again before a waiter is awake"
+)]
+pub(crate) fn sleep(time: std::time::Duration) {
+    platform::thread::sleep(time);
+}
+
+/// Waits for what another thread does under a lock.
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(platform::sync::Condvar);
+
+impl Condvar {
+    /// Gives the lock back, waits to be told, and takes it again. May return untold.
+    pub(crate) fn wait<'g, T>(&self, guard: MutexGuard<'g, T>) -> MutexGuard<'g, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+#[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(platform::sync::Mutex<T>);
 
 impl<T> Mutex<T> {

@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::latch::{Latch, Latched};
 use crate::run::{PageCache, ReadPages};
 use crate::snapshot::{Declaration, Registry, Runs, TableId, total_of};
 use crate::source::{Source, TableStack, Unresolved, stack_over};
@@ -147,9 +148,38 @@ impl Writer {
     }
 }
 
+/// Shows that no reader is between the published version and its registration: nobody reads the version under the latch, or it is registered already. An epoch
+/// chosen without that could be the one that a reader is about to enter, and what this reader sees would be freed.
+pub(crate) trait Fence {}
+
+impl Fence for Latched<'_> {}
+
+impl Fence for Protection<'_> {}
+
+/// The published version, registered as a snapshot would be: its pages are copied before they change, and stay until this is dropped.
+pub(crate) struct Protection<'s> {
+    registry: &'s Registry,
+    epoch: u64,
+}
+
+impl<'s> Protection<'s> {
+    /// Protects the version under the latch.
+    pub(crate) fn of(versions: &Latch, registry: &'s Registry) -> Protection<'s> {
+        let versions = versions.read();
+        registry.enter(versions.epoch);
+        Protection { registry, epoch: versions.epoch }
+    }
+}
+
+impl Drop for Protection<'_> {
+    fn drop(&mut self) {
+        self.registry.leave(self.epoch);
+    }
+}
+
 /// The epoch of the next group of writes, above that of every snapshot, and the newest of those.
 #[inline]
-pub(crate) fn next_epoch(epoch: &mut u64, registry: &Registry) -> (u64, u64) {
+pub(crate) fn next_epoch(epoch: &mut u64, registry: &Registry, _fence: &impl Fence) -> (u64, u64) {
     let newest = registry.newest();
     if newest >= *epoch {
         *epoch = newest + 1;

@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("check", &["db", "error", "io", "manifest", "open", "options", "run", "stack", "tally", "tree", "writer"]),
-    ("stats", &["db", "edit", "log", "snapshot", "sync", "tally"]),
+    ("stats", &["db", "edit", "failures", "log", "snapshot", "sync", "tally"]),
     (
         "open",
         &[
@@ -57,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("preload", &["db", "error", "index_pages", "run", "snapshot", "table"]),
-    ("keeper", &["db", "tree"]),
+    ("keeper", &["db", "failures", "tree"]),
     (
         "blind",
         &[
@@ -65,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "commit",
             "db",
             "error",
+            "failures",
             "layers",
             "options",
             "page",
@@ -79,10 +80,23 @@ const ARROWS: &[(&str, &[&str])] = &[
             "writer",
         ],
     ),
-    ("memory", &["db", "error", "snapshot", "sync"]),
+    ("memory", &["db", "error", "failures", "snapshot", "sync"]),
     (
         "compaction",
-        &["checkpoint", "db", "error", "options", "page", "pieces", "run", "snapshot", "source", "sync", "tally"],
+        &[
+            "checkpoint",
+            "db",
+            "error",
+            "failures",
+            "options",
+            "page",
+            "pieces",
+            "run",
+            "snapshot",
+            "source",
+            "sync",
+            "tally",
+        ],
     ),
     ("pieces", &["error", "page", "run", "stack", "tree"]),
     (
@@ -146,6 +160,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "decision",
             "entry",
             "error",
+            "latch",
             "log",
             "read",
             "record",
@@ -157,15 +172,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "writer",
         ],
     ),
-    ("writer", &["run", "snapshot", "source", "sync", "tally", "tree"]),
+    ("writer", &["latch", "run", "snapshot", "source", "sync", "tally", "tree"]),
     (
         "db",
         &[
             "checkpoint",
             "committed",
             "error",
+            "failures",
             "io",
             "keeper",
+            "latch",
             "log",
             "options",
             "record",
@@ -179,6 +196,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "writer",
         ],
     ),
+    ("latch", &["snapshot", "sync"]),
+    ("failures", &["error", "run", "snapshot", "sync"]),
     ("decision", &["error", "record", "run", "snapshot", "source", "tally", "tree"]),
     // What callers hold.
     (
@@ -252,7 +271,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tree", &["error", "page", "tally"]),
     ("manifest", &["compression", "error", "index_pages", "io", "tally"]),
     ("record", &["compression", "error", "index_pages", "options", "tally"]),
-    ("log", &["error", "io", "waits"]),
+    ("log", &["error", "io", "sync", "waits"]),
     ("page", &["tally"]),
     // The bottom.
     ("options", &["compression", "error", "index_pages", "io", "log", "page", "tally"]),

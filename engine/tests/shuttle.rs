@@ -175,3 +175,75 @@ fn snapshots_against_structure_in_random_schedules() {
 fn snapshots_against_structure_in_schedules_of_few_preemptions() {
     shuttle::check_pct(snapshots_against_structure, 1500, 3);
 }
+
+/// Readers that have the latch and have not registered yet, while `retire` takes the trees away that they are about to read.
+fn readers_against(retire: fn(&Tables)) {
+    let tables = tables();
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let tables = tables.clone();
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    let snapshot = tables.db.read();
+                    thread::yield_now();
+                    let Ok(left) = snapshot.table(&tables.left) else { break };
+                    let rows: Vec<_> = left.range(..).map(|row| row.unwrap()).collect();
+                    assert!(rows.len() == ROWS as usize && rows.iter().all(|row| row.value[..] == [7; 20]));
+                }
+            })
+        })
+        .collect();
+    retire(&tables);
+    readers.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_drop_frees_no_page_of_a_reader_that_is_about_to_register() {
+    let test = || readers_against(|tables| assert!(tables.db.drop_table("left").unwrap()));
+    shuttle::check_random(test, 2000);
+    shuttle::check_pct(test, 2000, 3);
+}
+
+#[test]
+fn a_flush_frees_no_page_of_a_reader_that_is_about_to_register() {
+    let test = || readers_against(|tables| tables.left.flush().unwrap());
+    shuttle::check_random(test, 2000);
+    shuttle::check_pct(test, 3000, 3);
+}
+
+/// A rewrite that begins while the table is in memory, and has its turn once a flush has put it on disk.
+fn a_rewrite_beside_the_first_flush() {
+    let disk = SimDisk::new();
+    let options = Options { disk: std::sync::Arc::new(disk.clone()), ..options() };
+    let db = Db::open("db", options.clone()).unwrap();
+    let table = db.table("t").unwrap();
+    let put = |table: &Table, keys: std::ops::Range<u32>| {
+        keys.for_each(|key| table.put(key.to_be_bytes(), [7; 20]).unwrap());
+    };
+    put(&table, 0..ROWS);
+    let threads = [
+        thread::spawn({
+            let table = table.clone();
+            move || table.flush().unwrap()
+        }),
+        thread::spawn({
+            let table = table.clone();
+            move || table.rewrite(quipu::RunIndex::Tree, &mut |_| ()).unwrap()
+        }),
+        thread::spawn({
+            let table = table.clone();
+            move || put(&table, ROWS..2 * ROWS)
+        }),
+    ];
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    drop(table);
+    db.close().unwrap();
+    let db = Db::open("db", Options { disk: std::sync::Arc::new(disk.kill()), ..options }).unwrap();
+    assert_eq!(db.table("t").unwrap().count(..).unwrap(), 2 * u64::from(ROWS));
+}
+
+#[test]
+fn a_rewrite_beside_the_first_flush_loses_no_row() {
+    shuttle::check_random(a_rewrite_beside_the_first_flush, 1000);
+    shuttle::check_pct(a_rewrite_beside_the_first_flush, 1000, 3);
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quipu::Result;
+use quipu::{Failure, Result};
 
 use crate::clock;
 use crate::keyspace::{Data, Need};
@@ -17,17 +17,36 @@ const ROUND: Duration = Duration::from_millis(100);
 /// Keys removed before clients have their turn: below a millisecond.
 const EXPIRED_AT_ONCE: usize = 500;
 
-/// Does rounds until the server stops.
+/// Rounds between two looks at what the engine could not do in the background.
+const ROUNDS_PER_LOOK: u32 = 10;
+
+/// Does rounds until the server stops. What fails is told in the log, once as long as it fails in the same way, and tried again in the next round.
 pub fn run(server: &Arc<Server>) {
+    let (mut told, mut round) = (Vec::new(), 0u32);
+    let mut expiry_failure = None;
     while !server.wait_for_stop_until(ROUND) {
-        if let Err(error) = remove_expired(server) {
-            server.log(format_args!("removing expired keys failed: {error}"));
-            return;
+        let failure = remove_expired(server).err().map(|error| error.to_string());
+        if let Some(failure) = failure.as_ref().filter(|_| failure != expiry_failure) {
+            server.log(format_args!("removing expired keys failed: {failure}"));
         }
+        expiry_failure = failure;
+        if round.is_multiple_of(ROUNDS_PER_LOOK) {
+            told = tell_failures(server, &told);
+        }
+        round = round.wrapping_add(1);
         server.snapshots.end_due(clock::now_ms());
         server.walks.end_idle(clock::now_ms());
         server.note_round();
     }
+}
+
+/// Logs what the engine could not do in the background and `told` does not have yet. Returns all there is now.
+fn tell_failures(server: &Server, told: &[Failure]) -> Vec<Failure> {
+    let failures = server.keyspace.db().stats().failures;
+    for failure in failures.iter().filter(|failure| !told.contains(failure)) {
+        server.log(format_args!("work in the background failed: {failure}"));
+    }
+    failures
 }
 
 fn remove_expired(server: &Server) -> Result<()> {

@@ -19,11 +19,12 @@ use super::recovery::{self, LogFile, Recovered};
 use super::segment::{Blank, Reserve, Segment, Unprepared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Mapping};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::waits::{self, Wait};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// What a log is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,7 @@ pub struct SegmentStats {
 
 /// A log open for writing. One thread at a time appends (the caller sees to the order of sequence numbers); any number may
 /// wait in [`sync`](Log::sync).
+/// A panic elsewhere leaves what the locks guard whole: each value is changed only after what it stands for was done.
 #[derive(Debug)]
 pub struct Log {
     options: LogOptions,
@@ -109,11 +111,6 @@ impl Staged<'_> {
         self.appender.store_assembled(self.bytes);
         Ok(self.log.appended(&mut self.appender))
     }
-}
-
-/// A panic elsewhere leaves these values whole: each is changed only after what it stands for was done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    waits::take(mutex.try_lock(), || mutex.lock())
 }
 
 impl Log {
@@ -197,7 +194,7 @@ impl Log {
             reserve: Mutex::new(reserve),
             live: Mutex::new(live),
             leader: Mutex::new(false),
-            leader_done: Condvar::new(),
+            leader_done: Condvar::default(),
             durable: AtomicU64::new(start.lsn.0),
             end: AtomicU64::new(start.lsn.0),
             failure: OnceLock::new(),
@@ -214,7 +211,7 @@ impl Log {
     /// `Full` if there is no space for the segments the record needs; nothing was appended, and the same record may be
     /// appended again later. After any other error the log is poisoned.
     pub fn append(&self, sequence: u64, payload: &[&[u8]]) -> Result<Lsn> {
-        let mut appender = lock(&self.appender);
+        let mut appender = self.appender.lock();
         self.check_poison()?;
         debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
         let length = payload.iter().map(|part| part.len()).sum();
@@ -240,7 +237,7 @@ impl Log {
     /// Puts the next record together, for a caller who is about to learn whether it is to be appended, and has to wait for memory until then. `None` if it does
     /// not fit where records are put together; then [`append`](Log::append) is the way, as it is if nothing comes of the record.
     pub fn stage(&self, sequence: u64, payload: &[u8]) -> Option<Staged<'_>> {
-        let mut appender = lock(&self.appender);
+        let mut appender = self.appender.lock();
         debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
         let frame = Frame { kind: Kind::Full, length: payload.len(), sequence, durable_lsn: self.durable_lsn() };
         let fits = frame.bytes() <= appender.rest() && appender.assemble(&frame, &mut Parts::new(&[payload]));
@@ -254,7 +251,7 @@ impl Log {
     ///
     /// `Full` if there is no space for the segments it would need, with no harm done; after any other error the log is poisoned.
     pub fn reserve(&self, bytes: usize) -> Result<usize> {
-        let appender = lock(&self.appender);
+        let appender = self.appender.lock();
         self.check_poison()?;
         let here = appender.rest().saturating_sub(FRAME_HEADER_BYTES + 8);
         if bytes <= here {
@@ -263,7 +260,7 @@ impl Log {
         let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
         // What is left here may be too little for a part of the record.
         let needed = bytes.div_ceil(room);
-        let mut reserve = lock(&self.reserve);
+        let mut reserve = self.reserve.lock();
         while reserve.ready_count() < needed {
             self.prepare(&mut reserve)?;
         }
@@ -297,7 +294,7 @@ impl Log {
                 durable_lsn: frame.durable_lsn,
                 ..appender.header
             };
-            let mut live = lock(&self.live);
+            let mut live = self.live.lock();
             let mapping = live.enter(blank, &header);
             live.retired.push(appender.enter(header, mapping));
             drop(live);
@@ -315,7 +312,7 @@ impl Log {
     }
 
     fn take_blanks(&self, count: usize) -> Result<Vec<Blank>> {
-        let mut reserve = lock(&self.reserve);
+        let mut reserve = self.reserve.lock();
         while reserve.ready_count() < count {
             self.prepare(&mut reserve)?;
         }
@@ -324,7 +321,7 @@ impl Log {
 
     fn prepare(&self, reserve: &mut Reserve) -> Result<()> {
         self.check_poison()?;
-        let retired = std::mem::take(&mut lock(&self.live).retired);
+        let retired = std::mem::take(&mut self.live.lock().retired);
         drop(retired);
         reserve.prepare().map_err(|unprepared| match unprepared {
             Unprepared::Full(error) => error.context("the log needs another segment"),
@@ -343,7 +340,7 @@ impl Log {
         if upto > self.end_lsn() {
             return Err(Error::new(ErrorKind::Invalid, format!("position {upto} is behind the end of the log")));
         }
-        let mut leader = lock(&self.leader);
+        let mut leader = self.leader.lock();
         loop {
             self.check_poison()?;
             if upto <= self.durable_lsn() {
@@ -352,12 +349,12 @@ impl Log {
             if !*leader {
                 break;
             }
-            leader = waits::shown(Wait::Disk, || self.leader_done.wait(leader).unwrap_or_else(PoisonError::into_inner));
+            leader = waits::shown(Wait::Disk, || self.leader_done.wait(leader));
         }
         *leader = true;
         drop(leader);
         let synced = waits::shown(Wait::Disk, || self.sync_live());
-        let mut leader = lock(&self.leader);
+        let mut leader = self.leader.lock();
         *leader = false;
         let result = match synced {
             Ok(lsn) => {
@@ -376,7 +373,7 @@ impl Log {
         let durable = self.durable_lsn();
         let end = self.end_lsn();
         let mut unsynced: Vec<Arc<Segment>> = Vec::new();
-        for segment in lock(&self.live).segments.iter().rev() {
+        for segment in self.live.lock().segments.iter().rev() {
             if segment.base_lsn < end {
                 unsynced.push(segment.clone());
             }
@@ -409,7 +406,7 @@ impl Log {
     ///
     /// `Full` if there is no space, with no harm done; after any other error the log is poisoned.
     pub fn prepare_spare(&self) -> Result<bool> {
-        let mut reserve = lock(&self.reserve);
+        let mut reserve = self.reserve.lock();
         if reserve.ready_count() > 0 {
             self.check_poison()?;
             return Ok(false);
@@ -426,29 +423,29 @@ impl Log {
     /// Those of [`sync`](Log::sync); and the disk's if a file cannot be renamed or removed, which does the log no harm.
     pub fn release_before(&self, lsn: Lsn) -> Result<()> {
         self.sync(lsn)?;
-        let holder = lock(&self.live).segments.iter().rev().find(|segment| segment.base_lsn <= lsn).cloned();
+        let holder = self.live.lock().segments.iter().rev().find(|segment| segment.base_lsn <= lsn).cloned();
         // Recovery from `lsn` will ask for this segment's header; `sync` had no reason to care for it if no byte of the
         // segment is below `lsn`.
         if let Some(holder) = holder.filter(|segment| segment.base_lsn == lsn) {
             holder.sync().map_err(|error| self.poison(error))?;
         }
-        let mut reserve = lock(&self.reserve);
+        let mut reserve = self.reserve.lock();
         loop {
-            let live = lock(&self.live);
+            let live = self.live.lock();
             let unneeded = match (live.segments.front(), live.segments.get(1)) {
                 (Some(first), Some(second)) if second.base_lsn <= lsn => first.clone(),
                 _ => return Ok(()),
             };
             drop(live);
             reserve.recycle(unneeded.id, &unneeded.path, unneeded.segment_bytes)?;
-            lock(&self.live).segments.pop_front();
+            self.live.lock().segments.pop_front();
         }
     }
 
     /// The space taken now.
     pub fn segments(&self) -> SegmentStats {
-        let spare_count = lock(&self.reserve).spare_count();
-        let live = lock(&self.live);
+        let spare_count = self.reserve.lock().spare_count();
+        let live = self.live.lock();
         SegmentStats {
             segment_count: live.segments.len(),
             segment_bytes: live.segments.iter().map(|segment| segment.segment_bytes).sum(),

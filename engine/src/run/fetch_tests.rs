@@ -16,6 +16,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::io::sim::SimDisk;
 use crate::stack::{Cut, Layer, LayerWalk};
+use crate::tree::Side;
 
 fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
@@ -178,5 +179,35 @@ fn a_bad_value_is_an_error_for_who_reaches_it() {
             let value = pages.answer(|| walk.value().map(|value| value.map(<[u8]>::to_vec))).unwrap();
             assert_eq!(value, Some(vec![n as u8; 100 + n]));
         }
+    }
+}
+
+/// A merge left a file as it was, after another one that now has other rows: so it is at another place of its run, in the bytes and in the sums.
+#[test]
+fn a_file_that_two_versions_have_at_different_places_is_read_through_one_reader() {
+    let disk = new_disk();
+    let file = |name: &str, keys: std::ops::Range<u32>| {
+        let path = Path::new("/db").join(name);
+        let mut writer =
+            RunWriter::create(&disk, &path, RunOptions { page_bytes: 256, ..RunOptions::default() }).unwrap();
+        keys.clone().for_each(|key| writer.push(&key.to_be_bytes(), &[7; 40]).unwrap());
+        writer.finish().unwrap();
+        let low = crate::page::KeyBuffer::from_slice(&keys.start.to_be_bytes());
+        Part { low, file: Arc::new(RunFile::open(&disk, &path).unwrap()) }
+    };
+    let kept = file("kept", 1000..2000);
+    let then = Arc::new(Run::of_parts(&[file("then", 0..300), kept.clone()], true));
+    let now = Arc::new(Run::of_parts(&[file("now", 0..100), kept], true));
+    for cache_bytes in [0, 16 << 20] {
+        let cache = PageCache::new(cache_bytes);
+        let pages = ReadPages::new(&cache);
+        let (then, now) = (RunLayer::new(&then, &pages), RunLayer::new(&now, &pages));
+        let rank = |layer: &RunLayer<'_>, key: u32| layer.rows_before(&key.to_be_bytes(), Side::Below);
+        // Asked together, so that both lack pages of the file, and not the same ones.
+        let ranks = pages.answer(|| {
+            let ranks = (rank(&then, 1100), rank(&now, 1900));
+            Ok((ranks.0?, ranks.1?))
+        });
+        assert_eq!(ranks.unwrap(), (400, 1000));
     }
 }

@@ -332,7 +332,8 @@ impl<'c> ReadPages<'c> {
         missing.sort_unstable_by_key(|(key, ..)| *key);
         missing.dedup_by_key(|(key, ..)| *key);
         self.count(|cost| cost.rounds += 1);
-        for of_run in missing.chunk_by(|(a, ..), (b, ..)| a.run == b.run) {
+        // Two versions of a table may have the same file at different places of their runs: each page is checked as at the place where it was asked for.
+        for of_run in missing.chunk_by(|(a, file, _), (b, other, _)| a.run == b.run && Arc::ptr_eq(file, other)) {
             let wanted: Vec<Wanted> = of_run.iter().map(|(.., wanted)| *wanted).collect();
             of_run[0].1.fetch(&wanted, |number, loaded| {
                 let (key, file, wanted) = &of_run[number];

@@ -196,14 +196,29 @@ impl Arena {
         id
     }
 
+    /// Overwrites pages that are given back, so that a reader that still sees one shows it. In tests that choose interleavings, where one thread runs at a time.
+    #[cfg(feature = "shuttle")]
+    fn spoil(&self, ids: &[PageId]) {
+        for id in ids {
+            // SAFETY: the page lies in the reservation, nobody owns it, and no other thread runs.
+            unsafe { std::ptr::write_bytes(self.address(*id), 0xEE, self.page_bytes()) };
+        }
+    }
+
+    #[cfg(not(feature = "shuttle"))]
+    #[inline(always)]
+    fn spoil(&self, _: &[PageId]) {}
+
     /// Gives a page back.
     pub(crate) fn free(&self, id: PageId) {
+        self.spoil(&[id]);
         self.used_pages.fetch_sub(1, Ordering::Relaxed);
         self.free.lock().expect("no holder of this lock panics").pages.push(id);
     }
 
     /// Gives many pages back under one lock.
     pub(crate) fn free_all(&self, ids: &[PageId]) {
+        self.spoil(ids);
         self.used_pages.fetch_sub(ids.len(), Ordering::Relaxed);
         self.free.lock().expect("no holder of this lock panics").pages.extend_from_slice(ids);
     }

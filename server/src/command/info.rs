@@ -422,6 +422,10 @@ impl Page<'_> {
         if let Some(failure) = &stats.checkpoint_failure {
             self.line("checkpoint_failure", failure.replace(['\r', '\n'], " "));
         }
+        self.line("background_failures", stats.failures.len());
+        for (number, failure) in stats.failures.iter().enumerate() {
+            self.line(&format!("background_failure_{number}"), failure.to_string().replace(['\r', '\n'], " "));
+        }
     }
 }
 
