@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::db::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
-use crate::manifest::Manifest;
-use crate::open::{LOCK_NAME, no_database, recover};
+use crate::manifest::{Manifest, ManifestPart};
+use crate::open::{LOCK_NAME, another_file, no_database, recover};
 use crate::options::Options;
 use crate::run::{PageCache, RunFile};
 use crate::stack::Cut;
@@ -77,10 +77,14 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
         Err(error) => return Err(error),
     };
     for entry in &manifest.tables {
-        for name in entry.files() {
+        for ManifestPart { name, identity, .. } in entry.runs.iter().flat_map(|run| &run.parts) {
             report.runs += 1;
             let path = dir.join(name);
-            let checked = RunFile::open(&*disk, &path).map(|run| {
+            let opened = RunFile::open(&*disk, &path).and_then(|run| match run.identity() == *identity {
+                true => Ok(run),
+                false => Err(another_file(&path)),
+            });
+            let checked = opened.map(|run| {
                 let total = run.info().bytes;
                 run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }))
             });

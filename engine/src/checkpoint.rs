@@ -300,9 +300,9 @@ impl Shared {
         info.number = self.checkpoints.last().next_number();
         let next_table_id = snapshot.versions.tables.len() as u32;
         drop(snapshot);
-        // A flush of the only table that had anything in memory alone does what a checkpoint does.
-        let is_all = job == Job::Checkpoint || are_all_written;
-        let (log_position, log_sequence) = if is_all { (lsn.0, sequence) } else { (last.log_position, last.sequence) };
+        // So does a flush of the only table that had anything in memory alone; a checkpoint that had to leave a table out does not.
+        let (log_position, log_sequence) =
+            if are_all_written { (lsn.0, sequence) } else { (last.log_position, last.sequence) };
         let manifest = Manifest {
             database_id: self.database_id,
             checkpoint: info.number,
@@ -322,7 +322,7 @@ impl Shared {
             error.context(format!("checkpoint {} is taken, but what it replaces is still there", info.number))
         };
         orphans.map_err(taken)?;
-        if is_all {
+        if are_all_written {
             log.release_before(lsn).map_err(taken)?;
         }
         // The rest is written: one table that cannot be does not keep the others from it.
@@ -493,12 +493,13 @@ impl Shared {
 
 /// What the manifest says of a run.
 pub(crate) fn described(run: &Run) -> ManifestRun {
-    let part = |part: Part| ManifestPart { name: part.file.name(), low: part.low.to_vec() };
+    let part =
+        |part: Part| ManifestPart { name: part.file.name(), identity: part.file.identity(), low: part.low.to_vec() };
     ManifestRun { parts: run.parts().map(part).collect() }
 }
 
 /// The entry of a table that no manifest has named yet: nothing is in runs.
-fn undescribed(declaration: &Declaration) -> ManifestTable {
+pub(crate) fn undescribed(declaration: &Declaration) -> ManifestTable {
     ManifestTable {
         id: declaration.id,
         name: declaration.name.clone(),

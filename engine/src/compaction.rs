@@ -134,7 +134,8 @@ fn choose_but(runs: &[Arc<Run>], is_at_rest: bool, is_left_alone: impl Fn(&Arc<R
     };
     let last = runs.iter().rposition(is_left_alone)?;
     let below = || choose_alike(&sizes[last + 1..]).map(|chosen| chosen.start + last + 1..chosen.end + last + 1);
-    choose_alike(&sizes[..first]).or_else(below)
+    let at_rest = || (is_at_rest && first > 1).then_some(0..first);
+    choose_alike(&sizes[..first]).or_else(below).or_else(at_rest)
 }
 
 impl Shared {

@@ -79,3 +79,69 @@ impl Drop for Latched<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use crate::db::Db;
+    use crate::error::ErrorKind;
+    use crate::io::sim::SimDisk;
+    use crate::options::Options;
+    use crate::read::Read;
+    use crate::table::Write;
+
+    fn open(disk: &SimDisk) -> Db {
+        Db::open("/db", Options { disk: Arc::new(disk.clone()), ..Options::in_memory() }).unwrap()
+    }
+
+    #[test]
+    fn after_a_panic_between_a_record_and_its_application_nothing_is_written_until_it_is_reopened() {
+        let disk = SimDisk::new();
+        let db = open(&disk);
+        let table = db.table("t").unwrap();
+        table.put("key", "value").unwrap();
+        let snapshot = db.read();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let mut turn = db.shared.writer().unwrap();
+            turn.record.clear();
+            crate::record::put_drop_table(&mut turn.record, table.id());
+            let _logged = db.shared.append_record(&mut turn).unwrap();
+            panic!("before the record is applied");
+        }));
+        assert!(panicked.is_err());
+        let refused = [
+            table.put("other", "value").unwrap_err(),
+            db.write(|transaction| transaction.table(&table)?.put("other", "value")).unwrap_err(),
+            db.edit().err().unwrap(),
+            db.checkpoint().unwrap_err(),
+            table.flush().unwrap_err(),
+            db.drop_table("t").unwrap_err(),
+        ];
+        assert!(refused.iter().all(|error| error.kind() == ErrorKind::Poisoned), "{refused:?}");
+        assert!(db.stats().poisoned);
+        // What was published is whole.
+        assert_eq!((table.len().unwrap(), snapshot.table(&table).unwrap().len().unwrap()), (1, 1));
+        drop((snapshot, table, db));
+        assert!(open(&disk).open_table("t").unwrap().is_none(), "the record counts");
+    }
+
+    #[test]
+    fn after_a_panic_in_the_midst_of_a_change_nobody_reads_the_pages() {
+        let disk = SimDisk::new();
+        let db = open(&disk);
+        let table = db.table("t").unwrap();
+        table.put("key", "value").unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _turn = db.shared.writer().unwrap();
+            let _latched = db.shared.versions.write();
+            panic!("pages are half changed");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(table.len().unwrap_err().kind(), ErrorKind::Poisoned);
+        assert_eq!(db.read().table(&table).err().unwrap().kind(), ErrorKind::Poisoned);
+        drop((table, db));
+        assert_eq!(open(&disk).table("t").unwrap().len().unwrap(), 1);
+    }
+}

@@ -28,8 +28,8 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 pub(crate) const UNFINISHED_NAME: &str = "MANIFEST.new";
 
 const MAGIC: [u8; 8] = *b"QuipuMan";
-/// The version written, and the newest that is read. In version 1 a table had one run at most, and all were of one commit; in version 2 a run was one file, and tables had fewer options.
-const VERSION: u32 = 3;
+/// The version written, and the only one that is read.
+const VERSION: u32 = 1;
 
 const VERSION_AT: usize = 8;
 const CHECKSUM_AT: usize = 12;
@@ -39,15 +39,12 @@ const SEQUENCE_AT: usize = 32;
 const LOG_POSITION_AT: usize = 40;
 const NEXT_TABLE_ID_AT: usize = 48;
 const TABLE_COUNT_AT: usize = 52;
-const HEADER_1_BYTES: usize = 56;
 const CATALOG_SEQUENCE_AT: usize = 56;
 const HEADER_BYTES: usize = 64;
 
-/// Length of a table's entry without its strings, and that of version 1.
+/// Length of a table's entry without its strings.
 const TABLE_BYTES: usize = 72;
-const TABLE_1_BYTES: usize = 56;
 const NAME_LENGTH_AT: usize = 4;
-/// In version 1 the length of the run's name.
 const RUN_COUNT_AT: usize = 8;
 const ANNOTATION_LENGTH_AT: usize = 12;
 const MEASURES_AT: usize = 16;
@@ -64,8 +61,7 @@ const LZ4: u64 = 1 << 8;
 const UPPER_LZ4: u64 = 1 << 9;
 /// Two bits from here on.
 const INDEX_PAGES_BIT: u32 = 10;
-const FLAGS: u64 = FLAGS_2 | BLIND | FLAT_INDEX | LZ4 | UPPER_LZ4 | 3 << INDEX_PAGES_BIT;
-const FLAGS_2: u64 = ON_DISK | RESIDENT;
+const FLAGS: u64 = ON_DISK | RESIDENT | BLIND | FLAT_INDEX | LZ4 | UPPER_LZ4 | 3 << INDEX_PAGES_BIT;
 
 const _: () = {
     assert!(VERSION_AT == MAGIC.len());
@@ -76,15 +72,13 @@ const _: () = {
     assert!(LOG_POSITION_AT == SEQUENCE_AT + 8);
     assert!(NEXT_TABLE_ID_AT == LOG_POSITION_AT + 8);
     assert!(TABLE_COUNT_AT == NEXT_TABLE_ID_AT + 4);
-    assert!(HEADER_1_BYTES == TABLE_COUNT_AT + 4);
-    assert!(CATALOG_SEQUENCE_AT == HEADER_1_BYTES);
+    assert!(CATALOG_SEQUENCE_AT == TABLE_COUNT_AT + 4);
     assert!(HEADER_BYTES == CATALOG_SEQUENCE_AT + 8);
     assert!(RUN_COUNT_AT == NAME_LENGTH_AT + 4);
     assert!(ANNOTATION_LENGTH_AT == RUN_COUNT_AT + 4);
     assert!(MEASURES_AT == ANNOTATION_LENGTH_AT + 4);
     assert!(TOTAL_AT == MEASURES_AT + Measures::ENCODED_BYTES);
-    assert!(TABLE_1_BYTES == TOTAL_AT + 32);
-    assert!(TABLE_SEQUENCE_AT == TABLE_1_BYTES);
+    assert!(TABLE_SEQUENCE_AT == TOTAL_AT + 32);
     assert!(FLAGS_AT == TABLE_SEQUENCE_AT + 8);
     assert!(TABLE_BYTES == FLAGS_AT + 8);
 };
@@ -151,15 +145,10 @@ pub(crate) struct ManifestRun {
 pub(crate) struct ManifestPart {
     /// Its name in the same directory.
     pub(crate) name: String,
+    /// What its header and footer hash to: no other file is taken for it, whatever its name.
+    pub(crate) identity: u64,
     /// A key that none of its own is below, and all of the parts before are. Empty of the first part.
     pub(crate) low: Vec<u8>,
-}
-
-impl<S: Into<String>> From<S> for ManifestRun {
-    /// A run of one file.
-    fn from(name: S) -> Self {
-        ManifestRun { parts: vec![ManifestPart { name: name.into(), low: Vec::new() }] }
-    }
 }
 
 impl Manifest {
@@ -204,6 +193,7 @@ impl Manifest {
             for run in &table.runs {
                 bytes.extend_from_slice(&(run.parts.len() as u32).to_le_bytes());
                 for part in &run.parts {
+                    bytes.extend_from_slice(&part.identity.to_le_bytes());
                     for text in [part.name.as_bytes(), &part.low] {
                         bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
                         bytes.extend_from_slice(text);
@@ -230,7 +220,7 @@ impl Manifest {
                 ),
             )
         };
-        if bytes.len() < HEADER_1_BYTES || !bytes.starts_with(&MAGIC) {
+        if bytes.len() < HEADER_BYTES || !bytes.starts_with(&MAGIC) {
             return Err(damaged(0, "it does not begin as a manifest does"));
         }
         if Fields(bytes).u32_at(CHECKSUM_AT) != checksum_of(bytes) {
@@ -238,7 +228,7 @@ impl Manifest {
         }
         let version = Fields(bytes).u32_at(VERSION_AT);
         match version {
-            1..=VERSION => {}
+            VERSION => {}
             0 => return Err(damaged(VERSION_AT, "there is no version 0")),
             newer => {
                 return Err(Error::new(
@@ -250,25 +240,20 @@ impl Manifest {
             }
         }
         let mut rest = bytes;
-        let header_bytes = if version == 1 { HEADER_1_BYTES } else { HEADER_BYTES };
-        let header = take(&mut rest, header_bytes).ok_or_else(|| damaged(bytes.len(), "it ends in its header"))?;
+        let header = take(&mut rest, HEADER_BYTES).ok_or_else(|| damaged(bytes.len(), "it ends in its header"))?;
         let header = Fields(header);
-        let sequence = header.u64_at(SEQUENCE_AT);
         let mut manifest = Manifest {
             database_id: header.u64_at(DATABASE_ID_AT),
             checkpoint: header.u64_at(CHECKPOINT_AT),
-            sequence,
+            sequence: header.u64_at(SEQUENCE_AT),
             log_position: header.u64_at(LOG_POSITION_AT),
             next_table_id: header.u32_at(NEXT_TABLE_ID_AT),
-            catalog_sequence: if version == 1 { sequence } else { header.u64_at(CATALOG_SEQUENCE_AT) },
+            catalog_sequence: header.u64_at(CATALOG_SEQUENCE_AT),
             tables: Vec::new(),
         };
         for _ in 0..header.u32_at(TABLE_COUNT_AT) {
             let at = bytes.len() - rest.len();
-            let table = match version {
-                1 => ManifestTable::decode_1(&mut rest, sequence),
-                _ => ManifestTable::decode(&mut rest, version),
-            };
+            let table = ManifestTable::decode(&mut rest);
             manifest.tables.push(table.ok_or_else(|| damaged(at, "a table's entry is no such thing"))?);
         }
         if !rest.is_empty() {
@@ -363,26 +348,25 @@ impl ManifestTable {
     }
 
     /// Takes the next entry off `rest`.
-    fn decode(rest: &mut &[u8], version: u32) -> Option<ManifestTable> {
+    fn decode(rest: &mut &[u8]) -> Option<ManifestTable> {
         let fields = Fields(take(rest, TABLE_BYTES)?);
         let name = take(rest, fields.u32_at(NAME_LENGTH_AT) as usize)?;
         let mut runs = Vec::new();
         for _ in 0..fields.u32_at(RUN_COUNT_AT) {
-            if version == 2 {
-                runs.push(ManifestRun::from(text(take_counted(rest)?)?));
-                continue;
-            }
             let mut run = ManifestRun::default();
             for _ in 0..Fields(take(rest, 4)?).u32_at(0) {
+                let identity = Fields(take(rest, 8)?).u64_at(0);
                 let name = text(take_counted(rest)?)?;
-                run.parts.push(ManifestPart { name, low: take_counted(rest)?.to_vec() });
+                run.parts.push(ManifestPart { name, identity, low: take_counted(rest)?.to_vec() });
             }
             runs.push(run);
         }
         let flags = fields.u64_at(FLAGS_AT);
-        let flags_known = if version == 2 { FLAGS_2 } else { FLAGS };
         let compression_of = |flag| Compression::from_bit(flags & flag);
         Some(ManifestTable {
+            id: fields.u32_at(0),
+            name: text(name)?,
+            measures: Measures::decode(fields.u64_at(MEASURES_AT).to_le_bytes())?,
             annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
             is_resident: flags & RESIDENT != 0,
             is_blind: flags & BLIND != 0,
@@ -393,41 +377,6 @@ impl ManifestTable {
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
             runs,
-            ..ManifestTable::of_fixed(&fields, name)?
-        })
-        .filter(|_| flags & !flags_known == 0)
-        .filter(|_| flags & !flags_known == 0)
-    }
-
-    /// As `decode`, of version 1.
-    fn decode_1(rest: &mut &[u8], sequence: u64) -> Option<ManifestTable> {
-        let fields = Fields(take(rest, TABLE_1_BYTES)?);
-        let name = take(rest, fields.u32_at(NAME_LENGTH_AT) as usize)?;
-        let run = text(take(rest, fields.u32_at(RUN_COUNT_AT) as usize)?)?;
-        Some(ManifestTable {
-            annotation: take(rest, fields.u32_at(ANNOTATION_LENGTH_AT) as usize)?.to_vec(),
-            sequence,
-            runs: if run.is_empty() { Vec::new() } else { vec![ManifestRun::from(run)] },
-            ..ManifestTable::of_fixed(&fields, name)?
-        })
-    }
-
-    /// What all versions have at the same places.
-    fn of_fixed(fields: &Fields<'_>, name: &[u8]) -> Option<ManifestTable> {
-        Some(ManifestTable {
-            id: fields.u32_at(0),
-            name: text(name)?,
-            measures: Measures::decode(fields.u64_at(MEASURES_AT).to_le_bytes())?,
-            annotation: Vec::new(),
-            is_resident: false,
-            is_blind: false,
-            has_flat_index: false,
-            compression: Compression::None,
-            upper_compression: Compression::None,
-            index_pages: IndexPages::AsNeeded,
-            is_on_disk: false,
-            sequence: 0,
-            runs: Vec::new(),
             total: Tally {
                 rows: fields.u64_at(TOTAL_AT) as i64,
                 bytes: fields.u64_at(TOTAL_AT + 8) as i64,
@@ -435,6 +384,7 @@ impl ManifestTable {
                 sum: fields.u64_at(TOTAL_AT + 24) as i64,
             },
         })
+        .filter(|_| flags & !FLAGS == 0)
     }
 }
 

@@ -8,6 +8,7 @@ use std::thread;
 use crate::checkpoint::{Checkpoints, is_run_name, remove_orphans};
 use crate::db::{Db, Handle, Progress, Shared, TABLES_MAX};
 use crate::error::{Error, ErrorKind, Result};
+use crate::failures::unpanicked;
 use crate::io::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered};
@@ -202,8 +203,12 @@ pub(crate) fn recover(
     }
     let mut visit = |sequence: u64, payload: &[u8]| {
         let at = (sequence, manifest.catalog_sequence);
-        record::decode(payload, &mut |change| replay(&mut tables, arena, at, change))
-            .map_err(|error| error.context(format!("{} commit {sequence}", dir.display())))
+        unpanicked(|| record::decode(payload, &mut |change| replay(&mut tables, arena, at, change))).map_err(|error| {
+            error.context(format!(
+                "{}: commit {sequence} of the log cannot be applied (`quipu check --repair` builds its tables anew)",
+                dir.display()
+            ))
+        })
     };
     let mut log_progress = |done, total| progress(Progress { stage: "replaying the log", done, total });
     let from = (Lsn(manifest.log_position), manifest.sequence + 1);
@@ -236,7 +241,7 @@ fn index_of(is_flat: bool) -> RunIndex {
 }
 
 /// A table as its runs have it: read into memory, or opened.
-fn recover_table(
+pub(crate) fn recover_table(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     arena: &Arc<Arena>,
@@ -335,6 +340,9 @@ pub(crate) fn open_part(
         ErrorKind::Missing => Error::corrupt(&path, 0, "the manifest names it, and it is not there"),
         _ => error,
     })?;
+    if file.identity() != part.identity {
+        return Err(another_file(&path));
+    }
     let info = file.info();
     let is_lowest = place + 1 == entry.runs.len();
     let is_here = if is_lowest { info.has_live_rows_only() } else { !info.is_bottom };
@@ -343,6 +351,11 @@ pub(crate) fn open_part(
         return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
     }
     Ok(Part { low: KeyBuffer::from_slice(&part.low), file: Arc::new(file) })
+}
+
+#[cold]
+pub(crate) fn another_file(path: &Path) -> Error {
+    Error::corrupt(path, 0, "it has the name of a run that the manifest names, and is another file")
 }
 
 /// The epochs of what is recovered: nobody has looked at it yet.

@@ -108,6 +108,19 @@ pub enum Change<'r> {
     },
 }
 
+impl Change<'_> {
+    /// The table that it is of.
+    pub(crate) fn table(&self) -> TableId {
+        match self {
+            Change::Entry { table, .. }
+            | Change::Blind { table, .. }
+            | Change::RemoveRange { table, .. }
+            | Change::CreateTable { table, .. }
+            | Change::DropTable { table } => *table,
+        }
+    }
+}
+
 fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

@@ -1,7 +1,8 @@
 //! Repair: a database from what can be read of one that is damaged, and the word on what could not.
 //!
 //! A table of which a run is damaged is written anew, as one bottom run of the live rows of all that can be read of it: runs, newest first, and the log. No weight of the old runs
-//! counts: it was relative to entries that may be lost. Other tables are left alone. A damaged log is cut where the damage begins.
+//! counts: it was relative to entries that may be lost. Other tables are left alone. A damaged log is cut where the damage begins. A table is written anew too if a record of the log, though whole,
+//! cannot be applied to it.
 //!
 //! Invariants:
 //! 1. What is replaced is kept, in a directory `damaged-<n>` in that of the database: nothing is deleted, and nothing is written there twice.
@@ -14,20 +15,21 @@
 //!
 //! Not here: a damaged manifest. Nothing else says which runs belong together, so nothing is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::backup::File;
 use crate::check::{check_files, in_use};
-use crate::checkpoint::{described, is_run_name, remove_orphans, run_name};
+use crate::checkpoint::{described, is_run_name, remove_orphans, run_name, undescribed};
 use crate::db::Progress;
 use crate::error::{Error, ErrorKind, Result};
+use crate::failures::unpanicked;
 use crate::io::Disk;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, is_log_name};
 use crate::manifest::{self, Manifest, ManifestPart, ManifestTable};
-use crate::open::{LOCK_NAME, check_end, differs, no_database, open_part};
+use crate::open::{LOCK_NAME, check_end, differs, no_database, open_part, recover_table, replay};
 use crate::options::Options;
 use crate::record::{self, Change, State};
 use crate::run::{Index, Lost, PageCache, Part, Run, RunOptions, RunWriter};
@@ -35,6 +37,8 @@ use crate::snapshot::{TableId, total_of};
 use crate::source::{Source, Window, WindowRows};
 use crate::stack::Cut;
 use crate::tally::Tally;
+use crate::tree::{Arena, Tree};
+use crate::writer::TableTrees;
 
 /// Bytes of each run that are read at a time, and of pages that are kept.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -135,13 +139,15 @@ struct Repair<'r> {
 
 impl Repair<'_> {
     fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        let old = self.manifest.clone();
-        let mut damaged = Vec::new();
-        for entry in &old.tables {
+        let mut unsound = BTreeSet::new();
+        for entry in &self.manifest.tables {
             if !self.is_sound(entry, progress)? {
-                damaged.push(entry);
+                unsound.insert(entry.id);
             }
         }
+        self.replay_log(&mut unsound, progress)?;
+        let old = self.manifest.clone();
+        let damaged: Vec<&ManifestTable> = old.tables.iter().filter(|entry| unsound.contains(&entry.id)).collect();
         let (mut overlays, mut sources) = (BTreeMap::new(), Vec::new());
         for entry in &damaged {
             let runs = self.salvage(entry, progress)?;
@@ -188,6 +194,60 @@ impl Repair<'_> {
         })?;
         let total = total_of(&runs);
         Ok(total == entry.total && tally == total)
+    }
+
+    /// Replays the log as opening does. Tables to which something of it cannot be applied are added to the `unsound` ones; if there are any, the manifest is given the
+    /// tables that there are at the end of the log, as those that are built anew have to be in it.
+    fn replay_log(&mut self, unsound: &mut BTreeSet<TableId>, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let (options, dir, manifest) = (self.options, self.dir, &self.manifest);
+        let arena = Arc::new(Arena::new(options.page_bytes, options.memory_bytes)?);
+        let mut tables: Vec<Option<TableTrees>> = (0..manifest.next_table_id).map(|_| None).collect();
+        for entry in manifest.tables.iter().filter(|entry| !unsound.contains(&entry.id)) {
+            let trees = recover_table(&options.disk, dir, &arena, entry, manifest.sequence, &mut || ())?;
+            tables[entry.id as usize] = Some(trees);
+        }
+        let (at_first, mut dropped) = (unsound.len(), BTreeSet::new());
+        let mut visit = |sequence: u64, payload: &[u8]| {
+            record::decode(payload, &mut |change| {
+                let id = change.table();
+                if unsound.contains(&id) {
+                    if matches!(change, Change::DropTable { .. }) && sequence > manifest.catalog_sequence {
+                        dropped.insert(id);
+                    }
+                    return Ok(());
+                }
+                let at = (sequence, manifest.catalog_sequence);
+                let Err(error) = unpanicked(|| replay(&mut tables, &arena, at, change)) else { return Ok(()) };
+                let Some(trees) = tables.get_mut(id as usize).and_then(Option::as_mut) else { return Err(error) };
+                // What a panic has left half changed is not to be looked at again, not even to free it.
+                let measures = trees.declaration.options.measures;
+                let whole = TableTrees::new(trees.declaration.clone(), Tree::new(arena.clone(), measures, true), 0);
+                std::mem::forget(std::mem::replace(trees, whole));
+                unsound.insert(id);
+                Ok(())
+            })
+        };
+        let mut report = |done, total| progress(Progress { stage: "replaying the log", done, total });
+        let (from, first) = (Lsn(manifest.log_position), manifest.sequence + 1);
+        let (disk, database_id) = (&options.disk, manifest.database_id);
+        let recovered = log::recover_lenient(disk, dir, database_id, from, first, &mut report, &mut visit)?;
+        if unsound.len() == at_first {
+            return Ok(());
+        }
+        unsound.retain(|id| !dropped.contains(id));
+        let known: BTreeMap<TableId, ManifestTable> =
+            manifest.tables.iter().map(|entry| (entry.id, entry.clone())).collect();
+        let there_are = |id: &TableId| {
+            let trees = tables.get(*id as usize).and_then(Option::as_ref);
+            let is_there = unsound.contains(id) || trees.is_some() && !dropped.contains(id);
+            is_there.then(|| known.get(id).cloned().or_else(|| Some(undescribed(&trees?.declaration)))).flatten()
+        };
+        let next_table_id = tables.len() as u32;
+        let entries = (0..next_table_id).filter_map(|id| there_are(&id)).collect();
+        self.manifest.tables = entries;
+        self.manifest.next_table_id = next_table_id;
+        self.manifest.catalog_sequence = self.manifest.catalog_sequence.max(recovered.next_sequence - 1);
+        Ok(())
     }
 
     /// A part of the run at a place of a table, or why it is not there.
@@ -421,3 +481,6 @@ impl Repair<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,10 @@
 //!
 //! Not here: validation and commit ([`crate::commit`]).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
+use elsa::FrozenVec;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
@@ -41,7 +42,7 @@ enum Base {
 pub struct Transaction {
     pub(crate) shared: Arc<Shared>,
     base: Base,
-    tables: RefCell<SmallVec<[PrivateTable; 1]>>,
+    tables: PrivateTables,
     depth: Cell<u32>,
     /// The numbers of the live savepoints, by depth from 1 on: a released one is told from the next of its depth.
     savepoints: RefCell<Vec<u64>>,
@@ -58,10 +59,36 @@ pub(crate) type Parts = SmallVec<[(PrivateTable, Option<Tree>); 1]>;
 pub(crate) struct PrivateTable {
     pub(crate) id: TableId,
     pub(crate) declaration: Arc<Declaration>,
-    /// Oldest first, each with the depth of savepoints it belongs to.
-    layers: SmallVec<[(u32, Tree); 1]>,
-    /// Made with the first thing that is read.
-    pub(crate) observations: Option<Box<Observations>>,
+    /// Oldest first, each with the depth of savepoints it belongs to. Lent while rows are visited: then nothing is written.
+    layers: RefCell<SmallVec<[(u32, Tree); 1]>>,
+    /// Made with the first thing that is read. Never lent to a caller's closure, so a closure that is given rows can read on.
+    pub(crate) observations: RefCell<Option<Box<Observations>>>,
+}
+
+/// The tables of a transaction. One that is there stays where it is, so that others can be added while it is read. The first takes no allocation.
+#[derive(Default)]
+struct PrivateTables {
+    first: OnceCell<PrivateTable>,
+    others: FrozenVec<Box<PrivateTable>>,
+}
+
+impl PrivateTables {
+    fn iter(&self) -> impl Iterator<Item = &PrivateTable> {
+        self.first.get().into_iter().chain(self.others.iter())
+    }
+
+    /// Adds a table that is not there.
+    fn add(&self, table: PrivateTable) -> &PrivateTable {
+        match self.first.set(table) {
+            Ok(()) => self.first.get().expect("set above"),
+            Err(table) => self.others.push_get(Box::new(table)),
+        }
+    }
+
+    fn into_tables(self) -> impl Iterator<Item = PrivateTable> {
+        let others = self.others.into_vec().into_iter().map(|table| *table);
+        self.first.into_inner().into_iter().chain(others)
+    }
 }
 
 /// A place in a transaction to roll back to.
@@ -85,7 +112,7 @@ impl Transaction {
         Transaction {
             shared: shared.clone(),
             base,
-            tables: RefCell::new(SmallVec::new()),
+            tables: PrivateTables::default(),
             depth: Cell::new(0),
             savepoints: RefCell::new(Vec::new()),
             savepoint_last: Cell::new(0),
@@ -112,20 +139,16 @@ impl Transaction {
     pub fn table(&self, table: &Table) -> Result<TableTransaction<'_>> {
         self.shared.check_owner(table)?;
         self.versions().table(table.id())?;
-        let mut tables = self.tables.borrow_mut();
-        let place = match tables.iter().position(|private| private.id == table.id()) {
-            Some(place) => place,
-            None => {
-                tables.push(PrivateTable {
-                    id: table.id(),
-                    declaration: table.declaration.clone(),
-                    layers: SmallVec::new(),
-                    observations: None,
-                });
-                tables.len() - 1
-            }
-        };
-        Ok(TableTransaction { transaction: self, id: table.id(), place })
+        let there = self.tables.iter().find(|private| private.id == table.id());
+        let private = there.unwrap_or_else(|| {
+            self.tables.add(PrivateTable {
+                id: table.id(),
+                declaration: table.declaration.clone(),
+                layers: RefCell::default(),
+                observations: RefCell::default(),
+            })
+        });
+        Ok(TableTransaction { transaction: self, private })
     }
 
     /// Marks a place to roll back to. Costs nothing before the next write.
@@ -143,11 +166,12 @@ impl Transaction {
     /// [`ErrorKind::Invalid`] if the savepoint has been released, or undone by rolling back to an earlier one.
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(savepoint)?;
-        for table in self.tables.borrow_mut().iter_mut() {
+        self.refuse_in_visit()?;
+        for table in self.tables.iter() {
             if self.is_optimistic() {
                 table.note_weights(savepoint.depth, &self.shared.source(self.versions().table(table.id)?))?;
             }
-            table.layers.retain(|(depth, _)| *depth < savepoint.depth);
+            table.layers.borrow_mut().retain(|(depth, _)| *depth < savepoint.depth);
         }
         self.leave_to(savepoint.depth);
         Ok(())
@@ -159,7 +183,8 @@ impl Transaction {
     /// As [`Transaction::rollback_to`].
     pub fn release(&self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(savepoint)?;
-        for table in self.tables.borrow_mut().iter_mut() {
+        self.refuse_in_visit()?;
+        for table in self.tables.iter() {
             if let Err(error) = table.merge_down_to(savepoint.depth - 1) {
                 self.broken.set(true);
                 return Err(error.context("the transaction cannot go on"));
@@ -167,6 +192,11 @@ impl Transaction {
         }
         self.leave_to(savepoint.depth - 1);
         Ok(())
+    }
+
+    /// Fails in a closure that is given rows of this transaction.
+    fn refuse_in_visit(&self) -> Result<()> {
+        if self.tables.iter().any(|table| table.layers.try_borrow_mut().is_err()) { Err(busy()) } else { Ok(()) }
     }
 
     fn leave_to(&self, depth: u32) {
@@ -212,9 +242,9 @@ impl Transaction {
             ));
         }
         let mut parts = Parts::new();
-        for mut table in self.tables.into_inner() {
+        for table in self.tables.into_tables() {
             table.merge_down_to(0)?;
-            let layer = table.layers.pop().map(|(_, tree)| tree).filter(|tree| tree.entries() > 0);
+            let layer = table.layers.borrow_mut().pop().map(|(_, tree)| tree).filter(|tree| tree.entries() > 0);
             parts.push((table, layer));
         }
         let snapshot = match self.base {
@@ -228,17 +258,18 @@ impl Transaction {
 impl PrivateTable {
     /// Whether rows were counted.
     pub(crate) fn has_counted(&self) -> bool {
-        self.observations.as_ref().is_some_and(|observations| observations.relies_on_weights().0)
+        self.observations.borrow().as_ref().is_some_and(|observations| observations.relies_on_weights().0)
     }
 
     /// Counts that were asked relied on the weights of writes that are about to be undone: what these lie over is noted as read.
-    fn note_weights(&mut self, depth: u32, base: &Source<'_>) -> Result<()> {
-        let Some(observations) = &mut self.observations else { return Ok(()) };
+    fn note_weights(&self, depth: u32, base: &Source<'_>) -> Result<()> {
+        let mut observations = self.observations.borrow_mut();
+        let Some(observations) = &mut *observations else { return Ok(()) };
         let (relies_on_rows, relies_on_all) = observations.relies_on_weights();
         if !relies_on_rows {
             return Ok(());
         }
-        for (_, layer) in self.layers.iter().filter(|(layer_depth, _)| *layer_depth >= depth) {
+        for (_, layer) in self.layers.borrow().iter().filter(|(layer_depth, _)| *layer_depth >= depth) {
             let mut walk = crate::tree::Walk::first(layer.view());
             while walk.valid() {
                 let key = walk.key().as_slice().into();
@@ -251,19 +282,20 @@ impl PrivateTable {
     }
 
     /// Merges the layers deeper than `depth` into one of that depth.
-    fn merge_down_to(&mut self, depth: u32) -> Result<()> {
-        while let [.., (lower_depth, _), (upper_depth, _)] = self.layers[..] {
+    fn merge_down_to(&self, depth: u32) -> Result<()> {
+        let layers = &mut *self.layers.borrow_mut();
+        while let [.., (lower_depth, _), (upper_depth, _)] = layers[..] {
             if upper_depth <= depth {
                 break;
             }
             if lower_depth < depth {
                 break;
             }
-            let Some((_, upper)) = self.layers.pop() else { break };
-            let Some((_, lower)) = self.layers.last_mut() else { break };
+            let Some((_, upper)) = layers.pop() else { break };
+            let Some((_, lower)) = layers.last_mut() else { break };
             merge_layer(lower, &upper)?;
         }
-        if let Some((last_depth, _)) = self.layers.last_mut()
+        if let Some((last_depth, _)) = layers.last_mut()
             && *last_depth > depth
         {
             *last_depth = depth;
@@ -319,14 +351,13 @@ pub(crate) fn merge_layer_but(
 /// One table in a transaction. Reads see the transaction's own writes; counts and offsets are exact.
 pub struct TableTransaction<'t> {
     transaction: &'t Transaction,
-    id: TableId,
-    place: usize,
+    private: &'t PrivateTable,
 }
 
 impl TableTransaction<'_> {
     /// The version below the transaction's writes.
     fn base(&self) -> Result<Source<'_>> {
-        Ok(self.transaction.shared.source(self.transaction.versions().table(self.id)?))
+        Ok(self.transaction.shared.source(self.transaction.versions().table(self.private.id)?))
     }
 
     /// Brings the leaves of these keys in the version below into the processor's cache.
@@ -356,9 +387,9 @@ impl TableTransaction<'_> {
             ));
         }
         transaction.bytes.set(bytes);
-        let version = transaction.versions().table(self.id)?;
-        let Ok(mut tables) = transaction.tables.try_borrow_mut() else { return Err(busy()) };
-        let PrivateTable { declaration, layers, .. } = &mut tables[self.place];
+        let version = transaction.versions().table(self.private.id)?;
+        let PrivateTable { declaration, layers, .. } = self.private;
+        let Ok(mut layers) = layers.try_borrow_mut() else { return Err(busy()) };
         let depth = transaction.depth.get();
         if layers.last().is_none_or(|(layer_depth, _)| *layer_depth < depth) {
             layers.push((depth, Tree::new(shared.arena.clone(), declaration.options.measures, false)));
@@ -397,10 +428,9 @@ impl TableTransaction<'_> {
 impl Read for TableTransaction<'_> {
     fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
         let shared = &self.transaction.shared;
-        let version = self.transaction.versions().table(self.id)?;
-        let tables = self.transaction.tables.borrow();
-        let private = &tables[self.place];
-        let written = private.layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
+        let version = self.transaction.versions().table(self.private.id)?;
+        let layers = self.private.layers.borrow();
+        let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
         work(&version.source_under(written, &shared.arena, &shared.cache))
     }
 
@@ -409,8 +439,7 @@ impl Read for TableTransaction<'_> {
             return Ok(());
         }
         let base = self.base()?;
-        let mut tables = self.transaction.tables.borrow_mut();
-        tables[self.place].observations.get_or_insert_default().note(&base, question())
+        self.private.observations.borrow_mut().get_or_insert_default().note(&base, question())
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {

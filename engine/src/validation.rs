@@ -47,12 +47,13 @@ impl Shared {
                 None => now.stack(pages),
             };
             let then = then.stack(&self.arena, pages);
-            if let Some(read) = &table.observations
+            let observations = table.observations.borrow();
+            if let Some(read) = &*observations
                 && !read.hold(&then, &now, has_same_runs, are_counted)?
             {
                 return Err(conflict().into());
             }
-            let layer = layer.as_ref().map(|layer| rebase(layer, &now, table.observations.as_deref()));
+            let layer = layer.as_ref().map(|layer| rebase(layer, &now, observations.as_deref()));
             rebased.push(layer.transpose()?);
         }
         Ok(rebased)

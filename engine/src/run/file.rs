@@ -18,6 +18,8 @@ use super::kept::{KEPT_BYTES_MAX, KeptPages};
 use super::node::{FilterPart, NodeRef};
 use super::packed::PackedUnit;
 use super::resident::ResidentPages;
+use xxhash_rust::xxh3::Xxh3;
+
 use crate::compression::{Compression, unpack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{AlignedBuffer, Disk, File, OpenMode};
@@ -45,6 +47,7 @@ struct Opened {
     file: Box<dyn File>,
     path: PathBuf,
     info: RunInfo,
+    identity: u64,
     root: Pointer,
     /// The page there, once it was loaded: every question begins with it.
     root_page: OnceLock<Loaded>,
@@ -155,8 +158,8 @@ impl RunFile {
         if bytes < (HEADER_BYTES + FOOTER_BYTES_1) as u64 {
             return Err(too_short());
         }
-        let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).map_err(refused)?;
+        let mut header_bytes = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header_bytes, 0).map_err(refused)?;
         let fault = |offset, fault| match fault {
             Fault::Invalid(what) => Error::corrupt(path, offset, what),
             Fault::Newer(version) => Error::new(
@@ -167,12 +170,12 @@ impl RunFile {
                 ),
             ),
         };
-        let header = Header::decode(&header).map_err(|found| fault(0, found))?;
-        let mut footer = vec![0; footer_bytes(header.version)];
-        let footer_at = bytes.checked_sub((HEADER_BYTES + footer.len()) as u64).ok_or_else(too_short)?;
+        let header = Header::decode(&header_bytes).map_err(|found| fault(0, found))?;
+        let mut footer_bytes = vec![0; footer_bytes(header.version)];
+        let footer_at = bytes.checked_sub((HEADER_BYTES + footer_bytes.len()) as u64).ok_or_else(too_short)?;
         let footer_at = footer_at + HEADER_BYTES as u64;
-        file.read_exact_at(&mut footer, footer_at).map_err(refused)?;
-        let footer = Footer::decode(&footer, header.version, bytes).map_err(|found| fault(footer_at, found))?;
+        file.read_exact_at(&mut footer_bytes, footer_at).map_err(refused)?;
+        let footer = Footer::decode(&footer_bytes, header.version, bytes).map_err(|found| fault(footer_at, found))?;
         let info = RunInfo {
             table_id: header.table_id,
             run_id: header.run_id,
@@ -187,12 +190,16 @@ impl RunFile {
             compression: footer.compression,
             saved_bytes: footer.saved_bytes,
         };
+        let mut hasher = Xxh3::new();
+        hasher.update(&header_bytes);
+        hasher.update(&footer_bytes);
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         let opened = Opened {
             number,
             file,
             path: path.to_owned(),
             info,
+            identity: hasher.digest(),
             root: footer.root,
             root_page: OnceLock::new(),
             kept: KeptPages::default(),
@@ -276,6 +283,12 @@ impl RunFile {
 
     fn path(&self) -> &Path {
         &self.opened.path
+    }
+
+    /// What header and footer hash to (XXH3): it tells the file from every other one, as the footer has a checksum of the root, each node one of its children, and
+    /// the header a number that no other run of the database has.
+    pub(crate) fn identity(&self) -> u64 {
+        self.opened.identity
     }
 
     /// What the file is.
