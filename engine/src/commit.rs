@@ -216,8 +216,8 @@ impl Shared {
 
     /// Validates and commits an optimistic transaction.
     pub(crate) fn commit_transaction(self: &Arc<Self>, transaction: Transaction, durability: Durability) -> Result<()> {
-        let (parts, snapshot) = transaction.into_parts()?;
-        let Some(snapshot) = snapshot else {
+        let (mut parts, snapshot) = transaction.into_parts()?;
+        let Some(mut snapshot) = snapshot else {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 "the transaction of a `Db::write` closure commits when it returns",
@@ -249,7 +249,8 @@ impl Shared {
                 Err(Stopped::Missing) => {
                     // Nobody waits for a file in the writer's turn.
                     drop(turn);
-                    pages.load()?;
+                    pages.load_rest()?;
+                    self.advance(&mut parts, &mut snapshot)?;
                 }
             }
         }

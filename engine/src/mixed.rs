@@ -96,6 +96,18 @@ impl<'a> Stack<'a, Mixed<'a>> {
         Stack::new(views.collect(), *self.measures())
     }
 
+    /// Whether a key has the same newest entry above all runs as in `other`, or none in both: then it has the same value in both, if these have the same runs.
+    pub(crate) fn has_same_upper_entry(&self, other: &Stack<'a, Mixed<'a>>, key: &[u8]) -> bool {
+        let entry = |stack: &Stack<'a, Mixed<'a>>| {
+            let views = stack.layers().iter().map_while(|layer| match layer {
+                Mixed::Memory(view) => Some(view),
+                Mixed::Run(_) => None,
+            });
+            resident(first_of(views, |view| <View<'a> as Layer<'a>>::get(view, key)))
+        };
+        entry(self) == entry(other)
+    }
+
     /// The layers that are runs, newest first.
     pub(crate) fn runs(&self) -> SmallVec<[RunLayer<'a>; 4]> {
         self.layers().iter().filter_map(Mixed::run).collect()

@@ -75,6 +75,16 @@ pub(crate) enum Stopped {
     Failed(Error),
 }
 
+impl Stopped {
+    /// The error of a step that had all pages it needs.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Stopped::Failed(error) => error,
+            Stopped::Missing => unreachable!("no page is asked for"),
+        }
+    }
+}
+
 impl From<Missing> for Stopped {
     fn from(_: Missing) -> Stopped {
         Stopped::Missing

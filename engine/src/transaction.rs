@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::bounds::Bounds;
 use crate::db::Shared;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observation::{Observations, Question};
+use crate::observation::{ASKED_TOGETHER, Observations, Question};
 use crate::options::Durability;
 use crate::range::Fill;
 use crate::read::Read;
@@ -365,7 +365,12 @@ impl TableTransaction<'_> {
         let base = self.base()?;
         match base.trees() {
             Some(trees) => trees.single().into_iter().for_each(|view| crate::tree::warm(view, keys)),
-            None => base.ask(|stack| ask_all(keys.iter().map(|key| stack.is_live(key)), |_| ()))?,
+            // Some at a time: the pages of all of them would be held until the last is there.
+            None => {
+                for keys in keys.chunks(ASKED_TOGETHER) {
+                    base.ask(|stack| ask_all(keys.iter().map(|key| stack.is_live(key)), |_| ()))?;
+                }
+            }
         }
         Ok(())
     }

@@ -2,16 +2,18 @@
 //!
 //! Not here: the questions that it asked (`observation`), logging and applying (`commit`).
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::commit::dropped;
 use crate::db::Shared;
-use crate::error::{Error, ErrorKind};
-use crate::observation::Observations;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observation::{ASKED_TOGETHER, Observations};
 use crate::page::KeyBuffer;
 use crate::run::ReadPages;
 use crate::snapshot::Snapshot;
-use crate::source::{Stopped, TableStack, stack_over};
+use crate::source::{Stopped, stack_over};
 use crate::stack::{Cut, ask_all};
 use crate::tally::Tally;
 use crate::transaction::Parts;
@@ -20,6 +22,49 @@ use crate::unresolved;
 use crate::writer::{TableTrees, Turn};
 
 impl Shared {
+    /// Brings an optimistic transaction to a newer version, with whatever files have to be read for that: all that it has read is found to be as it was, its layers are made
+    /// relative to that version, and it goes on from there. So little is left to compare in the writer's turn. Memory: a few pages, and the layers.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`], and as reading a page of a run.
+    pub(crate) fn advance(self: &Arc<Self>, parts: &mut Parts, snapshot: &mut Snapshot) -> Result<()> {
+        let newer = Snapshot::take_briefly(self);
+        for (table, layer) in parts {
+            let then = snapshot.versions.table(table.id)?;
+            let now = newer.versions.table(table.id).map_err(|_| dropped())?;
+            if now.sequence == then.sequence && then.runs.are(&now.runs) {
+                continue;
+            }
+            let (then, now) = (self.source(then), self.source(now));
+            let observations = table.observations.borrow();
+            if let Some(read) = &*observations
+                && !read.hold_apart(&then, &now)?
+            {
+                return Err(conflict());
+            }
+            let Some(layer) = layer else { continue };
+            let mut keys = Walk::first(layer.view());
+            let mut below = Vec::with_capacity(layer.entries() as usize);
+            while keys.valid() {
+                let mut asked = Vec::with_capacity(ASKED_TOGETHER);
+                while keys.valid() && asked.len() < ASKED_TOGETHER {
+                    asked.push(keys.key());
+                    keys.next();
+                }
+                let first = below.len();
+                now.ask(|stack| {
+                    below.truncate(first);
+                    ask_all(asked.iter().map(|key| stack.contribution(key)), |tally| below.push(tally))
+                })?;
+            }
+            let mut below = below.into_iter();
+            let rebased = rebase(layer, observations.as_deref(), |_, _| Ok(below.next().unwrap_or_default()));
+            *layer = rebased.map_err(Stopped::into_error)?;
+        }
+        *snapshot = newer;
+        Ok(())
+    }
+
     /// Whether all that an optimistic transaction has read is as it was. Gives, part by part, its layer relative to the version of now, where that is another one.
     pub(crate) fn validate(
         &self,
@@ -47,13 +92,23 @@ impl Shared {
                 None => now.stack(pages),
             };
             let then = then.stack(&self.arena, pages);
+            let is_on_disk = !(then.runs().is_empty() && now.runs().is_empty());
+            if is_on_disk && !has_same_runs {
+                return Err(Stopped::Missing);
+            }
             let observations = table.observations.borrow();
             if let Some(read) = &*observations
                 && !read.hold(&then, &now, has_same_runs, are_counted)?
             {
                 return Err(conflict().into());
             }
-            let layer = layer.as_ref().map(|layer| rebase(layer, &now, observations.as_deref()));
+            let layer = layer.as_ref().map(|layer| {
+                rebase(layer, observations.as_deref(), |key, before| {
+                    // What nobody has written above the same runs is as it was.
+                    let is_untouched = is_on_disk && then.has_same_upper_entry(&now, key);
+                    if is_untouched { Ok(before) } else { Ok(now.contribution(key)?) }
+                })
+            });
             rebased.push(layer.transpose()?);
         }
         Ok(rebased)
@@ -71,27 +126,16 @@ fn resolved(now: &TableTrees, pages: &ReadPages<'_>) -> std::result::Result<Opti
     Ok(Some(layer))
 }
 
-/// Makes a layer relative to the version of now, instead of that of the transaction's snapshot.
+/// Makes a layer relative to another version than the one it is relative to. `below` is given each key, and what lies below it in that one, and tells what does in the other.
 fn rebase(
     layer: &Tree,
-    now: &TableStack<'_>,
     observations: Option<&Observations>,
+    mut below: impl FnMut(&[u8], Tally) -> std::result::Result<Tally, Stopped>,
 ) -> std::result::Result<Tree, Stopped> {
     let (relies_on_rows, relies_on_all) = observations.map_or((false, false), Observations::relies_on_weights);
     let measures = *layer.measures();
     let mut rebased = Tree::new(layer.arena().clone(), measures, false);
-    let view = layer.view();
-    if !now.runs().is_empty() {
-        // All pages are asked for before one is missed.
-        let mut keys = Vec::with_capacity(layer.entries() as usize);
-        let mut walk = Walk::first(view);
-        while walk.valid() {
-            keys.push(walk.key());
-            walk.next();
-        }
-        ask_all(keys.iter().map(|key| now.contribution(key)), |_| ())?;
-    }
-    let mut walk = Walk::first(view);
+    let mut walk = Walk::first(layer.view());
     let mut key = KeyBuffer::new();
     while walk.valid() {
         key.clear();
@@ -99,7 +143,7 @@ fn rebase(
         let value = walk.value();
         let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
         let then = row - walk.weight(&key);
-        let below = now.contribution(&key)?;
+        let below = below(&key, then)?;
         if relies_on_rows && then.rows != below.rows || relies_on_all && then != below {
             return Err(conflict().into());
         }
