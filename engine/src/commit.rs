@@ -155,7 +155,16 @@ impl Shared {
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         if trees.single().is_none() {
             drop(turn);
-            return self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
+            let remove = || self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
+            return match remove() {
+                // Over runs each row takes a tombstone. What the table has in memory makes room for them if it goes to a run.
+                Err(error) if error.kind() == ErrorKind::Full && !table.options().resident => {
+                    self.flush(id)?;
+                    self.reclaim_if_idle();
+                    remove()
+                }
+                removed => removed,
+            };
         }
         let rows = {
             let stack = stack_in_memory(trees.views(), trees.declaration.options.measures);

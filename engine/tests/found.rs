@@ -169,3 +169,21 @@ fn a_closure_that_is_given_rows_of_a_transaction_can_read_on() {
     other.put("key", "value").unwrap();
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
+
+#[test]
+fn a_range_of_a_table_with_runs_is_removed_though_memory_is_full() {
+    const ROWS: u32 = 100_000;
+    let disk = SimDisk::new();
+    let options = Options { memory_bytes: 4 << 20, memtable_bytes: 0, ..options(&disk) };
+    let db = Db::open("/db", options).unwrap();
+    let table = db.table("t").unwrap();
+    for first in (0..ROWS).step_by(20_000) {
+        let keys = first..first + 20_000;
+        db.write(|tx| keys.clone().try_for_each(|key| tx.table(&table)?.put(key.to_be_bytes(), [7; 20]))).unwrap();
+        table.flush().unwrap();
+    }
+    let full = (1_000_000u32..).find_map(|key| table.put(key.to_be_bytes(), [7; 100]).err()).unwrap();
+    assert_eq!(full.kind(), ErrorKind::Full);
+    assert_eq!(table.remove_range(..&ROWS.to_be_bytes()).unwrap(), u64::from(ROWS));
+    assert_eq!(table.count(..&ROWS.to_be_bytes()).unwrap(), 0);
+}
