@@ -43,7 +43,7 @@ pub(super) enum Rebuilt {
     Done,
     /// The parent was full and has been split instead: descend again.
     ParentSplit,
-    /// The entries do not fit that few pages once their prefixes are shorter.
+    /// Entries of two pages do not fit that few pages once their prefixes are shorter. Those of one page always fit two.
     DoesNotFit,
 }
 
@@ -63,10 +63,8 @@ impl Tree {
         let at = path.steps[index - 1].position as usize;
         if page.run() >= RUN_MIN && count >= 2 {
             let cut = (path.steps[index].position as usize).clamp(1, count - 1);
-            // The larger part may not fit a page: its entries share more, and need not save what a longer prefix takes.
-            if self.rebuild(path, index, at, 1, Cut::At(cut), attempt)? != Rebuilt::DoesNotFit {
-                return Ok(());
-            }
+            self.rebuild(path, index, at, 1, Cut::At(cut), attempt)?;
+            return Ok(());
         }
         if attempt > 2 {
             self.rebuild(path, index, at, 1, Cut::Even(2), attempt)?;
@@ -162,14 +160,21 @@ impl Tree {
         let mut prefixes: [KeyBuffer; 3] = Default::default();
         for (number, bounds) in cuts.windows(2).enumerate() {
             let part = &sources[bounds[0]..bounds[1]];
-            prefixes[number] = plan_prefix(part, page_bytes);
+            let prefix = &mut prefixes[number];
+            *prefix = plan_prefix(part, page_bytes);
             // Under a prefix no shorter than theirs, records are no longer than they are.
-            let prefix_len = prefixes[number].len();
             let old_bytes: usize = lens[bounds[0]..bounds[1]].iter().map(|&len| usize::from(len) + arrays).sum();
             let shrinks =
-                [part.first(), part.last()].into_iter().flatten().all(|end| end.page.prefix_len() <= prefix_len);
-            let fits = shrinks && HEADER_BYTES + padded(prefix_len) + old_bytes <= page_bytes;
-            if !fits && !Builder::fits(part, prefix_len, page_bytes) {
+                [part.first(), part.last()].into_iter().flatten().all(|end| end.page.prefix_len() <= prefix.len());
+            if shrinks && HEADER_BYTES + padded(prefix.len()) + old_bytes <= page_bytes
+                || Builder::fits(part, prefix.len(), page_bytes)
+            {
+                continue;
+            }
+            // A longer prefix takes more than it saves where keys are out of line or end within their heads. Entries of one page fit under the prefix that they
+            // have, as they do now.
+            prefix.truncate(part.iter().map(|source| source.page.prefix_len()).min().unwrap_or(0));
+            if !Builder::fits(part, prefix.len(), page_bytes) {
                 return Ok(Rebuilt::DoesNotFit);
             }
         }
@@ -324,42 +329,95 @@ impl Tree {
         true
     }
 
-    /// Merges what a removal has left nearly empty.
+    /// Takes away what a removal has left empty, and merges what it has left nearly empty.
     pub(super) fn rebalance_after_removal(&mut self, path: &Path, key: &[u8]) {
         let page_bytes = self.arena.page_bytes();
         let leaf = self.leaf(path);
         if leaf.used(page_bytes) >= page_bytes / 4 && leaf.count() > 0 {
             return;
         }
+        // Removal must work when memory is full: the few pages that it takes come from the slack, and more are given back.
+        let room_was_reserved = std::mem::replace(&mut self.room_reserved, true);
         let mut path = Path { steps: path.steps };
-        for _ in 0..HEIGHT_MAX {
-            let mut only_child = false;
-            for index in (1..self.height).rev() {
-                let page = self.page(path.steps[index].page);
-                let entries_min = if page.is_leaf() { 1 } else { 2 };
-                if page.count() >= entries_min && page.used(page_bytes) >= page_bytes / 4 {
-                    break;
-                }
-                if self.page(path.steps[index - 1].page).count() == 1 {
-                    only_child = true;
-                    continue;
-                }
-                if !self.merge(&mut path, index) || only_child {
-                    break;
-                }
+        let mut index = self.height - 1;
+        // A step splits a level of parents at most, or makes room on it.
+        for _ in 0..2 * HEIGHT_MAX {
+            if self.leaf(&path).count() > 0 || self.height == 1 {
+                break;
             }
-            self.collapse_root();
-            if !only_child || self.root == NO_PAGE {
-                return;
+            if let Some(dropped_at) = self.drop_empty_leaf(&mut path) {
+                index = dropped_at - 1;
+                break;
             }
             self.descend(key, &mut path);
-            if self.leaf(&path).count() > 0 || self.height == 1 {
+            index = self.height - 1;
+        }
+        self.merge_up(&mut path, index);
+        self.collapse_root();
+        self.room_reserved = room_was_reserved;
+    }
+
+    /// Drops the empty leaf of the path with the pages above that have no other child, up to the index that is returned; from there on the path is stale. `None`: it was given a
+    /// sibling on some level, or a step was taken towards that; descend again.
+    fn drop_empty_leaf(&mut self, path: &mut Path) -> Option<usize> {
+        let children = |index: usize| self.page(path.steps[index - 1].page).count();
+        let Some(index) = (1..self.height).rev().find(|&index| children(index) > 1) else {
+            self.collapse_root();
+            return None;
+        };
+        let parent: PageRef<'_> = self.page(path.steps[index - 1].page);
+        let at = path.steps[index - 1].position as usize;
+        if at == 0 && index + 1 < self.height {
+            self.share_with_next(path, index);
+            return None;
+        }
+        // The page before takes over the keys up to the next separator, and where there is none the leaf behind takes over those down to the last. An inner page
+        // could not: its first separator would be above keys that it has.
+        let (from, heir) = if at > 0 { (at - 1, at - 1) } else { (0, 1) };
+        let (empty, heir) = (parent.child(at), parent.child(heir));
+        let replaced = self.replace_children(path, index - 1, from, 2, &[heir], &[], parent.prefix_len());
+        debug_assert!(replaced.is_ok(), "without separators nothing can be lacking");
+        self.drop_subtree(empty, self.height - index, true);
+        self.structure += 1;
+        Some(index)
+    }
+
+    /// Gives the page at `index` of the path, an inner page with an only child that is the first under its parent, some children of the next page, or all.
+    fn share_with_next(&mut self, path: &mut Path, index: usize) {
+        let page_bytes = self.arena.page_bytes();
+        let parent: PageRef<'_> = self.page(path.steps[index - 1].page);
+        let (page, next) = (self.page(parent.child(0)), self.page(parent.child(1)));
+        let count = page.count() + next.count();
+        let used = page.used(page_bytes) + next.used(page_bytes);
+        // Two entries fit any page, and so does what is left of the next page under the prefix that it has. So the last one fits.
+        let cuts = [
+            (used <= page_bytes * 4 / 5 || count == 2).then_some(Cut::Even(1)),
+            (count > 4).then_some(Cut::At(count / 2)),
+            (count > 2).then_some(Cut::At(2)),
+        ];
+        for cut in cuts.into_iter().flatten() {
+            if !matches!(self.rebuild(path, index, 0, 2, cut, 0), Ok(Rebuilt::DoesNotFit)) {
                 return;
             }
         }
     }
 
-    /// Merges the page at `index` of the path with its emptier sibling if the result is not too full. Returns whether the path is stale from there on.
+    /// Merges pages of the path that are nearly empty, from `index` upwards.
+    fn merge_up(&mut self, path: &mut Path, index: usize) {
+        let page_bytes = self.arena.page_bytes();
+        for index in (1..=index).rev() {
+            if self.page(path.steps[index].page).used(page_bytes) >= page_bytes / 4 {
+                return;
+            }
+            // An only child has nobody to merge with, and its parent is nearly empty too.
+            let is_only = self.page(path.steps[index - 1].page).count() == 1;
+            if !is_only && !self.merge(path, index) {
+                return;
+            }
+        }
+    }
+
+    /// Merges the page at `index` of the path with its emptier sibling if the result is not too full. Returns whether it did; the path is stale from there on.
     fn merge(&mut self, path: &mut Path, index: usize) -> bool {
         let page_bytes = self.arena.page_bytes();
         let parent = self.page(path.steps[index - 1].page);
@@ -369,17 +427,11 @@ impl Tree {
         let left = (at > 0).then(|| (used(at - 1), at - 1));
         let right = (at + 1 < parent.count()).then(|| (used(at + 1), at));
         let Some((sibling_used, from)) = left.into_iter().chain(right).min() else { return false };
-        let mut pages = 1;
-        if page.count() > 0 && page.used(page_bytes) + sibling_used > page_bytes * 4 / 5 {
-            if page.is_leaf() || page.count() > 1 {
-                return false;
-            }
-            // An inner page with an only child cannot take away that child when it empties: it gets some from its sibling.
-            pages = 2;
+        if page.used(page_bytes) + sibling_used > page_bytes * 4 / 5 {
+            return false;
         }
-        // Removal must work when memory is full: these few pages come from the slack, and more are given back. The only error of a rebuild without a
-        // separator to add is that room, which `make_room` would ask for; a merge never needs it.
-        matches!(self.rebuild(path, index, from, 2, Cut::Even(pages), 0), Ok(Rebuilt::Done))
+        // Without a separator to add the parent has room, so this is no error and no step towards it.
+        matches!(self.rebuild(path, index, from, 2, Cut::Even(1), 0), Ok(Rebuilt::Done))
     }
 
     /// Takes away roots with a single child.
@@ -396,12 +448,13 @@ impl Tree {
     }
 }
 
-/// Cuts records of these lengths into `pages` parts of about equal bytes, none empty if there are enough of them.
+/// Cuts records of these lengths into `pages` parts of about equal bytes, or fewer if there are fewer of them; none is empty.
 fn cut_evenly(lens: &[u16], arrays: usize, pages: usize, cuts: &mut Vec<usize>) {
+    let pages = pages.min(lens.len());
     cuts.push(0);
     let total: usize = lens.iter().map(|&len| usize::from(len) + arrays).sum();
     let (mut passed, mut position) = (0, 0);
-    for part in 1..pages.min(lens.len()) {
+    for part in 1..pages {
         let due = total * part / pages;
         let start = position;
         while position < lens.len() - (pages - part) {

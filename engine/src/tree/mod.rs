@@ -23,6 +23,10 @@ mod walk;
 mod write;
 
 #[cfg(test)]
+mod boundary_subject;
+#[cfg(test)]
+mod boundary_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
