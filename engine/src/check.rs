@@ -100,7 +100,8 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
     let arena = Arc::new(Arena::new(options.page_bytes, options.memory_bytes)?);
     let cache = PageCache::new(options.cache_bytes);
     match recover(&disk, dir, &arena, manifest, true, progress) {
-        Err(error) if error.kind() == ErrorKind::Version => return Err(error),
+        // What memory does not hold is no fault.
+        Err(error) if matches!(error.kind(), ErrorKind::Version | ErrorKind::Full) => return Err(error),
         Err(error) => report.faults.push(error.to_string()),
         Ok(recovery) => {
             report.faults.extend(recovery.recovered.damage.as_ref().map(ToString::to_string));

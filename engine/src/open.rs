@@ -41,7 +41,9 @@ impl Db {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] if another process has it open, [`ErrorKind::Missing`] if there is none and `create` is off, [`ErrorKind::Corrupt`] if files are damaged,
-    /// [`ErrorKind::Version`] if they are of a newer version, [`ErrorKind::Invalid`] if an option is out of its limits.
+    /// [`ErrorKind::Version`] if they are of a newer version, [`ErrorKind::Invalid`] if an option is out of its limits,
+    /// [`ErrorKind::Full`] if the rows that stay in memory need more of it than [`Options::memory_bytes`] and half as
+    /// much again.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_with(path, options, &mut |_| ())
     }
@@ -59,6 +61,7 @@ impl Db {
         };
         let Recovery { manifest, tables, recovered } =
             recover(&disk, dir, &arena, manifest, options.read_only, progress)?;
+        arena.note_recovered();
         let damage = recovered.damage.as_ref().map(ToString::to_string);
         let sequence = recovered.next_sequence - 1;
         let log = if options.read_only {
@@ -361,7 +364,8 @@ pub(crate) fn another_file(path: &Path) -> Error {
 /// The epochs of what is recovered: nobody has looked at it yet.
 const RECOVERED: (u64, u64) = (1, 0);
 
-/// A tree for rows that were accepted once: recovery does not refuse them, though pages may be filled a little differently than before.
+/// A tree for rows that were accepted once: recovery does not refuse them at the limit, since pages may be filled
+/// otherwise than before, but only where space ends.
 fn recovered_tree(arena: &Arc<Arena>, measures: Measures, is_bottom: bool) -> Tree {
     let mut tree = Tree::new(arena.clone(), measures, is_bottom);
     tree.set_room_reserved(true);

@@ -218,6 +218,9 @@ impl Repair<'_> {
                 }
                 let at = (sequence, manifest.catalog_sequence);
                 let Err(error) = unpanicked(|| replay(&mut tables, &arena, at, change)) else { return Ok(()) };
+                if error.kind() == ErrorKind::Full {
+                    return Err(error);
+                }
                 let Some(trees) = tables.get_mut(id as usize).and_then(Option::as_mut) else { return Err(error) };
                 // What a panic has left half changed is not to be looked at again, not even to free it.
                 let measures = trees.declaration.options.measures;

@@ -1,4 +1,5 @@
-//! Goal: what a database has accepted it accepts again when it is opened anew, and what it cannot take in is an error that says what to do.
+//! Goal: what a database has accepted it accepts again when it is opened anew, and what it cannot take in is an error
+//! that says what to do.
 //! Method: databases that are full in one way or another, opened with the same options and with others.
 
 use quipu::io::sim::SimDisk;
@@ -10,7 +11,8 @@ fn options(disk: &SimDisk) -> Options {
     Options { disk: std::sync::Arc::new(disk.clone()), durability: Durability::Os, ..Options::in_memory() }
 }
 
-/// Rows of which the fifth finds a leaf that is full to the byte, beside one that has one byte less than its last entry needs.
+/// Rows of which the fifth finds a leaf that is full to the byte, beside one that has one byte less than its last entry
+/// needs.
 #[test]
 fn twelve_rows_that_fill_a_leaf_to_the_byte_are_there_after_a_restart() {
     let disk = SimDisk::new();
@@ -50,7 +52,7 @@ fn fill(db: &Db, key: impl Fn(u32) -> Vec<u8>) -> u32 {
         loop {
             let mut batch = WriteBatch::new();
             for row in rows..rows + together {
-                batch.put(&table, key(row), row.to_be_bytes());
+                batch.put(&table, key(row), [b'v'; 20]);
             }
             match db.apply(batch) {
                 Ok(()) => rows += together,
@@ -64,11 +66,12 @@ fn fill(db: &Db, key: impl Fn(u32) -> Vec<u8>) -> u32 {
     rows
 }
 
-/// Fills small pages in ascending order, so that they are full, and opens the database again, from an image and from the log.
+/// Fills small pages in ascending order, so that they are full, and opens the database again, from an image and from
+/// the log.
 fn fill_and_reopen(key: impl Fn(u32) -> Vec<u8>) {
     for has_image in [true, false] {
         let disk = SimDisk::new();
-        let options = Options { page_bytes: 256, memory_bytes: 16 << 20, ..options(&disk) };
+        let options = Options { page_bytes: 256, memory_bytes: 12 << 20, ..options(&disk) };
         let db = Db::open(DIR, options.clone()).unwrap();
         let rows = fill(&db, &key);
         if has_image {
@@ -84,7 +87,7 @@ fn fill_and_reopen(key: impl Fn(u32) -> Vec<u8>) {
         drop((table, db));
         let wrong = Options { memory_bytes: 1 << 20, ..options.clone() };
         for wrong in [wrong.clone(), Options { read_only: true, ..wrong }] {
-            let error = Db::open(DIR, wrong).err().expect("more rows than the memory holds");
+            let Err(error) = Db::open(DIR, wrong) else { panic!("there are more rows than the memory holds") };
             assert_eq!(error.kind(), ErrorKind::Full, "{error}");
             assert!(error.to_string().contains("open") && error.to_string().contains("`memory_bytes`"), "{error}");
         }

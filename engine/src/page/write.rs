@@ -253,6 +253,7 @@ impl<'a> PageMut<'a> {
             if gap + self.garbage() < len + arrays {
                 return Err(PageFull);
             }
+            // What was garbage is gap then, and the two together are enough.
             self.compact();
         }
         let at = self.heap_start() - len;
@@ -284,12 +285,14 @@ impl<'a> PageMut<'a> {
             self.write_record(KIND_LEAF, old, new, len);
             return Ok(());
         }
+        // The entry keeps its place in the arrays, so the record has all that is free, and that of the old one.
         if self.gap() + self.garbage() + old_len < len {
             return Err(PageFull);
         }
         self.free_record(old, old_len);
         if self.gap() < len {
-            // The slot of the freed record would be copied by `compact`: take the entry out and put it back.
+            // The slot of the freed record would be copied by `compact`: take the entry out and put it back. The gap then has
+            // what was counted above.
             let head = self.head(position);
             self.close_gap(&LEAF_SIZES, position..position + 1);
             self.compact();

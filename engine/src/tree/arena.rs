@@ -3,6 +3,9 @@
 //! Invariants:
 //! 1. A page id stands for the same address as long as the arena lives: growth moves nothing.
 //! 2. An id is either free or owned by exactly one tree (its current version or its retired pages).
+//! 3. There is address space for half as much again as the limit, and the slack. A restart may need it, since rows that
+//!    were accepted once are accepted again though pages may be filled otherwise than before. So may a commit, whose need
+//!    is estimated: it may copy and split each page in use, and was let in where as many are free as there are.
 //!
 //! Costs: an id becomes an address by one shift and one addition. Allocation takes a lock, once in some seventy inserts.
 //! With huge pages a dependent read that misses takes about 240 ns instead of 360; their first touch is slow (2 to 4 ms per 2 MiB),
@@ -27,12 +30,18 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// The space that may be overdrawn between a check of the limit and the allocations that follow it, in pages.
 const SLACK_PAGES: usize = 4096;
 
+/// Pages that one step of a write may take after it has asked [`Arena::check_space`]: it splits a page of each level at
+/// most.
+const STEP_PAGES: usize = 128;
+
 /// Pages of one size in one reservation.
 pub(crate) struct Arena {
     base: *mut u8,
     page_shift: u32,
     pages_max: usize,
     limit_pages: AtomicUsize,
+    /// Pages up to which removals may go.
+    most_pages: AtomicUsize,
     used_pages: AtomicUsize,
     touched_pages: AtomicUsize,
     blob_bytes: AtomicU64,
@@ -57,14 +66,17 @@ impl Arena {
         assert!(page_bytes.is_power_of_two());
         let page_shift = page_bytes.trailing_zeros();
         let wanted_pages = usize::try_from(limit_bytes >> page_shift).unwrap_or(usize::MAX).max(16);
-        let pages_max = wanted_pages.saturating_add(SLACK_PAGES).min(NO_PAGE as usize);
+        let pages_max = wanted_pages.saturating_add(wanted_pages / 2).saturating_add(SLACK_PAGES);
+        let pages_max = pages_max.min(NO_PAGE as usize).min(usize::MAX >> 1 >> page_shift);
         let reservation = Reservation::new(pages_max << page_shift)?;
-        let pages_max = reservation.usable_bytes() >> page_shift;
+        let pages_max = pages_max.min(reservation.usable_bytes() >> page_shift);
+        let limit_pages = wanted_pages.min(pages_max.saturating_sub(SLACK_PAGES));
         Ok(Arena {
             base: reservation.start(),
             page_shift,
             pages_max,
-            limit_pages: AtomicUsize::new(wanted_pages.min(pages_max.saturating_sub(SLACK_PAGES))),
+            limit_pages: AtomicUsize::new(limit_pages),
+            most_pages: AtomicUsize::new(limit_pages + SLACK_PAGES),
             used_pages: AtomicUsize::new(0),
             touched_pages: AtomicUsize::new(0),
             blob_bytes: AtomicU64::new(0),
@@ -148,6 +160,40 @@ impl Arena {
         Err(self.full())
     }
 
+    /// Fails if there is no space for one more step of a write for which room was reserved, or of a recovery.
+    #[inline]
+    pub(crate) fn check_space(&self) -> Result<()> {
+        let blob_pages = (self.blob_bytes_used() >> self.page_shift) as usize;
+        if self.used_pages.load(Ordering::Relaxed) + blob_pages + STEP_PAGES <= self.pages_max {
+            return Ok(());
+        }
+        Err(self.out_of_space())
+    }
+
+    #[cold]
+    fn out_of_space(&self) -> Error {
+        let limit_mebibytes = (self.limit_pages.load(Ordering::Relaxed) << self.page_shift) >> 20;
+        Error::new(
+            ErrorKind::Full,
+            format!(
+                "the rows take more memory than there is for a `memory_bytes` of {limit_mebibytes} MiB; \
+                 open the database with a larger `memory_bytes`"
+            ),
+        )
+    }
+
+    /// Whether half of what may be used is in use.
+    pub(crate) fn is_half_full(&self) -> bool {
+        2 * self.bytes_used() >= (self.limit_pages.load(Ordering::Relaxed) as u64) << self.page_shift
+    }
+
+    /// Says that what is in use now was there before: it may be more than the limit, and removals have to work
+    /// nevertheless.
+    pub(crate) fn note_recovered(&self) {
+        let used = self.used_pages.load(Ordering::Relaxed).max(self.limit_pages.load(Ordering::Relaxed));
+        self.most_pages.store((used + SLACK_PAGES).min(self.pages_max), Ordering::Relaxed);
+    }
+
     /// As `check_room`, for `pages` more.
     pub(crate) fn check_room_for(&self, pages: u64) -> Result<()> {
         let used = self.used_pages.load(Ordering::Relaxed) as u64 + (self.blob_bytes_used() >> self.page_shift);
@@ -159,7 +205,7 @@ impl Arena {
     /// As `check_room_for`, for a removal: it may take from the slack what copies for snapshots and readers need, but never more than there is.
     pub(crate) fn check_room_to_remove(&self, pages: u64) -> Result<()> {
         let used = self.used_pages.load(Ordering::Relaxed) as u64;
-        if used + pages + SLACK_PAGES as u64 / 8 <= self.pages_max as u64 {
+        if used + pages + SLACK_PAGES as u64 / 8 <= self.most_pages.load(Ordering::Relaxed) as u64 {
             return Ok(());
         }
         let advice =
@@ -185,7 +231,7 @@ impl Arena {
         if let Some(id) = free.pages.pop() {
             return id;
         }
-        assert!(free.next < self.pages_max, "the slack over the memory limit was overdrawn");
+        assert!(free.next < self.pages_max, "the space over the memory limit was overdrawn");
         let id = free.next as PageId;
         free.next += 1;
         if free.next + (HUGE_PAGE_BYTES >> self.page_shift) > self.touched_pages.load(Ordering::Relaxed)
@@ -324,31 +370,32 @@ mod mapped {
 #[cfg(miri)]
 use allocated::Reservation;
 
-/// Miri has no mmap: a small allocation stands in.
+/// Miri has no mmap: an allocation stands in, of at most so much as makes a test slow.
 #[cfg(miri)]
 mod allocated {
     use crate::error::Result;
     use std::alloc::{Layout, alloc, dealloc};
 
-    pub(super) struct Reservation(*mut u8);
+    const BYTES_MAX: usize = 32 << 20;
 
-    const LAYOUT: Layout = match Layout::from_size_align(8 << 20, 4096) {
-        Ok(layout) => layout,
-        Err(_) => panic!(),
-    };
+    pub(super) struct Reservation {
+        start: *mut u8,
+        layout: Layout,
+    }
 
     impl Reservation {
-        pub(super) fn new(_wanted_bytes: usize) -> Result<Self> {
+        pub(super) fn new(wanted_bytes: usize) -> Result<Self> {
+            let layout = Layout::from_size_align(wanted_bytes.min(BYTES_MAX), 4096).expect("a layout");
             // SAFETY: the layout has a size.
-            Ok(Reservation(unsafe { alloc(LAYOUT) }))
+            Ok(Reservation { start: unsafe { alloc(layout) }, layout })
         }
 
         pub(super) fn start(&self) -> *mut u8 {
-            self.0
+            self.start
         }
 
         pub(super) fn usable_bytes(&self) -> usize {
-            LAYOUT.size()
+            self.layout.size()
         }
 
         pub(super) fn populate(&self, _offset: usize, _len: usize) {}
@@ -357,7 +404,7 @@ mod allocated {
     impl Drop for Reservation {
         fn drop(&mut self) {
             // SAFETY: allocated in `new` with this layout.
-            unsafe { dealloc(self.0, LAYOUT) }
+            unsafe { dealloc(self.start, self.layout) }
         }
     }
 }

@@ -43,7 +43,8 @@ pub(super) enum Rebuilt {
     Done,
     /// The parent was full and has been split instead: descend again.
     ParentSplit,
-    /// Entries of two pages do not fit that few pages once their prefixes are shorter. Those of one page always fit two.
+    /// Entries of two pages do not fit that few pages once their prefixes are shorter. Those of one page always fit
+    /// two.
     DoesNotFit,
 }
 
@@ -171,8 +172,8 @@ impl Tree {
             {
                 continue;
             }
-            // A longer prefix takes more than it saves where keys are out of line or end within their heads. Entries of one page fit under the prefix that they
-            // have, as they do now.
+            // A longer prefix takes more than it saves where keys are out of line or end within their heads. Entries of
+            // one page fit under the prefix that they have, as they do now.
             prefix.truncate(part.iter().map(|source| source.page.prefix_len()).min().unwrap_or(0));
             if !Builder::fits(part, prefix.len(), page_bytes) {
                 return Ok(Rebuilt::DoesNotFit);
@@ -336,7 +337,8 @@ impl Tree {
         if leaf.used(page_bytes) >= page_bytes / 4 && leaf.count() > 0 {
             return;
         }
-        // Removal must work when memory is full: the few pages that it takes come from the slack, and more are given back.
+        // Removal must work when memory is full: the few pages that it takes come from the slack, and more are given
+        // back.
         let room_was_reserved = std::mem::replace(&mut self.room_reserved, true);
         let mut path = Path { steps: path.steps };
         let mut index = self.height - 1;
@@ -357,8 +359,9 @@ impl Tree {
         self.room_reserved = room_was_reserved;
     }
 
-    /// Drops the empty leaf of the path with the pages above that have no other child, up to the index that is returned; from there on the path is stale. `None`: it was given a
-    /// sibling on some level, or a step was taken towards that; descend again.
+    /// Drops the empty leaf of the path with the pages above that have no other child, up to the index that is
+    /// returned; from there on the path is stale. `None`: it was given a sibling on some level, or a step was taken
+    /// towards that; descend again.
     fn drop_empty_leaf(&mut self, path: &mut Path) -> Option<usize> {
         let children = |index: usize| self.page(path.steps[index - 1].page).count();
         let Some(index) = (1..self.height).rev().find(|&index| children(index) > 1) else {
@@ -371,8 +374,8 @@ impl Tree {
             self.share_with_next(path, index);
             return None;
         }
-        // The page before takes over the keys up to the next separator, and where there is none the leaf behind takes over those down to the last. An inner page
-        // could not: its first separator would be above keys that it has.
+        // The page before takes over the keys up to the next separator, and where there is none the leaf behind takes
+        // over those down to the last. An inner page could not: its first separator would be above keys that it has.
         let (from, heir) = if at > 0 { (at - 1, at - 1) } else { (0, 1) };
         let (empty, heir) = (parent.child(at), parent.child(heir));
         let replaced = self.replace_children(path, index - 1, from, 2, &[heir], &[], parent.prefix_len());
@@ -382,14 +385,16 @@ impl Tree {
         Some(index)
     }
 
-    /// Gives the page at `index` of the path, an inner page with an only child that is the first under its parent, some children of the next page, or all.
+    /// Gives the page at `index` of the path, an inner page with an only child that is the first under its parent, some
+    /// children of the next page, or all.
     fn share_with_next(&mut self, path: &mut Path, index: usize) {
         let page_bytes = self.arena.page_bytes();
         let parent: PageRef<'_> = self.page(path.steps[index - 1].page);
         let (page, next) = (self.page(parent.child(0)), self.page(parent.child(1)));
         let count = page.count() + next.count();
         let used = page.used(page_bytes) + next.used(page_bytes);
-        // Two entries fit any page, and so does what is left of the next page under the prefix that it has. So the last one fits.
+        // Two entries fit any page, and so does what is left of the next page under the prefix that it has. So the last
+        // one fits.
         let cuts = [
             (used <= page_bytes * 4 / 5 || count == 2).then_some(Cut::Even(1)),
             (count > 4).then_some(Cut::At(count / 2)),
@@ -417,7 +422,8 @@ impl Tree {
         }
     }
 
-    /// Merges the page at `index` of the path with its emptier sibling if the result is not too full. Returns whether it did; the path is stale from there on.
+    /// Merges the page at `index` of the path with its emptier sibling if the result is not too full. Returns whether
+    /// it did; the path is stale from there on.
     fn merge(&mut self, path: &mut Path, index: usize) -> bool {
         let page_bytes = self.arena.page_bytes();
         let parent = self.page(path.steps[index - 1].page);
@@ -448,7 +454,8 @@ impl Tree {
     }
 }
 
-/// Cuts records of these lengths into `pages` parts of about equal bytes, or fewer if there are fewer of them; none is empty.
+/// Cuts records of these lengths into `pages` parts of about equal bytes, or fewer if there are fewer of them; none is
+/// empty.
 fn cut_evenly(lens: &[u16], arrays: usize, pages: usize, cuts: &mut Vec<usize>) {
     let pages = pages.min(lens.len());
     cuts.push(0);

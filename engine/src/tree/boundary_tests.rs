@@ -1,6 +1,8 @@
-//! Goal: no row and no order of writes makes a page that is planned too small, an empty page, or a wrong answer, at the very sizes at which pages are full.
-//! Method: rows are chosen by looking at the pages: what fills one to the byte, a byte less or more, what lets an entry from beside just fit, keys whose shared
-//! prefix ends when they move. After each step the checker and the whole model. All sizes of two neighbouring leaves are tried one by one.
+//! Goal: no row and no order of writes makes a page that is planned too small, an empty page, or a wrong answer, at the
+//! very sizes at which pages are full.
+//! Method: rows are chosen by looking at the pages: what fills one to the byte, a byte less or more, what lets an entry
+//! from beside just fit, keys whose shared prefix ends when they move. After each step the checker and the whole model.
+//! All sizes of two neighbouring leaves are tried one by one.
 //! Replay: SEED=... cargo test -p quipu boundary
 
 use std::path::Path;
@@ -8,7 +10,7 @@ use std::path::Path;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::boundary_subject::{Model, Row, Shape, Subject, key_lengths};
+use super::boundary_subject_tests::{Model, Row, Shape, Subject, key_lengths};
 use super::tests::{ALL, seed};
 use super::*;
 use crate::io::sim::SimDisk;
@@ -19,7 +21,7 @@ use crate::run::{RunFile, RunOptions, RunWriter};
 fn run(seed: u64, page_bytes: usize, measures: Measures, bottom: bool, (steps, rows_max): (usize, usize)) {
     let shares_prefixes = seed.is_multiple_of(2);
     println!(
-        "SEED={seed} pages of {page_bytes} bytes, {measures:?}, bottom: {bottom}, keys that share prefixes: {shares_prefixes}"
+        "SEED={seed} pages of {page_bytes} bytes, {measures:?}, bottom: {bottom}, shared prefixes: {shares_prefixes}"
     );
     let mut rng = StdRng::seed_from_u64(seed);
     let mut subject = Subject::new(page_bytes, measures, bottom);
@@ -91,7 +93,7 @@ fn through_a_run(subject: &Subject) {
 
 /// How many of so many runs, or steps, miri has time for.
 const fn few(many: usize) -> usize {
-    if cfg!(miri) { many.div_ceil(20) } else { many }
+    if cfg!(miri) { many.div_ceil(40) } else { many }
 }
 
 #[test]
@@ -129,7 +131,8 @@ const ENTRY_MIN: usize = 9;
 const SHORT_MAX: usize = ENTRY_MIN + PAGE_BYTES_MIN / 10;
 const ENTRY_MAX: usize = SHORT_MAX + PAGE_BYTES_MIN / 10 - 4;
 
-/// A row whose key begins with `first` and whose entry takes `entry_bytes`. Keys share nothing, so pages have no prefix and keep having none.
+/// A row whose key begins with `first` and whose entry takes `entry_bytes`. Keys share nothing, so pages have no prefix
+/// and keep having none.
 fn row_of(first: u8, entry_bytes: usize) -> Row {
     let mut key = vec![first];
     if entry_bytes > SHORT_MAX {
@@ -148,8 +151,8 @@ fn sizes(bytes: usize, edge: usize, edge_is_last: bool) -> Vec<usize> {
     sizes
 }
 
-/// The rows of two leaves of so many free bytes, whose entries beside each other have `edge` bytes. Keys begin with odd numbers: 1, 3 and so on in the left
-/// leaf, 101, 103 and so on in the right.
+/// The rows of two leaves of so many free bytes, whose entries beside each other have `edge` bytes. Keys begin with odd
+/// numbers: 1, 3 and so on in the left leaf, 101, 103 and so on in the right.
 fn two_leaves(left_free: usize, right_free: usize, edge: usize) -> [Vec<Row>; 2] {
     let leaf = |first: u8, sizes: Vec<usize>| {
         let rows = sizes.into_iter().enumerate();
@@ -242,7 +245,8 @@ fn a_leaf_that_empties_beside_a_full_one_goes() {
     }
 }
 
-/// Leaves of one row each, whose keys are `start` and a number from `from` on, padded to `key_bytes` by what is the same in all.
+/// Leaves of one row each, whose keys are `start` and a number from `from` on, padded to `key_bytes` by what is the
+/// same in all.
 fn single_rows(start: u8, from: u8, count: u8, key_bytes: usize) -> Vec<Shape> {
     let row = |number| {
         let mut key = vec![start; key_bytes - 1];

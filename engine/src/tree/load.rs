@@ -1,13 +1,18 @@
 //! Building a bottom tree from rows in key order, bottom-up: how a checkpoint comes back into memory.
+//!
+//! The leaves are no more than those that the rows were in before, as far as it matters: what fits one page with a
+//! prefix is put into one, and pages are filled up where memory is short.
 
 use super::{PageId, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::{
-    Builder, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, array_bytes, common_prefix_len, padded, prefix_max, record,
+    Builder, HEADER_BYTES, KIND_INNER, KIND_LEAF, KeyBuffer, NewRecord, array_bytes, common_prefix_len, padded,
+    prefix_max, record,
 };
 use crate::tally::Tally;
 
-/// Leaves are filled to this part of a page, in percent, so that the first inserts after a restart do not split every one of them.
+/// Pages are filled to this part, in percent, so that the first inserts after a restart do not split every one of them;
+/// wholly once half of the memory is in use.
 const FILL_PERCENT: usize = 90;
 
 /// Collects rows in ascending order and builds pages of them. O(levels) memory beside the pages.
@@ -16,7 +21,7 @@ pub(crate) struct Loader {
     /// Rows of the leaf that is being collected: bytes of keys and values, and their ends.
     bytes: Vec<u8>,
     rows: Vec<Row>,
-    leaf_bytes: usize,
+    plan: Plan,
     last_key: KeyBuffer,
     levels: Vec<Vec<Child>>,
 }
@@ -32,7 +37,36 @@ struct Child {
     id: PageId,
     separator: KeyBuffer,
     tally: Tally,
-    bytes: usize,
+}
+
+/// How large a page would be, to the byte.
+#[derive(Clone, Copy, Default)]
+struct Plan {
+    /// Arrays and records without a prefix.
+    plain_bytes: usize,
+    /// How many bytes at the start of the keys are the same in all.
+    shared_len: usize,
+    /// The longest prefix that there can be, and what it saves in records.
+    prefix_len: usize,
+    saved_bytes: usize,
+}
+
+impl Plan {
+    /// The prefix that the page gets: none that saves less than it takes, as where keys lie out of line or are short.
+    fn chosen_len(&self) -> usize {
+        if self.saved_bytes < padded(self.prefix_len) { 0 } else { self.prefix_len }
+    }
+
+    fn page_bytes(&self) -> usize {
+        let gain = self.saved_bytes.saturating_sub(padded(self.prefix_len));
+        HEADER_BYTES + self.plain_bytes - gain
+    }
+}
+
+/// What a prefix saves in the record of a key.
+fn saved_bytes(kind: u8, flags: u8, key: &[u8], prefix_len: usize) -> usize {
+    let new = NewRecord { flags, key, key_handle: 0, weights: &[], value: &[] };
+    new.len(kind, 0) - new.len(kind, prefix_len)
 }
 
 impl Loader {
@@ -43,7 +77,7 @@ impl Loader {
             tree,
             bytes: Vec::new(),
             rows: Vec::new(),
-            leaf_bytes: 0,
+            plan: Plan::default(),
             last_key: KeyBuffer::new(),
             levels: Vec::new(),
         }
@@ -68,17 +102,17 @@ impl Loader {
             value
         };
         let new = NewRecord { flags: row.flags, key, key_handle: 0, weights: &[], value: stored };
-        let row_bytes = new.len(KIND_LEAF, 0) + array_bytes(KIND_LEAF, 0);
-        let room = self.tree.arena.page_bytes() * FILL_PERCENT / 100 - crate::page::HEADER_BYTES;
-        if self.leaf_bytes + row_bytes > room && !self.rows.is_empty() {
+        let mut plan = self.plan_with(&new);
+        if plan.page_bytes() > self.room() && !self.rows.is_empty() {
             self.finish_leaf(key)?;
+            plan = self.plan_with(&new);
         }
+        self.plan = plan;
         self.bytes.extend_from_slice(key);
         row.key_end = self.bytes.len();
         self.bytes.extend_from_slice(stored);
         row.value_end = self.bytes.len();
         self.rows.push(row);
-        self.leaf_bytes += row_bytes;
         self.tree.entries += 1;
         self.tree.total += self.tree.measures.of_row(key, value);
         self.last_key.clear();
@@ -86,30 +120,44 @@ impl Loader {
         Ok(())
     }
 
+    /// Bytes up to which pages are filled.
+    fn room(&self) -> usize {
+        let page_bytes = self.tree.arena.page_bytes();
+        if self.tree.arena.is_half_full() { page_bytes } else { page_bytes * FILL_PERCENT / 100 }
+    }
+
+    /// Keys of the collected rows, with the flags of their records.
+    fn keys(&self) -> impl Iterator<Item = (u8, &[u8])> {
+        let mut start = 0;
+        self.rows
+            .iter()
+            .map(move |row| (row.flags, &self.bytes[std::mem::replace(&mut start, row.value_end)..row.key_end]))
+    }
+
+    /// The plan of the leaf with one row more. O(1) but where the shared prefix becomes shorter.
+    fn plan_with(&self, new: &NewRecord<'_>) -> Plan {
+        let plain_bytes = self.plan.plain_bytes + new.len(KIND_LEAF, 0) + array_bytes(KIND_LEAF, 0);
+        let Some(first) = self.rows.first() else {
+            // A page of one entry has no prefix.
+            return Plan { plain_bytes, shared_len: new.key.len(), ..Plan::default() };
+        };
+        let shared_len = common_prefix_len(&self.bytes[..first.key_end.min(self.plan.shared_len)], new.key);
+        let prefix_len = shared_len.min(prefix_max(self.tree.arena.page_bytes()));
+        let mut saved = saved_bytes(KIND_LEAF, new.flags, new.key, prefix_len);
+        if prefix_len == self.plan.prefix_len {
+            saved += self.plan.saved_bytes;
+        } else {
+            saved += self.keys().map(|(flags, key)| saved_bytes(KIND_LEAF, flags, key, prefix_len)).sum::<usize>();
+        }
+        Plan { plain_bytes, shared_len, prefix_len, saved_bytes: saved }
+    }
+
     /// Writes the collected leaf; `next` is the first key of the one that follows.
     fn finish_leaf(&mut self, next: &[u8]) -> Result<()> {
         self.tree.check_room()?;
         let id = self.tree.new_page(KIND_LEAF, 0);
-        let first = &self.bytes[..self.rows[0].key_end];
-        let mut prefix_len = 0;
-        if self.rows.len() > 1 {
-            prefix_len = common_prefix_len(first, &self.last_key).min(prefix_max(self.tree.arena.page_bytes()));
-        }
-        // Planned without a prefix. One that saves less than it takes, because keys lie out of line or are short, might not fit.
-        let mut start = 0;
-        let saved: usize = self
-            .rows
-            .iter()
-            .map(|row| {
-                let key = &self.bytes[std::mem::replace(&mut start, row.value_end)..row.key_end];
-                let new = NewRecord { flags: row.flags, key, key_handle: 0, weights: &[], value: &[] };
-                new.len(KIND_LEAF, 0) - new.len(KIND_LEAF, prefix_len)
-            })
-            .sum();
-        if saved < padded(prefix_len) {
-            prefix_len = 0;
-        }
-        let mut builder = Builder::new(self.tree.page_mut(id), &first[..prefix_len], self.rows.len());
+        let prefix = &self.bytes[..self.plan.chosen_len()];
+        let mut builder = Builder::new(self.tree.page_mut(id), prefix, self.rows.len());
         let mut start = 0;
         for row in &self.rows {
             builder.push_new(&NewRecord {
@@ -130,7 +178,7 @@ impl Loader {
         }
         self.rows.clear();
         self.bytes.clear();
-        self.leaf_bytes = 0;
+        self.plan = Plan::default();
         self.add_child(0, id, tally, separator)
     }
 
@@ -140,7 +188,6 @@ impl Loader {
             self.levels.push(Vec::new());
         }
         // The separator of a page is known when the page before it is finished: it waits in an entry without a page.
-        let arrays = array_bytes(KIND_INNER, self.tree.arrays());
         let waiting = self.levels[level].last_mut().filter(|child| child.id == super::NO_PAGE);
         match waiting {
             Some(child) => {
@@ -148,22 +195,43 @@ impl Loader {
                 child.tally = tally;
             }
             None => {
-                self.levels[level].push(Child { id, separator: KeyBuffer::new(), tally, bytes: arrays + 2 });
+                self.levels[level].push(Child { id, separator: KeyBuffer::new(), tally });
             }
         }
         if next_separator.is_empty() {
             return Ok(());
         }
-        let flags = if next_separator.len() > self.tree.inline_key_max() { record::KEY_OUT } else { 0 };
-        let new = NewRecord { flags, key: &next_separator, key_handle: 0, weights: &[], value: &[] };
-        let bytes = new.len(KIND_INNER, 0) + arrays;
-        let used: usize = self.levels[level].iter().map(|child| child.bytes).sum();
-        let room = self.tree.arena.page_bytes() * FILL_PERCENT / 100 - crate::page::HEADER_BYTES;
-        if used + bytes > room && self.levels[level].len() > 1 {
-            self.finish_inner(level, next_separator.clone())?;
+        self.levels[level].push(Child { id: super::NO_PAGE, separator: next_separator, tally: Tally::ZERO });
+        if self.plan_inner(&self.levels[level]).page_bytes() > self.room() && self.levels[level].len() > 2 {
+            let next = self.levels[level].pop().expect("more than two");
+            self.finish_inner(level, next.separator.clone())?;
+            self.levels[level].push(next);
         }
-        self.levels[level].push(Child { id: super::NO_PAGE, separator: next_separator, tally: Tally::ZERO, bytes });
         Ok(())
+    }
+
+    /// The plan of an inner page of these children.
+    fn plan_inner(&self, children: &[Child]) -> Plan {
+        // Minus infinity is the first key of the first page of the level only.
+        let skip = usize::from(children[0].separator.is_empty());
+        let flags = |child: &Child| self.separator_flags(&child.separator);
+        let mut plan = Plan::default();
+        if let ([first, .., last], true) = (&children[skip..], children.len() > skip + 1) {
+            plan.shared_len = common_prefix_len(&first.separator, &last.separator);
+            plan.prefix_len = plan.shared_len.min(prefix_max(self.tree.arena.page_bytes()));
+        }
+        for child in children {
+            let key = &child.separator;
+            let new = NewRecord { flags: flags(child), key, key_handle: 0, weights: &[], value: &[] };
+            plan.plain_bytes += new.len(KIND_INNER, 0) + array_bytes(KIND_INNER, self.tree.arrays());
+        }
+        let saved = |child: &Child| saved_bytes(KIND_INNER, flags(child), &child.separator, plan.prefix_len);
+        plan.saved_bytes = children[skip..].iter().map(saved).sum();
+        plan
+    }
+
+    fn separator_flags(&self, separator: &[u8]) -> u8 {
+        if separator.len() > self.tree.inline_key_max() { record::KEY_OUT } else { 0 }
     }
 
     /// Writes the collected inner page of `level`.
@@ -171,34 +239,16 @@ impl Loader {
         self.tree.check_room()?;
         let children = std::mem::take(&mut self.levels[level]);
         let id = self.tree.new_page(KIND_INNER, level + 1);
-        // Minus infinity is the first key of the first page of the level only.
         let open_low = children[0].separator.is_empty();
-        let skip = usize::from(open_low);
-        let mut prefix_len = 0;
-        if children.len() > skip + 1 {
-            let last = &children[children.len() - 1].separator;
-            prefix_len =
-                common_prefix_len(&children[skip].separator, last).min(prefix_max(self.tree.arena.page_bytes()));
-        }
-        let saved: usize = children[skip..]
-            .iter()
-            .map(|child| {
-                let flags = if child.separator.len() > self.tree.inline_key_max() { record::KEY_OUT } else { 0 };
-                let new = NewRecord { flags, key: &child.separator, key_handle: 0, weights: &[], value: &[] };
-                new.len(KIND_INNER, 0) - new.len(KIND_INNER, prefix_len)
-            })
-            .sum();
-        if saved < padded(prefix_len) {
-            prefix_len = 0;
-        }
-        let prefix = KeyBuffer::from_slice(&children[children.len() - 1].separator[..prefix_len]);
-        let mut builder = Builder::new(self.tree.page_mut(id), &prefix, children.len());
+        let prefix_len = self.plan_inner(&children).chosen_len();
+        let prefix = &children[children.len() - 1].separator[..prefix_len];
+        let mut builder = Builder::new(self.tree.page_mut(id), prefix, children.len());
         let mut total = Tally::ZERO;
         for (number, child) in children.iter().enumerate() {
-            let mut new = NewRecord { flags: 0, key: &child.separator, key_handle: 0, weights: &[], value: &[] };
-            if child.separator.len() > self.tree.inline_key_max() {
+            let flags = self.separator_flags(&child.separator);
+            let mut new = NewRecord { flags, key: &child.separator, key_handle: 0, weights: &[], value: &[] };
+            if flags & record::KEY_OUT != 0 {
                 new.key_handle = self.tree.new_blob(&child.separator)?.handle();
-                new.flags = record::KEY_OUT;
             }
             let tallies: Vec<i64> =
                 (0..self.tree.arrays()).map(|measure| child.tally.measure(&self.tree.measures, measure)).collect();

@@ -23,7 +23,7 @@ mod walk;
 mod write;
 
 #[cfg(test)]
-mod boundary_subject;
+mod boundary_subject_tests;
 #[cfg(test)]
 mod boundary_tests;
 #[cfg(test)]
@@ -334,10 +334,10 @@ impl Tree {
         &self.arena
     }
 
-    /// Fails if there is no memory for a write.
+    /// Fails if there is no memory for a write; if room for it was reserved, only if that was far too little.
     #[inline]
     fn check_room(&self) -> Result<()> {
-        if self.room_reserved { Ok(()) } else { self.arena.check_room() }
+        if self.room_reserved { self.arena.check_space() } else { self.arena.check_room() }
     }
 
     /// Says that room for the writes that follow has been reserved in the arena: they must not fail half way.
@@ -353,7 +353,9 @@ impl Tree {
     /// Pages that `entries` writes of `bytes` in all may take, copies for snapshots included.
     pub(crate) fn room_for(&self, entries: u64, bytes: u64) -> u64 {
         let page_bytes = self.arena.page_bytes() as u64;
-        // Each page is copied once at most.
+        // Each page is copied once at most. (Beside that each may split, and the records then fill half of a page; few
+        // entries split pages within the last term. If many of a version that a snapshot sees do, more is taken than
+        // said here: `pages` at most, for which the arena has space, since `pages` more were free.)
         let pages = self.arena.page_bytes_used() / page_bytes;
         let copies = if self.protected == 0 && entries <= 64 { 0 } else { entries.saturating_mul(2).min(pages) };
         (bytes + entries * 24) * 3 / page_bytes + copies + 4 * HEIGHT_MAX as u64

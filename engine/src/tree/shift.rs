@@ -125,9 +125,10 @@ impl Tree {
 
 /// The first entries of a leaf that have about `bytes` bytes, all but one at the most, and the lengths of their records; `None` if there are none.
 ///
-/// They have `2 * bytes` at most. For with `sum` bytes before the last of them, which has `size`, `sum + size.div_ceil(2) <= bytes`, so that
-/// `sum + size <= 2 * sum + size <= 2 * bytes`. Where `bytes` is half of what this leaf has more than its neighbour, the neighbour will not be fuller than this
-/// leaf was, which fits; rounding down here would be one byte too many.
+/// They have `2 * bytes` at most. For with `sum` bytes before the last of them, which has `size`, `sum +
+/// size.div_ceil(2) <= bytes`, so that `sum + size <= 2 * sum + size <= 2 * bytes`. Where `bytes` is half of what this
+/// leaf has more than its neighbour, the neighbour will not be fuller than this leaf was, which fits; rounding down
+/// here would be one byte too many.
 fn lens_of_first(page: &PageRef<'_>, bytes: usize, lens: &mut Vec<u16>) -> Option<Range<usize>> {
     let count = lens_of_some(page, 0..page.count() - 1, bytes, lens);
     (count > 0).then_some(0..count)

@@ -1,4 +1,5 @@
-//! A tree under test with its model, and the rows that are worth writing to it: those that fill a page to the byte, or miss it by one.
+//! A tree under test with its model, and the rows that are worth writing to it: those that fill a page to the byte, or
+//! miss it by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -222,7 +223,8 @@ impl Subject {
         }
     }
 
-    /// Builds the tree anew from its rows: in order as after a restart, or by writes that it then takes over as a transaction's.
+    /// Builds the tree anew from its rows: in order as after a restart, or by writes that it then takes over as a
+    /// transaction's.
     pub(super) fn build_anew(&mut self, in_order: bool) {
         assert!(self.bottom);
         self.forget_snapshots();
@@ -324,7 +326,8 @@ impl Subject {
         leaf.map(|leaf| leaf.key(0).to_vec())
     }
 
-    /// Bytes that an entry of `key` and `value` takes in `leaf`, arrays included, and those that are free there once the prefix is one of the key's.
+    /// Bytes that an entry of `key` and `value` takes in `leaf`, arrays included, and those that are free there once
+    /// the prefix is one of the key's.
     fn entry_and_room(&self, leaf: &PageRef<'_>, key: &[u8], value_bytes: usize) -> (usize, usize) {
         let prefix_len = common_prefix_len(leaf.prefix(), key);
         let sources: Vec<Source<'_>> = (0..leaf.count()).map(|position| Source { page: *leaf, position }).collect();
@@ -336,7 +339,8 @@ impl Subject {
         (new.len(KIND_LEAF, prefix_len) + self.tree.weight_bytes() + array_bytes(KIND_LEAF, 0), room)
     }
 
-    /// The length of a value with which an entry of `key` takes `wanted` bytes of `leaf`, or as near to it as a value within the page gets.
+    /// The length of a value with which an entry of `key` takes `wanted` bytes of `leaf`, or as near to it as a value
+    /// within the page gets.
     fn value_bytes_for(&self, leaf: &PageRef<'_>, key: &[u8], wanted: usize) -> usize {
         let least = self.entry_and_room(leaf, key, 0).0;
         let most = self.tree.inline_value_max();
@@ -345,8 +349,9 @@ impl Subject {
         plain.saturating_sub(usize::from(plain > 256)).min(most)
     }
 
-    /// A row that is worth writing: as long as the room in a page, or as leaves so much room there that an entry from beside just fits, or just does not.
-    /// For some steps it stays with one leaf and its neighbours, so that each comes to its edge.
+    /// A row that is worth writing: as long as the room in a page, or as leaves so much room there that an entry from
+    /// beside just fits, or just does not. For some steps it stays with one leaf and its neighbours, so that each comes
+    /// to its edge.
     pub(super) fn choose(&mut self, rng: &mut StdRng) -> (Vec<u8>, Vec<u8>) {
         let fresh = self.fresh_key(rng);
         if rng.random_range(0..16) == 0 {
@@ -386,7 +391,8 @@ impl Subject {
         (key, vec![rng.random(); value_bytes])
     }
 
-    /// A key of a family: keys of one share a prefix as long as a page cuts off, a byte longer or shorter, or as a page holds; families lie among each other.
+    /// A key of a family: keys of one share a prefix as long as a page cuts off, a byte longer or shorter, or as a page
+    /// holds; families lie among each other.
     fn fresh_key(&self, rng: &mut StdRng) -> Vec<u8> {
         let len = self.key_lengths[rng.random_range(0..self.key_lengths.len())];
         if !self.shares_prefixes {
@@ -406,7 +412,8 @@ impl Subject {
     }
 }
 
-/// Lengths at which keys begin to be treated otherwise, in pages of this size: some of them, so that there are many keys of each.
+/// Lengths at which keys begin to be treated otherwise, in pages of this size: some of them, so that there are many
+/// keys of each.
 pub(super) fn key_lengths(page_bytes: usize, rng: &mut StdRng) -> Vec<usize> {
     let (longest, inline) = (prefix_max(page_bytes), page_bytes / 10);
     let all = [0, 1, 2, 4, 7, 8, 9, longest - 1, longest, longest + 1, inline - 2, inline - 1, inline, 2 * inline];
