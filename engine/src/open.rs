@@ -61,7 +61,6 @@ impl Db {
         };
         let Recovery { manifest, tables, recovered } =
             recover(&disk, dir, &arena, manifest, options.read_only, progress)?;
-        arena.note_recovered();
         let damage = recovered.damage.as_ref().map(ToString::to_string);
         let sequence = recovered.next_sequence - 1;
         let log = if options.read_only {

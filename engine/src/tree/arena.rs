@@ -40,8 +40,6 @@ pub(crate) struct Arena {
     page_shift: u32,
     pages_max: usize,
     limit_pages: AtomicUsize,
-    /// Pages up to which removals may go.
-    most_pages: AtomicUsize,
     used_pages: AtomicUsize,
     touched_pages: AtomicUsize,
     blob_bytes: AtomicU64,
@@ -69,14 +67,13 @@ impl Arena {
         let pages_max = wanted_pages.saturating_add(wanted_pages / 2).saturating_add(SLACK_PAGES);
         let pages_max = pages_max.min(NO_PAGE as usize).min(usize::MAX >> 1 >> page_shift);
         let reservation = Reservation::new(pages_max << page_shift)?;
-        let pages_max = pages_max.min(reservation.usable_bytes() >> page_shift);
+        let pages_max = (reservation.usable_bytes() >> page_shift).min(NO_PAGE as usize);
         let limit_pages = wanted_pages.min(pages_max.saturating_sub(SLACK_PAGES));
         Ok(Arena {
             base: reservation.start(),
             page_shift,
             pages_max,
             limit_pages: AtomicUsize::new(limit_pages),
-            most_pages: AtomicUsize::new(limit_pages + SLACK_PAGES),
             used_pages: AtomicUsize::new(0),
             touched_pages: AtomicUsize::new(0),
             blob_bytes: AtomicU64::new(0),
@@ -187,13 +184,6 @@ impl Arena {
         2 * self.bytes_used() >= (self.limit_pages.load(Ordering::Relaxed) as u64) << self.page_shift
     }
 
-    /// Says that what is in use now was there before: it may be more than the limit, and removals have to work
-    /// nevertheless.
-    pub(crate) fn note_recovered(&self) {
-        let used = self.used_pages.load(Ordering::Relaxed).max(self.limit_pages.load(Ordering::Relaxed));
-        self.most_pages.store((used + SLACK_PAGES).min(self.pages_max), Ordering::Relaxed);
-    }
-
     /// As `check_room`, for `pages` more.
     pub(crate) fn check_room_for(&self, pages: u64) -> Result<()> {
         let used = self.used_pages.load(Ordering::Relaxed) as u64 + (self.blob_bytes_used() >> self.page_shift);
@@ -202,10 +192,11 @@ impl Arena {
         if used + pages < free { Ok(()) } else { Err(self.full()) }
     }
 
-    /// As `check_room_for`, for a removal: it may take from the slack what copies for snapshots and readers need, but never more than there is.
+    /// As `check_room_for`, for a removal: it may take from what is over the limit what copies for snapshots and
+    /// readers need, but never more than there is.
     pub(crate) fn check_room_to_remove(&self, pages: u64) -> Result<()> {
         let used = self.used_pages.load(Ordering::Relaxed) as u64;
-        if used + pages + SLACK_PAGES as u64 / 8 <= self.most_pages.load(Ordering::Relaxed) as u64 {
+        if used + pages + SLACK_PAGES as u64 / 8 <= self.pages_max as u64 {
             return Ok(());
         }
         let advice =
