@@ -70,7 +70,11 @@ fn engine(node: &Node, page: &mut Page) {
         ("quipu_snapshots", "Different versions that snapshots look at.", stats.snapshots as u64),
         ("quipu_poisoned", "1 if a write to the log has failed, so that no more are taken.", u64::from(stats.poisoned)),
         ("quipu_checkpoint_failed", "1 if the last checkpoint failed.", u64::from(stats.checkpoint_failure.is_some())),
-        ("quipu_background_failures", "Work in the background that failed and was not done since.", stats.failures.len() as u64),
+        (
+            "quipu_background_failures",
+            "Work in the background that failed and was not done since.",
+            stats.failures.len() as u64,
+        ),
     ] {
         page.gauge(name, help, value as f64);
     }
