@@ -52,6 +52,22 @@ pub struct SlowLog {
     events: Mutex<BTreeMap<&'static str, Event>>,
 }
 
+/// Parameters whose values nobody is told.
+const SECRET_PARAMETERS: [&[u8]; 3] = [b"requirepass", b"masterauth", b"tls-key-file-pass"];
+
+/// The words of a command without the secrets among them.
+fn told<'a>(spec: &Spec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let mut told = args.to_vec();
+    if spec.name == "config|set" {
+        for pair in told.get_mut(2..).unwrap_or_default().chunks_exact_mut(2) {
+            if SECRET_PARAMETERS.iter().any(|secret| pair[0].eq_ignore_ascii_case(secret)) {
+                pair[1] = b"(redacted)";
+            }
+        }
+    }
+    told
+}
+
 impl SlowLog {
     /// Notes a command if it took long.
     #[inline]
@@ -59,7 +75,7 @@ impl SlowLog {
         let us = took.as_micros() as u64;
         let slow_us = parameters.slow_us.load(Ordering::Relaxed);
         if slow_us >= 0 && us >= slow_us as u64 && !spec.flags.has(Flags::SECRET) {
-            self.keep(parameters.slow_commands_max.load(Ordering::Relaxed) as usize, session, args, us);
+            self.keep(parameters.slow_commands_max.load(Ordering::Relaxed) as usize, session, &told(spec, args), us);
         }
         let latency_ms = parameters.latency_ms.load(Ordering::Relaxed);
         if latency_ms > 0 && us / 1000 >= latency_ms {

@@ -60,6 +60,46 @@ fn parameters_are_told_and_changed() {
 }
 
 #[test]
+fn a_range_needs_rights_to_every_key_that_could_lie_in_it() {
+    const DENIED: &str = "-NOPERM this user has no permissions to access one of the keys used as arguments";
+    let server = in_memory();
+    let (mut admin, mut client) = (Client::new(&server), Client::new(&server));
+    admin.expect("MSET a1 x a2 x b1 secret", "+OK");
+    admin.expect("ACL SETUSER rd on >p ~a* +@read +@write +@transaction +@connection +q.at +q.snapshot", "+OK");
+    client.expect("AUTH rd p", "+OK");
+    let reads =
+        ["Q.RANGE - + WITHVALUES", "Q.COUNT", "Q.COUNT - +", "Q.NTH 0", "Q.TALLY", "Q.SAMPLE - + 3", "Q.RANK b1"];
+    let others = ["Q.SPLIT [a [b 2", "Q.QUANTILE [a [c 0.5", "Q.WATCH - +", "Q.COUNT [a1 +", "Q.NTH 0 [a [b"];
+    for line in reads.into_iter().chain(others) {
+        client.expect(line, DENIED);
+    }
+    client.expect("Q.COUNT [a (b", ":2");
+    client.expect("Q.RANGE [a1 [a9", "*2|$2|a1|$2|a2");
+    client.expect("Q.NTH 1 [a (b", "$2|a2");
+    client.expect("Q.SNAPSHOT", ":1");
+    client.expect("Q.AT 1 GET b1", DENIED);
+    client.expect("Q.AT 1 Q.COUNT - +", DENIED);
+    client.expect("Q.AT 1 Q.COUNT [a (b", ":2");
+    // `@write` has it not: it is dangerous too, and needs rights to write.
+    client.expect("Q.DELRANGE - +", DENIED);
+    admin.expect("ACL SETUSER rd resetkeys %R~a*", "+OK");
+    client.expect("Q.DELRANGE [a (b", DENIED);
+    admin.expect("ACL SETUSER rd ~a* -@dangerous", "+OK");
+    client.expect("Q.DELRANGE [a (b", "-NOPERM this user has no permissions to run the 'q.delrange' command");
+    admin.expect("DBSIZE", ":3");
+}
+
+#[test]
+fn a_slow_command_that_sets_a_password_is_told_without_it() {
+    let server = in_memory();
+    let mut admin = Client::new(&server);
+    admin.expect("CONFIG SET slowlog-log-slower-than 0", "+OK");
+    admin.expect("CONFIG SET requirepass topsecret", "+OK");
+    let told = admin.run("SLOWLOG GET");
+    assert!(!told.contains("topsecret") && told.contains("(redacted)"), "{told}");
+}
+
+#[test]
 fn users_may_do_what_their_rules_say() {
     let server = in_memory();
     let (mut admin, mut client) = (Client::new(&server), Client::new(&server));

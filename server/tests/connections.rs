@@ -84,6 +84,34 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
+/// What a client sends in one packet behind a command whose answer takes a thread of its own, and is longer than what may be left unsent.
+#[test]
+fn a_command_behind_a_long_answer_runs_though_the_client_sends_no_more() {
+    let running = Running::new(|_| {});
+    let mut stream = running.connect();
+    let members: String =
+        (0..60_000).map(|number| format!("{number} member-with-a-long-name-{number:06}\r\n")).collect();
+    let lines: Vec<String> = members.lines().map(|member| format!("ZADD z {member}\r\n")).collect();
+    for lines in lines.chunks(5000) {
+        stream.write_all(lines.concat().as_bytes()).expect("sent");
+        take(&mut stream, &":1\r\n".repeat(lines.len()));
+    }
+    let body: String = (0..60_000).map(|number| format!("$30\r\nmember-with-a-long-name-{number:06}\r\n")).collect();
+    let answer = format!("*60000\r\n{body}");
+    for _ in 0..3 {
+        ask(
+            &mut stream,
+            "ZRANGE z 0 -1\r\nPING\r\nZRANGE z 0 -1\r\nZCARD z",
+            &format!("{answer}+PONG\r\n{answer}:60000\r\n"),
+        );
+    }
+    stream.write_all(b"ZRANGE z 0 -1\r\nSET after long\r\n").expect("sent");
+    stream.shutdown(Shutdown::Write).expect("half closed");
+    let told = rest(&mut stream);
+    assert!(told.ends_with("+OK\r\n"), "what followed was dropped: {} bytes", told.len());
+    ask(&mut running.connect(), "GET after", "$4\r\nlong\r\n");
+}
+
 #[test]
 fn a_client_that_sends_no_more_is_answered_and_closed() {
     let running = Running::new(|_| {});

@@ -57,8 +57,8 @@ pub(crate) struct Args {
     /// The port for HTTP
     #[arg(long, value_name = "PORT", help_heading = "Faces")]
     http_port: Option<String>,
-    /// The addresses to listen at; `*` for all [default: 127.0.0.1]
-    #[arg(long, num_args = 1.., value_name = "ADDRESS", allow_hyphen_values = true, help_heading = "Faces")]
+    /// The addresses to listen at, several with commas or spaces between them, or the flag again; `*` for all [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESSES", allow_hyphen_values = true, help_heading = "Faces")]
     bind: Vec<String>,
     /// A local socket for Redis clients
     #[arg(long, value_name = "PATH", help_heading = "Faces")]
@@ -120,7 +120,7 @@ impl Args {
     /// Flags that were given, by name.
     fn given(&self) -> Vec<(&'static str, String)> {
         let one = |name: &'static str, value: &Option<String>| value.clone().map(|value| (name, value));
-        let bind = (!self.bind.is_empty()).then(|| self.bind.join(" "));
+        let bind = (!self.bind.is_empty()).then(|| self.bind.join(" ").replace(',', " "));
         [
             one("data", &self.data),
             one("durability", &self.durability),
@@ -257,5 +257,26 @@ mod tests {
     #[test]
     fn other_commands_are_left_alone() {
         assert_eq!(split("quipu shell --save 1"), ("quipu shell --save 1".to_owned(), Vec::new()));
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn an_address_to_listen_at_does_not_swallow_the_flags_after_it() {
+        use clap::Parser;
+        let bound = |line: &str| {
+            let args = Line::try_parse_from(line.split('+')).expect("a line").args;
+            (args.given().into_iter().find(|(name, _)| *name == "bind").map(|(_, value)| value), args.port)
+        };
+        let port = Some("7111".to_owned());
+        assert_eq!(bound("quipu+--bind+127.0.0.1+--port+7111"), (Some("127.0.0.1".to_owned()), port.clone()));
+        let both = Some("127.0.0.1 -::1".to_owned());
+        assert_eq!(bound("quipu+--port+7111+--bind+127.0.0.1 -::1"), (both.clone(), port.clone()));
+        assert_eq!(bound("quipu+--bind+127.0.0.1,-::1+--port+7111"), (both.clone(), port.clone()));
+        assert_eq!(bound("quipu+--bind+127.0.0.1+--bind+-::1+--port+7111"), (both, port));
     }
 }

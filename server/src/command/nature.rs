@@ -165,6 +165,9 @@ fn own(spec: &Spec) -> Nature {
     if !spec.flags.has(Flags::FAST) {
         categories.push("slow");
     }
+    if matches!(spec.name, "q.delrange" | "q.backup") {
+        categories.push("dangerous");
+    }
     categories.extend(match spec.group {
         Group::Generic | Group::Ordered => Some("keyspace"),
         Group::String => Some("string"),
@@ -249,6 +252,41 @@ impl KeyPlace {
     /// Whether the command may change what stands at the key.
     pub fn is_written(&self) -> bool {
         ["insert", "update", "delete"].iter().any(|flag| self.flags.contains(flag))
+    }
+}
+
+/// Which keys a command reaches beside those that it names.
+pub enum Reach<'a> {
+    /// No others, or none whose content it tells: names and their number are told as Redis tells them.
+    Named,
+    /// Those between two bounds, as they were sent.
+    Range {
+        /// Of the first key.
+        low: &'a [u8],
+        /// Of the last.
+        high: &'a [u8],
+    },
+    /// All of them.
+    All,
+    /// Those of a command among its words.
+    Inner(&'a [&'a [u8]]),
+}
+
+/// Which keys a command reaches beside those that it names.
+pub fn reach<'a>(spec: &Spec, args: &'a [&'a [u8]]) -> Reach<'a> {
+    let range = |from: usize| match args.get(from..from + 2) {
+        Some([low, high]) => Reach::Range { low, high },
+        _ => Reach::All,
+    };
+    match spec.name {
+        "q.count" | "q.tally" | "q.range" | "q.quantile" | "q.sample" | "q.split" | "q.delrange" | "q.watch" => {
+            range(1)
+        }
+        "q.nth" => range(2),
+        // The rank of a key counts all that lie below.
+        "q.rank" | "q.backup" | "swapdb" | "debug|object" => Reach::All,
+        "q.at" => Reach::Inner(args.get(2..).unwrap_or_default()),
+        _ => Reach::Named,
     }
 }
 
@@ -389,5 +427,23 @@ mod tests {
     fn each_line_of_the_file_is_understood() {
         assert!(redis_commands().len() > 350);
         assert!(redis_commands()["get"].keys[0].flags.contains(&"access"));
+    }
+
+    /// Commands that name no keys and tell no more of them than their names or their number, as in Redis, or are about none.
+    const TOLD_AS_REDIS_DOES: [&str; 8] =
+        ["keys", "scan", "randomkey", "dbsize", "flushall", "flushdb", "lolwut", "unwatch"];
+
+    #[test]
+    fn a_command_that_reads_or_writes_keys_names_them_or_needs_rights_to_all() {
+        let mut unbound = Vec::new();
+        for spec in by_number() {
+            let touches = spec.flags.has(Flags::READ) || spec.flags.has(Flags::WRITE);
+            let words: Vec<&[u8]> = std::iter::once(spec.name.as_bytes()).chain([&b"-"[..], b"+", b"1"]).collect();
+            let is_bound = !of(spec).keys.is_empty() || !matches!(reach(spec, &words), Reach::Named);
+            if touches && !is_bound && !TOLD_AS_REDIS_DOES.contains(&spec.name) {
+                unbound.push(spec.name);
+            }
+        }
+        assert!(unbound.is_empty(), "rights by key do not bind {unbound:?}");
     }
 }

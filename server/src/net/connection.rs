@@ -179,7 +179,7 @@ impl Connection {
 
     /// Whether nothing is left to do for it.
     pub(super) fn is_finished(&self) -> bool {
-        (self.is_closing || self.is_ended)
+        (self.is_closing || self.is_ended && !self.has_commands)
             && self.session.is_some()
             && self.backlog_bytes() == 0
             && !self.stream.has_unsent()

@@ -523,6 +523,8 @@ fn run_input(
                 // What comes behind it waits: it is parsed again then.
                 let done = consumed + batch.end_of(number);
                 connection.parser.restart_at_command();
+                // It runs once this one is answered, also if the client sends no more.
+                connection.set_has_commands(done < input.len());
                 if let Some(session) = connection.session.take() {
                     long(session, words, connection.reply.protocol);
                 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::command::nature::{self, CATEGORIES, KeyPlace};
+use crate::command::nature::{self, CATEGORIES, KeyPlace, Reach};
 use crate::command::table::{Flags, Spec, by_number};
 use crate::command::{all, find};
 use crate::glob;
@@ -80,7 +80,36 @@ impl Permissions {
                 return Err(Denied::Key(args[key.place].to_vec()));
             }
         }
-        Ok(())
+        match nature::reach(spec, args) {
+            Reach::Named => Ok(()),
+            Reach::All => Err(Denied::Key(b"*".to_vec())),
+            Reach::Range { low, high } if self.may_use_range(low, high, spec.flags.has(Flags::WRITE)) => Ok(()),
+            Reach::Range { low, .. } => Err(Denied::Key(low.to_vec())),
+            Reach::Inner(inner) => match find(inner.first().copied().unwrap_or_default()) {
+                Some(spec) => self.may(spec, inner),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Whether every key that could lie between two bounds may be used: those that begin as a pattern like `order:*` does, with both bounds.
+    fn may_use_range(&self, low: &[u8], high: &[u8], is_write: bool) -> bool {
+        let key_of = |bound: &'_ [u8]| bound.strip_prefix(b"[").or(bound.strip_prefix(b"(")).map(<[u8]>::to_vec);
+        let (Some(first), Some(last)) = (key_of(low), key_of(high)) else { return false };
+        let covers = |keys: &Keys| {
+            let Some(prefix) = keys.pattern.strip_suffix(b"*") else { return false };
+            let is_plain = !prefix.iter().any(|byte| b"*?[]\\".contains(byte)) && !prefix.is_empty();
+            // The first key behind all that begin so.
+            let mut behind = prefix.to_vec();
+            let has_one = behind.last_mut().is_some_and(|last| {
+                *last = last.wrapping_add(1);
+                *last != 0
+            });
+            let ends = last.starts_with(prefix) || has_one && high.starts_with(b"(") && last == behind;
+            is_plain && first.starts_with(prefix) && ends
+        };
+        let enough = |keys: &&Keys| if is_write { keys.write } else { keys.read };
+        self.keys.iter().filter(enough).any(covers)
     }
 
     fn may_use(&self, key: &[u8], place: &KeyPlace) -> bool {
