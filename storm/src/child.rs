@@ -1,0 +1,88 @@
+//! The side that does the runs: it reads requests from standard input, a line each, and answers with a line.
+//!
+//! `seed MODE SEED JOURNAL` draws a run, `script MODE FILE JOURNAL` does one again. The answer is `ok COUNTERS` or `failed TEXT`; none, if the process dies.
+
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use quipu_suite::clock::Deadline;
+
+use crate::options::Options;
+use crate::report::Counters;
+use crate::script::{Journal, Script};
+use crate::sequential::{self, Source};
+
+/// Where and why the last panic was.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// The modes, in the order in which they take turns.
+pub const MODES: &[&str] = &["library", "crash", "faults"];
+
+/// Answers requests until there are no more.
+pub fn serve(options: &Options) {
+    std::panic::set_hook(Box::new(|info| {
+        let mut last = PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_empty() {
+            *last = info.to_string().replace('\n', " ");
+        }
+    }));
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { return };
+        let (counters, result) = answer(&line, options);
+        let text = match result {
+            Ok(()) => format!("ok {counters}"),
+            Err(text) => format!("failed {}", text.replace('\n', " ")),
+        };
+        println!("{text}");
+        if std::io::stdout().flush().is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [kind, mode, what, journal] = words[..] else { return (Counters::default(), Err(format!("what is {line:?}?"))) };
+    let mut journal = match Journal::create(Some(Path::new(journal))) {
+        Ok(journal) => journal,
+        Err(error) => return (Counters::default(), Err(format!("{journal}: {error}"))),
+    };
+    PANIC.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    if kind == "script" {
+        return match std::fs::read_to_string(what) {
+            Ok(text) => guarded(|| run_script(&Script::parse(&text), &mut journal, options)),
+            Err(error) => (Counters::default(), Err(format!("{what}: {error}"))),
+        };
+    }
+    guarded(|| run_seed(mode, what.parse().unwrap_or(0), &mut journal, options))
+}
+
+/// Does a script.
+pub fn run_script(script: &Script, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
+    match script.mode.as_str() {
+        "library" | "crash" | "faults" => sequential::run(&script.mode, &Source::Script(script), journal),
+        mode => run_seed(mode, script.setup.get("seed"), journal, options),
+    }
+}
+
+/// Draws a run from a seed.
+pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
+    let deadline = Deadline::after(Duration::from_secs_f64(options.run_seconds));
+    match mode {
+        "library" | "crash" | "faults" => {
+            sequential::run(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal)
+        }
+        _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),
+    }
+}
+
+/// A panic is a failure.
+fn guarded(work: impl FnOnce() -> (Counters, Result<(), String>)) -> (Counters, Result<(), String>) {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let text = std::mem::take(&mut *PANIC.lock().unwrap_or_else(PoisonError::into_inner));
+        (Counters::default(), Err(format!("panic: {text}")))
+    })
+}

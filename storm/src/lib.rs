@@ -1,0 +1,30 @@
+//! The storm: one program that tries to break a database through its public faces, and checks every answer against a model.
+//!
+//! - A run is a mode and a seed. What is drawn is written down as [`script::Script`], so that a failure can be shrunk and done again.
+//! - [`questions`], [`writes`], [`actions`] and [`transactions`] are tables of verbs: a new verb of the library is one entry more.
+//! - [`world::World`] is a database beside its model ([`model::State`]); a copy of the model costs nothing, so every commit and every snapshot has its own.
+//! - [`sequential`] draws steps: the modes `library`, `crash` and `faults`.
+//! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a finding like any other.
+
+pub mod actions;
+pub mod answer;
+pub mod child;
+pub mod held;
+pub mod model;
+pub mod options;
+pub mod parent;
+pub mod questions;
+pub mod report;
+pub mod rows;
+pub mod script;
+pub mod sequential;
+pub mod setup;
+pub mod shrink;
+pub mod transactions;
+pub mod value;
+pub mod watched;
+pub mod word;
+pub mod world;
+pub mod writes;
+
+pub use options::{EXAMPLES, Options, Program, run};

@@ -1,0 +1,134 @@
+//! What can be written to a table, alone or in a transaction: one entry a verb, with what it does to the model.
+
+use quipu::{ErrorKind, Result, Table, TableTransaction, Write};
+use quipu_suite::dice::Dice;
+
+use crate::answer::Answer;
+use crate::model::TableModel;
+use crate::questions::{bounds, key};
+use crate::setup::Setup;
+use crate::word::{Word, Words};
+
+/// A verb that writes.
+pub struct Writing {
+    /// Its name in scripts, and that of the verb of the library.
+    pub name: &'static str,
+    /// How often it is drawn.
+    pub weight: usize,
+    /// Draws what it writes.
+    pub draw: fn(&mut Dice, &Setup, &TableModel) -> Vec<Word>,
+    /// Writes to a table.
+    pub table: fn(&Table, Words<'_>) -> Result<Answer>,
+    /// Writes in a transaction.
+    pub transaction: fn(&TableTransaction<'_>, Words<'_>) -> Result<Answer>,
+    /// Writes to the model, and says what is to be answered.
+    pub model: fn(&mut TableModel, Words<'_>) -> Answer,
+}
+
+macro_rules! write_with {
+    ($name:expr, $weight:expr, $draw:expr, $write:expr, $model:expr) => {
+        Writing {
+            name: $name,
+            weight: $weight,
+            draw: $draw,
+            table: |table, words| $write(table, words),
+            transaction: |table, words| $write(table, words),
+            model: $model,
+        }
+    };
+}
+
+/// All of them.
+pub static WRITINGS: &[Writing] = &[
+    write_with!("put", 40, row, |table: &_, words: Words<'_>| put(table, words), |table, words| {
+        table.rows.put(words.key(0), words.value(1));
+        Answer::Done
+    }),
+    write_with!("insert", 14, row, |table: &_, words: Words<'_>| insert(table, words), |table, words| {
+        if table.rows.get(words.key(0)).is_some() {
+            return Answer::Failed(ErrorKind::Exists);
+        }
+        table.rows.put(words.key(0), words.value(1));
+        Answer::Done
+    }),
+    write_with!("replace", 10, row, |table: &_, words: Words<'_>| replace(table, words), |table, words| {
+        if table.rows.get(words.key(0)).is_none() {
+            return Answer::Failed(ErrorKind::Missing);
+        }
+        table.rows.put(words.key(0), words.value(1));
+        Answer::Done
+    }),
+    write_with!(
+        "remove",
+        16,
+        |dice, setup, table| vec![key(dice, setup, table)],
+        |table: &_, words: Words<'_>| remove(table, words),
+        |table, words| Answer::Flag(table.rows.remove(words.key(0)).is_some())
+    ),
+    write_with!(
+        "remove_range",
+        2,
+        |dice, setup, table| {
+            if dice.percent(50) {
+                return bounds(dice, setup, table);
+            }
+            // A few neighbours.
+            let (low, high) = (key(dice, setup, table), dice.below(9));
+            let Word::Key(low) = low else { return Vec::new() };
+            let position = table.rows.before(&low, false) + high;
+            let high = table.rows.nth(position).map(|row| std::ops::Bound::Excluded(row.0.to_vec()));
+            vec![
+                Word::Bound(std::ops::Bound::Included(low)),
+                Word::Bound(high.unwrap_or(std::ops::Bound::Unbounded)),
+            ]
+        },
+        |table: &_, words: Words<'_>| remove_range(table, words),
+        |table, words| Answer::Number(table.rows.remove_range(&words.bounds(0)) as u64)
+    ),
+];
+
+/// Draws a row.
+pub fn row(dice: &mut Dice, setup: &Setup, table: &TableModel) -> Vec<Word> {
+    let ascending = setup.get("ascending") as usize;
+    let key = match table.rows.len().checked_sub(1).and_then(|last| table.rows.nth(last)) {
+        // After the last one.
+        Some((last, _)) if ascending > 0 && dice.percent(ascending) => {
+            let digits: u64 = last.iter().filter(|byte| byte.is_ascii_digit()).fold(0, |number, byte| {
+                (number * 10 + u64::from(byte - b'0')) % 1_000_000
+            });
+            Word::Key(setup.key(digits + 1, 0))
+        }
+        _ => key(dice, setup, table),
+    };
+    vec![key, Word::Value(setup.draw_value(dice))]
+}
+
+fn done(result: Result<()>) -> Result<Answer> {
+    match result {
+        Ok(()) => Ok(Answer::Done),
+        Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Missing) => {
+            Ok(Answer::Failed(error.kind()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn put(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+    done(table.put(words.key(0), words.value(1).bytes()))
+}
+
+fn insert(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+    done(table.insert(words.key(0), words.value(1).bytes()))
+}
+
+fn replace(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+    done(table.replace(words.key(0), words.value(1).bytes()))
+}
+
+fn remove(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+    Ok(Answer::Flag(table.remove(words.key(0))?))
+}
+
+fn remove_range(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+    Ok(Answer::Number(table.remove_range(words.bounds(0))?))
+}
