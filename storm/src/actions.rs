@@ -390,7 +390,9 @@ fn write(world: &mut World, words: Words<'_>) -> Outcome {
     let durability = durability(words.number(1));
     let mut next = world.state.clone();
     let commits = words.name(0) != "abort";
-    each_write(words.from(2)).for_each(|(name, key, _, words)| drop(write_to(&mut next, name, key, words)));
+    each_write(words.from(2)).for_each(|(name, key, _, words)| {
+        write_to(&mut next, name, key, words);
+    });
     world.expect(&next)?;
     let mut model = world.state.clone();
     let mut trouble = None;
@@ -429,7 +431,9 @@ fn edit(world: &mut World, words: Words<'_>) -> Outcome {
     let durability = durability(words.number(1));
     let way = words.name(0);
     let mut next = world.state.clone();
-    each_write(words.from(2)).for_each(|(name, key, _, words)| drop(write_to(&mut next, name, key, words)));
+    each_write(words.from(2)).for_each(|(name, key, _, words)| {
+        write_to(&mut next, name, key, words);
+    });
     world.expect(&next)?;
     let mut now = world.state.clone();
     let mut trouble = None;

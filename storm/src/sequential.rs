@@ -163,6 +163,7 @@ impl Storm {
                 };
                 verify(db, &state)?;
                 self.world.state = state;
+                self.world.sequence = sequence;
                 self.world.history.split_off(&(sequence + 1 + u64::from(db.stats().poisoned)));
                 self.world.tables = db.tables().into_iter().map(|table| (table.name().to_owned(), table)).collect();
                 db.stats().poisoned
@@ -175,16 +176,18 @@ impl Storm {
         if is_poisoned {
             self.world.close();
             self.world.counters.reopens += 1;
-            if let Err(trouble) = self.world.reopen() {
-                let Trouble::Refused(error) = &trouble else { return Err(trouble) };
-                if error.kind() != ErrorKind::Full && error.kind() != ErrorKind::Io {
+            // Faults that are still to come may hit the opening; each does so once.
+            let mut tries = 0;
+            while let Err(trouble) = self.world.reopen() {
+                let is_of_the_disk = matches!(&trouble, Trouble::Refused(error)
+                    if matches!(error.kind(), ErrorKind::Full | ErrorKind::Io));
+                tries += 1;
+                if !is_of_the_disk || tries > 20 {
                     return Err(trouble);
                 }
-                // The fault, or a full disk; without either it must open.
                 if let Some(sim) = &self.world.place.sim {
                     sim.set_capacity(u64::MAX);
                 }
-                self.world.reopen().or_else(|_| self.world.reopen())?;
             }
             self.take_what_is_found(self.world.promise.synced.load(std::sync::atomic::Ordering::SeqCst))?;
         }
@@ -197,6 +200,7 @@ impl Storm {
         let image = image_of(sim, &self.world.promise, lot);
         self.world.close();
         self.world.counters.crash_points += 1;
+        self.world.promise.handed_over.store(image.at_least, std::sync::atomic::Ordering::SeqCst);
         let seed = self.world.setup.get("seed") ^ lot;
         self.world.place.sim = Some(image.disk.clone());
         self.world.place.disk = match &self.watched {
@@ -225,6 +229,7 @@ impl Storm {
         self.world.verify()?;
         self.world.history.split_off(&(sequence + 1));
         self.world.db()?.sync()?;
+        self.world.sequence = sequence;
         for promised in [&self.world.promise.synced, &self.world.promise.handed_over] {
             promised.store(sequence, std::sync::atomic::Ordering::SeqCst);
         }

@@ -27,6 +27,7 @@ pub const ACTIONS: &[Action] = &[
             let held = HeldTransaction {
                 transaction: db.begin(),
                 view: world.state.clone(),
+                base: world.state.clone(),
                 begun_at: db.look().sequence(),
                 tables: world.tables.clone(),
                 savepoints: Vec::new(),
@@ -122,8 +123,15 @@ fn commit(world: &mut World, words: Words<'_>) -> Outcome {
     });
     let number = |state: &State, name: &str| state.tables.get(name).map(|model| model.number);
     let has_lost_a_table = touched.clone().any(|name| number(&held.view, name) != number(&world.state, name));
-    let nothing_happened = world.db()?.look().sequence() == held.begun_at;
+    let sequence = world.db()?.look().sequence();
+    let nothing_happened = sequence == held.begun_at;
+    let has_written = !held.view.same(&held.base);
     match held.transaction.commit_with(durability) {
+        // What only reads is as if it had been when it began.
+        Ok(()) if world.db()?.look().sequence() == sequence && !has_written => {
+            world.counters.transactions += 1;
+            world.settle(world.state.clone(), Durability::None)
+        }
         Ok(()) => match again {
             Ok(state) => {
                 world.counters.transactions += 1;

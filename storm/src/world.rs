@@ -98,6 +98,7 @@ pub(crate) enum Done {
 pub struct HeldTransaction {
     pub(crate) transaction: Transaction,
     pub(crate) view: State,
+    pub(crate) base: State,
     pub(crate) begun_at: u64,
     pub(crate) tables: BTreeMap<String, Table>,
     pub(crate) savepoints: Vec<(Savepoint, State)>,
@@ -118,6 +119,8 @@ pub struct World {
     pub state: State,
     /// What they held after each commit, and after the one that is being made.
     pub history: BTreeMap<u64, State>,
+    /// The last commit that was settled.
+    pub sequence: u64,
     /// What must survive.
     pub promise: Promise,
     pub(crate) snapshots: BTreeMap<u64, HeldSnapshot>,
@@ -139,6 +142,7 @@ impl World {
             tables: BTreeMap::new(),
             state: State::default(),
             history: BTreeMap::from([(0, State::default())]),
+            sequence: 0,
             promise: Promise::default(),
             snapshots: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -210,11 +214,13 @@ impl World {
         let sequence = self.db()?.look().sequence();
         self.state = state;
         self.history.split_off(&(sequence + 1));
-        let last = self.history.last_key_value().map_or(0, |(last, _)| *last);
-        if last < sequence || !self.history.contains_key(&sequence) {
-            self.counters.commits += 1;
-        }
         self.history.insert(sequence, self.state.clone());
+        if sequence <= self.sequence {
+            // Nothing was written, so nothing was made durable either.
+            return Ok(());
+        }
+        self.counters.commits += sequence - self.sequence;
+        self.sequence = sequence;
         match durability {
             Durability::Sync => self.synced(sequence),
             Durability::Os => drop(self.promise.handed_over.fetch_max(sequence, Ordering::SeqCst)),
