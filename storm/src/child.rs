@@ -18,8 +18,13 @@ use crate::sequential::{self, Source};
 /// Where and why the last panic was.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
+/// Where and why the last panic was, which is told once.
+pub fn last_panic() -> String {
+    std::mem::take(&mut *PANIC.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// The modes, in the order in which they take turns.
-pub const MODES: &[&str] = &["library", "crash", "faults"];
+pub const MODES: &[&str] = &["library", "crash", "faults", "threads"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -75,6 +80,7 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
         "library" | "crash" | "faults" => {
             sequential::run(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal)
         }
+        "threads" => crate::threads::run(seed, deadline),
         _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),
     }
 }
@@ -82,7 +88,6 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
 /// A panic is a failure.
 fn guarded(work: impl FnOnce() -> (Counters, Result<(), String>)) -> (Counters, Result<(), String>) {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let text = std::mem::take(&mut *PANIC.lock().unwrap_or_else(PoisonError::into_inner));
-        (Counters::default(), Err(format!("panic: {text}")))
+        (Counters::default(), Err(format!("panic: {}", last_panic())))
     })
 }

@@ -20,6 +20,7 @@ pub mod script;
 pub mod sequential;
 pub mod setup;
 pub mod shrink;
+pub mod threads;
 pub mod transactions;
 pub mod value;
 pub mod watched;
