@@ -24,7 +24,7 @@ pub fn last_panic() -> String {
 }
 
 /// The modes, in the order in which they take turns.
-pub const MODES: &[&str] = &["library", "crash", "faults", "threads"];
+pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "threads"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -68,7 +68,7 @@ fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
 /// Does a script.
 pub fn run_script(script: &Script, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
     match script.mode.as_str() {
-        "library" | "crash" | "faults" => sequential::run(&script.mode, &Source::Script(script), journal),
+        "library" | "crash" | "faults" | "damage" => sequential::run(&script.mode, &Source::Script(script), journal),
         mode => run_seed(mode, script.setup.get("seed"), journal, options),
     }
 }
@@ -77,10 +77,10 @@ pub fn run_script(script: &Script, journal: &mut Journal, options: &Options) -> 
 pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
     let deadline = Deadline::after(Duration::from_secs_f64(options.run_seconds));
     match mode {
-        "library" | "crash" | "faults" => {
+        "library" | "crash" | "faults" | "damage" => {
             sequential::run(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal)
         }
-        "threads" => crate::threads::run(seed, deadline),
+        "threads" => crate::threads::run(seed),
         _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),
     }
 }

@@ -3,12 +3,13 @@
 //! - A run is a mode and a seed. What is drawn is written down as [`script::Script`], so that a failure can be shrunk and done again.
 //! - [`questions`], [`writes`], [`actions`] and [`transactions`] are tables of verbs: a new verb of the library is one entry more.
 //! - [`world::World`] is a database beside its model ([`model::State`]); a copy of the model costs nothing, so every commit and every snapshot has its own.
-//! - [`sequential`] draws steps: the modes `library`, `crash` and `faults`.
+//! - [`sequential`] draws steps: the modes `library`, `crash`, `faults` and `damage`.
 //! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a finding like any other.
 
 pub mod actions;
 pub mod answer;
 pub mod child;
+pub mod damage;
 pub mod held;
 pub mod model;
 pub mod options;

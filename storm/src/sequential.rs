@@ -1,6 +1,7 @@
-//! One thread, one step after the other: the modes `library`, `crash` and `faults`.
+//! One thread, one step after the other: the modes `library`, `crash`, `faults` and `damage`.
 //!
-//! All three draw from the same verbs. `crash` looks at the disk between its calls and opens what would be found there; `faults` makes calls of the disk fail.
+//! All draw from the same verbs. `crash` looks at the disk between its calls and opens what would be found there; `faults` makes calls of the disk fail; `damage` damages
+//! copies of the files.
 
 use std::io::ErrorKind as DiskError;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use quipu_suite::clock::Deadline;
 use quipu_suite::dice::Dice;
 
 use crate::actions::{ACTIONS, table};
+use crate::damage::Shelf;
 use crate::questions::QUESTIONS;
 use crate::report::Counters;
 use crate::script::{Journal, Script};
@@ -65,6 +67,10 @@ fn draw_setup(mode: &str, seed: u64, dice: &mut Dice) -> Setup {
         setup.set("log_segment_bytes", setup.get("log_segment_bytes").min(64 << 10));
         setup.set("per_mille", *dice.pick(&[&20, &100, &500]));
         setup.set("faults", u64::from(mode == "faults"));
+        setup.set("damage", u64::from(mode == "damage"));
+        if mode == "damage" {
+            setup.set("memory_bytes", 256 << 20);
+        }
     }
     setup
 }
@@ -72,6 +78,7 @@ fn draw_setup(mode: &str, seed: u64, dice: &mut Dice) -> Setup {
 struct Storm {
     world: World,
     watched: Option<Watched>,
+    shelf: Shelf,
 }
 
 impl Storm {
@@ -93,7 +100,11 @@ impl Storm {
         if let Some(watched) = &watched {
             world.promise = watched.promise();
         }
-        let mut storm = Storm { world, watched };
+        let mut shelf = Shelf::default();
+        if mode == "damage" {
+            shelf.foreign = Some(crate::damage::foreign(&world)?);
+        }
+        let mut storm = Storm { world, watched, shelf };
         storm.judge_images()?;
         Ok(storm)
     }
@@ -136,6 +147,11 @@ impl Storm {
                 Ok(())
             }
             ("power", Some(_)) => self.power(words.number(0)),
+            ("keep", Some(sim)) => {
+                self.shelf.older.push(sim.kill());
+                Ok(())
+            }
+            ("damage", Some(_)) => crate::damage::apply(&mut self.world, &self.shelf, words),
             _ => self.world.apply(step),
         };
         match result {
@@ -313,6 +329,13 @@ pub fn draw(dice: &mut Dice, world: &World, crashes: bool) -> Step {
                 let bytes = *dice.pick(&[&0_usize, &0, &1, &5_000, &100_000]);
                 return Step::new("space", vec![Word::Number(bytes as u64)]);
             }
+            _ => {}
+        }
+    }
+    if world.setup.get("damage") == 1 {
+        match dice.below(100) {
+            0..=7 => return Step::new("damage", crate::damage::draw(dice)),
+            8 => return Step::new("keep", Vec::new()),
             _ => {}
         }
     }

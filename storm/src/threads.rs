@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use quipu::{Bounds, Db, Error, ErrorKind, Measures, Read, RunIndex, Table, TableOptions, Write, WriteBatch, check};
 use quipu_suite::clock::Deadline;
@@ -19,6 +20,15 @@ use crate::world::Place;
 
 /// What the accounts hold together.
 const TOTAL: i64 = 1_000_000;
+/// What a run is most about, and how many there are of each kind of thread: owners, readers, transfers, droppers, keepers.
+const THEMES: &[(&str, [u64; 5])] = &[
+    ("all", [2, 1, 1, 1, 1]),
+    ("drops beside readers", [0, 2, 0, 2, 0]),
+    ("long values beside flushes", [1, 2, 0, 0, 1]),
+    ("new tables beside maintenance", [2, 0, 0, 0, 2]),
+    ("flushes beside merges", [3, 0, 0, 0, 3]),
+    ("transactions beside merges", [0, 0, 3, 0, 1]),
+];
 /// Failures of one run that are told.
 const TOLD_MAX: usize = 3;
 
@@ -41,9 +51,10 @@ struct Field<'f> {
 }
 
 /// A run.
-pub fn run(seed: u64, seconds: Deadline) -> (Counters, Judged) {
+pub fn run(seed: u64) -> (Counters, Judged) {
     let mut dice = Dice::new(seed);
     let setup = draw(&mut dice, seed);
+    let deadline = Deadline::after(Duration::from_millis(setup.get("milliseconds")));
     let place = match setup.get("real") {
         1 => match Place::real() {
             Ok(place) => place,
@@ -52,7 +63,7 @@ pub fn run(seed: u64, seconds: Deadline) -> (Counters, Judged) {
         _ => Place::simulated(),
     };
     let mut counters = Counters::default();
-    let result = storm(&setup, &place, &mut dice, seconds, &mut counters);
+    let result = storm(&setup, &place, &mut dice, deadline, &mut counters);
     (counters, result.map_err(|text| format!("{text} [{}]", setup.to_string().replace("set ", "").replace('\n', ", "))))
 }
 
@@ -66,15 +77,18 @@ fn draw(dice: &mut Dice, seed: u64) -> Setup {
     setup.set("run_file_bytes", *dice.pick(&[&20_000, &100_000, &(64 << 20)]));
     setup.set("log_segment_bytes", *dice.pick(&[&(64 << 10), &(1 << 20)]));
     setup.set("cache_bytes", *dice.pick(&[&(64 << 10), &(1 << 20), &(16 << 20)]));
-    setup.set("durability", *dice.pick(&[&1, &1, &2, &0]));
-    setup.set("real", u64::from(dice.percent(50)));
+    setup.set("durability", *dice.pick(&[&1, &1, &2, &2, &2, &0]));
+    setup.set("real", u64::from(dice.percent(35)));
     setup.set("shared_bits", dice.below(1 << 15) as u64 & !(1 << 3));
     setup.set("value_bytes", *dice.pick(&[&20, &100, &400]));
-    setup.set("owners", 1 + dice.below(3) as u64);
-    setup.set("readers", 1 + dice.below(2) as u64);
-    setup.set("transfers", dice.below(3) as u64);
-    setup.set("droppers", dice.below(3) as u64);
-    setup.set("keepers", 1 + dice.below(2) as u64);
+    // Short runs begin more often, and much goes wrong in the beginning.
+    setup.set("milliseconds", *dice.pick(&[&200, &500, &1000, &2000]));
+    let theme = dice.below(THEMES.len());
+    for (name, number) in ["owners", "readers", "transfers", "droppers", "keepers"].iter().zip(THEMES[theme].1) {
+        setup.set(name, number + u64::from(number > 0 && dice.percent(30)));
+    }
+    setup.set("theme", theme as u64);
+    setup.set("accounts", *dice.pick(&[&40, &2000, &10_000]));
     setup
 }
 
@@ -87,7 +101,7 @@ fn storm(setup: &Setup, place: &Place, dice: &mut Dice, deadline: Deadline, coun
         ..table_options(dice.below(1 << 15) as u64 & !(1 << 3))
     };
     let accounts = db.create_table("accounts", sums).map_err(told("creating"))?;
-    let rows = 40 + dice.below(2000) as i64;
+    let rows = 40 + dice.below(setup.get("accounts") as usize) as i64;
     db.write(|tx| {
         let table = tx.table(&accounts)?;
         for number in 0..rows {
@@ -339,7 +353,8 @@ impl<'f> Owner<'f> {
 
     fn value(&mut self) -> Value {
         let usual = self.field.setup.get("value_bytes") as usize;
-        let len = if self.dice.below(60) == 0 { 5_000 + self.dice.below(40_000) } else { self.dice.below(usual) };
+        let long = if self.field.setup.get("theme") == 2 { 4 } else { 60 };
+        let len = if self.dice.below(long) == 0 { 5_000 + self.dice.below(40_000) } else { self.dice.below(usual) };
         Value { len: len as u32, fill: self.dice.below(1000) as u32 }
     }
 
@@ -529,7 +544,8 @@ fn read(field: &Field<'_>, dice: &mut Dice, shared: &Table, accounts: &Table, ro
     let mut held: Vec<(quipu::Snapshot, u64, u64)> = Vec::new();
     while !field.is_over() {
         field.questions.fetch_add(1, Ordering::Relaxed);
-        match dice.below(8) {
+        let theme = field.setup.get("theme");
+        match if theme == 1 { 5 } else if theme == 2 { 4 } else { dice.below(8) } {
             0 => judge_accounts(&field.db.read().table(accounts).map_err(told("a snapshot"))?, rows)?,
             1 => {
                 let tally = accounts.tally(..).map_err(told("a tally"))?;
@@ -711,7 +727,9 @@ fn maintain(field: &Field<'_>, dice: &mut Dice) -> Judged {
         if tables.is_empty() {
             continue;
         }
-        let table = &tables[dice.below(tables.len())];
+        // Several at once at one table, or each at another.
+        let recent = field.numbers.load(Ordering::Relaxed) as usize;
+        let table = &tables[if dice.percent(40) { recent % tables.len() } else { dice.below(tables.len()) }];
         let result = match dice.below(20) {
             0..=5 => table.flush(),
             6..=8 => field.db.checkpoint().map(|_| {
