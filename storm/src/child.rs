@@ -24,7 +24,7 @@ pub fn last_panic() -> String {
 }
 
 /// The modes, in the order in which they take turns.
-pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "threads"];
+pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "threads", "resp"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -81,6 +81,7 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
             sequential::run(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal)
         }
         "threads" => crate::threads::run(seed),
+        "resp" => crate::resp::run(seed, options),
         _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),
     }
 }

@@ -95,6 +95,15 @@ impl Client {
         self.stream.write_all(&bytes[from..])
     }
 
+    /// Tells the server that nothing more will come; what it answers can still be read.
+    ///
+    /// # Errors
+    ///
+    /// If the connection is closed.
+    pub fn say_no_more(&mut self) -> io::Result<()> {
+        self.stream.shutdown(std::net::Shutdown::Write)
+    }
+
     /// The next reply.
     pub fn answer(&mut self) -> Answer {
         loop {
