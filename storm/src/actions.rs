@@ -72,6 +72,20 @@ const OWN: &[Action] = &[
         apply: write,
     },
     Action {
+        name: "fill",
+        weight: 2,
+        covers: &["Db::write"],
+        draw: |dice, world| {
+            let name = table(dice, world)?;
+            let key = Words(&row(dice, &world.setup, model_of(world, &name)?)[..1]).key(0).to_vec();
+            let rows = *dice.pick(&[&10_usize, &60, &400]);
+            let share = if world.setup.is_tight() { 1 } else { 4 };
+            let words = [name, Word::Key(key), Word::Number((1 + dice.below(rows) / share) as u64)];
+            Some([&words[..], &[Word::Value(world.setup.draw_value(dice))]].concat())
+        },
+        apply: fill,
+    },
+    Action {
         name: "edit",
         weight: 6,
         covers: &["Db::edit", "Edit::put", "Edit::insert", "Edit::remove", "Edit::update", "Edit::update_many",
@@ -425,6 +439,25 @@ fn write(world: &mut World, words: Words<'_>) -> Outcome {
         Err(error) => Err(error.into()),
         Ok(()) => world.settle(next, durability),
     }
+}
+
+/// Ascending rows, all in one commit: memory and pages become full of them.
+fn fill(world: &mut World, words: Words<'_>) -> Outcome {
+    let (name, key, value) = (words.name(0), words.key(1), words.value(3));
+    let Some(table) = world.tables.get(name).cloned() else { return Ok(()) };
+    let mut next = world.state.clone();
+    let Some(model) = next.tables.get_mut(name) else { return Ok(()) };
+    let keys: Vec<Vec<u8>> = (0..words.number(2) as u32).map(|number| [key, &number.to_be_bytes()].concat()).collect();
+    for key in &keys {
+        model.rows.put(key, value);
+    }
+    world.expect(&next)?;
+    let bytes = value.bytes();
+    world.db()?.write(|tx| {
+        let table = tx.table(&table)?;
+        keys.iter().try_for_each(|key| table.put(key, &bytes))
+    })?;
+    world.settle(next, world.durability())
 }
 
 fn edit(world: &mut World, words: Words<'_>) -> Outcome {

@@ -24,7 +24,7 @@ pub fn last_panic() -> String {
 }
 
 /// The modes, in the order in which they take turns.
-pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "threads", "resp"];
+pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "threads", "kill", "resp", "http"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -81,7 +81,9 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
             sequential::run(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal)
         }
         "threads" => crate::threads::run(seed),
+        "kill" => crate::kill::run(seed, options),
         "resp" => crate::resp::run(seed, options),
+        "http" => crate::http::run(seed, options),
         _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),
     }
 }

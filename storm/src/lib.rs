@@ -11,6 +11,8 @@ pub mod answer;
 pub mod child;
 pub mod damage;
 pub mod held;
+pub mod http;
+pub mod kill;
 pub mod model;
 pub mod options;
 pub mod parent;

@@ -56,6 +56,9 @@ pub struct Options {
     /// Used by the program itself: do runs as they are asked for on standard input
     #[arg(long, hide = true)]
     pub child: bool,
+    /// Used by the program itself: write with this seed, in the directory that is found under `--found`, until killed
+    #[arg(long, hide = true)]
+    pub kill_writer: Option<u64>,
 }
 
 /// How this program is started again.
@@ -84,6 +87,10 @@ impl Program {
 pub fn run(options: &Options, program: &Program) -> io::Result<bool> {
     if options.child {
         child::serve(options);
+        return Ok(true);
+    }
+    if let Some(seed) = options.kill_writer {
+        crate::kill::write(seed, &options.found);
         return Ok(true);
     }
     parent::run(options, program)

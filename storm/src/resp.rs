@@ -51,7 +51,8 @@ fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged 
     let honest = 1 + dice.below(3);
     let mut crowd: Vec<(&str, usize)> = Vec::new();
     for (name, most) in [("abandon", 2), ("list", 80), ("noise", 2), ("bytes", 3), ("slow", 4), ("overwrite", 1)] {
-        if dice.percent(45) {
+        let percent = if matches!(name, "abandon" | "overwrite") { 60 } else { 40 };
+        if dice.percent(percent) {
             crowd.push((name, 1 + dice.below(most)));
         }
     }

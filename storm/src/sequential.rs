@@ -61,6 +61,9 @@ fn draw_setup(mode: &str, seed: u64, dice: &mut Dice) -> Setup {
     setup.set("seed", seed);
     if mode == "library" {
         setup.set("real", u64::from(dice.percent(10)));
+        if dice.percent(60) {
+            setup.set("keys", setup.get("keys").min(*dice.pick(&[&12, &40, &150])));
+        }
     } else {
         // Small, so that there are many.
         setup.set("keys", setup.get("keys").min(*dice.pick(&[&12, &40, &150])));
@@ -75,18 +78,27 @@ fn draw_setup(mode: &str, seed: u64, dice: &mut Dice) -> Setup {
     setup
 }
 
-struct Storm {
-    world: World,
+/// A run that is under way.
+pub struct Storm {
+    /// The database and its model.
+    pub world: World,
     watched: Option<Watched>,
     shelf: Shelf,
+    /// Where promises are written down for those that outlive this process.
+    pub acknowledged: Option<std::fs::File>,
 }
 
 impl Storm {
     fn new(mode: &str, setup: Setup) -> Outcome<Storm> {
-        let mut place = match setup.get("real") {
+        let place = match setup.get("real") {
             1 => Place::real().map_err(|error| Trouble::Wrong(error.to_string()))?,
             _ => Place::simulated(),
         };
+        Storm::over(mode, setup, place)
+    }
+
+    /// With a database at a place.
+    pub fn over(mode: &str, setup: Setup, mut place: Place) -> Outcome<Storm> {
         let watched = match (&place.sim, mode) {
             (Some(sim), "crash") => {
                 let per_mille = setup.get("per_mille") as usize;
@@ -104,12 +116,13 @@ impl Storm {
         if mode == "damage" {
             shelf.foreign = Some(crate::damage::foreign(&world)?);
         }
-        let mut storm = Storm { world, watched, shelf };
+        let mut storm = Storm { world, watched, shelf, acknowledged: None };
         storm.judge_images()?;
         Ok(storm)
     }
 
-    fn go(&mut self, source: &Source<'_>, dice: &mut Dice, journal: &mut Journal) -> Result<(), String> {
+    /// Does all its steps.
+    pub fn go(&mut self, source: &Source<'_>, dice: &mut Dice, journal: &mut Journal) -> Result<(), String> {
         match source {
             Source::Script(script) => {
                 for step in &script.steps {
@@ -131,7 +144,8 @@ impl Storm {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Outcome {
+    /// Does a step, and judges.
+    pub fn step(&mut self, step: &Step) -> Outcome {
         let words = Words(&step.words);
         let result = match (step.verb.as_str(), self.world.place.sim.clone()) {
             ("fault", Some(sim)) => {
@@ -157,6 +171,9 @@ impl Storm {
         match result {
             Err(Trouble::Refused(error)) => self.refused(error)?,
             result => result?,
+        }
+        if let Some(file) = &mut self.acknowledged {
+            crate::kill::note(file, &self.world.promise);
         }
         self.judge_images()
     }
@@ -346,6 +363,9 @@ pub fn draw(dice: &mut Dice, world: &World, crashes: bool) -> Step {
             _ => {
                 let choices: Vec<_> = ACTIONS.iter().map(|action| (action.weight, *action)).collect();
                 let action = dice.weighted(&choices);
+                if action.name == "begin" && world.setup.get("alone") == 1 {
+                    continue;
+                }
                 (action.draw)(dice, world).map(|words| Step::new(action.name, words))
             }
         };

@@ -89,6 +89,11 @@ fn draw(dice: &mut Dice, seed: u64) -> Setup {
     }
     setup.set("theme", theme as u64);
     setup.set("accounts", *dice.pick(&[&40, &2000, &10_000]));
+    if THEMES[theme].0 == "transactions beside merges" {
+        setup.set("accounts", *dice.pick(&[&2000, &10_000, &30_000]));
+        setup.set("run_file_bytes", *dice.pick(&[&20_000, &100_000]));
+        setup.set("cache_bytes", *dice.pick(&[&(64 << 10), &(64 << 10), &(1 << 20)]));
+    }
     setup
 }
 
@@ -650,11 +655,17 @@ fn scan(table: &impl Read) -> Judged<(u64, u64)> {
 }
 
 fn transfer(field: &Field<'_>, dice: &mut Dice, accounts: &Table, shared: &Table, rows: u64) -> Judged {
+    // Neighbours for a while: what lies elsewhere stays as it is, in its file.
+    let mut window = 0;
     while !field.is_over() {
+        if dice.below(40) == 0 {
+            window = dice.below(rows as usize);
+        }
+        let mut near = || account(((window + dice.below(20)) % rows as usize) as u64);
+        let (from, to) = (near(), near());
         let transaction = field.db.begin();
         let moved = (|| -> quipu::Result<()> {
             let table = transaction.table(accounts)?;
-            let (from, to) = (account(dice.below(rows as usize) as u64), account(dice.below(rows as usize) as u64));
             if from == to {
                 return Ok(());
             }
@@ -664,8 +675,21 @@ fn transfer(field: &Field<'_>, dice: &mut Dice, accounts: &Table, shared: &Table
             };
             let amount = dice.below(100) as i64;
             let (a, b) = (amount_at(&from)?, amount_at(&to)?);
-            match dice.below(6) {
+            match dice.below(10) {
                 0 => drop(table.count(&from[..]..)?),
+                3 => {
+                    // A part of the table far away, which others may change.
+                    let start = dice.below(rows as usize);
+                    let (low, high) = (account(start as u64), account((start + dice.below(300)) as u64));
+                    table.for_each(&low[..]..&high[..], |_, _| true)?;
+                }
+                4 => drop(table.page(.., dice.below(rows as usize) as u64, 30)?),
+                5 => drop(table.tally(&account(dice.below(rows as usize) as u64)[..]..)?),
+                6 => {
+                    for _ in 0..10 {
+                        table.get(account(dice.below(rows as usize) as u64))?;
+                    }
+                }
                 1 => {
                     let (low, high) = if from < to { (&from, &to) } else { (&to, &from) };
                     table.for_each(&low[..]..=&high[..], |_, _| true)?;
@@ -729,7 +753,12 @@ fn maintain(field: &Field<'_>, dice: &mut Dice) -> Judged {
         }
         // Several at once at one table, or each at another.
         let recent = field.numbers.load(Ordering::Relaxed) as usize;
-        let table = &tables[if dice.percent(40) { recent % tables.len() } else { dice.below(tables.len()) }];
+        let is_about_accounts = THEMES[field.setup.get("theme") as usize].0 == "transactions beside merges";
+        let accounts = tables.iter().position(|table| table.name() == "accounts");
+        let table = match accounts {
+            Some(accounts) if is_about_accounts && dice.percent(80) => &tables[accounts],
+            _ => &tables[if dice.percent(40) { recent % tables.len() } else { dice.below(tables.len()) }],
+        };
         let result = match dice.below(20) {
             0..=5 => table.flush(),
             6..=8 => field.db.checkpoint().map(|_| {

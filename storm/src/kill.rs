@@ -1,0 +1,135 @@
+//! A process of its own writes, and is killed at any moment: what it was told is safe must be there, and nothing that it never wrote.
+//!
+//! The child writes down each step before it does it, and after it what it was promised, into files that outlive it. Its steps, done again on a simulated disk,
+//! tell what the database held after each commit.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quipu::io::RealDisk;
+use quipu::{Db, Options as Limits, check};
+use quipu_suite::clock::{Deadline, pause};
+use quipu_suite::dice::Dice;
+
+use crate::options::Options;
+use crate::report::Counters;
+use crate::script::{Journal, Script};
+use crate::sequential::{Source, Storm, told};
+use crate::setup::Setup;
+use crate::world::{Place, Promise, verify};
+
+/// Seconds that a child may write before it ends by itself: it is killed long before.
+const CHILD_SECONDS: u64 = 30;
+
+/// Writes down what was promised.
+pub fn note(file: &mut std::fs::File, promise: &Promise) {
+    let numbers = [promise.handed_over.load(Ordering::SeqCst), promise.synced.load(Ordering::SeqCst)];
+    // Appended whole: a kill leaves it or not.
+    let _ = file.write_all(format!("{} {}\n", numbers[0], numbers[1]).as_bytes());
+}
+
+/// The child: storms in `dir` until it is killed.
+pub fn write(seed: u64, dir: &Path) {
+    let mut dice = Dice::new(seed);
+    let mut setup = draw(&mut dice, seed);
+    setup.set("background", 1);
+    let place = Place { disk: Arc::new(RealDisk), sim: None, dir: dir.join("db"), temporary: None };
+    let Ok(mut journal) = Journal::create(Some(&dir.join("journal"))) else { return };
+    journal.note(&format!("mode kill\n{setup}"));
+    let acks = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("acknowledged"));
+    let Ok(mut storm) = Storm::over("kill", setup, place) else { return };
+    storm.acknowledged = acks.ok();
+    let deadline = Deadline::after(Duration::from_secs(CHILD_SECONDS));
+    let result = storm.go(&Source::Seed { seed, deadline, steps: u64::MAX }, &mut dice, &mut journal);
+    if let Err(text) = result {
+        println!("{text}");
+    }
+}
+
+fn draw(dice: &mut Dice, seed: u64) -> Setup {
+    let mut setup = Setup::draw(dice);
+    setup.set("seed", seed);
+    setup.set("real", 1);
+    setup.set("memory_bytes", 256 << 20);
+    setup.set("log_segment_bytes", setup.get("log_segment_bytes").min(64 << 10));
+    setup.set("checkpoint_log_bytes", *dice.pick(&[&0, &(64 << 10)]));
+    // Whether an optimistic transaction meets a conflict depends on threads: then its steps would not tell what there is.
+    setup.set("alone", 1);
+    setup
+}
+
+/// A run.
+pub fn run(seed: u64, _: &Options) -> (Counters, Result<(), String>) {
+    let mut counters = Counters::default();
+    let result = storm(seed, &mut counters);
+    (counters, result)
+}
+
+fn storm(seed: u64, counters: &mut Counters) -> Result<(), String> {
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let mut dice = Dice::new(seed ^ 0xC0FFEE);
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let leading = std::env::args_os().skip(1).take_while(|word| word != "--child");
+    let mut command = Command::new(program);
+    command.args(leading).args(["--kill-writer", &seed.to_string(), "--found"]).arg(dir.path());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    pause(Duration::from_millis(30 + dice.below(1500) as u64));
+    if dice.percent(30) {
+        let process = rustix::process::Pid::from_child(&child);
+        let stop = |signal| rustix::process::kill_process(process, signal).map_err(|error| error.to_string());
+        stop(rustix::process::Signal::STOP)?;
+        pause(Duration::from_millis(dice.below(50) as u64));
+        stop(rustix::process::Signal::CONT)?;
+        pause(Duration::from_millis(dice.below(20) as u64));
+    }
+    child.kill().map_err(|error| error.to_string())?;
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    counters.kills += 1;
+    if !output.stdout.is_empty() {
+        return Err(format!("before it was killed: {}", String::from_utf8_lossy(&output.stdout)));
+    }
+    judge(dir.path(), counters)
+}
+
+fn judge(dir: &Path, counters: &mut Counters) -> Result<(), String> {
+    let text = std::fs::read_to_string(dir.join("journal")).unwrap_or_default();
+    let script = Script::parse(&text);
+    if script.steps.is_empty() {
+        return Ok(());
+    }
+    let mut setup = script.setup.clone();
+    let own = Limits { background: false, ..setup.options(Arc::new(RealDisk)) };
+    setup.set("real", 0);
+    setup.set("background", 0);
+    let mut model = Storm::over("kill", setup, Place::simulated()).map_err(|trouble| told(&trouble))?;
+    // The last line may be half a step: the step it stands for is done as far as it is readable, and is the one that may be there or not.
+    for step in &script.steps {
+        model.step(step).map_err(|trouble| format!("{step}, again: {}", told(&trouble)))?;
+    }
+    counters.steps += script.steps.len() as u64;
+    counters.commits += model.world.counters.commits;
+    let acknowledged = std::fs::read_to_string(dir.join("acknowledged")).unwrap_or_default();
+    let promised: u64 = acknowledged
+        .lines()
+        .rev()
+        .find_map(|line| line.split_once(' ').map(|(number, _)| number.parse().unwrap_or(0)))
+        .unwrap_or(0);
+    let path = dir.join("db");
+    let report = check(&path, &own, &mut |_| ()).map_err(|error| format!("check: {error:?}"))?;
+    if !report.faults.is_empty() {
+        return Err(format!("check finds {:?}", report.faults));
+    }
+    let db = Db::open(&path, own).map_err(|error| format!("it does not open: {error:?}"))?;
+    let sequence = db.look().sequence();
+    if sequence < promised {
+        return Err(format!("commits {} to {promised} are lost", sequence + 1));
+    }
+    match model.world.history.get(&sequence) {
+        Some(state) => verify(&db, state).map_err(|trouble| told(&trouble)),
+        None => Err(format!("commit {sequence} was never made; {promised} were promised")),
+    }
+}
