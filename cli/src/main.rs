@@ -26,6 +26,7 @@ mod schema;
 mod serve;
 mod shell;
 mod stats;
+mod storm;
 mod top;
 mod words;
 
@@ -73,6 +74,9 @@ enum Command {
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Args),
+    /// Tries to break a database, and checks every answer against a model
+    #[command(after_help = storm::EXAMPLES)]
+    Storm(Box<storm::Args>),
     #[command(hide = true)]
     DemoWriter(demo::WriterArgs),
 }
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Command::Compact(args) => compact::run(args),
         Command::Stats(args) => stats::run(args),
         Command::Top(args) => top::run(args),
+        Command::Storm(args) => storm::run(args),
         Command::DemoWriter(args) => demo::run_writer(args),
     };
     match result {

@@ -280,7 +280,7 @@ const OWN: &[Action] = &[
     Action {
         name: "verify",
         weight: 1,
-        covers: &["Db::tables"],
+        covers: &["Db::tables", "Read::explain"],
         draw: |_, _| Some(Vec::new()),
         apply: |world, _| world.verify(),
     },

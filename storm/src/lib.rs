@@ -9,6 +9,7 @@
 pub mod actions;
 pub mod answer;
 pub mod child;
+pub mod coverage;
 pub mod damage;
 pub mod held;
 pub mod http;

@@ -24,6 +24,12 @@ const MORE_THREADS: u64 = 40;
 const NOT_FOR_NOISE: &[&str] =
     &["FLUSHALL", "FLUSHDB", "SWAPDB", "SELECT", "MOVE", "RESET", "QUIT", "CLIENT", "MONITOR", "SHUTDOWN", "WAIT", "AUTH", "HELLO"];
 
+/// What is sent, beside the noise, which sends what the differential suite does.
+pub const COMMANDS: &[&str] = &[
+    "SET", "GET", "DEL", "APPEND", "STRLEN", "MGET", "ZADD", "ZREM", "ZSCORE", "ZCOUNT", "ZCARD", "ZRANK", "ZRANGE", "Q.COUNT",
+    "SCAN", "ZSCAN", "KEYS", "Q.RANGE", "PING", "MULTI", "EXEC",
+];
+
 /// A run.
 pub fn run(seed: u64, options: &Options) -> (Counters, Judged) {
     let mut counters = Counters::default();
@@ -142,6 +148,7 @@ enum Expected {
     Bulk(Option<Vec<u8>>),
     Bulks(Vec<Vec<u8>>),
     Array(Vec<Option<Vec<u8>>>),
+    All(Vec<Expected>),
 }
 
 impl Expected {
@@ -154,6 +161,9 @@ impl Expected {
             Expected::Bulks(all) => {
                 value.items().is_some_and(|items| items.iter().map(Value::text).eq(all.iter().map(|one| Some(&one[..]))))
             }
+            Expected::All(all) => value.items().is_some_and(|items| {
+                items.len() == all.len() && items.iter().zip(all).all(|(item, expected)| expected.is(item))
+            }),
             Expected::Array(all) => {
                 value.items().is_some_and(|items| items.iter().map(Value::text).eq(all.iter().map(Option::as_deref)))
             }
@@ -188,7 +198,13 @@ impl Honest {
         }
         while !field.is_over() {
             let count = *self.dice.pick(&[&1, &2, &5, &40]);
-            let commands: Vec<(Command, Expected)> = (0..count).map(|_| self.command()).collect();
+            let mut commands: Vec<(Command, Expected)> = (0..count).map(|_| self.command()).collect();
+            if self.dice.percent(10) {
+                let (queued, expected): (Vec<Command>, Vec<Expected>) = commands.into_iter().unzip();
+                commands = vec![(Command::new("MULTI"), Expected::Simple("OK"))];
+                commands.extend(queued.into_iter().map(|command| (command, Expected::Simple("QUEUED"))));
+                commands.push((Command::new("EXEC"), Expected::All(expected)));
+            }
             if self.dice.percent(5) {
                 half_close(field, &commands)?;
             } else {

@@ -357,9 +357,11 @@ pub fn draw(dice: &mut Dice, world: &World, crashes: bool) -> Step {
         }
     }
     for _ in 0..100 {
+        let writes = world.setup.get("writes") as usize;
+        let questions = (100 - writes) / 2;
         let drawn = match dice.below(100) {
-            0..=29 => draw_question(dice, world),
-            30..=69 => draw_writing(dice, world),
+            lot if lot < questions => draw_question(dice, world),
+            lot if lot < questions + writes => draw_writing(dice, world),
             _ => {
                 let choices: Vec<_> = ACTIONS.iter().map(|action| (action.weight, *action)).collect();
                 let action = dice.weighted(&choices);

@@ -43,9 +43,9 @@ impl Setup {
     /// Draws the limits of a database.
     pub fn draw(dice: &mut Dice) -> Setup {
         let mut setup = Setup::default();
-        let tiny = dice.percent(50);
+        let tiny = dice.percent(60);
         let mut one_of = |name: &str, choices: &[(usize, u64)]| setup.set(name, dice.weighted(choices));
-        let page = if tiny { &[(3, 256), (1, 512), (1, 1024)][..] } else { &[(4, 4096), (1, 8192), (1, 1024)][..] };
+        let page = if tiny { &[(5, 256), (1, 512), (1, 1024)][..] } else { &[(4, 4096), (1, 8192), (1, 1024)][..] };
         one_of("page_bytes", page);
         one_of("run_page_bytes", page);
         one_of("memory_bytes", &[(1, 3 << 20), (1, 8 << 20), (6, 256 << 20)]);
@@ -76,6 +76,8 @@ impl Setup {
         self.set("value_bytes", share.saturating_sub(key_bytes) as u64);
         self.set("value_jitter", *dice.pick(&[&0_u64, &4, &16, &40, &(page as u64 / 4)]));
         self.set("long_values", *dice.pick(&[&0_u64, &0, &2, &10]));
+        // Of a hundred steps, so many that write rows.
+        self.set("writes", *dice.pick(&[&40_u64, &60, &85]));
         self.set("ascending", *dice.pick(&[&0_u64, &0, &0, &50, &90]));
     }
 

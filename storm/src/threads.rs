@@ -705,6 +705,10 @@ fn transfer(field: &Field<'_>, dice: &mut Dice, accounts: &Table, shared: &Table
             table.put(&to, balance(b + amount))
         })();
         moved.map_err(told("a transfer"))?;
+        if dice.percent(30) {
+            // Held open, while others commit and files change.
+            quipu_suite::clock::pause(Duration::from_millis(dice.below(40) as u64));
+        }
         match transaction.commit() {
             Ok(()) => field.commits.fetch_add(1, Ordering::Relaxed),
             Err(error) if error.kind() == ErrorKind::Conflict => field.conflicts.fetch_add(1, Ordering::Relaxed),

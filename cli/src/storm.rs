@@ -1,0 +1,43 @@
+//! `quipu storm`: tries to break a database, if this program was built with the feature `storm`.
+
+#[cfg(feature = "storm")]
+mod built_in {
+    use crate::failure::{Failure, Result};
+
+    pub(crate) use quipu_storm::{EXAMPLES, Options as Args};
+
+    pub(crate) fn run(args: &Args) -> Result<()> {
+        // A run is done by this program, started again.
+        let found = quipu_storm::Program::current(&["storm"]).and_then(|program| quipu_storm::run(args, &program));
+        match found {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::new("the storm has found something, see above")),
+            Err(error) => Err(Failure::new(error.to_string())),
+        }
+    }
+}
+
+#[cfg(not(feature = "storm"))]
+mod left_out {
+    use crate::failure::{Failure, Result};
+
+    pub(crate) const EXAMPLES: &str = "\
+This program was built without it:
+  cargo run --release -p quipu-cli --features storm -- storm";
+
+    #[derive(Debug, clap::Args)]
+    pub(crate) struct Args {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<String>,
+    }
+
+    pub(crate) fn run(_: &Args) -> Result<()> {
+        let how = "`cargo run --release -p quipu-cli --features storm -- storm` builds and runs it";
+        Err(Failure::new(format!("this program was built without the storm; {how}")))
+    }
+}
+
+#[cfg(feature = "storm")]
+pub(crate) use built_in::{Args, EXAMPLES, run};
+#[cfg(not(feature = "storm"))]
+pub(crate) use left_out::{Args, EXAMPLES, run};
