@@ -532,8 +532,25 @@ fn edit_range(world: &mut World, words: Words<'_>) -> Outcome {
     let expected = model.rows.remove_range(&words.bounds(1)) as u64;
     world.expect(&next)?;
     let db = world.db()?.clone();
+    let sequence = db.look().sequence();
     let mut edit = db.edit()?;
-    let removed = edit.remove_range(&table, words.bounds(1))?;
+    let removed = match edit.remove_range(&table, words.bounds(1)) {
+        Ok(removed) => removed,
+        Err(error) => {
+            // An edit has no way back: what it has removed by then stays so.
+            drop(edit);
+            let mut part = world.state.clone();
+            let before = &world.state.tables[words.name(0)].rows;
+            let (from, to) = before.span(&words.bounds(1));
+            for (key, _) in before.slice(from, to) {
+                if !table.contains(key)? {
+                    part.tables.get_mut(words.name(0)).map(|model| model.rows.remove(key));
+                }
+            }
+            world.history.insert(sequence + 1, part);
+            return Err(error.into());
+        }
+    };
     edit.commit()?.wait(Durability::Sync)?;
     if removed != expected {
         return wrong(format!("an edit removed {removed} rows of a range, expected {expected}"));
