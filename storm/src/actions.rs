@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use quipu::{
-    Action as Change, Db, Durability, ErrorKind, Options, RunIndex, WriteBatch, BackupOptions, Read, Write, check, restore,
+    Action as Change, BackupOptions, Db, Durability, ErrorKind, Options, Read, RunIndex, Write, WriteBatch, check,
+    restore,
 };
 use quipu_suite::dice::Dice;
 
@@ -35,7 +36,14 @@ const OWN: &[Action] = &[
     Action {
         name: "create",
         weight: 4,
-        covers: &["Db::create_table", "Db::open_table", "Db::table", "Table::name", "Table::options", "Table::annotation"],
+        covers: &[
+            "Db::create_table",
+            "Db::open_table",
+            "Db::table",
+            "Table::name",
+            "Table::options",
+            "Table::annotation",
+        ],
         draw: |dice, world| {
             let wanted = world.setup.get("tables").max(1) as usize;
             let is_wanted = world.state.tables.len() < wanted || dice.percent(3);
@@ -88,8 +96,18 @@ const OWN: &[Action] = &[
     Action {
         name: "edit",
         weight: 6,
-        covers: &["Db::edit", "Edit::put", "Edit::insert", "Edit::remove", "Edit::update", "Edit::update_many",
-            "Edit::table", "Edit::commit", "Committed::wait", "Edit::reserve"],
+        covers: &[
+            "Db::edit",
+            "Edit::put",
+            "Edit::insert",
+            "Edit::remove",
+            "Edit::update",
+            "Edit::update_many",
+            "Edit::table",
+            "Edit::commit",
+            "Committed::wait",
+            "Edit::reserve",
+        ],
         draw: |dice, world| {
             let head = [Word::name(dice.pick(&["each", "update", "many"])), Word::Number(dice.below(3) as u64)];
             Some([head.to_vec(), writes(dice, world)?].concat())
@@ -114,7 +132,9 @@ const OWN: &[Action] = &[
         draw: |dice, world| (world.snapshots.len() < 6).then(|| vec![Word::Number(dice.below(6) as u64)]),
         apply: |world, words| {
             let snapshot = world.db()?.read();
-            if snapshot.tables().len() != world.state.tables.len() || snapshot.sequence() != world.db()?.stats().sequence {
+            if snapshot.tables().len() != world.state.tables.len()
+                || snapshot.sequence() != world.db()?.stats().sequence
+            {
                 return wrong(format!("a snapshot of commit {} has {:?}", snapshot.sequence(), snapshot.tables()));
             }
             let held = HeldSnapshot { snapshot, state: world.state.clone(), tables: world.tables.clone() };
@@ -181,10 +201,12 @@ const OWN: &[Action] = &[
         weight: 3,
         covers: &["Table::flush"],
         draw: |dice, world| table(dice, world).map(|name| vec![name]),
-        apply: |world, words| on_table(world, words, |table| match table.flush() {
-            Err(error) if error.kind() == ErrorKind::Invalid && table.options().resident => Ok(()),
-            result => result,
-        }),
+        apply: |world, words| {
+            on_table(world, words, |table| match table.flush() {
+                Err(error) if error.kind() == ErrorKind::Invalid && table.options().resident => Ok(()),
+                result => result,
+            })
+        },
     },
     Action {
         name: "checkpoint",
@@ -267,7 +289,9 @@ const OWN: &[Action] = &[
         name: "backup",
         weight: 1,
         covers: &["Db::backup", "Db::backup_with", "restore"],
-        draw: |dice, _| dice.percent(50).then(|| vec![Word::Number(dice.below(2) as u64), Word::Number(dice.below(2) as u64)]),
+        draw: |dice, _| {
+            dice.percent(50).then(|| vec![Word::Number(dice.below(2) as u64), Word::Number(dice.below(2) as u64)])
+        },
         apply: backup,
     },
     Action {
@@ -417,7 +441,9 @@ fn write(world: &mut World, words: Words<'_>) -> Outcome {
             let was_live = write_to(&mut model, name, key, words);
             match value {
                 Some(value) => table.put(key, value)?,
-                None if table.remove(key)? != was_live => trouble = Some(format!("removal of a live key: {}", !was_live)),
+                None if table.remove(key)? != was_live => {
+                    trouble = Some(format!("removal of a live key: {}", !was_live))
+                }
                 None => {}
             }
         }
@@ -493,7 +519,9 @@ fn edit(world: &mut World, words: Words<'_>) -> Outcome {
             ("update", _) => edit.update(table, key, change).map(|()| None),
             ("many", _) => {
                 let mut change = change;
-                edit.update_many(table, &[key], |_, found, new| change(found, new)).map(|()| None).map_err(|(_, error)| error)
+                edit.update_many(table, &[key], |_, found, new| change(found, new))
+                    .map(|()| None)
+                    .map_err(|(_, error)| error)
             }
             (_, Some(value)) => edit.put(table, key, value).map(|is_new| Some(!is_new)),
             (_, None) => edit.remove(table, key).map(Some),

@@ -50,7 +50,9 @@ pub fn serve(options: &Options) {
 
 fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [kind, mode, what, journal] = words[..] else { return (Counters::default(), Err(format!("what is {line:?}?"))) };
+    let [kind, mode, what, journal] = words[..] else {
+        return (Counters::default(), Err(format!("what is {line:?}?")));
+    };
     let mut journal = match Journal::create(Some(Path::new(journal))) {
         Ok(journal) => journal,
         Err(error) => return (Counters::default(), Err(format!("{journal}: {error}"))),
@@ -90,7 +92,6 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
 
 /// A panic is a failure.
 fn guarded(work: impl FnOnce() -> (Counters, Result<(), String>)) -> (Counters, Result<(), String>) {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        (Counters::default(), Err(format!("panic: {}", last_panic())))
-    })
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| (Counters::default(), Err(format!("panic: {}", last_panic()))))
 }

@@ -80,13 +80,18 @@ fn damage(world: &World, shelf: &Shelf, way: &str, lot: u64) -> Option<(SimDisk,
             let older = shelf.older.get(dice.below(shelf.older.len().max(1)))?;
             let names: Vec<PathBuf> = self::files(older, dir).into_iter().filter(|path| !is_log(path)).collect();
             // Under its own name if it still has one, or under any other.
-            let other = if dice.percent(60) && names.contains(&path) { &path } else { names.get(dice.below(names.len().max(1)))? };
+            let other = if dice.percent(60) && names.contains(&path) {
+                &path
+            } else {
+                names.get(dice.below(names.len().max(1)))?
+            };
             bytes = older.read_file(other)?;
             text = format!("{name} replaced by the older {}", other.display());
         }
         "foreign" => {
             let foreign = shelf.foreign.as_ref()?;
-            let names: Vec<PathBuf> = self::files(foreign, dir).into_iter().filter(|other| is_log(other) == is_log(&path)).collect();
+            let names: Vec<PathBuf> =
+                self::files(foreign, dir).into_iter().filter(|other| is_log(other) == is_log(&path)).collect();
             let other = names.get(dice.below(names.len().max(1)))?;
             bytes = foreign.read_file(other)?;
             text = format!("{name} replaced by the foreign {}", other.display());

@@ -22,11 +22,15 @@ pub fn run(seed: u64, options: &Options) -> (Counters, Judged) {
 
 fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged {
     let durability = *dice.pick(&[&"os", &"none", &"sync"]);
-    let mut stormed = Stormed::start(options.quipu.as_deref(), &["--durability", durability])
-        .map_err(|error| error.to_string())?;
+    let mut stormed =
+        Stormed::start(options.quipu.as_deref(), &["--durability", durability]).map_err(|error| error.to_string())?;
     let process = stormed.process()?;
     let at_rest = Usage::of(process);
-    let bound = Usage { threads: at_rest.threads + 40, resident_kib: at_rest.resident_kib + (500 << 10), files: at_rest.files + 400 };
+    let bound = Usage {
+        threads: at_rest.threads + 40,
+        resident_kib: at_rest.resident_kib + (500 << 10),
+        files: at_rest.files + 400,
+    };
     let field = Field::new(&stormed, Deadline::after(Duration::from_secs_f64(options.run_seconds)), options.stall_ms);
     let clients: Vec<Honest> = std::thread::scope(|scope| {
         let field = &field;
@@ -142,10 +146,14 @@ impl Honest {
             }
             for (number, status, body) in expected {
                 let (found, found_body) = connection.answer()?;
-                let is_right = body.as_ref().is_none_or(|body| *body == found_body || trimmed(&found_body) == trimmed(body));
+                let is_right =
+                    body.as_ref().is_none_or(|body| *body == found_body || trimmed(&found_body) == trimmed(body));
                 if found != status || !is_right {
                     let text = String::from_utf8_lossy(&found_body[..found_body.len().min(80)]).into_owned();
-                    return Err(format!("entity {number}: {found} {text:?}, expected {status}, {:?} bytes", body.map(|body| body.len())));
+                    return Err(format!(
+                        "entity {number}: {found} {text:?}, expected {status}, {:?} bytes",
+                        body.map(|body| body.len())
+                    ));
                 }
                 field.commands.fetch_add(1, Ordering::Relaxed);
             }

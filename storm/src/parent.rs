@@ -84,9 +84,8 @@ impl<'p> Runner<'p> {
         self.start()?;
         let Some((child, input, answers)) = &mut self.child else { return Err(io::Error::other("no child")) };
         let sent = writeln!(input, "{request}").and_then(|()| input.flush());
-        let line = sent.map_or(Err(RecvTimeoutError::Disconnected), |()| {
-            answers.recv_timeout(Duration::from_secs_f64(seconds))
-        });
+        let line = sent
+            .map_or(Err(RecvTimeoutError::Disconnected), |()| answers.recv_timeout(Duration::from_secs_f64(seconds)));
         let ended = match line {
             Ok(line) => match line.split_once(' ').unwrap_or((&line, "")) {
                 ("ok", counters) => return Ok(Ended::Well(Counters::parse(counters))),
@@ -165,11 +164,8 @@ pub fn run(options: &Options, program: &Program) -> io::Result<bool> {
             }
         });
     }
-    let modes: Vec<&str> = if options.only.is_empty() {
-        MODES.to_vec()
-    } else {
-        options.only.iter().map(String::as_str).collect()
-    };
+    let modes: Vec<&str> =
+        if options.only.is_empty() { MODES.to_vec() } else { options.only.iter().map(String::as_str).collect() };
     let first = options.seed.unwrap_or_else(fresh_seed);
     let rounds = options.runs.or(options.seed.map(|_| 1));
     let deadline = match rounds {
@@ -242,7 +238,10 @@ fn tell(runner: &mut Runner<'_>, options: &Options, mode: &str, seed: u64, text:
     write_file(&path, &format!("# {text}\n{script}"))?;
     for step in script.steps.iter().take(40) {
         let line = step.to_string();
-        println!("    {}", if line.len() > 200 { format!("{}...", line.chars().take(200).collect::<String>()) } else { line });
+        println!(
+            "    {}",
+            if line.len() > 200 { format!("{}...", line.chars().take(200).collect::<String>()) } else { line }
+        );
     }
     println!("  again: quipu storm --script {}", path.display());
     Ok(())

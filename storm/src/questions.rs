@@ -56,9 +56,7 @@ pub static QUESTIONS: &[Question] = &[
         covers: &["get", "contains"],
         draw: |dice, setup, table| vec![key(dice, setup, table)],
         ask: asks!(|reader: &_, words: Words<'_>| get(reader, words)),
-        judge: |table, words, answer| {
-            matches!(answer, Answer::Value(value) if is_value(value, table.rows.get(words.key(0))))
-        },
+        judge: |table, words, answer| matches!(answer, Answer::Value(value) if is_value(value, table.rows.get(words.key(0)))),
     },
     Question {
         name: "get_many",
@@ -523,7 +521,7 @@ fn walk<R: Read>(reader: &R, words: Words<'_>) -> Result<Answer> {
     let mut lot = words.number(2);
     for _ in 0..words.number(1) {
         lot = mix(lot);
-        let there = if lot % 3 == 0 { cursor.prev()? } else { cursor.next()? };
+        let there = if lot.is_multiple_of(3) { cursor.prev()? } else { cursor.next()? };
         see(there, &cursor);
     }
     Ok(Answer::MaybeRows(seen))
@@ -543,7 +541,7 @@ fn is_walk(table: &TableModel, words: Words<'_>, answer: &Answer) -> bool {
     let mut lot = words.number(2);
     for _ in 0..words.number(1) {
         lot = mix(lot);
-        place = if lot % 3 == 0 { place.saturating_sub(1) } else { (place + 1).min(last) };
+        place = if lot.is_multiple_of(3) { place.saturating_sub(1) } else { (place + 1).min(last) };
         expected.push(row(place));
     }
     seen.len() == expected.len() && seen.iter().zip(expected).all(|(row, expected)| is_row(row, expected))

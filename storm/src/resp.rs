@@ -21,13 +21,15 @@ use crate::server::{Field, Judged, Stormed, Usage, ask, ping, watch};
 /// Threads that the server may have beside those that it has at rest, whatever its clients do.
 const MORE_THREADS: u64 = 40;
 /// Commands that honest clients or the noise beside them must not send: they would change what others are judged by, or end the server.
-const NOT_FOR_NOISE: &[&str] =
-    &["FLUSHALL", "FLUSHDB", "SWAPDB", "SELECT", "MOVE", "RESET", "QUIT", "CLIENT", "MONITOR", "SHUTDOWN", "WAIT", "AUTH", "HELLO"];
+const NOT_FOR_NOISE: &[&str] = &[
+    "FLUSHALL", "FLUSHDB", "SWAPDB", "SELECT", "MOVE", "RESET", "QUIT", "CLIENT", "MONITOR", "SHUTDOWN", "WAIT",
+    "AUTH", "HELLO",
+];
 
 /// What is sent, beside the noise, which sends what the differential suite does.
 pub const COMMANDS: &[&str] = &[
-    "SET", "GET", "DEL", "APPEND", "STRLEN", "MGET", "ZADD", "ZREM", "ZSCORE", "ZCOUNT", "ZCARD", "ZRANK", "ZRANGE", "Q.COUNT",
-    "SCAN", "ZSCAN", "KEYS", "Q.RANGE", "PING", "MULTI", "EXEC",
+    "SET", "GET", "DEL", "APPEND", "STRLEN", "MGET", "ZADD", "ZREM", "ZSCORE", "ZCOUNT", "ZCARD", "ZRANK", "ZRANGE",
+    "Q.COUNT", "SCAN", "ZSCAN", "KEYS", "Q.RANGE", "PING", "MULTI", "EXEC",
 ];
 
 /// A run.
@@ -82,21 +84,27 @@ fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged 
     });
     counters.commands = field.commands.load(Ordering::Relaxed);
     let crowd: Vec<String> = crowd.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    let told = format!("beside {}; {members} members, {keys} keys of {value_bytes} bytes, {durability}", crowd.join(", "));
+    let told =
+        format!("beside {}; {members} members, {keys} keys of {value_bytes} bytes, {durability}", crowd.join(", "));
     field.end().map_err(|text| format!("{text} [{told}]"))?;
     judge_rest(&stormed, at_rest, process).map_err(|text| format!("{text} [{told}]"))?;
     let kill = durability != "none" && dice.percent(50);
     stormed.restart(kill).map_err(|error| format!("a restart: {error} [{told}]"))?;
     counters.kills += u64::from(kill);
     counters.reopens += 1;
-    models.iter().try_for_each(|model| model.judge_all(&stormed)).map_err(|text| format!("after a restart: {text} [{told}]"))
+    models
+        .iter()
+        .try_for_each(|model| model.judge_all(&stormed))
+        .map_err(|text| format!("after a restart: {text} [{told}]"))
 }
 
 /// What all share, and nobody is judged by: a sorted set, and strings.
 fn fill(stormed: &Stormed, members: usize, keys: usize, value_bytes: usize) -> Judged {
     let mut client = Client::connect(stormed.server.address).map_err(|error| error.to_string())?;
-    let adds = (0..members).map(|number| Command::new("ZADD shared").number(number % 977).arg(format!("member {number:07}")));
-    let sets = (0..keys).map(|number| Command::new("SET").arg(format!("string {number:06}")).arg(vec![b'v'; value_bytes]));
+    let adds =
+        (0..members).map(|number| Command::new("ZADD shared").number(number % 977).arg(format!("member {number:07}")));
+    let sets =
+        (0..keys).map(|number| Command::new("SET").arg(format!("string {number:06}")).arg(vec![b'v'; value_bytes]));
     let commands: Vec<Command> = adds.chain(sets).collect();
     for some in commands.chunks(1000) {
         client.send(&encode_all(some), &[]).map_err(|error| error.to_string())?;
@@ -120,7 +128,9 @@ fn judge_rest(stormed: &Stormed, at_rest: Usage, process: u32) -> Judged {
             return Ok(());
         }
         if deadline.passed() {
-            return Err(format!("the clients have gone, and the server takes {now:?} ({used} bytes used), {at_rest:?} before"));
+            return Err(format!(
+                "the clients have gone, and the server takes {now:?} ({used} bytes used), {at_rest:?} before"
+            ));
         }
         pause(Duration::from_millis(100));
     }
@@ -158,9 +168,9 @@ impl Expected {
             Expected::Integer(number) => value.integer() == Some(*number),
             Expected::Bulk(None) => value.body == Body::Nil,
             Expected::Bulk(Some(bytes)) => value.text() == Some(bytes),
-            Expected::Bulks(all) => {
-                value.items().is_some_and(|items| items.iter().map(Value::text).eq(all.iter().map(|one| Some(&one[..]))))
-            }
+            Expected::Bulks(all) => value
+                .items()
+                .is_some_and(|items| items.iter().map(Value::text).eq(all.iter().map(|one| Some(&one[..])))),
             Expected::All(all) => value.items().is_some_and(|items| {
                 items.len() == all.len() && items.iter().zip(all).all(|(item, expected)| expected.is(item))
             }),
@@ -191,7 +201,9 @@ impl Honest {
         let adds: Vec<(Command, Expected)> = self
             .scores
             .iter()
-            .map(|(member, score)| (Command::new("ZADD").arg(self.set()).number(score).arg(member.clone()), Expected::Integer(1)))
+            .map(|(member, score)| {
+                (Command::new("ZADD").arg(self.set()).number(score).arg(member.clone()), Expected::Integer(1))
+            })
             .collect();
         for some in adds.chunks(2000) {
             pipeline(field, &mut client, some)?;
@@ -282,7 +294,8 @@ impl Honest {
             }
             _ => {
                 let count = self.strings.range(format!("{}0", self.prefix)..format!("{}:", self.prefix)).count();
-                let command = Command::new("Q.COUNT").arg(format!("[{}0", self.prefix)).arg(format!("({}:", self.prefix));
+                let command =
+                    Command::new("Q.COUNT").arg(format!("[{}0", self.prefix)).arg(format!("({}:", self.prefix));
                 (command, Expected::Integer(count as i64))
             }
         }
@@ -297,8 +310,11 @@ impl Honest {
                 return Err(format!("{key} is not what was acknowledged"));
             }
         }
-        let all = client.ask(&Command::new("ZRANGE").arg(self.set()).number(0).number(-1)).map_err(|error| error.to_string())?;
-        let expected = Expected::Bulks(self.ranked().into_iter().map(|(member, _)| member.clone().into_bytes()).collect());
+        let all = client
+            .ask(&Command::new("ZRANGE").arg(self.set()).number(0).number(-1))
+            .map_err(|error| error.to_string())?;
+        let expected =
+            Expected::Bulks(self.ranked().into_iter().map(|(member, _)| member.clone().into_bytes()).collect());
         if expected.is(&all) { Ok(()) } else { Err(format!("{} is not what was acknowledged", self.set())) }
     }
 }
@@ -399,7 +415,15 @@ fn noise(field: &Field, seed: u64) -> Judged {
 fn bytes(field: &Field, dice: &mut Dice) -> Judged {
     while !field.is_over() {
         let mut stream = TcpStream::connect(field.address).map_err(|error| error.to_string())?;
-        let head = *dice.pick(&[&"", &"*3\r\n$3\r\nSET\r\n", &"*1000000\r\n", &"$-5\r\n", &"*2\r\n$4\r\nPING\r\n$900000\r\n", &"*-1\r\n", &"GET "]);
+        let head = *dice.pick(&[
+            &"",
+            &"*3\r\n$3\r\nSET\r\n",
+            &"*1000000\r\n",
+            &"$-5\r\n",
+            &"*2\r\n$4\r\nPING\r\n$900000\r\n",
+            &"*-1\r\n",
+            &"GET ",
+        ]);
         let length = dice.below(3000);
         let rest = dice.bytes(length);
         // The server may close while it is being written to.

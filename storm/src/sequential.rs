@@ -155,7 +155,8 @@ impl Storm {
                 Ok(())
             }
             ("space", Some(sim)) => {
-                let used: usize = sim.file_names().iter().filter_map(|path| sim.read_file(path)).map(|file| file.len()).sum();
+                let used: usize =
+                    sim.file_names().iter().filter_map(|path| sim.read_file(path)).map(|file| file.len()).sum();
                 sim.set_capacity(if words.number(0) == 0 { u64::MAX } else { used as u64 + words.number(0) - 1 });
                 self.world.counters.faults += 1;
                 Ok(())
@@ -274,7 +275,12 @@ impl Storm {
         for image in watched.take_images() {
             self.world.counters.crash_points += 1;
             self.judge(&image).map_err(|trouble| {
-                Trouble::Wrong(format!("after {} at commit {} or later: {}", image.what, image.at_least, told(&trouble)))
+                Trouble::Wrong(format!(
+                    "after {} at commit {} or later: {}",
+                    image.what,
+                    image.at_least,
+                    told(&trouble)
+                ))
             })?;
         }
         Ok(())
@@ -282,7 +288,7 @@ impl Storm {
 
     fn judge(&self, image: &Image) -> Outcome {
         let mut setup = self.world.setup.clone();
-        if self.world.counters.crash_points % 4 == 0 {
+        if self.world.counters.crash_points.is_multiple_of(4) {
             let report = check(&self.world.place.dir, &setup.options(Arc::new(image.disk.clone())), &mut |_| ());
             match report {
                 // A database that was being created is none yet.

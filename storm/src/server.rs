@@ -48,7 +48,11 @@ impl Stormed {
     /// # Errors
     /// If it does not end, or not start.
     pub fn restart(&mut self, kill: bool) -> io::Result<()> {
-        if kill { self.server.kill()? } else { self.server.stop()? }
+        if kill {
+            self.server.kill()?
+        } else {
+            self.server.stop()?
+        }
         self.server = ServerProcess::start(&self.launch, &self.dir.path().join("data"), self.dir.path())?;
         Ok(())
     }

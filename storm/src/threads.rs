@@ -141,11 +141,15 @@ fn storm(setup: &Setup, place: &Place, dice: &mut Dice, deadline: Deadline, coun
             .collect();
         for _ in 0..count("readers") {
             let (mut dice, shared, accounts) = (Dice::new(dice.seed()), shared.clone(), accounts.clone());
-            scope.spawn(move || field.guard("a reader", |field| read(field, &mut dice, &shared, &accounts, rows as u64)));
+            scope.spawn(move || {
+                field.guard("a reader", |field| read(field, &mut dice, &shared, &accounts, rows as u64))
+            });
         }
         for _ in 0..count("transfers") {
             let (mut dice, accounts, shared) = (Dice::new(dice.seed()), accounts.clone(), shared.clone());
-            scope.spawn(move || field.guard("a transfer", |field| transfer(field, &mut dice, &accounts, &shared, rows as u64)));
+            scope.spawn(move || {
+                field.guard("a transfer", |field| transfer(field, &mut dice, &accounts, &shared, rows as u64))
+            });
         }
         for _ in 0..count("droppers") {
             let mut dice = Dice::new(dice.seed());
@@ -268,7 +272,11 @@ fn judge_prefix(table: &impl Read, prefix: &[u8], rows: &Rows) -> Judged {
             let next = expected.next();
             let is_right = next.is_some_and(|(k, v)| k == key && label(value) == Some(v));
             if !is_right {
-                difference = Some(format!("{:?} = {:?} stands where {next:?} should", key.escape_ascii().to_string(), label(value)));
+                difference = Some(format!(
+                    "{:?} = {:?} stands where {next:?} should",
+                    key.escape_ascii().to_string(),
+                    label(value)
+                ));
             }
             is_right
         })
@@ -398,9 +406,8 @@ impl<'f> Owner<'f> {
 
     fn write_many(&mut self, in_own: bool) -> Judged {
         let count = if self.dice.percent(10) { 1000 } else { self.dice.below(60) };
-        let writes: Vec<_> = (0..count)
-            .map(|_| (self.key(in_own), self.dice.percent(80).then(|| self.value())))
-            .collect();
+        let writes: Vec<_> =
+            (0..count).map(|_| (self.key(in_own), self.dice.percent(80).then(|| self.value()))).collect();
         let (way, lot, field) = (self.dice.below(3), durability(self.dice.below(3) as u64), self.field);
         let (table, rows) = self.side(in_own);
         match way {
@@ -504,11 +511,15 @@ impl<'f> Owner<'f> {
             0 => {
                 let value = table.get(&key).map_err(told("get"))?;
                 if value.as_deref().map(label) != rows.get(&key).map(Some) {
-                    return Err(format!("get of {:?} gives {:?}", key.escape_ascii().to_string(), value.as_deref().map(label)));
+                    return Err(format!(
+                        "get of {:?} gives {:?}",
+                        key.escape_ascii().to_string(),
+                        value.as_deref().map(label)
+                    ));
                 }
             }
             1 => {
-                let count = table.count(&Bounds::prefix(&own)).map_err(told("count"))?;
+                let count = table.count(Bounds::prefix(&own)).map_err(told("count"))?;
                 if count != rows.len() as u64 {
                     return Err(format!("{count} rows, not {}", rows.len()));
                 }
@@ -550,7 +561,13 @@ fn read(field: &Field<'_>, dice: &mut Dice, shared: &Table, accounts: &Table, ro
     while !field.is_over() {
         field.questions.fetch_add(1, Ordering::Relaxed);
         let theme = field.setup.get("theme");
-        match if theme == 1 { 5 } else if theme == 2 { 4 } else { dice.below(8) } {
+        match if theme == 1 {
+            5
+        } else if theme == 2 {
+            4
+        } else {
+            dice.below(8)
+        } {
             0 => judge_accounts(&field.db.read().table(accounts).map_err(told("a snapshot"))?, rows)?,
             1 => {
                 let tally = accounts.tally(..).map_err(told("a tally"))?;
@@ -623,7 +640,12 @@ fn visit(table: &Table) -> Judged {
     let mut bad = None;
     let result = table.for_each(.., |key, value| {
         if label(value).is_none() {
-            bad = Some(format!("{}: {:?} has a value that is none: {} bytes", table.name(), key.escape_ascii().to_string(), value.len()));
+            bad = Some(format!(
+                "{}: {:?} has a value that is none: {} bytes",
+                table.name(),
+                key.escape_ascii().to_string(),
+                value.len()
+            ));
         }
         bad.is_none()
     });

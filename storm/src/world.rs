@@ -342,19 +342,17 @@ pub fn verify(db: &Db, state: &State) -> Outcome {
         }
         let mut expected = model.rows.iter();
         let mut difference = None;
-        table.for_each(.., |key, value| {
-            match expected.next() {
-                Some((k, v)) if k == key && v.is(value) => true,
-                other => {
-                    let found = Word::Key(key.to_vec());
-                    difference = Some(format!(
-                        "table {}: the row {found} of {} bytes stands where {:?} should",
-                        table.name(),
-                        value.len(),
-                        other.map(|(key, value)| (Word::Key(key.to_vec()).to_string(), value))
-                    ));
-                    false
-                }
+        table.for_each(.., |key, value| match expected.next() {
+            Some((k, v)) if k == key && v.is(value) => true,
+            other => {
+                let found = Word::Key(key.to_vec());
+                difference = Some(format!(
+                    "table {}: the row {found} of {} bytes stands where {:?} should",
+                    table.name(),
+                    value.len(),
+                    other.map(|(key, value)| (Word::Key(key.to_vec()).to_string(), value))
+                ));
+                false
             }
         })?;
         if let Some(difference) = difference {

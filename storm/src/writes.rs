@@ -77,10 +77,7 @@ pub static WRITINGS: &[Writing] = &[
             let Word::Key(low) = low else { return Vec::new() };
             let position = table.rows.before(&low, false) + high;
             let high = table.rows.nth(position).map(|row| std::ops::Bound::Excluded(row.0.to_vec()));
-            vec![
-                Word::Bound(std::ops::Bound::Included(low)),
-                Word::Bound(high.unwrap_or(std::ops::Bound::Unbounded)),
-            ]
+            vec![Word::Bound(std::ops::Bound::Included(low)), Word::Bound(high.unwrap_or(std::ops::Bound::Unbounded))]
         },
         |table: &_, words: Words<'_>| remove_range(table, words),
         |table, words| Answer::Number(table.rows.remove_range(&words.bounds(0)) as u64)
@@ -93,9 +90,10 @@ pub fn row(dice: &mut Dice, setup: &Setup, table: &TableModel) -> Vec<Word> {
     let key = match table.rows.len().checked_sub(1).and_then(|last| table.rows.nth(last)) {
         // After the last one.
         Some((last, _)) if ascending > 0 && dice.percent(ascending) => {
-            let digits: u64 = last.iter().filter(|byte| byte.is_ascii_digit()).fold(0, |number, byte| {
-                (number * 10 + u64::from(byte - b'0')) % 1_000_000
-            });
+            let digits: u64 = last
+                .iter()
+                .filter(|byte| byte.is_ascii_digit())
+                .fold(0, |number, byte| (number * 10 + u64::from(byte - b'0')) % 1_000_000);
             Word::Key(setup.key(digits + 1, 0))
         }
         _ => key(dice, setup, table),
