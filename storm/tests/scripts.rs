@@ -1,4 +1,4 @@
-//! Failures that the storm has found, shrunk: each must end well.
+//! Failures that the storm has found, shrunk: each must end well. Those under `scripts/unmended` wait for their mends.
 //! Replay: quipu storm --script FILE
 
 use std::path::Path;
@@ -29,4 +29,10 @@ fn replay(dir: &str) {
 #[test]
 fn what_was_found_and_mended_stays_so() {
     replay("scripts");
+}
+
+#[test]
+#[ignore = "found, and not mended here: a script whose defect is mended moves one directory up"]
+fn what_was_found_ends_well() {
+    replay("scripts/unmended");
 }
