@@ -52,8 +52,8 @@ pub(crate) fn nanos_of<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (answer, u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The moment at which a cell of a table has had enough time. Reading the clock costs 25-40 ns, so loops of short calls ask
-/// every 64th time ([`Deadline::passed_at`]), loops that wait for a disk each time ([`Deadline::passed`]).
+/// The moment at which a cell of a table has had enough time. Reading the clock costs 25-40 ns, so loops of short calls
+/// ask every 64th time ([`Deadline::passed_at`]), loops that wait for a disk each time ([`Deadline::passed`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Option<Instant>);
 

@@ -13,8 +13,8 @@
 //! | `clock`, `latencies`, `paired`, `yardstick` | time, percentiles, comparisons, the bare disk |
 //! | `machine`, `place`, `program` | what the machine is, where files go, child processes |
 //!
-//! Rules: stores take turns (A B A B) and medians are shown; every answer is compared between the stores; a figure that ran
-//! out of time says so; a store that cannot do a thing has a dash, not a zero.
+//! Rules: stores take turns (A B A B) and medians are shown; every answer is compared between the stores; a figure that
+//! ran out of time says so; a store that cannot do a thing has a dash, not a zero.
 //!
 //! Peers are built with the feature `peers`; RocksDB, which needs a C++ library, in the workspace `peers-rocksdb/`.
 

@@ -77,8 +77,9 @@ impl Resident {
 pub(crate) struct Written {
     /// Given to calls that write.
     pub(crate) by_calls: u64,
-    /// On their way to the disk: a page of a file is counted when it becomes different from what is on the disk, by a call or by a store into a mapping, and again once
-    /// it was written back; direct writes are counted as they are made.
+    /// On their way to the disk: a page of a file is counted when it becomes different from what is on the disk, by a
+    /// call or by a store into a mapping, and again once it was written back; direct writes are counted as they are
+    /// made.
     pub(crate) to_disk: u64,
 }
 

@@ -1,4 +1,5 @@
-//! `quipu-bench`: the workloads as a program of their own. The same as `quipu bench`, and built without the server.
+//! `quipu-bench`: the workloads as a program of their own. The same as `quipu bench`, and built without the rest of the
+//! CLI.
 
 use std::process::ExitCode;
 

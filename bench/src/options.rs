@@ -101,7 +101,8 @@ pub struct YcsbOptions {
     #[arg(long, value_delimiter = ',', default_value = "64M", value_parser = parse_count)]
     pub cache_bytes: Vec<u64>,
 
-    /// Asks servers over RESP, one request at a time and thread, instead of stores in this process; --stores then means `quipu,redis`
+    /// Asks servers over RESP, one request at a time and thread, instead of stores in this process; --stores then means
+    /// `quipu,redis`
     #[arg(long)]
     pub resp: bool,
 }

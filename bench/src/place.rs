@@ -11,7 +11,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The directory asked for, else that of the environment variable `QUIPU_BENCH_DIR`, else the system's temporary one.
+    /// The directory asked for, else that of the environment variable `QUIPU_BENCH_DIR`, else the system's temporary
+    /// one.
     pub(crate) fn new(asked: Option<&Path>) -> Result<Self> {
         let root = match asked {
             Some(dir) => dir.to_owned(),

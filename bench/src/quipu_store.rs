@@ -2,12 +2,12 @@
 //!
 //! - Durability is that of the database; every call of `Table` is a commit.
 //! - Inserts are `insert`, which fails if the key exists, also where the peers' calls overwrite blindly.
-//! - A bulk and a rollback run as the single writer (`Db::write`); counts in transactions use optimistic ones (`Db::begin`),
-//!   whose commit validates what they counted.
+//! - A bulk and a rollback run as the single writer (`Db::write`); counts in transactions use optimistic ones
+//!   (`Db::begin`), whose commit validates what they counted.
 
 use std::path::Path;
 
-use quipu::{Bounds, Db, Options, Read, RunIndex, Table, TableOptions, Write};
+use quipu::{Bounds, Db, Options, ReadableTable, RunLayout, Table, TableOptions, WritableTable};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
@@ -21,7 +21,7 @@ pub(crate) const QUIPU: StoreKind = StoreKind {
     only_files: false,
     settling: "flush and compact: one run",
     bytes_max: (64 << 10, 1 << 30),
-    open: |dir, setup| open(dir, setup, RunIndex::Tree),
+    open: |dir, setup| open(dir, setup, RunLayout::Tree),
 };
 
 /// The same with the flat index in the run files, the baseline of the tree: what sorted files have elsewhere.
@@ -29,7 +29,7 @@ pub(crate) const QUIPU_FLAT: StoreKind = StoreKind {
     name: "quipu-flat",
     settings: "Quipu with a flat index: as above, but a run file has one list of its leaves in place of a tree above them",
     only_files: true,
-    open: |dir, setup| open(dir, setup, RunIndex::Flat),
+    open: |dir, setup| open(dir, setup, RunLayout::Flat),
     ..QUIPU
 };
 
@@ -41,7 +41,7 @@ struct QuipuStore {
     table: Table,
 }
 
-fn open(dir: &Path, setup: Setup, index: RunIndex) -> Result<Box<dyn Store>> {
+fn open(dir: &Path, setup: Setup, index: RunLayout) -> Result<Box<dyn Store>> {
     let durability = match setup.durability {
         Durability::None => quipu::Durability::None,
         Durability::Os => quipu::Durability::Os,
@@ -52,13 +52,13 @@ fn open(dir: &Path, setup: Setup, index: RunIndex) -> Result<Box<dyn Store>> {
     let db = Db::open(dir, options)?;
     let table = match db.open_table("t")? {
         Some(table) => table,
-        None => db.create_table("t", TableOptions { index, ..TableOptions::default() })?,
+        None => db.create_table("t", TableOptions { layout: index, ..TableOptions::default() })?,
     };
     Ok(Box::new(QuipuStore { db, table }))
 }
 
 /// Inserts rows until the deadline.
-fn fill(table: &impl Write, rows: Rows, deadline: &Deadline) -> quipu::Result<u64> {
+fn fill(table: &impl WritableTable, rows: Rows, deadline: &Deadline) -> quipu::Result<u64> {
     let mut cursor = rows.cursor();
     while !deadline.passed_at(cursor.done())
         && let Some((key, value)) = cursor.advance()
@@ -107,21 +107,21 @@ impl Store for QuipuStore {
     }
 
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>> {
-        Ok(Some(Box::new(QuipuSnapshot { snapshot: self.db.read(), table: &self.table })))
+        Ok(Some(Box::new(QuipuSnapshot { snapshot: self.db.snapshot(), table: &self.table })))
     }
 
     fn with_uncommitted(&self, rows: Rows, run: WithUncommitted<'_>) -> Result<bool> {
         let tx = self.db.begin();
         let table = tx.table(&self.table)?;
         fill(&table, rows, &Deadline::never())?;
-        run(&mut |from, to| Ok(Read::count(&table, from..to)?))?;
+        run(&mut |from, to| Ok(ReadableTable::count(&table, from..to)?))?;
         tx.rollback();
         Ok(true)
     }
 
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64> {
         let tx = self.db.begin();
-        let count = Read::count(&tx.table(&self.table)?, from..to)?;
+        let count = ReadableTable::count(&tx.table(&self.table)?, from..to)?;
         tx.commit()?;
         Ok(count)
     }
@@ -142,15 +142,15 @@ impl Store for QuipuStore {
 
 impl Client for &Table {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        Ok(Write::put(*self, key, value)?)
+        Ok(WritableTable::put(*self, key, value)?)
     }
 
     fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        Ok(Read::get(*self, key)?.map(|value| see(&value)).is_some())
+        Ok(ReadableTable::get(*self, key)?.map(|value| see(&value)).is_some())
     }
 
     fn scan(&mut self, from: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        Ok(self.for_first(from.., limit, see)?)
+        Ok(self.for_each_limited(from.., limit, see)?)
     }
 }
 
@@ -160,42 +160,42 @@ impl Reader for Table {
     }
 
     fn get(&self, key: &[u8]) -> Result<u64> {
-        Ok(Read::get(self, key)?.map_or(0, |value| fingerprint(&value)))
+        Ok(ReadableTable::get(self, key)?.map_or(0, |value| fingerprint(&value)))
     }
 
     fn count(&self, from: &[u8], to: &[u8]) -> Result<u64> {
-        Ok(Read::count(self, from..to)?)
+        Ok(ReadableTable::count(self, from..to)?)
     }
 
     fn rank(&self, key: &[u8]) -> Result<u64> {
-        Ok(Read::rank(self, key)?)
+        Ok(ReadableTable::rank(self, key)?)
     }
 
     fn page(&self, offset: u64, limit: u64) -> Result<u64> {
-        let page = Read::page(self, .., offset, limit as usize)?;
+        let page = ReadableTable::page(self, .., offset, limit as usize)?;
         Ok(page.entries.iter().fold(0, |sum: u64, entry| sum.wrapping_add(fingerprint(&entry.key))))
     }
 
     fn nth(&self, offset: u64) -> Result<u64> {
-        Ok(Read::nth(self, .., offset)?.map_or(0, |entry| fingerprint(&entry.key)))
+        Ok(ReadableTable::nth(self, .., offset)?.map_or(0, |entry| fingerprint(&entry.key)))
     }
 
     fn get_many(&self, keys: &[Key]) -> Result<u64> {
-        let values = Read::get_many(self, keys)?;
+        let values = ReadableTable::get_many(self, keys)?;
         Ok(values.iter().flatten().fold(0, |sum: u64, value| sum.wrapping_add(fingerprint(value))))
     }
 
     fn rank_many(&self, keys: &[Key]) -> Result<u64> {
-        Ok(Read::rank_many(self, keys)?.into_iter().fold(0, u64::wrapping_add))
+        Ok(ReadableTable::rank_many(self, keys)?.into_iter().fold(0, u64::wrapping_add))
     }
 
     fn count_many(&self, ranges: &[(Key, Key)]) -> Result<u64> {
         let ranges: Vec<Bounds<'_>> = ranges.iter().map(|(from, to)| Bounds::from(from..to)).collect();
-        Ok(Read::count_many(self, &ranges)?.into_iter().fold(0, u64::wrapping_add))
+        Ok(ReadableTable::count_many(self, &ranges)?.into_iter().fold(0, u64::wrapping_add))
     }
 
     fn nth_many(&self, offsets: &[u64]) -> Result<u64> {
-        let entries = Read::nth_many(self, offsets)?;
+        let entries = ReadableTable::nth_many(self, offsets)?;
         Ok(entries.iter().flatten().fold(0, |sum: u64, entry| sum.wrapping_add(fingerprint(&entry.key))))
     }
 }
@@ -207,6 +207,6 @@ struct QuipuSnapshot<'a> {
 
 impl Snapshot for QuipuSnapshot<'_> {
     fn count(&self, from: &[u8], to: &[u8]) -> Result<u64> {
-        Ok(Read::count(&self.snapshot.table(self.table)?, from..to)?)
+        Ok(ReadableTable::count(&self.snapshot.table(self.table)?, from..to)?)
     }
 }

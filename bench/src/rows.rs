@@ -1,7 +1,8 @@
 //! The rows that every store gets: the same bytes in the same order, made on the fly by mixing a counter.
 //!
-//! Keys are a bijection of the row's number, so they are unique and uniform over all 4- or 8-byte strings without an array of
-//! them in memory (which would compete with the store for the CPU's caches). The k-th row depends on the seed and `k` only.
+//! Keys are a bijection of the row's number, so they are unique and uniform over all 4- or 8-byte strings without an
+//! array of them in memory (which would compete with the store for the CPU's caches). The k-th row depends on the seed
+//! and `k` only.
 
 /// The longest key a workload may ask for, in bytes.
 pub const KEY_BYTES_MAX: usize = 32;
@@ -69,7 +70,8 @@ impl Rows {
         }
     }
 
-    /// The range of keys from a random one that holds about `rows` of `total` uniform keys, both bounds as long as a key.
+    /// The range of keys from a random one that holds about `rows` of `total` uniform keys, both bounds as long as a
+    /// key.
     pub fn range_of(&self, draw: &mut Draw, rows: u64, total: u64) -> (Key, Key) {
         let width =
             (u128::from(u64::MAX) * u128::from(rows) / u128::from(total.max(1))).min(u128::from(u64::MAX)) as u64;
@@ -156,7 +158,8 @@ impl RowCursor {
     }
 }
 
-/// Eight bytes that stand for some bytes: what a reader sums up, so that answers can be compared and no read is optimised away.
+/// Eight bytes that stand for some bytes: what a reader sums up, so that answers can be compared and no read is
+/// optimised away.
 #[inline]
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {

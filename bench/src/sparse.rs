@@ -1,4 +1,5 @@
-//! The operating system's file system, with holes where a run has zeros: so a table of a hundred gigabytes of zeros takes little of the disk and of its time, and all else is as it would be.
+//! The operating system's file system, with holes where a run has zeros: so a table of a hundred gigabytes of zeros
+//! takes little of the disk and of its time, and all else is as it would be.
 //!
 //! Not here: other files than those written past the system's cache, which are the runs.
 

@@ -1,7 +1,8 @@
 //! What a store must be able to do to be measured, and the shelf of stores there are.
 //!
-//! A call covers many rows, so that the price of the dynamic call does not show, and so that each adapter can do the work in
-//! the way that is best for its store (one prepared statement, one cursor). What is timed is the call and nothing else.
+//! A call covers many rows, so that the price of the dynamic call does not show, and so that each adapter can do the
+//! work in the way that is best for its store (one prepared statement, one cursor). What is timed is the call and
+//! nothing else.
 
 use std::error::Error;
 use std::path::Path;
@@ -52,9 +53,11 @@ pub struct StoreKind {
     pub settings: &'static str,
     /// Whether it writes to a disk at all.
     pub durable: bool,
-    /// Whether it takes the size of its cache as a setting. Otherwise all of it is in memory, or cached by the operating system.
+    /// Whether it takes the size of its cache as a setting. Otherwise all of it is in memory, or cached by the
+    /// operating system.
     pub has_cache: bool,
-    /// Whether it differs from another one in its files alone, so that only workloads of tables larger than memory measure it.
+    /// Whether it differs from another one in its files alone, so that only workloads of tables larger than memory
+    /// measure it.
     pub only_files: bool,
     /// What [`Store::settle`] does, in a few words.
     pub settling: &'static str,
@@ -85,16 +88,16 @@ pub struct RollBack {
     pub roll_back: Spent,
 }
 
-/// The work that a caller of [`Store::with_uncommitted`] does; what it is given counts in the transaction that holds the
-/// uncommitted rows.
+/// The work that a caller of [`Store::with_uncommitted`] does; what it is given counts in the transaction that holds
+/// the uncommitted rows.
 pub type WithUncommitted<'a> = &'a mut dyn FnMut(&mut dyn FnMut(&[u8], &[u8]) -> Result<u64>) -> Result<()>;
 
 /// An open store with one table of bytes.
 ///
 /// The inserting calls return how many rows they inserted before the deadline.
 pub trait Store: Send + Sync {
-    /// Inserts row by row with no transaction of the caller's, as fast as the store goes. A store that knows no writes outside
-    /// of a transaction holds one open over all of them.
+    /// Inserts row by row with no transaction of the caller's, as fast as the store goes. A store that knows no writes
+    /// outside of a transaction holds one open over all of them.
     fn insert_plain(&self, rows: Rows, deadline: &Deadline) -> Result<u64>;
 
     /// Inserts each row in a transaction of its own, with the durability the store was opened with.
@@ -113,18 +116,19 @@ pub trait Store: Send + Sync {
     /// Takes a snapshot. `None` if the store knows no such thing.
     fn snapshot(&self) -> Result<Option<Box<dyn Snapshot + '_>>>;
 
-    /// Begins a transaction, inserts the rows, lets `run` do its work meanwhile and rolls back. `false`, with `run` not called,
-    /// if the store knows no transactions.
+    /// Begins a transaction, inserts the rows, lets `run` do its work meanwhile and rolls back. `false`, with `run` not
+    /// called, if the store knows no transactions.
     fn with_uncommitted(&self, rows: Rows, run: WithUncommitted<'_>) -> Result<bool>;
 
-    /// Begins a transaction, counts the rows of `from..to` in it and commits: one that may write where several such may be open
-    /// at once, else one that reads.
+    /// Begins a transaction, counts the rows of `from..to` in it and commits: one that may write where several such may
+    /// be open at once, else one that reads.
     fn count_in_transaction(&self, from: &[u8], to: &[u8]) -> Result<u64>;
 
     /// A client for one thread, with what it keeps between calls, such as a connection.
     fn client(&self) -> Result<Box<dyn Client + '_>>;
 
-    /// Does, and waits for, what writing has left to do, so that what is read next is the store at rest, and all of it is in its files.
+    /// Does, and waits for, what writing has left to do, so that what is read next is the store at rest, and all of it
+    /// is in its files.
     fn settle(&self) -> Result<()>;
 
     /// Memory that the store says it uses, in bytes.
@@ -198,8 +202,8 @@ pub trait Reader {
     }
 }
 
-/// Single calls of one thread, each complete by itself: a read sees all that was committed before it, and a put is a commit with
-/// the durability the store was opened with. Other clients go on at the same time.
+/// Single calls of one thread, each complete by itself: a read sees all that was committed before it, and a put is a
+/// commit with the durability the store was opened with. Other clients go on at the same time.
 pub trait Client: Send {
     /// Puts a row, new or in the place of the old one.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;

@@ -41,7 +41,8 @@ impl Yardstick {
         }
     }
 
-    /// Hands over `count` records (mapped ones from one thread), or as many as fit in the time. Returns how many, and the time.
+    /// Hands over `count` records (mapped ones from one thread), or as many as fit in the time. Returns how many, and
+    /// the time.
     pub(crate) fn measure(self, dir: &Path, count: u64, threads: usize, deadline: &Deadline) -> Result<(u64, Spent)> {
         let file = preallocated(&dir.join("yardstick"))?;
         if matches!(self, Yardstick::Mapped | Yardstick::MappedSync) {
@@ -102,8 +103,8 @@ fn mapped_stores(file: &File, count: u64, sync: bool, deadline: &Deadline) -> io
     let (mut done, mut synced) = (0, Ok(()));
     while done < count && !(if sync { deadline.passed() } else { deadline.passed_at(done) }) {
         let place = start.cast::<u8>().wrapping_add(offset_of(done)).cast::<[u8; RECORD_BYTES]>();
-        // SAFETY: `offset_of` leaves room for a record before `FILE_BYTES`, the mapping's length; the file is that long and
-        // nobody cuts it; no reference to the mapping exists. An array of bytes needs no alignment.
+        // SAFETY: `offset_of` leaves room for a record before `FILE_BYTES`, the mapping's length; the file is that long
+        // and nobody cuts it; no reference to the mapping exists. An array of bytes needs no alignment.
         unsafe { place.write_volatile(record(done)) };
         done += 1;
         if sync {

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Db, Loss, Options, RepairReport, Tally};
+use quipu_rows::escape;
 use quipu_server::keyspace;
 use serde_json::json;
 
@@ -11,7 +12,6 @@ use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, thousands};
 use crate::progress::Follower;
-use crate::words::escape;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,11 +19,13 @@ Examples:
   quipu check air --json | jq .faults
   quipu check --repair air                                    rebuild what can be, and say what could not
 
-It reads every file, recomputes every checksum and adds up every tally; in the directory of a server it also compares keys, elements of
-collections and deadlines with each other. The exit code is 1 if anything is wrong; nothing is changed.
+It reads every file, recomputes every checksum and adds up every tally; in the directory of a server it also compares \
+keys, elements of collections and deadlines with each other. The exit code is 1 if anything is wrong; nothing is \
+changed.
 
-With --repair, tables of which a page cannot be read are written anew from all that can be, and a damaged log is cut where the damage begins. It says which keys are lost. \
-What is replaced is kept in DIR/damaged-1 (or -2, ...); nothing is deleted. The exit code is 1 if anything was lost. A backup that is whole is better: see `quipu restore`.";
+With --repair, tables of which a page cannot be read are written anew from all that can be, and a damaged log is cut \
+where the damage begins. It says which keys are lost. What is replaced is kept in DIR/damaged-1 (or -2, ...); nothing \
+is deleted. The exit code is 1 if anything was lost. A backup that is whole is better: see `quipu restore`.";
 
 /// Checks the files of a database, and that its counts are right.
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Db, RunIndex, Table};
+use quipu::{Db, RunLayout, Table};
 
 use crate::database;
 use crate::failure::Result;
@@ -15,13 +15,13 @@ Examples:
   quipu compact air                                           merge the runs of each table into one
   quipu compact air flights
   quipu compact air --rewrite                                 also where there is one: into the newest format
-  quipu compact air flights --index flat                      and with another index
+  quipu compact air flights --layout flat                      and with pages found another way
 
 Runs are merged by themselves as they become many or as much in them is dead; this does not wait for that. It needs as much space as the largest table has, until it is done. \
 No row changes, and a command that is interrupted leaves the database as it was.
 
-A tree is the index to have: its pages are read as they are needed. A flat index is one page for each run, read whole: to compare, or where all indexes fit into the cache. \
-What a table has in memory is written out first by --rewrite and --index; a table that is all in memory stays there, and has a new image.";
+A tree is the layout to have: its pages are read as they are needed. A flat index is one page for each run, read whole: to compare, or where they all fit into the cache. \
+What a table has in memory is written out first by --rewrite and --layout; a table that is all in memory stays there, and has a new image.";
 
 /// Merges the runs of tables, and writes them anew in the newest format.
 #[derive(Debug, clap::Args)]
@@ -36,12 +36,12 @@ pub(crate) struct Args {
     rewrite: bool,
     /// How pages are found from now on: implies --rewrite
     #[arg(long)]
-    index: Option<Index>,
+    layout: Option<Layout>,
 }
 
-/// As [`RunIndex`].
+/// As [`RunLayout`].
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Index {
+enum Layout {
     /// Nodes over nodes, read as they are needed
     Tree,
     /// One page over all, read whole
@@ -70,13 +70,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn compact(args: &Args, table: &Table) -> Result<()> {
     let mut follower = Follower::default();
     let mut show = |progress| follower.show(progress);
-    let index = match args.index {
-        Some(Index::Tree) => RunIndex::Tree,
-        Some(Index::Flat) => RunIndex::Flat,
-        None => table.options().index,
+    let layout = match args.layout {
+        Some(Layout::Tree) => RunLayout::Tree,
+        Some(Layout::Flat) => RunLayout::Flat,
+        None => table.options().layout,
     };
-    if args.rewrite || args.index.is_some() {
-        table.rewrite(index, &mut show)?;
+    if args.rewrite || args.layout.is_some() {
+        table.rewrite(layout, &mut show)?;
     } else {
         table.compact_with(&mut show)?;
     }

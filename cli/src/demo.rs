@@ -1,4 +1,5 @@
-//! `quipu demo`: a year of flights, questions answered by counting and by scanning, and a writer killed in the middle of its work.
+//! `quipu demo`: a year of flights, questions answered by counting and by scanning, and a writer killed in the middle
+//! of its work.
 
 mod crash;
 mod flights;
@@ -7,7 +8,7 @@ mod questions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use quipu::Read;
+use quipu::ReadableTable;
 use serde_json::json;
 
 use crate::clock::{self, Stopwatch};

@@ -3,18 +3,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Entry, Read};
+use quipu::{Entry, ReadableTable};
+use quipu_rows::{KeyRange, Schema, bounds, element_text, escape};
 use serde_json::{Map, Value as Json};
 
-use crate::column::element_text;
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::grid::thousands;
-use crate::key::{self, KeyRange};
+use crate::key;
 use crate::records::Format;
-use crate::schema::Schema;
-use crate::words;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let range = range(args, schema.as_ref())?;
     let named = args.output.as_ref().and_then(|path| Format::of_name(&path.to_string_lossy()));
     let format = args.format.or(named).unwrap_or(Format::Csv);
-    let snapshot = db.read();
+    let snapshot = db.snapshot();
     let view = snapshot.table(&table)?;
     let mut out = files::create_output(args.output.as_deref())?;
     let mut rows: u64 = 0;
@@ -72,14 +70,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 None => csv.write_record(["key", "value"]),
             }
             .map_err(csv_failure)?;
-            for entry in view.range(key::bounds(&range)) {
+            for entry in view.range(bounds(&range)) {
                 csv.write_record(texts(&entry?, schema.as_ref())?).map_err(csv_failure)?;
                 rows += 1;
             }
             csv.flush()?;
         }
         Format::Jsonl => {
-            for entry in view.range(key::bounds(&range)) {
+            for entry in view.range(bounds(&range)) {
                 serde_json::to_writer(&mut out, &row_json(&entry?, schema.as_ref())).map_err(std::io::Error::from)?;
                 out.write_all(b"\n")?;
                 rows += 1;
@@ -115,7 +113,7 @@ fn range(args: &Args, schema: Option<&Schema>) -> Result<KeyRange> {
 /// The fields of a row as text.
 fn texts(entry: &Entry, schema: Option<&Schema>) -> Result<Vec<String>> {
     let Some(schema) = schema else {
-        return Ok(vec![words::escape(&entry.key), words::escape(&entry.value)]);
+        return Ok(vec![escape(&entry.key), escape(&entry.value)]);
     };
     let row = schema.decode_row(&entry.key, &entry.value).ok_or_else(|| {
         Failure::new(format!("the row of key {} does not fit the schema", key::show(&entry.key, Some(schema))))

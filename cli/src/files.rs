@@ -165,8 +165,8 @@ pub(crate) fn create_output(path: Option<&Path>) -> Result<Box<dyn Write>> {
     }
 }
 
-/// The file that the shell keeps its history in, its directory created: under `XDG_STATE_HOME`, `LOCALAPPDATA` or the home
-/// directory's `.local/state`. None if there is no such place.
+/// The file that the shell keeps its history in, its directory created: under `XDG_STATE_HOME`, `LOCALAPPDATA` or the
+/// home directory's `.local/state`. None if there is no such place.
 pub(crate) fn history_file() -> Option<PathBuf> {
     let directory = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = directory("XDG_STATE_HOME")

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::ops::RangeBounds;
 
-use quipu::{Bounds, Estimate, Histogram, Read, Resolution, Snapshot, Table};
+use quipu::{Bounds, CountInterval, Histogram, ReadableTable, Resolution, Snapshot, Table};
+use quipu_rows::{KeyRange, Schema, bounds};
 use serde_json::{Value as Json, json};
 
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
-use crate::key::{self, KeyRange};
-use crate::schema::Schema;
+use crate::key;
 
 /// Eighths of a character cell.
 const BLOCKS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -30,8 +30,8 @@ impl Drawing {
     /// Asks for about so many buckets with equal counts of rows.
     pub(crate) fn new(snapshot: &Snapshot, table: &Table, range: &KeyRange, buckets: u64) -> Result<Drawing> {
         let (view, schema) = (snapshot.table(table)?, Schema::of(table));
-        let rows = view.count(key::bounds(range))?.div_ceil(buckets.max(1)).max(1);
-        let histogram = view.histogram(key::bounds(range), Resolution::of_rows(rows))?;
+        let rows = view.count(bounds(range))?.div_ceil(buckets.max(1)).max(1);
+        let histogram = view.histogram(bounds(range), Resolution::of_rows(rows))?;
         // Where a bucket begins no key need be, and what stands there may be the head of one: its first row says more.
         let first = |bounds: &Bounds<'_>| match view.range(bounds).next().transpose()? {
             Some(entry) => Ok(key::show(&entry.key, schema.as_ref())),
@@ -72,7 +72,7 @@ impl Drawing {
             names.extend([("bytes", true), ("", false)]);
         }
         let mut grid = Grid::new(names);
-        let most = |of: fn(&quipu::Bucket) -> &Estimate| buckets.iter().map(|bucket| of(bucket).middle()).max();
+        let most = |of: fn(&quipu::Bucket) -> &CountInterval| buckets.iter().map(|bucket| of(bucket).middle()).max();
         let (rows_most, bytes_most) = (most(|bucket| &bucket.rows), most(|bucket| &bucket.bytes));
         for (bucket, (first, rows, bytes)) in buckets.iter().zip(lines) {
             let mut row = vec![first, rows, bar(bucket.rows.middle(), rows_most.unwrap_or(0), width)];
@@ -86,7 +86,7 @@ impl Drawing {
 
     /// The same for programs.
     pub(crate) fn json(&self) -> Json {
-        let pair = |estimate: &Estimate| json!([estimate.low, estimate.high]);
+        let pair = |estimate: &CountInterval| json!([estimate.low, estimate.high]);
         let buckets: Vec<Json> = (self.histogram.buckets.iter().zip(&self.firsts))
             .map(|(bucket, first)| {
                 json!({
@@ -109,7 +109,7 @@ pub(crate) fn columns() -> usize {
 }
 
 /// A number, with how far off it can be if it is not exact.
-fn estimate(estimate: &Estimate, text: impl Fn(u64) -> String) -> String {
+fn estimate(estimate: &CountInterval, text: impl Fn(u64) -> String) -> String {
     match estimate.width().div_ceil(2) {
         0 => text(estimate.low),
         off => format!("{} ±{}", text(estimate.middle()), text(off)),
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn estimates_say_how_good_they_are() {
-        let text = |low, high| estimate(&Estimate { low, high }, thousands);
+        let text = |low, high| estimate(&CountInterval { low, high }, thousands);
         assert_eq!(text(1000, 1000), "1,000");
         assert_eq!(text(990, 1010), "1,000 ±10");
         assert_eq!(text(0, 1), "0 ±1");

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Compression, Db, Field, Measures, Read, TableOptions};
+use quipu::{Compression, Db, Measures, ReadableTable, SumField, TableOptions};
+use quipu_rows::{ColumnType, RowTable, Schema};
 use serde_json::json;
 
 use crate::clock::Stopwatch;
-use crate::column::ColumnType;
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::files::Source;
@@ -15,8 +15,6 @@ use crate::grid::thousands;
 use crate::infer;
 use crate::load::{self, Conflict, Loaded};
 use crate::records::Format;
-use crate::row_table::RowTable;
-use crate::schema::Schema;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +48,8 @@ pub(crate) struct Args {
     /// The table; created if need be
     #[arg(long)]
     table: String,
-    /// The columns of the key, in its order; rows sort by them and each key is there once. All other columns make the value
+    /// The columns of the key, in its order; rows sort by them and each key is there once. All other columns make the
+    /// value
     #[arg(long, value_name = "COL,COL", value_delimiter = ',')]
     key: Vec<String>,
     /// A secondary index: the table TABLE.NAME, sorted by these columns, changed in the same transactions
@@ -62,16 +61,20 @@ pub(crate) struct Args {
     /// Compress rows (LZ4) where they are on disk: for rows that repeat each other, half the space and more
     #[arg(long)]
     compress: bool,
+    /// What the table is for, in a sentence; `quipu stats` shows it
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    comment: String,
     /// Keep all rows of the table in memory; others go to disk as memory fills
     #[arg(long)]
-    resident: bool,
+    in_memory: bool,
     /// What happens to a record whose key is taken
     #[arg(long, value_enum, default_value = "error")]
     on_conflict: Conflict,
     /// Rows of one transaction
     #[arg(long, value_name = "ROWS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
-    /// One transaction for the whole file: after an error nothing is imported. The rows are held in memory until the end
+    /// One transaction for the whole file: after an error nothing is imported. The rows are held in memory until the
+    /// end
     #[arg(long, conflicts_with = "batch")]
     atomic: bool,
     /// Types of columns, instead of what their fields look like: bool, int, float, text, json
@@ -194,12 +197,18 @@ fn create(db: &Db, args: &Args, source: &Source, format: Format) -> Result<RowTa
     let sum = args.sum.as_deref().map(|name| sum_field(&schema, name)).transpose()?;
     let measures = Measures { bytes: true, hash: true, sum };
     let compression = if args.compress { Compression::Lz4 } else { Compression::None };
-    let options = TableOptions { measures, compression, resident: args.resident, ..TableOptions::default() };
-    RowTable::create(db, &args.table, &schema, &args.indexes, options)
+    let options = TableOptions {
+        measures,
+        compression,
+        in_memory: args.in_memory,
+        comment: args.comment.clone(),
+        ..TableOptions::default()
+    };
+    Ok(RowTable::create(db, &args.table, &schema, &args.indexes, options)?)
 }
 
 /// Where the column to be added up stands in the value.
-pub(crate) fn sum_field(schema: &Schema, name: &str) -> Result<Field> {
+pub(crate) fn sum_field(schema: &Schema, name: &str) -> Result<SumField> {
     let place = schema.place(name).ok_or_else(|| {
         Failure::new(format!("--sum: there is no column {name:?}; the columns are {}", schema.all_names()))
     })?;
@@ -211,7 +220,7 @@ pub(crate) fn sum_field(schema: &Schema, name: &str) -> Result<Field> {
             let column_type = schema.columns[place].column_type;
             Err(Failure::new(format!("--sum: column {name:?} is of type {column_type}; only ints are added up")))
         }
-        Some(at) => Ok(Field::Element { at: at as u32 }),
+        Some(at) => Ok(SumField::Element { at: at as u32 }),
     }
 }
 
@@ -254,7 +263,7 @@ fn check_request<'a>(table: &'a RowTable, args: &Args, is_new: bool) -> Result<&
     if args.compress && options.compression == Compression::None {
         return refuse("and is not compressed".to_owned());
     }
-    if args.resident && !options.resident {
+    if args.in_memory && !options.in_memory {
         return refuse("and is not kept in memory".to_owned());
     }
     Ok(schema)

@@ -1,11 +1,11 @@
 //! The first pass of an import: which columns a file has, and of what types.
 
-use crate::column::{ColumnType, Evidence};
+use quipu_rows::{Column, ColumnType, Evidence};
+
 use crate::failure::{Failure, Result};
 use crate::files::Source;
 use crate::progress;
-use crate::records::{Field, Format, Records};
-use crate::schema::Column;
+use crate::records::{Format, Records, SumField};
 
 /// How many records are read between two steps of a progress bar.
 const STEP_RECORDS: u64 = 4096;
@@ -31,9 +31,9 @@ pub(crate) fn columns(
         evidence.resize(records.columns().len(), Evidence::default());
         for (place, evidence) in evidence.iter_mut().enumerate() {
             match records.field(place) {
-                Field::Missing => {}
-                Field::Text(text) => evidence.see_text(text),
-                Field::Json(json) => evidence.see_json(json),
+                SumField::Missing => {}
+                SumField::Text(text) => evidence.see_text(text),
+                SumField::Json(json) => evidence.see_json(json),
             }
         }
         read += 1;

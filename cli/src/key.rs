@@ -1,7 +1,8 @@
 //! Keys and ranges of keys as people write them.
 //!
-//! In a table with a schema a key is the values of its columns between commas, `JFK,7`, and fewer values than the key has columns stand for
-//! all keys that begin with them. In other tables a key is a string, and a beginning of strings as well. A missing value is `null`.
+//! In a table with a schema a key is the values of its columns between commas, `JFK,7`, and fewer values than the key
+//! has columns stand for all keys that begin with them. In other tables a key is a string, and a beginning of strings
+//! as well. A missing value is `null`.
 //!
 //! | written | range |
 //! |---|---|
@@ -14,21 +15,11 @@
 
 use std::ops::Bound;
 
-use quipu::Bounds;
 use quipu::tuple::{self, Element};
+use quipu_rows::{ColumnType, KeyRange, Schema, element_text, escape, keys_with, keys_with_prefix, keys_with_text};
 
-use crate::column::{ColumnType, element_text};
 use crate::failure::{Failure, Result};
-use crate::schema::Schema;
 use crate::words::{self, Item, Word};
-
-/// A range of encoded keys.
-pub(crate) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// The range as the engine takes it.
-pub(crate) fn bounds((start, end): &KeyRange) -> Bounds<'_> {
-    Bounds::new(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))
-}
 
 /// The encoded key that `word` says in full.
 pub(crate) fn parse(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
@@ -43,7 +34,8 @@ pub(crate) fn parse(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
     Ok(tuple::encode(&elements(word, schema)?))
 }
 
-/// The encoded value that `words` say: `a,b,c` for all columns of the value, or `name=value` for some, the others missing.
+/// The encoded value that `words` say: `a,b,c` for all columns of the value, or `name=value` for some, the others
+/// missing.
 pub(crate) fn parse_value(words: &[Word], schema: Option<&Schema>) -> Result<Vec<u8>> {
     let Some(schema) = schema else {
         return Ok(words.iter().map(Word::bytes).collect::<Vec<_>>().join(&b' '));
@@ -86,24 +78,24 @@ pub(crate) fn parse_range(words: &[Word], schema: Option<&Schema>) -> Result<Key
     let Some(dots) = dots else {
         return match words {
             [] => Ok((Bound::Unbounded, Bound::Unbounded)),
-            [word] => Ok((Bound::Included(first(word, schema)?), beyond(word, schema)?)),
+            [word] => keys_that_begin(word, schema),
             [_, second, ..] => Err(Failure::new(format!(
                 "{:?} is too much: a range is `a`, `a .. b`, `a ..= b`, `a ..` or `.. b`",
-                words::escape(&second.bytes())
+                escape(&second.bytes())
             ))),
         };
     };
     let start = match &words[..dots] {
         [] => Bound::Unbounded,
-        [word] => Bound::Included(first(word, schema)?),
+        [word] => keys_that_begin(word, schema)?.0,
         _ => return Err(Failure::new("more than one key stands before `..`")),
     };
     let end = match &words[dots + 1..] {
         [] if words[dots].is("..=") => return Err(Failure::new("there is no key behind `..=`")),
         [] => Bound::Unbounded,
-        [word] if words[dots].is("..") => Bound::Excluded(first(word, schema)?),
+        [word] if words[dots].is("..") => before(keys_that_begin(word, schema)?),
         [word] if schema.is_none() && !word.items.iter().any(|item| item.star) => Bound::Included(word.bytes()),
-        [word] => beyond(word, schema)?,
+        [word] => keys_that_begin(word, schema)?.1,
         _ => return Err(Failure::new("more than one key stands behind `..`")),
     };
     Ok((start, end))
@@ -122,47 +114,29 @@ pub(crate) fn range_of_options(from: Option<&str>, to: Option<&str>, schema: Opt
     Ok((start.map_or(Bound::Unbounded, |range| range.0), end.map_or(Bound::Unbounded, |range| range.1)))
 }
 
-/// The bytes with which all keys begin that begin with `word`, and before which none of them sorts.
-fn first(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
+/// The end of what lies before a range.
+fn before((start, _): KeyRange) -> Bound<Vec<u8>> {
+    match start {
+        Bound::Included(start) => Bound::Excluded(start),
+        other => other,
+    }
+}
+
+/// All keys that begin with `word`.
+fn keys_that_begin(word: &Word, schema: Option<&Schema>) -> Result<KeyRange> {
     let star = word.items.last().is_some_and(|item| item.star);
     let Some(schema) = schema else {
-        let mut bytes = word.bytes();
+        let mut prefix = word.bytes();
         if star {
-            bytes.pop();
+            prefix.pop();
         }
-        return Ok(bytes);
+        return Ok(keys_with_prefix(prefix));
     };
-    let elements = elements(word, schema)?;
-    let mut bytes = tuple::encode(&elements);
-    if star {
-        if !matches!(elements.last(), Some(Element::Text(_))) {
-            return Err(Failure::new("a star continues text, and this column is not of type text"));
-        }
-        // The terminator of the text, without which its encoding is that of every longer text's beginning.
-        bytes.pop();
+    let values = elements(word, schema)?;
+    if !star {
+        return Ok(keys_with(&values));
     }
-    Ok(bytes)
-}
-
-/// The end of the range of all keys that begin with `word`.
-fn beyond(word: &Word, schema: Option<&Schema>) -> Result<Bound<Vec<u8>>> {
-    match schema {
-        Some(schema) if !word.items.last().is_some_and(|item| item.star) => {
-            Ok(Bound::Excluded(tuple::range(&elements(word, schema)?).end))
-        }
-        _ => Ok(after_prefix(first(word, schema)?)),
-    }
-}
-
-/// The first bytes that sort after all that begin with `prefix`.
-fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
-    while let Some(last) = prefix.pop() {
-        if last < 0xff {
-            prefix.push(last + 1);
-            return Bound::Excluded(prefix);
-        }
-    }
-    Bound::Unbounded
+    keys_with_text(&values).map_err(|_| Failure::new("a star continues text, and this column is not of type text"))
 }
 
 /// The values that the items of `word` are, as the key's columns have them.

@@ -1,14 +1,13 @@
 //! The second pass of an import: records become rows, and rows are written in batches.
 
-use quipu::{Db, Durability, ErrorKind};
+use quipu::{Db, Durability, ErrorKind, ReadableTable};
+use quipu_rows::{RowTable, Schema};
 
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::key;
 use crate::progress;
-use crate::records::{Field, Format, Records, at_line};
-use crate::row_table::RowTable;
-use crate::schema::Schema;
+use crate::records::{Format, Records, SumField, at_line};
 
 /// What happens to a record whose key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -57,9 +56,11 @@ struct Batch {
     rows: Vec<Pending>,
 }
 
-/// Loads the records of `input` into `table`, which has the schema `schema`. What was committed is in `loaded`, also after an error.
+/// Loads the records of `input` into `table`, which has the schema `schema`. What was committed is in `loaded`, also
+/// after an error.
 ///
-/// Each batch is handed to the operating system, which a killed program survives; all are on stable storage when this returns, with an error or without.
+/// Each batch is handed to the operating system, which a killed program survives; all are on stable storage when this
+/// returns, with an error or without.
 pub(crate) fn load(
     db: &Db,
     table: &RowTable,
@@ -114,9 +115,9 @@ fn encode(records: &Records, schema: &Schema, key: &mut Vec<u8>, value: &mut Vec
     let row = (schema.columns.iter().enumerate())
         .map(|(place, column)| {
             let element = match records.field(place) {
-                Field::Missing => Ok(quipu::tuple::Element::Null),
-                Field::Text(text) => column.column_type.parse_text(text),
-                Field::Json(json) => column.column_type.parse_json(json),
+                SumField::Missing => Ok(quipu::tuple::Element::Null),
+                SumField::Text(text) => column.column_type.parse_text(text),
+                SumField::Json(json) => column.column_type.parse_json(json),
             };
             element.map_err(|reason| at_line(records.line(), format!("column {}: {reason}", column.name)))
         })
@@ -146,13 +147,13 @@ impl Batch {
                 let (key, value) = (&self.bytes[start..middle], &self.bytes[middle..end]);
                 match conflict {
                     Conflict::Error => writer.insert(key, value)?,
-                    Conflict::Skip if writer.contains(key)? => {
+                    Conflict::Skip if writer.rows().contains(key)? => {
                         after.skipped += 1;
                         continue;
                     }
                     Conflict::Skip => writer.insert(key, value)?,
                     Conflict::Replace => {
-                        after.replaced += u64::from(writer.contains(key)?);
+                        after.replaced += u64::from(writer.rows().contains(key)?);
                         writer.put(key, value)?;
                     }
                 }

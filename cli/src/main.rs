@@ -4,7 +4,6 @@ mod backup;
 mod bench;
 mod check;
 mod clock;
-mod column;
 mod compact;
 mod database;
 mod demo;
@@ -16,13 +15,13 @@ mod histogram;
 mod import;
 mod infer;
 mod key;
+#[cfg(not(all(feature = "bench", feature = "storm")))]
+mod left_out;
 mod load;
 mod progress;
 mod records;
 mod remote;
 mod restore;
-mod row_table;
-mod schema;
 mod serve;
 mod shell;
 mod stats;
@@ -73,7 +72,7 @@ enum Command {
     Top(top::Args),
     /// Measures Quipu, and its peers if they are built in; without a workload, lists them
     #[command(after_help = bench::EXAMPLES)]
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// Tries to break a database, and checks every answer against a model
     #[command(after_help = storm::EXAMPLES)]
     Storm(Box<storm::Args>),

@@ -1,7 +1,8 @@
 //! The records of a CSV file or of JSON lines, one after the other, each with the number of the line it begins on.
 //!
-//! A CSV file begins with the names of its columns; a field that is empty or the missing mark (`NA`) is missing, in quotes or not.
-//! Of JSON lines, each is an object; the columns are its members, in the order in which they first appear; a member that is `null` or not there is missing.
+//! A CSV file begins with the names of its columns; a field that is empty or the missing mark (`NA`) is missing, in
+//! quotes or not. Of JSON lines, each is an object; the columns are its members, in the order in which they first
+//! appear; a member that is `null` or not there is missing.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Chain, Read};
@@ -36,7 +37,7 @@ impl Format {
 
 /// A field as the file has it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Field<'a> {
+pub(crate) enum SumField<'a> {
     Missing,
     Text(&'a str),
     Json(&'a Json),
@@ -75,7 +76,8 @@ struct JsonBody {
     closed: bool,
 }
 
-/// Stands behind the end of every CSV file: if it is not read as a record of its own, a quote before it was never closed.
+/// Stands behind the end of every CSV file: if it is not read as a record of its own, a quote before it was never
+/// closed.
 const END: &[u8] = b"\n\0the end\0";
 const END_FIELD: &str = "\0the end\0";
 
@@ -136,7 +138,8 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// The file has others, or lacks one. JSON lines may lack any; others among their members are an error of that line.
+    /// The file has others, or lacks one. JSON lines may lack any; others among their members are an error of that
+    /// line.
     pub(crate) fn expect_columns(&mut self, names: &[String]) -> Result<()> {
         match &mut self.body {
             Body::Csv(body) => {
@@ -186,16 +189,16 @@ impl Records {
     }
 
     /// The field of the record at hand that stands at `place` of the columns.
-    pub(crate) fn field(&self, place: usize) -> Field<'_> {
+    pub(crate) fn field(&self, place: usize) -> SumField<'_> {
         match &self.body {
             Body::Csv(body) => match body.record.get(body.places[place]) {
-                None | Some("") => Field::Missing,
-                Some(text) if text == body.missing => Field::Missing,
-                Some(text) => Field::Text(text),
+                None | Some("") => SumField::Missing,
+                Some(text) if text == body.missing => SumField::Missing,
+                Some(text) => SumField::Text(text),
             },
             Body::Jsonl(body) => match body.record.get(&self.columns[place]) {
-                None | Some(Json::Null) => Field::Missing,
-                Some(json) => Field::Json(json),
+                None | Some(Json::Null) => SumField::Missing,
+                Some(json) => SumField::Json(json),
             },
         }
     }
@@ -226,8 +229,8 @@ impl CsvBody {
         Ok(true)
     }
 
-    /// The line of a record just read that has so many line breaks inside. The reader's own idea of it is that of the end of the record
-    /// before, and it has not yet counted the second half of a `\r\n`.
+    /// The line of a record just read that has so many line breaks inside. The reader's own idea of it is that of the
+    /// end of the record before, and it has not yet counted the second half of a `\r\n`.
     fn start_line(&self, breaks: u64) -> u64 {
         let end = self.reader.position();
         let terminator_counted = self.reader.get_ref().byte_at(end.byte().saturating_sub(1)) == Some(b'\n');

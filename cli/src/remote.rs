@@ -1,7 +1,7 @@
 //! A client of servers that speak RESP2 or RESP3: it sends words, reads a reply, and shows it the way `redis-cli` does.
 //!
-//! Replies are read with suspicion: lengths and nesting are bounded, nothing is reserved before it has arrived, and what
-//! breaks the protocol ends the connection with a message.
+//! Replies are read with suspicion: lengths and nesting are bounded, nothing is reserved before it has arrived, and
+//! what breaks the protocol ends the connection with a message.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Options, Read};
+use quipu::{Options, ReadableTable};
 
 use crate::backup;
 use crate::database;

@@ -6,10 +6,10 @@ mod banner;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use quipu_server::Server;
 use quipu_server::config::Config;
 use quipu_server::http::{self, HttpListening, HttpOptions};
 use quipu_server::net::{self, Listening};
-use quipu_server::server::Server;
 
 pub(crate) use arguments::{Args, take_redis_style};
 
@@ -38,11 +38,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     // Signals are taken from here on, so that one which comes while faces are opened is not lost.
     watch_signals(&server)?;
-    let listening = net::listen(&server)?;
-    let http = match serve_http(&server) {
-        Ok(http) => http,
+    // Redis clients come last: whoever waits for their port finds the other one open.
+    let http = serve_http(&server)?;
+    let listening = match net::listen(&server) {
+        Ok(listening) => listening,
         Err(error) => {
-            listening.stop();
+            http.into_iter().for_each(HttpListening::stop);
             return Err(error.into());
         }
     };
@@ -105,7 +106,8 @@ fn watch_signals(server: &Arc<Server>) -> Result<()> {
     Ok(())
 }
 
-/// Asks the system for as many open files as there may be clients. Returns how many clients there can be if those are fewer.
+/// Asks the system for as many open files as there may be clients. Returns how many clients there can be if those are
+/// fewer.
 fn raise_file_limit(config: &Config) -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = config.parameters.clients_max.load(Ordering::Relaxed);

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{CheckpointInfo, Db, Stats, Table};
+use quipu_rows::Schema;
 use serde_json::{Value as Json, json};
 
 use crate::database;
@@ -11,7 +12,6 @@ use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
 use crate::histogram::{self, Drawing};
 use crate::key;
-use crate::schema::Schema;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ fn draw(args: &Args, db: &Db, out: &mut dyn Write) -> Result<()> {
         Some(name) => vec![database::table(db, name)?],
         None => db.tables(),
     };
-    let snapshot = db.read();
+    let snapshot = db.snapshot();
     let mut drawings = Vec::with_capacity(tables.len());
     for table in &tables {
         let range = key::range_of_options(args.from.as_deref(), args.to.as_deref(), Schema::of(table).as_ref())?;
@@ -94,12 +94,13 @@ fn draw(args: &Args, db: &Db, out: &mut dyn Write) -> Result<()> {
 /// The tables.
 pub(crate) fn grid(stats: &Stats) -> Grid {
     let names = ["rows", "bytes", "sum", "runs", "on disk"].map(|name| (name, true));
-    let mut grid = Grid::new([("table", false)].into_iter().chain(names).chain([("hash", false)]));
+    let comment = stats.tables.iter().any(|table| !table.comment.is_empty()).then_some(("comment", false));
+    let mut grid = Grid::new([("table", false)].into_iter().chain(names).chain([("hash", false)]).chain(comment));
     for table in &stats.tables {
         // A measure that the table does not declare is zero.
         let declared = |measure: i64| if measure == 0 { String::new() } else { thousands(measure) };
         let of_runs = |text: String| if table.runs == 0 { String::new() } else { text };
-        grid.push(vec![
+        let mut row = vec![
             table.name.clone(),
             thousands(table.tally.rows),
             declared(table.tally.bytes),
@@ -107,7 +108,9 @@ pub(crate) fn grid(stats: &Stats) -> Grid {
             of_runs(table.runs.to_string()),
             of_runs(bytes(table.run_bytes)),
             if table.tally.hash == 0 { String::new() } else { format!("{:016x}", table.tally.hash) },
-        ]);
+        ];
+        row.extend(comment.map(|_| table.comment.clone()));
+        grid.push(row);
     }
     grid
 }
@@ -130,14 +133,14 @@ pub(crate) fn text(stats: &Stats) -> String {
         format!("snapshots   {}", stats.snapshots),
     ];
     if stats.tables.iter().any(|table| table.runs > 0) {
-        let (now, most, pinned) = (stats.cache_bytes, stats.cache_bytes_max, stats.pinned_bytes);
+        let (now, most, pinned) = (stats.cache_bytes, stats.cache_bytes_max, stats.lent_bytes);
         let looks = stats.cache_hits + stats.cache_misses;
         let found = match looks {
             0 => String::new(),
             looks => format!("; of {} looks {} were in vain", thousands(looks), thousands(stats.cache_misses)),
         };
         let held = if pinned == 0 { String::new() } else { format!(", {} held by readers", bytes(pinned)) };
-        let resident = match stats.resident_bytes {
+        let resident = match stats.pinned_bytes {
             0 => String::new(),
             resident => format!(", {} of that to stay", bytes(resident)),
         };
@@ -170,7 +173,7 @@ pub(crate) fn json(stats: &Stats) -> Json {
             json!({
                 "table": table.name, "rows": table.tally.rows, "bytes": table.tally.bytes,
                 "hash": format!("{:016x}", table.tally.hash), "sum": table.tally.sum, "layers": table.layers,
-                "runs": table.runs, "run_bytes": table.run_bytes, "unresolved": table.unresolved, "sequence": table.sequence,
+                "runs": table.runs, "run_bytes": table.run_bytes, "unresolved": table.unresolved, "sequence": table.sequence, "comment": table.comment,
             })
         })
         .collect();
@@ -181,7 +184,7 @@ pub(crate) fn json(stats: &Stats) -> Json {
         "log_segments": stats.log_segments, "log_bytes": stats.log_bytes, "log_tail_bytes": stats.log_tail_bytes,
         "failures": stats.failures.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "snapshots": stats.snapshots, "cache_bytes": stats.cache_bytes, "cache_bytes_max": stats.cache_bytes_max,
-        "resident_bytes": stats.resident_bytes, "pinned_bytes": stats.pinned_bytes, "cache_hits": stats.cache_hits, "cache_misses": stats.cache_misses,
+        "pinned_bytes": stats.pinned_bytes, "lent_bytes": stats.lent_bytes, "cache_hits": stats.cache_hits, "cache_misses": stats.cache_misses,
     })
 }
 

@@ -19,21 +19,17 @@ mod built_in {
 
 #[cfg(not(feature = "storm"))]
 mod left_out {
-    use crate::failure::{Failure, Result};
+    use crate::failure::Result;
+    use crate::left_out;
+
+    pub(crate) use crate::left_out::Args;
 
     pub(crate) const EXAMPLES: &str = "\
 This program was built without it:
   cargo run --release -p quipu-cli --features storm -- storm";
 
-    #[derive(Debug, clap::Args)]
-    pub(crate) struct Args {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        words: Vec<String>,
-    }
-
     pub(crate) fn run(_: &Args) -> Result<()> {
-        let how = "`cargo run --release -p quipu-cli --features storm -- storm` builds and runs it";
-        Err(Failure::new(format!("this program was built without the storm; {how}")))
+        left_out::refuse("storm")
     }
 }
 

@@ -1,8 +1,10 @@
 //! The words of a shell line, and of the keys on the command line.
 //!
 //! Words stand between blanks; a word is one or more items between commas. Quotes keep blanks, commas and stars
-//! together: `"New York",7`. A backslash escapes, in quotes or not: `\"`, `\\`, `\n`, `\r`, `\t`, `\0`, and any byte as `\xHH`. A `#` that begins a
-//! word begins a comment. [`escape`] writes bytes such that they read back.
+//! together: `"New York",7`. A backslash escapes, in quotes or not: `\"`, `\\`, `\n`, `\r`, `\t`, `\0`, and any byte as
+//! `\xHH`. A `#` that begins a word begins a comment. [`escape`] writes bytes such that they read back.
+
+use quipu_rows::escape;
 
 use crate::failure::{Failure, Result};
 
@@ -125,27 +127,6 @@ fn unescape(characters: &mut std::str::Chars<'_>) -> Result<u8> {
         Some(other) => Err(Failure::new(format!("\\{other} is no escape; there are \\n \\r \\t \\0 \\xHH \\\\ \\\""))),
         None => Err(Failure::new("the line ends with a backslash")),
     }
-}
-
-/// Bytes as text on one line: what is UTF-8 and printable as it is, all else escaped so that [`split`] reads it back.
-pub(crate) fn escape(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '\\' => text.push_str("\\\\"),
-                '\n' => text.push_str("\\n"),
-                '\r' => text.push_str("\\r"),
-                '\t' => text.push_str("\\t"),
-                control if control.is_control() => {
-                    control.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
-                }
-                other => text.push(other),
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
-    }
-    text
 }
 
 /// Bytes as one item of a word, in quotes if they need them.

@@ -75,7 +75,7 @@ fn requests_against_the_table_there_is_are_refused() {
         ("--table t --index other=n", format!("table t exists without an index other; {advice}")),
         ("--table t --sum n", format!("table t exists and does not add up n; {advice}")),
         ("--table t --compress", format!("table t exists and is not compressed; {advice}")),
-        ("--table t --resident", format!("table t exists and is not kept in memory; {advice}")),
+        ("--table t --in-memory", format!("table t exists and is not kept in memory; {advice}")),
         ("--table t.by", "table t.by is an index: import into table t, and it follows".to_owned()),
         ("--table plain", "table plain exists and has no schema: rows of a file do not go into it".to_owned()),
     ];
@@ -140,6 +140,7 @@ fn missing_files_and_directories_create_nothing() {
     assert!(!place.path("db").exists());
 }
 
+#[cfg(feature = "bench")]
 #[test]
 fn bench_lists_its_workloads_and_refuses_others() {
     let place = Place::new();
@@ -148,13 +149,22 @@ fn bench_lists_its_workloads_and_refuses_others() {
     assert!(error.starts_with("quipu: no workload `nothing`; there are "), "{error}");
 }
 
+#[cfg(not(feature = "bench"))]
+#[test]
+fn a_program_without_the_benchmarks_says_how_to_build_one_that_has_them() {
+    let place = Place::new();
+    let error = place.run("bench positions --rows 1M").failure();
+    assert!(error.contains("`cargo run --release -p quipu-cli --features bench -- bench`"), "{error}");
+    assert!(place.out("bench --help").contains("--features peers"));
+}
+
 #[test]
 fn every_command_teaches() {
     let place = Place::new();
     for command in ["", "import", "export", "shell", "check", "stats", "bench", "demo"] {
         let help = place.out(&format!("{command} --help"));
         assert!(help.contains("Usage: quipu"), "{help}");
-        assert!(command == "demo" || help.contains("Examples:\n"), "{help}");
+        assert!(["demo", "bench"].contains(&command) || help.contains("Examples:\n"), "{help}");
         let widest = help.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(120), "{command}: {widest:?}");
     }

@@ -3,7 +3,7 @@
 mod program;
 
 use program::Place;
-use quipu::{Db, Options, Read, RunIndex, Write};
+use quipu::{Db, Options, ReadableTable, RunLayout, WritableTable};
 
 /// A table on disk in three runs, and one in memory.
 fn database(place: &Place) {
@@ -41,13 +41,13 @@ fn a_rewrite_changes_the_index_and_no_row() {
     let place = Place::new();
     database(&place);
     for (flags, index) in
-        [("--index flat", RunIndex::Flat), ("--rewrite", RunIndex::Flat), ("--index tree", RunIndex::Tree)]
+        [("--layout flat", RunLayout::Flat), ("--rewrite", RunLayout::Flat), ("--layout tree", RunLayout::Tree)]
     {
         let out = place.out(&format!("compact db {flags}"));
         assert_eq!((runs_of(&out, "t ").1, runs_of(&out, "small ").1), ("1", "0"), "{flags}");
         let db = Db::open(place.path("db"), Options::default()).unwrap();
         let table = db.table("t").unwrap();
-        assert_eq!((table.len().unwrap(), table.options().index), (600, index), "{flags}");
+        assert_eq!((table.len().unwrap(), table.options().layout), (600, index), "{flags}");
         assert_eq!(db.table("small").unwrap().len().unwrap(), 1);
     }
     assert!(place.out("check db").contains("all is well"));
@@ -61,7 +61,7 @@ fn imported_rows_are_stored_as_the_import_says() {
         rows.push_str(&format!("{number},the same words again and again and again\n"));
     }
     place.write("rows.csv", &rows);
-    for (table, flags) in [("plain", ""), ("packed", "--compress"), ("stays", "--compress --resident")] {
+    for (table, flags) in [("plain", ""), ("packed", "--compress"), ("stays", "--compress --in-memory")] {
         place.run(&format!("import rows.csv --data db --table {table} --key id {flags}")).success();
     }
     let db = Db::open(place.path("db"), Options::default()).unwrap();
@@ -69,12 +69,12 @@ fn imported_rows_are_stored_as_the_import_says() {
     for name in ["plain", "packed"] {
         open(name).flush().unwrap();
     }
-    assert_eq!((open("plain").options().resident, open("stays").options().resident), (false, true));
+    assert_eq!((open("plain").options().in_memory, open("stays").options().in_memory), (false, true));
     let bytes = |name: &str| db.stats().tables.iter().find(|table| table.name == name).map(|table| table.run_bytes);
     assert!(2 * bytes("packed").unwrap() < bytes("plain").unwrap(), "{:?}", db.stats().tables);
     drop(db);
     // A table that exists takes the flags that it was made with.
-    place.run("import rows.csv --data db --table stays --key id --compress --resident --on-conflict skip").success();
+    place.run("import rows.csv --data db --table stays --key id --compress --in-memory --on-conflict skip").success();
     let exported: Vec<String> = ["plain", "packed", "stays"]
         .iter()
         .map(|table| place.out(&format!("export --data db --table {table}")))
@@ -88,6 +88,6 @@ fn what_is_not_there_is_named() {
     database(&place);
     assert!(place.run("compact none").failure().contains("no such directory"));
     assert!(place.run("compact db tt").failure().contains("there are small, t"));
-    assert!(place.run("compact db --index round").err.contains("tree, flat"));
+    assert!(place.run("compact db --layout round").err.contains("tree, flat"));
     assert!(place.run("compact --help").out.contains("--rewrite"));
 }

@@ -3,7 +3,7 @@
 mod program;
 
 use program::Place;
-use quipu::{Db, Measures, Options, TableOptions, Write};
+use quipu::{Db, Measures, Options, TableOptions, WritableTable};
 use serde_json::Value as Json;
 
 /// A table of 3,000 rows on disk, of which as many as asked are changed in memory.
@@ -27,12 +27,13 @@ fn json(place: &Place, line: &str) -> Json {
     serde_json::from_str(&place.out(line)).unwrap()
 }
 
-/// Rows of a blind table in a run, and writes over them that nobody has asked about: `stats` tells how many, and counts are exact all the same.
+/// Rows of a blind table in a run, and writes over them that nobody has asked about: `stats` tells how many, and counts
+/// are exact all the same.
 #[test]
 fn unresolved_writes_are_told() {
     let place = Place::new();
     let db = Db::open(place.path("db"), Options::default()).unwrap();
-    let table = db.create_table("t", TableOptions { blind: true, ..TableOptions::default() }).unwrap();
+    let table = db.create_table("t", TableOptions { blind_writes: true, ..TableOptions::default() }).unwrap();
     db.write(|transaction| {
         let table = transaction.table(&table)?;
         (0..100).try_for_each(|number| table.put(format!("{number:03}"), "v"))
@@ -49,6 +50,18 @@ fn unresolved_writes_are_told() {
     let histogram = &json(&place, "stats db --histogram --json")["histograms"][0];
     assert_eq!(histogram["rows"].as_u64(), Some(110));
     assert_eq!(json(&place, "check db --json")["tables"][0]["rows"].as_u64(), Some(110));
+}
+
+#[test]
+fn a_comment_on_a_table_is_told() {
+    let place = Place::new();
+    place.write("a.csv", "id,n\n1,2\n");
+    place.run("import a.csv --data db --table t --key id --comment pairs").success();
+    place.run("import a.csv --data db --table u --key id").success();
+    let out = place.out("stats db");
+    assert!(out.contains("comment") && out.contains("pairs"), "{out}");
+    let tables = &json(&place, "stats db --json")["tables"];
+    assert_eq!((tables[0]["comment"].as_str(), tables[1]["comment"].as_str()), (Some("pairs"), Some("")));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Parts of the engine for its benchmarks: the tree alone, with and without tallies, and a run alone. No promise of stability.
+//! Parts of the engine for its benchmarks: the tree, with and without tallies, and a run. Unstable.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct BareTree {
 }
 
 impl BareTree {
-    /// A tree that measures as told; `None`: without any tallies, the baseline of the cost of counting.
+    /// A tree with these measures; `None`: without any tallies, the baseline of the cost of counting.
     pub fn new(measures: Option<Measures>) -> Result<Self> {
         let arena = Arc::new(Arena::new(4096, 8 << 30)?);
         let tree = match measures {
@@ -68,7 +68,7 @@ pub struct BareRun {
 }
 
 impl BareRun {
-    /// Writes a bottom run of rows in ascending order of their keys, which `next` gives.
+    /// Writes a bottom run of the rows that `next` returns in ascending order of their keys.
     pub fn write(
         path: &Path,
         page_bytes: usize,
@@ -92,12 +92,12 @@ impl BareRun {
         &self.run.files()[0]
     }
 
-    /// How many pages of which kind it has.
+    /// The numbers and bytes of its pages, by kind.
     pub fn shape(&self) -> Result<RunShape> {
         self.file().shape()
     }
 
-    /// Reads everything, and tells how many rows there are.
+    /// Reads everything, and returns the number of rows.
     pub fn scan(&self) -> Result<u64> {
         let mut rows = 0;
         self.run.scan(&mut |_, _| {

@@ -5,7 +5,8 @@ use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, 
 
 use crate::stack::Cut;
 
-/// A range of keys. Made from `..`, `a..b`, `a..=b`, `a..`, `..b`, `..=b` over anything that is bytes, or from a prefix.
+/// A range of keys. Made from `..`, `a..b`, `a..=b`, `a..`, `..b` or `..=b` over anything that is bytes, or from a
+/// prefix.
 ///
 /// ```
 /// use quipu::Bounds;
@@ -21,12 +22,12 @@ pub struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// From a start and an end.
+    /// The range between two bounds.
     pub fn new(start: Bound<&'a [u8]>, end: Bound<&'a [u8]>) -> Self {
         Bounds { start: start.map(Cow::Borrowed), end: end.map(Cow::Borrowed) }
     }
 
-    /// All keys that start with `prefix`.
+    /// The range of all keys that start with `prefix`.
     pub fn prefix(prefix: &'a [u8]) -> Self {
         // The first key after all of them: the prefix without its trailing 0xFF bytes, the last byte one up.
         let end = match prefix.iter().rposition(|&byte| byte != 0xFF) {
@@ -40,7 +41,7 @@ impl<'a> Bounds<'a> {
         Bounds { start: Bound::Included(Cow::Borrowed(prefix)), end }
     }
 
-    /// From one cut to another.
+    /// The range between two cuts.
     pub(crate) fn between(start: Cut<'_>, end: Cut<'_>) -> Bounds<'static> {
         let own = |key: &[u8]| Cow::Owned(key.to_vec());
         let start = match start {
@@ -73,7 +74,7 @@ impl<'a> Bounds<'a> {
         after_start && before_end
     }
 
-    /// The same range with bytes of its own.
+    /// The same range, owning its bytes.
     pub fn into_owned(self) -> Bounds<'static> {
         let own = |bound: Bound<Cow<'a, [u8]>>| bound.map(|key| Cow::Owned(key.into_owned()));
         Bounds { start: own(self.start), end: own(self.end) }
@@ -159,7 +160,7 @@ impl<'a> From<&'a Bounds<'_>> for Bounds<'a> {
 }
 
 impl Bounds<'static> {
-    /// The part of this range up to and including the single key of `last`, seen from the start, or from the end if `reverse`.
+    /// The part of this range from its start up to and including the single key of `last`; from its end if `reverse`.
     pub(crate) fn cut_at(self, last: &Bounds<'static>, reverse: bool) -> Bounds<'static> {
         if reverse {
             Bounds { start: last.start.clone(), end: self.end }

@@ -1,31 +1,27 @@
-//! Bytes of runs in fewer bytes: LZ4 blocks, by the library `lz4_flex`.
+//! Compression of runs: LZ4 blocks, by the library `lz4_flex`.
 //!
 //! Invariants:
-//! 1. What does not become shorter by an eighth stays as it is: reading it back costs time each time, and saves nothing worth it.
-//! 2. Unpacking writes only into memory that the caller has given, of the length that the caller has bounded, and never panics, whatever the bytes: the library is built
-//!    without unsafe code.
+//! 1. Data that does not shrink by an eighth is stored as it is: it would cost time on every read, and save too little.
+//! 2. Unpacking writes only into the caller's memory, whose length the caller has bounded, and never panics, whatever
+//!    the bytes: the library is built without unsafe code.
 //!
-//! Costs: `docs/decisions/0007-compression-of-runs.md` has what packing and unpacking take. A packer keeps one table of 8 to 16 KiB and one block.
-//! Not here: what is packed and how a reader tells (`run`).
+//! Cost: `docs/decisions/0007-compression-of-runs.md` has the figures of packing and unpacking. A packer keeps one
+//! table of 8 to 16 KiB and one block. Not here: what is packed and how a reader can tell (`run`).
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 
-/// How pages and long values are stored in runs.
+/// How leaves and long values are stored in runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// As they are.
     #[default]
     None,
-    /// Each leaf, and each long value of up to 16 MiB, as an LZ4 block if that is shorter by an eighth. The cache holds them as they are.
+    /// Each leaf, and each long value of up to 16 MiB, is an LZ4 block if that is shorter by an eighth. The cache holds
+    /// them unpacked.
     Lz4,
 }
 
 impl Compression {
-    /// As a bit.
-    pub(crate) fn to_bit(self) -> u64 {
-        u64::from(self == Compression::Lz4)
-    }
-
     pub(crate) fn from_bit(bit: u64) -> Compression {
         if bit == 0 { Compression::None } else { Compression::Lz4 }
     }
@@ -38,7 +34,7 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// One that packs; none if nothing is to be packed.
+    /// A packer; `None` if nothing is to be packed.
     pub(crate) fn new(compression: Compression) -> Option<Packer> {
         match compression {
             Compression::None => None,
@@ -46,7 +42,7 @@ impl Packer {
         }
     }
 
-    /// The block that `plain` comes from, if it and `overhead` bytes more are shorter by an eighth.
+    /// Packs `plain` into a block; `None` if it and `overhead` bytes more are not shorter by an eighth.
     pub(crate) fn pack(&mut self, plain: &[u8], overhead: usize) -> Option<&[u8]> {
         let most = get_maximum_output_size(plain.len());
         if self.block.len() < most {
@@ -57,7 +53,7 @@ impl Packer {
     }
 }
 
-/// Fills `plain` from the block that it was packed into; false if that gives other than so many bytes.
+/// Unpacks a block into `plain`; false if the result has another length.
 pub(crate) fn unpack(block: &[u8], plain: &mut [u8]) -> bool {
     decompress_into(block, plain).is_ok_and(|len| len == plain.len())
 }
@@ -70,7 +66,7 @@ mod tests {
     fn what_is_packed_comes_back() {
         let mut packer = Packer::new(Compression::Lz4).unwrap();
         assert!(Packer::new(Compression::None).is_none());
-        // Around the length at which the library takes another table.
+        // Around the length at which the library uses another table.
         for len in [64usize, 1000, 8192, 65_534, 65_535, 65_536, 300_000, 500] {
             let plain: Vec<u8> = (0..len).map(|at| (at % 7 * (at / 100)) as u8).collect();
             let block = packer.pack(&plain, 8).unwrap().to_vec();

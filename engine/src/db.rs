@@ -1,252 +1,36 @@
-//! The database: its shared state, its handle, its catalog.
+//! The database as callers see it: its handle, its catalog, and ways to read and write it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::checkpoint::{CheckpointInfo, Checkpoints};
-use crate::committed::Committed;
+use crate::catalog::declaration::{Declaration, TableId};
+use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
-use crate::failures::{FailedMerges, Failures};
-use crate::io::Lock;
-use crate::keeper::Keeper;
-use crate::latch::Latch;
-use crate::log::{Log, Lsn};
-use crate::options::{Durability, Options, TableOptions};
-use crate::record;
-use crate::run::PageCache;
-use crate::snapshot::{Declaration, Registry, Runs, Snapshot, TableId, TableVersion, Versions};
-use crate::source::Source;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::table::{Table, WriteBatch};
-use crate::transaction::Transaction;
-use crate::tree::{Arena, Tree};
-use crate::writer::{TableTrees, Turn, Writer, next_epoch, thread_number};
+use crate::maintenance::checkpoint_and_flush::CheckpointInfo;
+use crate::options::{Durability, TableOptions};
+use crate::state::handle::Table;
+use crate::state::pending_commit::PendingCommit;
+use crate::state::shared::Shared;
+use crate::state::snapshot::{LatchedRead, Snapshot};
+use crate::state::versions::{Runs, TableVersion};
+use crate::state::writer::TableTrees;
+use crate::sync::atomic::Ordering;
+use crate::table::WriteBatch;
+use crate::transactions::transaction::Transaction;
+use crate::tree::Tree;
+use crate::write::latched_write::LatchedWrite;
 
-/// Bytes of the longest table name and of the longest annotation.
+/// The longest table name, and the longest metadata and comment, in bytes.
 const NAME_BYTES_MAX: usize = 256;
-const ANNOTATION_BYTES_MAX: usize = 1 << 20;
+const METADATA_BYTES_MAX: usize = 1 << 20;
 pub(crate) const TABLES_MAX: usize = 1 << 20;
 
-/// How far opening, checking or a checkpoint has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// What is being done, in a word or two.
-    pub stage: &'static str,
-    /// Bytes done.
-    pub done: u64,
-    /// Bytes in all.
-    pub total: u64,
-}
-
-/// What all handles of one open database share.
-pub struct Shared {
-    pub(crate) dir: PathBuf,
-    pub(crate) options: Options,
-    pub(crate) arena: Arc<Arena>,
-    /// Pages of runs, of all tables.
-    pub(crate) cache: PageCache,
-    /// The published version, under the latch.
-    pub(crate) versions: Latch,
-    pub(crate) registry: Registry,
-    pub(crate) writer: Mutex<Writer>,
-    /// The thread whose turn it is to write, as a number; 0 if none.
-    pub(crate) writer_thread: AtomicU64,
-    /// `None` if open read-only.
-    pub(crate) log: Option<Log>,
-    pub(crate) database_id: u64,
-    /// A logged commit could not be applied. Set in the writer's turn.
-    pub(crate) failed: AtomicBool,
-    pub(crate) checkpoints: Checkpoints,
-    /// The turn to merge runs, and which merges have failed.
-    pub(crate) compacting: Mutex<FailedMerges>,
-    /// What background work could not do.
-    pub(crate) failures: Failures,
-    /// The database is being closed: long work in the background is to end.
-    pub(crate) stopping: AtomicBool,
-    /// Whether memory for tables is short, so that writers see to it before they write.
-    pub(crate) is_short: AtomicBool,
-    pub(crate) keeper: Mutex<Option<Keeper>>,
-    /// The position in the log from which the next commit wakes the keeper.
-    pub(crate) keeper_wakes_at: AtomicU64,
-    /// What a read-only open met in the log.
-    pub(crate) damage: Option<String>,
-    /// Held as long as the database is open.
-    _lock: Option<Box<dyn Lock>>,
-}
-
-impl Shared {
-    #[expect(clippy::too_many_arguments, reason = "the parts that opening has put together, once")]
-    pub(crate) fn new(
-        dir: &Path,
-        options: Options,
-        arena: Arc<Arena>,
-        tables: Vec<Option<TableTrees>>,
-        sequence: u64,
-        log: Option<Log>,
-        database_id: u64,
-        checkpoints: Checkpoints,
-        damage: Option<String>,
-        lock: Option<Box<dyn Lock>>,
-    ) -> Shared {
-        let versions = Versions {
-            tables: tables
-                .iter()
-                .map(|trees| {
-                    trees.as_ref().map(|trees| TableVersion {
-                        declaration: trees.declaration.clone(),
-                        layers: trees.layers.iter().map(Tree::version).collect(),
-                        unresolved: trees.unresolved.as_ref().map(|tree| tree.version()),
-                        runs: trees.runs.clone(),
-                        sequence: trees.sequence,
-                    })
-                })
-                .collect(),
-            epoch: 1,
-            sequence,
-            is_torn: false,
-        };
-        Shared {
-            dir: dir.to_path_buf(),
-            cache: PageCache::new(options.cache_bytes),
-            options,
-            arena,
-            versions: Latch::new(versions),
-            registry: Registry::default(),
-            writer: Mutex::new(Writer::new(tables, sequence)),
-            writer_thread: AtomicU64::new(0),
-            log,
-            database_id,
-            failed: AtomicBool::new(false),
-            checkpoints,
-            compacting: Mutex::default(),
-            failures: Failures::default(),
-            stopping: AtomicBool::new(false),
-            is_short: AtomicBool::new(false),
-            keeper: Mutex::new(None),
-            keeper_wakes_at: AtomicU64::new(0),
-            damage,
-            _lock: lock,
-        }
-    }
-
-    /// A version of a table, to read.
-    #[inline]
-    pub(crate) fn source<'a>(&'a self, version: &'a TableVersion) -> Source<'a> {
-        version.source(&self.arena, &self.cache)
-    }
-
-    /// Waits for the writer's turn.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if this thread has it already, which would wait for ever; [`ErrorKind::ReadOnly`]; [`ErrorKind::Poisoned`] if what is in memory is
-    /// not what the log says.
-    #[inline]
-    pub(crate) fn writer(&self) -> Result<Turn<'_>> {
-        if self.log.is_none() {
-            return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
-        }
-        let number = self.refuse_in_own_turn()?;
-        let turn = Turn::new(self.writer.lock(), &self.writer_thread, number);
-        self.check_failed()?;
-        Ok(turn)
-    }
-
-    /// Fails if it is this thread's turn to write. Returns the thread's number.
-    #[inline]
-    pub(crate) fn refuse_in_own_turn(&self) -> Result<u64> {
-        let number = thread_number();
-        if self.writer_thread.load(Ordering::Relaxed) == number {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                "a write inside the closure of `Db::write` must go through its transaction: this one would wait for itself",
-            ));
-        }
-        Ok(number)
-    }
-
-    #[inline]
-    pub(crate) fn log(&self) -> Result<&Log> {
-        self.log.as_ref().ok_or_else(|| Error::new(ErrorKind::ReadOnly, "the database is open read-only"))
-    }
-
-    /// Fails if a key or a value is too long.
-    #[inline]
-    pub(crate) fn check_row(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        if key.len() > self.options.key_bytes_max
-            || value.is_some_and(|value| value.len() > self.options.value_bytes_max)
-        {
-            return Err(self.too_long(key, value));
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn too_long(&self, key: &[u8], value: Option<&[u8]>) -> Error {
-        let (what, len, max) = if key.len() > self.options.key_bytes_max {
-            ("key", key.len(), self.options.key_bytes_max)
-        } else {
-            ("value", value.map_or(0, <[u8]>::len), self.options.value_bytes_max)
-        };
-        Error::new(
-            ErrorKind::Invalid,
-            format!(
-                "a {what} of {len} bytes is over the limit of {max}; shorten it, or raise `{what}_bytes_max` up to its maximum"
-            ),
-        )
-    }
-
-    /// Fails if the table is of another database.
-    #[inline]
-    pub(crate) fn check_owner(&self, table: &Table) -> Result<()> {
-        if std::ptr::eq(self, &*table.shared) {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Invalid, format!("table {:?} belongs to another open database", table.name())))
-    }
-
-    /// The log has grown by a segment, or by half of what a checkpoint waits for: the keeper has a file to make ready, or a checkpoint to take.
-    #[cold]
-    pub(crate) fn wake_keeper_for_log(&self, lsn: Lsn) {
-        let segment = self.options.log_segment_bytes as u64;
-        let mut step = match self.options.checkpoint_log_bytes {
-            0 => segment,
-            bytes => segment.min(bytes / 2),
-        };
-        if self.options.memtable_bytes > 0 {
-            step = step.min(self.options.memtable_bytes / 16);
-            self.note_memory();
-        }
-        self.keeper_wakes_at.store(lsn.0 + step, Ordering::Relaxed);
-        self.has_woken_keeper();
-    }
-
-    /// Wakes the keeper, if there is one.
-    pub(crate) fn has_woken_keeper(&self) -> bool {
-        self.keeper.lock().as_ref().map(Keeper::wake).is_some()
-    }
-
-    pub(crate) fn wake_keeper(&self) {
-        // Only snapshots that held something back are worth a wake-up; commits wake it as the log and memory grow.
-        if self.registry.newest() == 0 && self.registry.take_held_back() {
-            self.has_woken_keeper();
-        }
-    }
-
-    /// Frees what ended snapshots held back, if the writer is idle.
-    pub(crate) fn reclaim_if_idle(&self) {
-        if let Ok(mut turn) = self.writer() {
-            turn.reclaim_all(&self.registry);
-        }
-    }
-}
-
-/// An open database. A cheap handle: clones are the same database, which closes with the last of its handles, tables and snapshots.
+/// An open database. A cheap handle: clones refer to the same database, which closes with the last of its handles,
+/// tables and snapshots.
 ///
 /// ```
 /// # fn main() -> quipu::Result<()> {
-/// use quipu::{Db, Options, Read, Write};
+/// use quipu::{Db, Options, ReadableTable, WritableTable};
 /// # let options = Options::in_memory();
 /// let db = Db::open("/data/shop", options)?;
 /// let orders = db.table("orders")?;
@@ -274,7 +58,7 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// Stops the keeper when the last `Db` goes.
+/// Stops the background threads when the last `Db` is dropped.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
 }
@@ -291,10 +75,10 @@ impl Drop for Handle {
 }
 
 impl Db {
-    /// The table called `name`; created, counting only rows, if there is none.
+    /// The table called `name`. If there is none, creates one that counts only rows.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the name is empty or longer than 256 bytes, and the errors of a commit.
+    /// [`ErrorKind::Invalid`] if the name is empty or longer than 256 bytes, and those of a commit.
     pub fn table(&self, name: &str) -> Result<Table> {
         match self.open_table(name)? {
             Some(table) => Ok(table),
@@ -321,17 +105,16 @@ impl Db {
     /// Creates a table.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is one of that name.
+    /// [`ErrorKind::Exists`] if there is a table of that name.
     pub fn create_table(&self, name: &str, options: TableOptions) -> Result<Table> {
         check_name(name)?;
-        if options.annotation.len() > ANNOTATION_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "an annotation of {} bytes is over the limit of {ANNOTATION_BYTES_MAX}",
-                    options.annotation.len()
-                ),
-            ));
+        for (what, bytes) in [("metadata", options.metadata.len()), ("a comment", options.comment.len())] {
+            if bytes > METADATA_BYTES_MAX {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!("{what} of {bytes} bytes is over the limit of {METADATA_BYTES_MAX}"),
+                ));
+            }
         }
         let shared = &self.shared;
         let mut turn = shared.writer()?;
@@ -348,14 +131,10 @@ impl Db {
         let id = writer.tables.len() as TableId;
         writer.record.clear();
         record::put_create_table(&mut writer.record, id, name, &options);
-        let logged = shared.append_record(writer)?;
         let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
         let tree = Tree::new(shared.arena.clone(), declaration.options.measures, true);
-        let trees = TableTrees::new(declaration.clone(), tree, writer.sequence);
-        {
-            let mut versions = shared.versions.write();
-            let published = Arc::make_mut(&mut versions);
-            published.sequence = writer.sequence;
+        shared.commit_catalog(turn, |writer, published, _| {
+            let trees = TableTrees::new(declaration.clone(), tree, writer.sequence);
             published.tables.push(Some(TableVersion {
                 declaration: declaration.clone(),
                 layers: trees.layers.iter().map(Tree::version).collect(),
@@ -363,15 +142,12 @@ impl Db {
                 runs: Runs::default(),
                 sequence: writer.sequence,
             }));
-        }
-        writer.tables.push(Some(trees));
-        let lsn = logged.applied();
-        drop(turn);
-        shared.wait(lsn, shared.options.durability)?;
+            writer.tables.push(Some(trees));
+        })?;
         Ok(self.table_of(declaration))
     }
 
-    /// Drops the table called `name` with all its rows. Returns whether there was one. Snapshots taken before still see it.
+    /// Drops the table called `name` with all its rows. Returns whether there was one. Earlier snapshots still see it.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         let shared = &self.shared;
         let mut turn = shared.writer()?;
@@ -387,24 +163,12 @@ impl Db {
         };
         writer.record.clear();
         record::put_drop_table(&mut writer.record, id);
-        let logged = shared.append_record(writer)?;
-        let epoch = {
-            let mut versions = shared.versions.write();
-            let (epoch, _) = next_epoch(&mut writer.epoch, &shared.registry, &versions);
-            let published = Arc::make_mut(&mut versions);
+        shared.commit_catalog(turn, |writer, published, epochs| {
             published.tables[id as usize] = None;
-            published.epoch = epoch;
-            published.sequence = writer.sequence;
-            epoch
-        };
-        if let Some(trees) = writer.tables[id as usize].take() {
-            writer.dropped.push((epoch, trees));
-        }
-        let lsn = logged.applied();
-        writer.reclaim_all(&shared.registry);
-        shared.registry.note_held_back();
-        drop(turn);
-        shared.wait(lsn, shared.options.durability)?;
+            if let Some(trees) = writer.tables[id as usize].take() {
+                writer.dropped.push((epochs.epoch, trees));
+            }
+        })?;
         Ok(true)
     }
 
@@ -417,23 +181,23 @@ impl Db {
     }
 
     /// All tables at this moment. O(1), whatever their size.
-    pub fn read(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.shared)
     }
 
-    /// Runs `work` as the single writer and commits what it did; its reads and writes conflict with nothing. If it fails, everything it did is rolled back and its
-    /// error returned. Other writers wait meanwhile, readers do not.
+    /// Runs `work` as the single writer and commits what it did. Its reads and writes never conflict. If it fails,
+    /// everything it did is rolled back and its error returned. Other writers wait meanwhile, readers do not.
     pub fn write<T>(&self, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
         self.shared.write(self.shared.options.durability, work)
     }
 
-    /// As [`Db::write`], with this durability.
+    /// Like [`Db::write`], with this durability.
     pub fn write_with<T>(&self, durability: Durability, work: impl FnOnce(&Transaction) -> Result<T>) -> Result<T> {
         self.shared.write(durability, work)
     }
 
-    /// Begins an optimistic transaction: for work that waits on someone. Others go on meanwhile; if a commit of theirs changes what this one has read, its own
-    /// commit fails with [`ErrorKind::Conflict`].
+    /// Begins an optimistic transaction, for work that waits for something. Others write meanwhile; if one of their
+    /// commits changes what this transaction has read, its own commit fails with [`ErrorKind::Conflict`].
     pub fn begin(&self) -> Transaction {
         Transaction::optimistic(&self.shared)
     }
@@ -443,22 +207,20 @@ impl Db {
         self.apply_with(self.shared.options.durability, batch)
     }
 
-    /// As [`Db::apply`], with this durability.
+    /// Like [`Db::apply`], with this durability.
     pub fn apply_with(&self, durability: Durability, batch: WriteBatch) -> Result<()> {
-        use crate::table::Write;
+        use crate::write::writable::WritableTable;
         self.shared.write(durability, |transaction| {
             // Ids are of one database: a table of another one may have the same.
-            for group in batch.writes.chunk_by(|a, b| a.0.id() == b.0.id() && Arc::ptr_eq(&a.0.shared, &b.0.shared)) {
-                let table = transaction.table(&group[0].0)?;
+            for (table, rows) in batch.groups() {
+                let table = transaction.table(table)?;
                 // The leaves of many keys are fetched together, so that the writes find them in the cache.
-                let keys: Vec<&[u8]> = group.iter().map(|(_, key, _)| &**key).collect();
+                let keys: Vec<&[u8]> = rows.iter().map(|(key, _)| *key).collect();
                 table.warm(&keys)?;
-                for (_, key, value) in group {
+                for (key, value) in rows {
                     match value {
                         Some(value) => table.put(key, value)?,
-                        None => {
-                            table.remove(key)?;
-                        }
+                        None => table.delete(key)?,
                     }
                 }
             }
@@ -466,14 +228,47 @@ impl Db {
         })
     }
 
-    /// Writes an image of all tables, after which a restart reads that and the log from here on only. Writes go on meanwhile.
+    /// Begins a latched write: writes in place, as the single writer. Other writers and all readers wait until it is
+    /// committed or dropped (which commits too), so use it for batches that take well under a millisecond, such as
+    /// those of a server. Its reads see its writes. The thread that holds it must use the database only through it:
+    /// anything else would wait for itself.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// use quipu::{Db, Durability, Options, ReadableTable};
+    /// # let db = Db::open("/data/shop", Options::in_memory())?;
+    /// let stock = db.table("stock")?;
+    /// let mut edit = db.latched_write()?;
+    /// edit.put(&stock, b"apples", b"3")?;
+    /// edit.insert(&stock, b"pears", b"5")?;
+    /// assert_eq!(edit.table(&stock)?.count(..)?, 2);
+    /// edit.commit()?.wait(Durability::Sync)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly), [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned), and
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
+    pub fn latched_write(&self) -> Result<LatchedWrite<'_>> {
+        LatchedWrite::begin(&self.shared)
+    }
+
+    /// Reads all tables as of now, without a snapshot: writers wait while the value lives. For reads that take well
+    /// under a millisecond.
+    pub fn latched_read(&self) -> LatchedRead<'_> {
+        LatchedRead::take(&self.shared)
+    }
+
+    /// Writes an image of all tables. A restart then reads only that image and the log from here on. Writes go on
+    /// meanwhile.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
         self.shared.checkpoint(&mut |_| ())
     }
 
-    /// All commits so far, to be waited for.
-    pub fn commits(&self) -> Committed<'_> {
-        Committed::all(&self.shared)
+    /// All commits so far, to wait for.
+    pub fn pending_commits(&self) -> PendingCommit<'_> {
+        PendingCommit::all(&self.shared)
     }
 
     /// Returns when every commit so far is on stable storage.
@@ -482,12 +277,13 @@ impl Db {
         log.sync(log.end_lsn())
     }
 
-    /// Syncs the log and lets go of the database, which closes when the last handle, table and snapshot is gone. Dropping does the same and keeps quiet about errors.
+    /// Syncs the log and releases the database, which closes when the last handle, table and snapshot is gone. Dropping
+    /// it does the same, but ignores errors.
     pub fn close(self) -> Result<()> {
         if self.shared.log.is_some() { self.sync() } else { Ok(()) }
     }
 
-    /// What a lenient open met in the log, if it was damaged: see [`Options::read_only`].
+    /// The damage that a read-only open found in the log: see [`Options::read_only`](crate::Options::read_only).
     pub fn damage(&self) -> Option<&str> {
         self.shared.damage.as_deref()
     }
@@ -506,4 +302,14 @@ fn check_name(name: &str) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+#[cfg(feature = "shuttle")]
+impl Db {
+    /// Does one round of the background threads' work, for tests that choose interleavings.
+    #[doc(hidden)]
+    pub fn do_due_work(&self, is_at_rest: bool) {
+        self.shared.keep();
+        self.shared.compact_if_due(is_at_rest);
+    }
 }

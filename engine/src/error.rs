@@ -1,4 +1,4 @@
-//! The one error of the engine: a kind that says what to do next, a message that says what happened and where.
+//! The error type of the engine: a kind that says what to do next, and a message for people.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,13 +8,14 @@ use std::path::Path;
 /// The result of every fallible call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the caller should do next. A new kind is added only where the answer differs.
+/// What the caller should do next. Each kind calls for a different reaction.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// `insert` met a live key, or a table of that name exists, or files do where a directory must be empty: use `put` or `replace`, or another name.
+    /// `insert` found a live key, or a table of that name exists, or a directory that must be empty has files: use
+    /// `put` or `replace`, or another name.
     Exists,
-    /// `replace` met no live key, or there is no such table or directory: use `insert`, or create it.
+    /// `replace` found no live key, or there is no such table or directory: use `insert`, or create it.
     Missing,
     /// Another commit changed what this transaction read: run it again.
     Conflict,
@@ -22,7 +23,8 @@ pub enum ErrorKind {
     Invalid,
     /// The database was opened read-only: open it for writing.
     ReadOnly,
-    /// Another process has the directory open: stop that process, or open another directory.
+    /// Another process has the directory open: stop that process, or open another directory. Or this one has closed the
+    /// database while the call went on: open it again.
     Busy,
     /// The disk or the configured memory is full: free space; the database is still readable.
     Full,
@@ -46,7 +48,7 @@ struct Report {
 }
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// An error of this kind and message.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Error(Box::new(Report { kind, message: message.into(), source: None }))
     }
@@ -75,6 +77,11 @@ impl Error {
                 path.display()
             ),
         )
+    }
+
+    /// Whether the message is about a file of this name.
+    pub(crate) fn names(&self, file: &str) -> bool {
+        self.0.message.contains(file)
     }
 
     /// What the caller should do next.

@@ -1,23 +1,24 @@
-//! Decoders of untrusted bytes, for the fuzz targets and `tests/fuzz_smoke.rs`. No promise of stability.
+//! Decoders of untrusted bytes, for the fuzz targets and `tests/fuzz_smoke.rs`. Unstable.
 //!
-//! Checksums keep random bytes from the code behind them, so each decoder is given the bytes as they are and with the checksums made right.
+//! Checksums keep random bytes from the code after them, so each decoder gets the bytes as they are and with corrected
+//! checksums.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::catalog::declaration::Declaration;
+use crate::catalog::manifest::Manifest;
 use crate::compression::Compression;
 use crate::error::Result;
+use crate::files::open::replay;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::log::{self, Lsn};
-use crate::manifest::Manifest;
-use crate::open::replay;
 use crate::options::TableOptions;
 use crate::run::{RunOptions, RunWriter};
-use crate::snapshot::Declaration;
-use crate::tally::{Field, Measures, Tally};
+use crate::state::writer::TableTrees;
+use crate::tally::{Measures, SumField, Tally};
 use crate::tree::{Arena, Tree, When};
-use crate::writer::TableTrees;
 
 /// A log segment: frames, and recovery of a log that consists of it.
 pub fn log_segment(bytes: &[u8]) {
@@ -49,19 +50,12 @@ fn decode_segment(bytes: &[u8]) {
     disk.write_file(format!("db/log-{id:010}.quipu"), bytes);
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let mut expected = sequence;
-    let recovered = log::recover_lenient(
-        &disk,
-        Path::new("db"),
-        database,
-        Lsn(base),
-        sequence,
-        &mut |_, _| (),
-        &mut |number, _| {
+    let recovered =
+        log::recover(&disk, Path::new("db"), database, Lsn(base), sequence, &mut |_, _| (), &mut |number, _| {
             assert_eq!(number, expected, "sequence numbers ascend by one");
             expected = expected.wrapping_add(1);
             Ok(())
-        },
-    );
+        });
     if let Ok(recovered) = recovered {
         assert_eq!(recovered.next_sequence, expected);
         assert!(recovered.end_lsn >= Lsn(base) && recovered.durable_lsn <= recovered.end_lsn);
@@ -74,7 +68,7 @@ fn decode_segment(bytes: &[u8]) {
 /// If the bytes are no record.
 pub fn log_record(bytes: &[u8]) -> Result<()> {
     let arena = Arc::new(Arena::new(256, 1 << 20)?);
-    let all = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
+    let all = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
     let mut tables = Vec::new();
     for (id, measures) in [(0, Measures::ROWS), (1, all)] {
         let options = TableOptions { measures, ..TableOptions::default() };
@@ -85,9 +79,9 @@ pub fn log_record(bytes: &[u8]) -> Result<()> {
         }
         tables.push(Some(TableTrees::new(declaration, tree, 0)));
     }
-    let decoded = crate::record::decode(bytes, &mut |_| Ok(()));
-    // Changes come one by one, so what stands before the fault is applied; recovery gives all of it up then.
-    let _ = crate::record::decode(bytes, &mut |change| replay(&mut tables, &arena, (1, 0), change));
+    let decoded = crate::catalog::record::decode(bytes, &mut |_| Ok(()));
+    // Changes are decoded one by one, so those before the fault are applied; recovery discards all of them then.
+    let _ = crate::catalog::record::decode(bytes, &mut |change| replay(&mut tables, &arena, (1, 0), change));
     for trees in tables.iter().flatten() {
         let faults: Vec<String> = trees.layers.iter().flat_map(|tree| tree.check()).collect();
         assert_eq!(faults, [""; 0]);
@@ -118,10 +112,10 @@ pub fn run_file(bytes: &[u8]) {
     let _ = crate::run::check_bytes(&repaired);
 }
 
-/// A small upper run with filters, as those of databases are when tables are larger than memory: an input for [`run_file`].
+/// A small upper run with filters, like those of databases with tables larger than memory: an input for [`run_file`].
 ///
 /// # Errors
-/// None that is to be expected.
+/// None are expected.
 pub fn filtered_run() -> Result<Vec<u8>> {
     let (disk, path) = (SimDisk::new(), Path::new("/db/run"));
     disk.write_file("/db/other", []);
@@ -136,10 +130,11 @@ pub fn filtered_run() -> Result<Vec<u8>> {
     Ok(disk.read_file(path).unwrap_or_default())
 }
 
-/// A small run of one leaf, packed, if so wanted with a long value that is packed too: an input for [`run_file`]; and its leaf: one for [`packed_leaf`].
+/// A small packed run of one leaf, on request with a packed long value, as an input for [`run_file`]; and its leaf, as
+/// one for [`packed_leaf`].
 ///
 /// # Errors
-/// None that is to be expected.
+/// None are expected.
 pub fn packed_run(has_long_value: bool) -> Result<(Vec<u8>, Vec<u8>)> {
     let (disk, path) = (SimDisk::new(), Path::new("/db/run"));
     disk.write_file("/db/other", []);
@@ -159,7 +154,8 @@ pub fn packed_run(has_long_value: bool) -> Result<(Vec<u8>, Vec<u8>)> {
     Ok((run, leaf))
 }
 
-/// A leaf of a packed run: the bytes as they are, as the block of a packed one, and as what was packed into one. In a run that says so, with checksums that are right.
+/// A leaf of a packed run: the bytes as they are, as the block of a packed leaf, and as the contents of one. Each in a
+/// run with correct checksums.
 pub fn packed_leaf(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len() - bytes.len() % 8];
     crate::run::check_leaf_bytes(bytes);
@@ -173,7 +169,7 @@ pub fn packed_leaf(bytes: &[u8]) {
     }
 }
 
-/// Makes right what a node says of the checksums of its filters, which end where it begins.
+/// Corrects the checksums of a node's filters, which end where the node begins.
 fn put_filter_checksums(before: &[u8], node: &mut [u8]) -> Option<()> {
     let u16_at = |bytes: &[u8], at: usize| Some(usize::from(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?)));
     let filters_at = 16 + u16_at(node, 2)?.next_multiple_of(8);
@@ -190,7 +186,7 @@ fn put_filter_checksums(before: &[u8], node: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// A manifest; what decodes is encoded to the same bytes, or to those of the newest version.
+/// A manifest. What can be decoded must encode to the same bytes, or to those of the newest version.
 pub fn manifest(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     if bytes.len() >= 16 {
@@ -199,7 +195,7 @@ pub fn manifest(bytes: &[u8]) {
     }
     for bytes in [bytes, &repaired] {
         if let Ok(manifest) = Manifest::decode(bytes) {
-            // An older version comes back as the newest.
+            // An older version is encoded as the newest.
             let encoded = manifest.encode();
             let is_older = matches!(u32_at(bytes, 8), Some(1 | 2));
             assert!(encoded == bytes || is_older && Manifest::decode(&encoded).unwrap() == manifest);
@@ -207,7 +203,7 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// Puts the checksum of `length` bytes from `start` behind them, if there are so many.
+/// Puts the checksum of `length` bytes from `start` after them, if there are that many.
 fn put_checksum(bytes: &mut [u8], start: usize, length: usize) {
     if let Some((checked, rest)) = bytes.get_mut(start..).and_then(|bytes| bytes.split_at_mut_checked(length))
         && let Some(place) = rest.first_chunk_mut::<4>()

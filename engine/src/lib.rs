@@ -1,125 +1,180 @@
 //! Quipu: an ordered, durable, transactional key-value database in which every tree keeps a **tally**.
 //!
-//! It tells, exactly and in logarithmic time, how many rows lie in a range, which row is number 5,000,000, and what the rank of a key is:
-//! on live tables, inside transactions, and at snapshots.
+//! On live tables, inside transactions and at snapshots, it tells exactly and in logarithmic time how many rows lie in
+//! a range, which row is number 5,000,000, and what the rank of a key is.
 //!
 //! # Overview of types
 //!
-//! - [`Db`]: an open database. [`Db::open`], [`Db::table`], [`Db::write`], [`Db::begin`], [`Db::read`].
-//! - [`Table`]: a table; [`Snapshot`] and [`TableView`]: all tables, and one, at a moment; [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
-//! - [`Read`] and [`Write`]: what can be done with each of them alike. [`Bounds`]: ranges of keys. [`Cursor`], [`Range`], [`Page`], [`Entry`]: answers.
-//! - [`Plan`], [`Histogram`], [`Explained`]: what an answer will cost, where rows lie, what an answer has cost; [`Cost`], [`Charge`].
+//! - [`Db`]: an open database. [`Db::open`], [`Db::table`], [`Db::write`], [`Db::begin`], [`Db::snapshot`].
+//! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them; [`TableSnapshot`]: one
+//!   that borrows nothing. [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
+//! - [`ReadableTable`] and [`WritableTable`]: the operations that all of these share. [`Bounds`]: ranges of keys.
+//!   [`Cursor`], [`Rows`], [`OwnedRows`], [`RowPage`], [`Entry`]: results.
+//! - [`Footprint`], [`Histogram`], [`Costed`]: what a read will cost, where rows lie, what a read has cost; [`Cost`],
+//!   [`Prefetch`].
 //! - [`Tally`]: rows, bytes, hash and sum of a range; [`Measures`]: which of them a table keeps.
 //! - [`mod@tuple`]: composite keys that sort as people expect.
-//! - [`check()`]: everything that is wrong with the files of a database. [`Db::backup`]: a copy of it while it is written to; [`restore()`]: and back. [`repair()`]: what can be saved of
-//!   a damaged one.
+//! - [`check()`]: reports everything that is wrong with the files of a database. [`Db::backup`]: copies a database
+//!   while it is written to; [`restore()`]: restores the copy. [`repair()`]: saves what it can of a damaged database.
 //! - [`Error`]: its [`ErrorKind`] says what to do next.
 //!
-//! # Example
+//! # Five examples
+//!
+//! Rows are keys and values, and both are bytes. A closure given to [`Db::write`] is one transaction:
 //!
 //! ```
-//! use quipu::{Bounds, Db, Options, Read, Write};
+//! use quipu::{Db, Options, ReadableTable, WritableTable};
 //! # fn main() -> quipu::Result<()> {
 //! # let options = Options::in_memory();
 //! let db = Db::open("/data/scores", options)?;
 //! let scores = db.table("scores")?;
 //! db.write(|tx| {
 //!     let scores = tx.table(&scores)?;
-//!     for player in 0..10_000u32 {
-//!         scores.insert((player * 7 % 10_000).to_be_bytes(), format!("player {player}"))?;
+//!     for points in 0..10_000u32 {
+//!         scores.insert((points * 7 % 10_000).to_be_bytes(), format!("a player with {points}"))?;
 //!     }
 //!     Ok(())
 //! })?;
 //! assert_eq!(scores.len()?, 10_000);
-//! assert_eq!(scores.rank(2500u32.to_be_bytes())?, 2500);
-//! let page = scores.page(.., 5_000, 10)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Positions and counts take one descent, however many rows there are:
+//!
+//! ```
+//! # use quipu::{Db, Options, ReadableTable, WritableTable};
+//! # fn main() -> quipu::Result<()> {
+//! # let db = Db::open("/data/scores", Options::in_memory())?;
+//! # let scores = db.table("scores")?;
+//! # db.write(|tx| (0..10_000u32).try_for_each(|points| tx.table(&scores)?.put(points.to_be_bytes(), b"")))?;
+//! let key = |points: u32| points.to_be_bytes();
+//! assert_eq!(scores.rank(key(2_500))?, 2_500); // rows below it
+//! assert_eq!(scores.count(&key(1_000)..&key(3_000))?, 2_000);
+//! let page = scores.page(.., 5_000, 10)?; // ten rows from the 5,000th on, and how many there are
 //! assert_eq!((page.entries.len(), page.total), (10, 10_000));
 //! let median = scores.quantile(.., 0.5)?.expect("there are rows");
-//! assert_eq!(*median.key, 5000u32.to_be_bytes());
+//! assert_eq!(*median.key, key(5_000));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Measures`] are kept with the number of rows: bytes, a hash, and the sum of a field. So a total over any range
+//! takes one descent too:
+//!
+//! ```
+//! use quipu::{Db, Measures, Options, ReadableTable, SumField, TableOptions, WritableTable};
+//! # fn main() -> quipu::Result<()> {
+//! # let db = Db::open("/data/shop", Options::in_memory())?;
+//! let measures = Measures { bytes: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
+//! let sales = db.create_table("sales", TableOptions { measures, ..TableOptions::default() })?;
+//! sales.put("2026-11-01 till 3", 1_250i64.to_be_bytes())?;
+//! sales.put("2026-11-02 till 1", 300i64.to_be_bytes())?;
+//! sales.put("2026-12-01 till 3", 99i64.to_be_bytes())?;
+//! let november = sales.tally("2026-11".."2026-12")?;
+//! assert_eq!((november.rows, november.sum), (2, 1_550));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Several transactions can be open at once. If a commit changes what another transaction has read, counts included,
+//! that transaction is refused when it commits, and may be tried again:
+//!
+//! ```
+//! use quipu::{Db, ErrorKind, Options, ReadableTable, WritableTable};
+//! # fn main() -> quipu::Result<()> {
+//! # let db = Db::open("/data/seats", Options::in_memory())?;
+//! let booked = db.table("booked")?;
+//! let (anna, ben) = (db.begin(), db.begin());
+//! for (transaction, seat) in [(&anna, "12A"), (&ben, "12B")] {
+//!     let booked = transaction.table(&booked)?;
+//!     assert_eq!(booked.len()?, 0); // "I am the first"
+//!     booked.insert(seat, b"")?;
+//! }
+//! anna.commit()?;
+//! assert_eq!(ben.commit().unwrap_err().kind(), ErrorKind::Conflict);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Snapshot`] is all tables at one moment. It is taken at once, blocks nobody, and can go to other threads:
+//!
+//! ```
+//! use quipu::{Db, Options, ReadableTable, WritableTable};
+//! # fn main() -> quipu::Result<()> {
+//! # let db = Db::open("/data/log", Options::in_memory())?;
+//! let lines = db.table("lines")?;
+//! lines.put("1", "started")?;
+//! let before = db.snapshot();
+//! lines.put("2", "stopped")?;
+//! let then = before.table(&lines)?;
+//! assert_eq!((then.len()?, lines.len()?), (1, 2));
+//! let keys: Vec<_> = then.range(..).map(|entry| Ok(entry?.key)).collect::<quipu::Result<_>>()?;
+//! assert_eq!(*keys[0], *b"1");
 //! # Ok(())
 //! # }
 //! ```
 
-mod backup;
-mod blind;
 mod bounds;
-mod check;
-mod checkpoint;
-mod commit;
-mod committed;
-mod compaction;
+mod catalog;
 mod compression;
-mod cursor;
 mod db;
-mod decision;
-mod edit;
-mod entry;
 mod error;
-mod explain;
-mod failures;
-mod index_pages;
+mod files;
+mod inner_pages;
 pub mod io;
-mod keeper;
-mod latch;
-mod layers;
 mod log;
-mod manifest;
-mod memory;
-mod mixed;
-mod observation;
-mod open;
+mod maintenance;
 mod options;
 mod page;
-mod pieces;
-mod preload;
-mod range;
+mod progress;
 mod read;
-mod record;
-mod repair;
 mod run;
-mod sample;
-mod snapshot;
-mod source;
 mod stack;
+mod state;
 mod stats;
 mod sync;
 mod table;
 mod tally;
-mod transaction;
+mod transactions;
 mod tree;
 pub mod tuple;
-mod unresolved;
-mod validation;
 pub mod waits;
-mod writer;
+mod write;
 
+#[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 
-pub use backup::{BackupInfo, BackupOptions, restore};
 pub use bounds::Bounds;
-pub use check::{CheckReport, check};
-pub use checkpoint::CheckpointInfo;
-pub use committed::Committed;
 pub use compression::Compression;
-pub use cursor::Cursor;
-pub use db::{Db, Progress};
-pub use edit::{Action, Edit};
-pub use entry::{Entry, Key, Page, Value};
+pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
-pub use explain::Explained;
-pub use failures::{Failure, Task};
-pub use index_pages::IndexPages;
-pub use options::{Durability, Options, RunIndex, TableOptions};
-pub use range::Range;
-pub use read::{Charge, Plan, Read};
-pub use repair::{Loss, RepairReport, repair};
-pub use run::{Bucket, Estimate, Histogram, Preloaded, Resolution};
-pub use snapshot::{Look, Snapshot, TableView};
-pub use source::Cost;
+pub use files::backup::{BackupInfo, BackupOptions, restore};
+pub use files::check::{CheckReport, check};
+pub use files::repair::{Loss, RepairReport, repair};
+pub use inner_pages::InnerPages;
+pub use maintenance::checkpoint_and_flush::CheckpointInfo;
+pub use options::{Durability, Options, RunLayout, TableOptions};
+pub use progress::Progress;
+pub use read::costed::Costed;
+pub use read::cursor::Cursor;
+pub use read::entry::{Entry, Key, RowPage, Value};
+pub use read::readable::{Footprint, Prefetch, ReadableTable};
+pub use read::rows::Rows;
+pub use read::table_stack::Cost;
+pub use run::{Bucket, CountInterval, Histogram, Preloaded, Resolution};
+pub use state::failures::{Failure, Task};
+pub use state::handle::Table;
+pub use state::pending_commit::PendingCommit;
+pub use state::snapshot::{LatchedRead, Snapshot, TableView};
+pub use state::table_snapshot::{OwnedRows, TableSnapshot};
 pub use stats::{Stats, TableStats};
-pub use table::{Table, Write, WriteBatch};
-pub use tally::{Field, Measures, Tally};
-pub use transaction::{Savepoint, TableTransaction, Transaction};
+pub use table::WriteBatch;
+pub use tally::{Measures, SumField, Tally};
+pub use transactions::transaction::{Savepoint, TableTransaction, Transaction};
+pub use write::latched_write::{Action, LatchedWrite};
+pub use write::writable::WritableTable;

@@ -1,11 +1,11 @@
-//! How a database is opened, and how a table is declared.
+//! Options of databases and of tables.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index_pages::IndexPages;
+use crate::inner_pages::InnerPages;
 use crate::io::{Disk, RealDisk, sim::SimDisk};
 use crate::log::LogOptions;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
@@ -19,7 +19,7 @@ pub enum Durability {
     Sync,
     /// Once the operating system has it: survives a killed process, not a power loss.
     Os,
-    /// At once: what survives is a prefix of the commits.
+    /// At once: a prefix of the commits survives.
     None,
 }
 
@@ -30,37 +30,41 @@ pub struct Options {
     pub create: bool,
     /// Open without writing anything; a damaged log is read up to the damage. Default: false.
     pub read_only: bool,
-    /// Durability of commits that do not say. Default: [`Durability::Sync`].
+    /// Durability of commits that do not choose their own. Default: [`Durability::Sync`].
     pub durability: Durability,
     /// Bytes of a page in memory: a power of two, 256 to 32768. Default: 4096.
     pub page_bytes: usize,
-    /// Bytes that pages and long values may take in memory. Default: 64 GiB of address space, used as data comes.
+    /// The most bytes that pages and long values take in memory. A commit may exceed this by 1,024 pages, so that rows
+    /// can be removed at the limit, and opening a database may exceed it by half. Default: 64 GiB of address space,
+    /// used as data comes.
     pub memory_bytes: u64,
-    /// Bytes that tables may take in memory before rows are written into runs, from which pages are read as they are needed. Writers are slowed as it fills, and
-    /// wait when it is full. Tables that are declared resident do not count. 0: all tables stay in memory. Default: 1 GiB.
+    /// Bytes that tables may take in memory before rows are written to runs, whose pages are read when needed. Writers
+    /// are slowed as it fills, and wait when it is full. Tables that are declared to stay in memory do not count. 0:
+    /// all tables stay in memory. Default: 1 GiB.
     pub memtable_bytes: u64,
     /// Bytes of pages of runs that are kept in memory, for all tables together. Default: 256 MiB.
     pub cache_bytes: u64,
-    /// Bytes a second that merging runs in the background may write; 0: as many as it can. Default: 0.
+    /// Bytes a second that background merges may write; 0: no limit. Default: 0.
     pub compaction_bytes_per_second: u64,
     /// The longest key. Default and maximum: 64 KiB.
     pub key_bytes_max: usize,
     /// The longest value. Default and maximum: 1 GiB.
     pub value_bytes_max: usize,
-    /// Keys and values of one transaction, in bytes. Default: 4 GiB.
+    /// The most bytes of keys and values in one transaction. Default: 4 GiB.
     pub transaction_bytes_max: u64,
     /// Bytes of a log file: a multiple of 4096. Default: 16 MiB.
     pub log_segment_bytes: usize,
-    /// Log since the last checkpoint after which the next one starts, in bytes; it bounds the time of a restart. 0: only on request.
-    /// Default: 256 MiB.
+    /// Bytes of log since the last checkpoint that start the next one, which bounds the time of a restart. 0:
+    /// checkpoints on request only. Default: 256 MiB.
     pub checkpoint_log_bytes: u64,
     /// Bytes of a page in a file. Default: 4096.
     pub run_page_bytes: usize,
-    /// Bytes of the files that merging runs writes, about: a run of more is several files. Default: 256 MiB.
+    /// Approximate size of the files that merges write, in bytes: a larger run has several files. Default: 256 MiB.
     pub run_file_bytes: u64,
-    /// Whether a thread prepares memory and log files ahead of need and starts checkpoints. Default: true.
+    /// Whether threads work in the background: they prepare memory and log files ahead of need, write rows into runs as
+    /// memory fills, take checkpoints, and merge runs. Default: true.
     pub background: bool,
-    /// Where the files are. Default: the file system.
+    /// The disk that holds the files. Default: the file system.
     pub disk: Arc<dyn Disk>,
 }
 
@@ -98,7 +102,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Pages that memory for tables must have room for, at least: fewer are a run each time somebody writes.
+/// The least memory for tables, in pages: less would make a run of almost every write.
 const MEMTABLE_PAGES_MIN: usize = 64;
 
 impl Options {
@@ -109,7 +113,7 @@ impl Options {
             log_segment_bytes: 1 << 20,
             background: false,
             memory_bytes: 1 << 30,
-            // There is no disk to go to.
+            // There is no disk to write to.
             memtable_bytes: 0,
             ..Options::default()
         }
@@ -146,39 +150,44 @@ impl Options {
 
 /// How the leaves of a table's runs are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum RunIndex {
-    /// By nodes over nodes, which are read as they are needed.
+pub enum RunLayout {
+    /// By a tree of nodes, which are read when needed.
     #[default]
     Tree,
-    /// By one node over all leaves of a run, which is read whole, checked whole, and takes its room in the cache: what a tree is compared with, and may be put in its place where
-    /// all indexes fit into the cache.
+    /// By one node over all leaves of a run, which is read, checked and cached as a whole. Serves as a baseline for the
+    /// tree, and may replace it where all indexes fit the cache.
     Flat,
 }
 
-/// How a table is declared. It does not change later, but for the index, which [`Table::rewrite`](crate::Table::rewrite) can change.
+/// How a table is declared. It does not change later, but for the layout, which
+/// [`Table::rewrite`](crate::Table::rewrite) can change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableOptions {
-    /// What is measured beside rows.
+    /// What is measured besides rows.
     pub measures: Measures,
     /// Whether all rows stay in memory, whatever [`Options::memtable_bytes`] says. Default: false.
-    pub resident: bool,
-    /// Whether a put or a removal is taken without asking whether its key is live, where that would mean reading a page of a run: see
-    /// [`Write`](crate::Write). Counts then ask for what was not asked yet, and [`count_bounds`](crate::Read::count_bounds) answers without. Default: false.
-    pub blind: bool,
-    /// How the leaves of its runs are found. Default: [`RunIndex::Tree`].
-    pub index: RunIndex,
-    /// How its bottom run, which has most of what a large table has, is stored on disk. Default: [`Compression::None`].
+    pub in_memory: bool,
+    /// Whether puts and removals skip the look-up of their key where that would read a page of a run: see
+    /// [`Write`](crate::WritableTable). Counts then do the missing look-ups, and
+    /// [`count_interval`](crate::ReadableTable::count_interval) answers without. Default: false.
+    pub blind_writes: bool,
+    /// How the leaves of its runs are found. Default: [`RunLayout::Tree`].
+    pub layout: RunLayout,
+    /// How its bottom run, which has most of a large table, is stored on disk. Default: [`Compression::None`].
     pub compression: Compression,
-    /// How the runs above are, which are young and merged soon. Default: [`Compression::None`].
+    /// How the upper runs, which are young and merged soon, are stored. Default: [`Compression::None`].
     pub upper_compression: Compression,
-    /// Whether inner pages of its runs are in memory before they are asked for, and stay there. Default: [`IndexPages::AsNeeded`].
-    pub index_pages: IndexPages,
-    /// A note of the application's own that is kept with the table, such as a schema: at most 1 MiB.
-    pub annotation: Vec<u8>,
+    /// Whether inner pages of its runs are read into memory ahead of need, and stay there. Default:
+    /// [`InnerPages::AsNeeded`].
+    pub inner_pages: InnerPages,
+    /// Data of the application that is kept with the table, such as a schema: at most 1 MiB.
+    pub metadata: Vec<u8>,
+    /// A description of the table for people: at most 1 MiB. Default: none.
+    pub comment: String,
 }
 
 impl TableOptions {
-    /// How a run is to be stored.
+    /// How to store a run.
     pub(crate) fn compression_of(&self, is_bottom: bool) -> Compression {
         if is_bottom { self.compression } else { self.upper_compression }
     }

@@ -1,33 +1,38 @@
-//! What a database is made of, for people and for dashboards.
+//! Statistics of a database, for people and for dashboards.
 
-use crate::db::{Db, Shared};
-use crate::edit::Edit;
-use crate::failures::Failure;
+use crate::catalog::declaration::Declaration;
+use crate::db::Db;
 use crate::log::Log;
-use crate::snapshot::{Declaration, Look, Runs, TableVersion, Versions};
+use crate::state::failures::Failure;
+use crate::state::shared::Shared;
+use crate::state::snapshot::LatchedRead;
+use crate::state::versions::{Runs, TableVersion, Versions};
 use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
+use crate::write::latched_write::LatchedWrite;
 
-/// One table.
+/// Statistics of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
     /// Its name.
     pub name: String,
+    /// Its description, as given when it was created.
+    pub comment: String,
     /// Rows and declared measures.
     pub tally: Tally,
     /// Layers in memory.
     pub layers: usize,
-    /// Runs below them: files that pages are read from as they are needed.
+    /// Runs below them: files whose pages are read when needed.
     pub runs: usize,
     /// Bytes of these files.
     pub run_bytes: u64,
-    /// Entries of a blind table of which nobody has asked yet whether their keys were live. The tally is without them.
+    /// Entries of a blind table whose keys have not been looked up yet. The tally does not include them.
     pub unresolved: u64,
-    /// The last commit that changed it.
+    /// Sequence number of the last commit that changed it.
     pub sequence: u64,
 }
 
-/// The whole database.
+/// Statistics of the whole database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Tables by name.
@@ -36,20 +41,21 @@ pub struct Stats {
     pub page_bytes: u64,
     /// Bytes of long keys and values.
     pub long_bytes: u64,
-    /// Bytes that memory is limited to.
+    /// The limit of memory, in bytes.
     pub memory_bytes_max: u64,
     /// Bytes in the cache of pages of runs.
     pub cache_bytes: u64,
-    /// Bytes that it is limited to.
+    /// The limit of the cache, in bytes.
     pub cache_bytes_max: u64,
-    /// Those of them that stay as long as their run does: inner pages and filters that were read, a quarter of the limit at most, and those of tables that want it so
-    /// ([`IndexPages::Resident`](crate::IndexPages)), half of it.
-    pub resident_bytes: u64,
-    /// Bytes of such pages that readers hold now, whether the cache still has them or not. Readers of little are left out.
+    /// Cached bytes that stay as long as their run does: inner pages and filters that were read, at most a quarter of
+    /// the limit, and those of tables that pin them ([`InnerPages::Pinned`](crate::InnerPages)), at most half.
     pub pinned_bytes: u64,
-    /// Pages and long values of runs that readers have found in the cache since the database was opened; without those that stay.
+    /// Bytes of such pages that readers hold now, whether or not the cache still has them, without readers of few.
+    pub lent_bytes: u64,
+    /// Pages and long values of runs that readers have found in the cache since the database was opened, without those
+    /// that stay.
     pub cache_hits: u64,
-    /// Those that they had to read from a file.
+    /// Pages and long values of runs that they had to read from a file.
     pub cache_misses: u64,
     /// The last commit.
     pub sequence: u64,
@@ -59,9 +65,9 @@ pub struct Stats {
     pub checkpoint: u64,
     /// Why the last checkpoint failed, if it did.
     pub checkpoint_failure: Option<String>,
-    /// What background work could not do, and has not done since.
+    /// Background work whose last attempt failed.
     pub failures: Vec<Failure>,
-    /// Whether an earlier write or fsync failed, so that nothing more is acknowledged before the database is reopened.
+    /// Whether an earlier write or fsync failed, so that nothing more is acknowledged until the database is reopened.
     pub poisoned: bool,
     /// Log files in use.
     pub log_segments: u64,
@@ -69,40 +75,40 @@ pub struct Stats {
     pub log_bytes: u64,
     /// Log since the last checkpoint, in bytes: what a restart replays.
     pub log_tail_bytes: u64,
-    /// Different versions that snapshots look at.
+    /// Number of distinct versions that snapshots hold.
     pub snapshots: usize,
 }
 
 impl Stats {
-    /// Bytes of memory that rows take, pages and long values.
+    /// Bytes of memory that rows take: pages and long values.
     pub fn memory_bytes(&self) -> u64 {
         self.page_bytes + self.long_bytes
     }
 }
 
 impl Db {
-    /// Bytes of memory that rows take now, pages and long values: [`Stats::memory_bytes`] without the rest. Costs nothing and waits for nobody.
+    /// Bytes of memory that rows take now: [`Stats::memory_bytes`] alone. Costs nothing and waits for nobody.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         self.shared.arena.bytes_used()
     }
 
-    /// What the database is made of now. Costs a few microseconds and waits for nothing but the latch.
+    /// Statistics as of now. Costs a few microseconds and waits for nothing but the latch.
     pub fn stats(&self) -> Stats {
         let versions = self.shared.versions.read().clone();
         Stats::of_versions(&self.shared, &versions)
     }
 }
 
-impl Look<'_> {
-    /// [`Db::stats`], for whoever holds the latch already.
+impl LatchedRead<'_> {
+    /// [`Db::stats`], for a caller that already holds the latch.
     pub fn stats(&self) -> Stats {
         Stats::of_versions(self.shared, &self.versions)
     }
 }
 
-impl Edit<'_> {
-    /// [`Db::stats`] with what this edit has written.
+impl LatchedWrite<'_> {
+    /// [`Db::stats`], including what this latched write has written.
     pub fn stats(&self) -> Stats {
         let trees = self.turn.tables.iter().flatten();
         let tables = trees.map(|trees| TableStats {
@@ -116,10 +122,17 @@ impl Edit<'_> {
 }
 
 impl TableStats {
-    /// Of a table with these runs.
+    /// Statistics of a table with these runs.
     fn new(declaration: &Declaration, tally: Tally, runs: &Runs) -> TableStats {
         let run_bytes = runs.iter().map(|run| run.info().bytes).sum();
-        TableStats { name: declaration.name.clone(), tally, runs: runs.len(), run_bytes, ..TableStats::default() }
+        TableStats {
+            name: declaration.name.clone(),
+            comment: declaration.options.comment.clone(),
+            tally,
+            runs: runs.len(),
+            run_bytes,
+            ..TableStats::default()
+        }
     }
 }
 
@@ -150,8 +163,8 @@ impl Stats {
             memory_bytes_max: shared.options.memory_bytes,
             cache_bytes: cache.bytes,
             cache_bytes_max: cache.bytes_max,
-            resident_bytes: cache.resident_bytes,
             pinned_bytes: cache.pinned_bytes,
+            lent_bytes: cache.lent_bytes,
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             sequence: versions.sequence,

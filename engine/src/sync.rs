@@ -1,11 +1,13 @@
-//! Locks, atomics and thread-locals of everything that threads share in memory: those of the standard library, or those of `shuttle`, which runs threads in
-//! chosen interleavings (feature `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic).
+//! Locks, atomics and thread-locals for state that threads share in memory.
 //!
-//! Waiting for one is shown to who watches [`waits`].
+//! They are those of the standard library or those of `shuttle`, which runs threads in chosen interleavings (feature
+//! `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic). Waits for them are reported to the
+//! watcher of [`waits`].
 //!
 //! No poisoning: a panic while a lock is held is a defect of this crate, and what it guards is checked by other means.
 //!
-//! Not here: the arena, the cache and run files, which keep the standard library's. They are used from under these locks and never wait for one.
+//! Not here: the arena, the cache and run files, which keep the standard library's. They are used from under these
+//! locks and never wait for one.
 
 #[cfg(feature = "shuttle")]
 use shuttle as platform;
@@ -19,7 +21,7 @@ pub(crate) use platform::sync::atomic;
 pub(crate) use platform::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use platform::thread_local;
 
-/// Lets some time pass, in which others may get on.
+/// Sleeps, so that other threads may make progress.
 #[expect(
     clippy::disallowed_methods,
     reason = "writes are slowed by a time, and memory that a flush has freed may be taken again before a waiter is awake"
@@ -28,12 +30,12 @@ pub(crate) fn sleep(time: std::time::Duration) {
     platform::thread::sleep(time);
 }
 
-/// Waits for what another thread does under a lock.
+/// Waits for another thread's work under a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(platform::sync::Condvar);
 
 impl Condvar {
-    /// Gives the lock back, waits to be told, and takes it again. May return untold.
+    /// Releases the lock, waits for a notification, and takes the lock again. May return without a notification.
     pub(crate) fn wait<'g, T>(&self, guard: MutexGuard<'g, T>) -> MutexGuard<'g, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +58,7 @@ impl<T> Mutex<T> {
         waits::take(self.0.try_lock(), || self.0.lock())
     }
 
-    /// Whether somebody has it now.
+    /// Whether a thread holds the lock now.
     pub(crate) fn is_taken(&self) -> bool {
         self.0.try_lock().is_err()
     }

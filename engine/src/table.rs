@@ -1,74 +1,22 @@
-//! A table: its handle, and reading and writing it outside of transactions.
+//! Tables: maintenance calls, and reads and writes outside of transactions.
 
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
-use crate::db::{Progress, Shared};
-use crate::entry::Key;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Durability, RunIndex, TableOptions};
-use crate::range::Fill;
-use crate::read::Read;
+use crate::options::{Durability, RunLayout};
+use crate::progress::Progress;
+use crate::read::reader::{Fill, Reader};
+use crate::read::table_stack::{Source, TableStack, of_trees, stack_in_memory};
 use crate::run::{Missing, ReadPages};
-use crate::snapshot::{Declaration, HeldTable, Snapshot, TableId};
-use crate::source::{Source, TableStack, in_memory, stack_in_memory};
+use crate::state::handle::Table;
+use crate::state::snapshot::Snapshot;
 use crate::tree::{When, Written};
-
-/// Writing rows. Over a [`Table`] each call is a commit of its own; in a transaction it is private until that commits.
-pub trait Write: Read {
-    /// Puts a row with a new key.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if the key is live; nothing is changed then.
-    fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
-
-    /// Puts a row, whether there is one with the key or not.
-    fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
-
-    /// Puts a new value at a live key.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Missing`] if the key is dead; nothing is changed then.
-    fn replace(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
-
-    /// Removes a row. Returns whether there was one; of a [`blind`](TableOptions::blind) table, outside of transactions, whether there may have been one: it does not ask.
-    fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool>;
-
-    /// Removes all rows of a range. Returns how many there were.
-    fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64>;
-}
-
-/// A table of a database. A cheap handle: clones are the same table.
-///
-/// Reads see the last commit; each write is a commit with the database's durability. Group writes into [`Db::write`](crate::Db::write) where they belong together.
-#[derive(Clone)]
-pub struct Table {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) declaration: Arc<Declaration>,
-}
+use crate::write::writable::{WritableTable, exists, missing};
 
 impl Table {
-    pub(crate) fn id(&self) -> TableId {
-        self.declaration.id
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.declaration.name
-    }
-
-    /// How it was declared.
-    pub fn options(&self) -> &TableOptions {
-        &self.declaration.options
-    }
-
-    /// The application's note that was given when the table was created.
-    pub fn annotation(&self) -> &[u8] {
-        &self.declaration.options.annotation
-    }
-
-    /// Turns the rows written so far into a frozen layer, under a new one that takes the writes from now on. No answer changes. Layers are merged by
-    /// [`Table::thaw`], and by a restart.
+    /// Freezes the layer of rows written so far, under a new one that takes later writes. No answer changes.
+    /// [`Table::thaw`] merges layers, and so does a restart.
     #[doc(hidden)]
     pub fn freeze(&self) -> Result<()> {
         self.shared.freeze(self.id())
@@ -80,51 +28,60 @@ impl Table {
         self.shared.thaw(self.id())
     }
 
-    /// Writes the rows that are in memory to a run on disk, below those written from now on, of which pages are read as they are needed. This happens by itself as memory
-    /// fills ([`Options::memtable_bytes`](crate::Options)). No answer changes.
+    /// Writes the rows in memory to a run on disk, whose pages are then read when needed. This happens by itself as
+    /// memory fills ([`Options::memtable_bytes`](crate::Options)). No answer changes.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the table is declared resident, and what the disk says: then nothing is changed.
+    /// [`ErrorKind::Invalid`] if the table is declared to stay in memory, and errors of the disk: then nothing is
+    /// changed.
     pub fn flush(&self) -> Result<()> {
-        if self.options().resident {
-            return Err(Error::new(ErrorKind::Invalid, format!("table {:?} is declared resident", self.name())));
+        if self.options().in_memory {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("table {:?} is declared to stay in memory", self.name()),
+            ));
         }
         self.shared.flush(self.id()).map(|_| ())
     }
 
-    /// Merges all runs of the table into one, so that it has no more files and no more bytes than its rows need. Runs are merged by themselves as they become many.
-    /// No answer changes.
+    /// Merges all runs of the table into one, so that it has no more files and no more bytes than its rows need. Runs
+    /// are merged by themselves when there are many. No answer changes.
     ///
     /// # Errors
-    /// What the disk says: then nothing is changed.
+    /// [`ErrorKind::Busy`] if the last [`Db`](crate::Db) goes meanwhile, and what the disk says: then nothing is
+    /// changed.
     pub fn compact(&self) -> Result<()> {
         self.compact_with(&mut |_| ())
     }
 
-    /// As [`Table::compact`], and tells how far it is.
+    /// Like [`Table::compact`], reporting to `progress`.
     ///
     /// # Errors
-    /// As [`Table::compact`].
+    /// Those of [`Table::compact`].
     pub fn compact_with(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         self.shared.compact(self.id(), progress)
     }
 
-    /// Writes all rows of the table into one new run, also where there is only one, so that none is left of an older format or with another index. Runs that are written
-    /// later have this index too; handles from before still tell the [options](Table::options) of before. A table that is in memory stays there, and has a new image. No answer changes.
+    /// Rewrites all rows of the table into one new run, even if there is only one, so that none is left in an older
+    /// format or with another index. Later runs have this index too; older handles still return the old
+    /// [options](Table::options). A table in memory stays there, and gets a new image. No answer changes.
     ///
     /// # Errors
-    /// What the disk says: then no row is lost, and the runs may be those of before.
-    pub fn rewrite(&self, index: RunIndex, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+    /// As [`Table::compact`], but the layout may be declared already: no row is lost, and the runs may be those of
+    /// before.
+    pub fn rewrite(&self, index: RunLayout, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         self.shared.rewrite(self.id(), index, progress)
     }
 
-    /// Asks for what the writes to a [`blind`](TableOptions::blind) table have not asked, of the keys of a range: whether they were live. So counts of the range need not ask
-    /// for it, and bounds of them are exact. Returns how many keys these were. It happens by itself as they become many, and before they are written to a run. No
-    /// answer changes.
+    /// Looks up whether the keys of unresolved writes to a [`blind`](crate::TableOptions::blind_writes) table were
+    /// live, in a range. Later counts of the range need not do so, and bounds of them are exact. Returns how many keys
+    /// were looked up. This happens by itself when there are many, and before they are written to a run. No answer
+    /// changes.
     ///
     /// # Errors
-    /// As reading a page of a run; [`ErrorKind::Full`] if there is no memory to move the entries. What was resolved by then stays so.
-    pub fn resolve<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
+    /// Those of reading a page of a run; [`ErrorKind::Full`] if there is no memory to move the entries. What was
+    /// resolved before the error stays so.
+    pub fn resolve_blind_writes<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
         self.shared.resolve(self.id(), &bounds.into())
     }
 
@@ -137,15 +94,9 @@ impl Table {
     }
 }
 
-impl std::fmt::Debug for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").field("name", &self.name()).finish_non_exhaustive()
-    }
-}
-
-impl Read for Table {
+impl Reader for Table {
     fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
-        // From a snapshot and not under the latch: the work may be long, and a closure in it may write to the table.
+        // From a snapshot, not under the latch: the work may be long, and its closure may write to the table.
         let snapshot = Snapshot::take(&self.shared);
         work(&self.shared.source(snapshot.versions.table(self.id())?))
     }
@@ -159,14 +110,14 @@ impl Read for Table {
             let version = versions.table(self.id())?;
             if version.runs.is_empty() {
                 let measures = version.declaration.options.measures;
-                return Ok(in_memory(question(&stack_in_memory(version.views(&self.shared.arena), measures))));
+                return Ok(of_trees(question(&stack_in_memory(version.views(&self.shared.arena), measures))));
             }
             pages = ReadPages::new(&self.shared.cache);
             if let Ok(answer) = question(&version.stack(&self.shared.arena, &pages)) {
                 return Ok(answer);
             }
         }
-        // Nobody waits under the latch for a file.
+        // No thread waits for a file under the latch.
         pages.load()?;
         let snapshot = Snapshot::take_briefly(&self.shared);
         let stack = snapshot.versions.table(self.id())?.stack(&self.shared.arena, &pages);
@@ -179,30 +130,18 @@ impl Read for Table {
         bounds: &Bounds<'_>,
         question: impl FnMut(&TableStack<'_>) -> Result<R, Missing>,
     ) -> Result<R> {
-        if !self.options().blind {
+        if !self.options().blind_writes {
             return self.ask(question);
         }
         self.read_from(|source| source.exact(bounds.start(), bounds.end(), |source| source.ask(question)))
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {
-        Box::new(HeldTable { snapshot: Snapshot::take(&self.shared), table: self.clone() })
+        Box::new(self.snapshot_unchecked())
     }
 }
 
-/// The error of an insert that met a live key.
-#[cold]
-pub(crate) fn exists() -> Error {
-    Error::new(ErrorKind::Exists, "the key exists; use `put` to overwrite it or `replace` to insist that it exists")
-}
-
-/// The error of a replace that met no live key.
-#[cold]
-pub(crate) fn missing() -> Error {
-    Error::new(ErrorKind::Missing, "there is no row with this key; use `insert` or `put`")
-}
-
-impl Write for Table {
+impl WritableTable for Table {
     fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         match self.write_one(key.as_ref(), Some(value.as_ref()), When::Absent)? {
             Written::Nothing => Err(exists()),
@@ -225,15 +164,37 @@ impl Write for Table {
         Ok(self.write_one(key.as_ref(), None, When::Present)? == Written::Removed)
     }
 
+    fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(key.as_ref(), None, When::Always).map(|_| ())
+    }
+
     fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
         self.shared.remove_range(self, &bounds.into(), self.durability())
     }
 }
 
-/// Writes to be applied as one commit, without reading.
+/// Writes to apply as one commit, without reading.
 #[derive(Default, Debug)]
 pub struct WriteBatch {
-    pub(crate) writes: Vec<(Table, Key, Option<Vec<u8>>)>,
+    /// Those that are written to, in the order of their first writes; one may stand here twice.
+    tables: Vec<Table>,
+    writes: Vec<BatchedWrite>,
+    /// Keys and values, one behind the other.
+    bytes: Vec<u8>,
+}
+
+/// The key of a write, and its value; none of a removal.
+pub(crate) type BatchedRow<'b> = (&'b [u8], Option<&'b [u8]>);
+
+/// A write of a batch.
+#[derive(Clone, Copy, Debug)]
+struct BatchedWrite {
+    /// Its number among the tables.
+    table: usize,
+    /// Where in the bytes the key begins and ends.
+    key: (usize, usize),
+    /// Where the value ends, which begins behind the key; none of a removal.
+    value_end: Option<usize>,
 }
 
 impl WriteBatch {
@@ -242,17 +203,40 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// Will put a row, whether there is one with the key or not.
+    /// Adds a put of a row, whether or not the key exists.
     pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.writes.push((table.clone(), key.as_ref().into(), Some(value.as_ref().to_vec())));
+        self.push(table, key.as_ref(), Some(value.as_ref()));
     }
 
-    /// Will remove a row, if there is one with the key.
+    /// Adds the removal of a row, if there is one with the key.
     pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) {
-        self.writes.push((table.clone(), key.as_ref().into(), None));
+        self.push(table, key.as_ref(), None);
     }
 
-    /// How many writes there are.
+    fn push(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>) {
+        if !self.tables.last().is_some_and(|last| is_same(last, table)) {
+            self.tables.push(table.clone());
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        let value_end = value.map(|_| self.bytes.len());
+        self.writes.push(BatchedWrite { table: self.tables.len() - 1, key: (start, key_end), value_end });
+    }
+
+    /// The writes to one table after the other, in order: of each its key and value.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&Table, Vec<BatchedRow<'_>>)> {
+        self.writes.chunk_by(|a, b| a.table == b.table).map(|group| {
+            let row = |write: &BatchedWrite| {
+                let (start, end) = write.key;
+                (&self.bytes[start..end], write.value_end.map(|value_end| &self.bytes[end..value_end]))
+            };
+            (&self.tables[group[0].table], group.iter().map(row).collect())
+        })
+    }
+
+    /// The number of writes.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
@@ -261,4 +245,9 @@ impl WriteBatch {
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
+}
+
+/// Whether two handles are of one table. Ids are of one database: a table of another one may have the same.
+fn is_same(one: &Table, other: &Table) -> bool {
+    one.id() == other.id() && Arc::ptr_eq(&one.shared, &other.shared)
 }

@@ -1,4 +1,4 @@
-//! The tally: what a counted tree knows of every range. An abelian group, so tallies of layers add and ranges subtract.
+//! The tally: what a counted tree knows of every range. Tallies form an abelian group.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
@@ -7,9 +7,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::tuple::{self, Element};
 
-/// The tally of a range: how many live rows it has, and of the measures that the table declared, their totals.
+/// The tally of a range: the number of live rows, and the totals of the measures that the table declares.
 ///
-/// A measure that the table does not declare is zero. The same type is the signed weight of one entry of a layer.
+/// A measure that the table does not declare is zero. The signed weight of one entry of a layer has the same type.
+/// Tallies of layers add up, and those of ranges subtract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tally {
     /// Live rows.
@@ -114,9 +115,9 @@ enum Kind {
     Sum,
 }
 
-/// The number that a table sums: where it stands in a row.
+/// The number in a row that a table sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Field {
+pub enum SumField {
     /// A big-endian `i64` at this byte of the value. A value too short counts as 0.
     BigEndian {
         /// Offset in the value, in bytes.
@@ -127,14 +128,15 @@ pub enum Field {
         /// Offset in the value, in bytes.
         at: u32,
     },
-    /// The integer at this place (from 0) of a value in the tuple encoding ([`mod@tuple`]). Anything else there counts as 0.
+    /// The integer at this place (from 0) of a value in the tuple encoding ([`mod@tuple`]). Any other element counts as
+    /// 0.
     Element {
         /// Place in the tuple.
         at: u32,
     },
 }
 
-impl Field {
+impl SumField {
     /// The number in `value`.
     pub fn extract(&self, value: &[u8]) -> i64 {
         let fixed = |at: u32| {
@@ -142,9 +144,9 @@ impl Field {
             value.get(at..at.checked_add(8)?).map(|bytes| <[u8; 8]>::try_from(bytes).expect("eight bytes"))
         };
         match *self {
-            Field::BigEndian { at } => fixed(at).map_or(0, i64::from_be_bytes),
-            Field::LittleEndian { at } => fixed(at).map_or(0, i64::from_le_bytes),
-            Field::Element { at } => match tuple::element_at(value, at as usize) {
+            SumField::BigEndian { at } => fixed(at).map_or(0, i64::from_be_bytes),
+            SumField::LittleEndian { at } => fixed(at).map_or(0, i64::from_le_bytes),
+            SumField::Element { at } => match tuple::element_at(value, at as usize) {
                 Some(Element::Int(number)) => number,
                 _ => 0,
             },
@@ -152,16 +154,16 @@ impl Field {
     }
 }
 
-/// What a table measures beside rows. Only what is declared is paid for: each measure costs one more array in every inner
-/// page and one more addition a level on every write.
+/// What a table measures besides rows. Each declared measure costs one more array in every inner page, and one more
+/// addition for each level on every write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Measures {
     /// Bytes of keys and values.
     pub bytes: bool,
-    /// A wrapping sum of hashes of rows, which tells whether two ranges hold the same rows.
+    /// A wrapping sum of hashes of rows, which shows whether two ranges hold the same rows.
     pub hash: bool,
     /// The sum of a number in the value.
-    pub sum: Option<Field>,
+    pub sum: Option<SumField>,
 }
 
 impl Measures {
@@ -174,7 +176,7 @@ impl Measures {
         !self.bytes && !self.hash && self.sum.is_none()
     }
 
-    /// How many measures there are, rows included.
+    /// The number of measures, including rows.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         1 + usize::from(self.bytes) + usize::from(self.hash) + usize::from(self.sum.is_some())
@@ -202,7 +204,7 @@ impl Measures {
         Kind::Sum
     }
 
-    /// What one live row adds to the tally: a scan that adds these up gets what the tree has counted.
+    /// What one live row adds to the tally: the sum over a scan equals what the tree has counted.
     #[inline]
     pub fn of_row(&self, key: &[u8], value: &[u8]) -> Tally {
         if self.only_rows() {

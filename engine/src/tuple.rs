@@ -1,20 +1,21 @@
-//! The order-preserving encoding of tuples: typed values in, bytes out, and the bytes sort as the values do.
+//! The order-preserving encoding of tuples: the encoded bytes sort as the values do.
 //!
 //! A key of several columns is one byte string to the trees below. Encoded here, those strings sort element by element,
-//! a tuple that is the beginning of another sorts before it, and `decode` gives back what went in. The format has its
-//! page, `docs/format-tuple.md`; the idea is the FoundationDB tuple layer's.
+//! a tuple that is the beginning of another sorts before it, and `decode` returns the original. `docs/format-tuple.md`
+//! describes the format; the idea is the FoundationDB tuple layer's.
 //!
 //! Invariants:
-//! 1. `encode(a).cmp(&encode(b))` is `a.cmp(&b)` for all tuples, where [`Element`]'s order is null, bool, int, float, text, bytes, and
-//!    within a kind the order of the values (`-0.0` is `0.0`; NaN is one value, after `+inf`).
-//! 2. `decode(encode(t)) == t`, and `encode(decode(b)) == b` whenever `decode` accepts `b`: each tuple has one encoding.
-//! 3. No bytes make `decode` or `element_at` panic.
+//! 1. `encode(a).cmp(&encode(b))` is `a.cmp(&b)` for all tuples, where [`Element`]'s order is null, bool, int, float,
+//!    text, bytes, and within a kind the order of the values (`-0.0` is `0.0`; NaN is one value, after `+inf`).
+//! 2. `decode(encode(t)) == t`, and `encode(decode(b)) == b` whenever `decode` accepts `b`: each tuple has one
+//!    encoding.
+//! 3. `decode` and `element_at` never panic on any bytes.
 //!
-//! Costs: one pass over the bytes. Reading text or bytes that hold no zero byte borrows them; skipping allocates nothing.
+//! Cost: one pass over the bytes. Text and bytes without a zero byte are borrowed; skipping allocates nothing.
 //!
-//! Not here: names and declared types of columns (the application's, in a table's annotation) and comparing an int with
-//! a float by value. The kinds have tags of their own, every int sorts before every float; who mixes the two in one column stores
-//! all as floats, as `quipu import` does.
+//! Not here: names and declared types of columns (the application's, in a table's metadata), and comparing an int with
+//! a float by value. Each kind has its own tags, so every int sorts before every float; to mix the two in one column,
+//! store all as floats, like `quipu import` does.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -48,12 +49,13 @@ mod tag {
 }
 
 const SIGN: u64 = 1 << 63;
-/// The bits every NaN is stored as, before the sign is turned over.
+/// The bits that every NaN is stored as, before the sign is flipped.
 const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 
 /// One value of a tuple.
 ///
-/// Comparison, equality and hash follow the encoded order, so `Float(-0.0) == Float(0.0)` and `Float(NAN) == Float(NAN)`.
+/// Comparison, equality and hash follow the encoded order, so `Float(-0.0) == Float(0.0)` and `Float(NAN) ==
+/// Float(NAN)`.
 #[derive(Clone, Debug)]
 pub enum Element<'a> {
     /// A missing value; sorts before all others.
@@ -204,7 +206,7 @@ pub fn encode(elements: &[Element<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// Appends the encoding of `elements` to `bytes`; the encoding of a tuple is that of its parts, one after the other.
+/// Appends the encoding of `elements` to `bytes`. The encoding of a tuple is the concatenation of those of its parts.
 pub fn encode_into(elements: &[Element<'_>], bytes: &mut Vec<u8>) {
     for element in elements {
         match element {
@@ -221,9 +223,9 @@ pub fn encode_into(elements: &[Element<'_>], bytes: &mut Vec<u8>) {
     }
 }
 
-/// The keys that begin with all of `elements`, the tuple itself included, and no others.
+/// The range of keys that begin with all of `elements`, including the tuple itself, and no others.
 ///
-/// A prefix of the bytes would not do: the encoding of `("a")` also begins that of `("a\0")`.
+/// A prefix of the bytes is not enough: the encoding of `("a")` also begins that of `("a\0")`.
 ///
 /// ```
 /// use quipu::tuple::{self, Element};
@@ -253,10 +255,10 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Element<'_>>> {
     Ok(elements)
 }
 
-/// The element number `index` (from 0) of an encoded tuple, passing over the ones before it.
+/// The element at `index` (from 0) of an encoded tuple. Skips those before it.
 ///
-/// `None` if there are not so many, or if the bytes up to that element are not a tuple's. The elements before it are passed over by their
-/// length alone, so only `decode` finds out whether each is well formed.
+/// `None` if there are fewer, or if the bytes up to that element are not a tuple's. Earlier elements are skipped by
+/// their length alone, so only `decode` finds out whether each is well formed.
 pub fn element_at(bytes: &[u8], index: usize) -> Option<Element<'_>> {
     let mut reader = Reader { bytes, position: 0 };
     for _ in 0..index {
@@ -265,7 +267,7 @@ pub fn element_at(bytes: &[u8], index: usize) -> Option<Element<'_>> {
     reader.next().ok().flatten()
 }
 
-/// The bits of a float, such that they sort as floats do.
+/// The bits of a float, transformed so that they sort as floats do.
 fn sortable_bits(value: f64) -> u64 {
     let bits = if value.is_nan() {
         NAN_BITS
@@ -330,7 +332,7 @@ impl<'a> Reader<'a> {
         Ok(Some(element))
     }
 
-    /// Passes over one element; `None`, and no step, if there is none or its end is missing or its tag is unknown.
+    /// Skips one element; `None`, and no step, if there is none, its end is missing or its tag is unknown.
     fn skip(&mut self) -> Option<()> {
         let rest = &self.bytes[self.position..];
         let size = match *rest.first()? {

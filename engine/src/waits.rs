@@ -1,6 +1,6 @@
-//! Where threads wait: for each other at a lock, or for the disk. Whoever profiles a running database is shown each wait.
+//! Reports where threads wait, for each other or for the disk, to a watcher such as a profiler.
 //!
-//! Cost while nobody watches: nothing on the way of a lock that is free, one relaxed load where a thread has to wait anyway.
+//! Cost without a watcher: nothing where a lock is free, one relaxed load where a thread has to wait anyway.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{LockResult, PoisonError, TryLockError};
@@ -14,17 +14,19 @@ pub enum Wait {
     Disk,
 }
 
-/// Is to call `wait` once, which waits, on the thread that does; around it, it may look at the clock. It must not use a database.
+/// A function that must call `wait` once, on the same thread, and that may read the clock before and after. It must not
+/// use a database.
 pub type Watcher = fn(what: Wait, wait: &mut dyn FnMut());
 
 static WATCHER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Shows all waits of all databases to `watcher` from now on, or to nobody.
+/// Reports all waits of all databases to `watcher` from now on; `None` stops it.
 pub fn watch(watcher: Option<Watcher>) {
     WATCHER.store(watcher.map_or(std::ptr::null_mut(), |watcher| watcher as *mut ()), Ordering::Release);
 }
 
-/// Takes a lock: what an attempt has got or, where somebody holds it, what waiting gets, which is shown. Poisoned or not: see [`crate::sync`].
+/// Takes a lock: the result of `attempt` or, if the lock is held, that of `wait`, which is reported. Ignores poisoning:
+/// see [`crate::sync`].
 #[inline]
 pub(crate) fn take<G>(attempt: Result<G, TryLockError<G>>, wait: impl FnOnce() -> LockResult<G>) -> G {
     match attempt {
@@ -34,7 +36,7 @@ pub(crate) fn take<G>(attempt: Result<G, TryLockError<G>>, wait: impl FnOnce() -
     }
 }
 
-/// Waits, and shows it to who watches.
+/// Waits, and reports it to the watcher.
 #[cold]
 pub(crate) fn shown<R>(what: Wait, wait: impl FnOnce() -> R) -> R {
     let watcher = WATCHER.load(Ordering::Acquire);

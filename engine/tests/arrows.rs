@@ -1,340 +1,85 @@
-//! Goal: modules of the engine depend on each other in the directions that are written here, and in no other.
-//! Method: every `crate::` path in the source (comments and tests apart) is an edge between two modules, which the table must allow; an edge that the table
-//! allows and nobody needs is taken out of it.
+//! Goal: files of the engine depend on each other in the direction that is written here, and hardly any in circles.
+//! Method: every `crate::` and `super::` path in the source (comments and tests apart) is an edge between two files,
+//! and so is every call of a method that stands in another file than its type. A layer uses itself and those below it;
+//! what goes up is listed, each with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the top down: a module, and what it may use. `docs/engine.md` has the picture.
-const ARROWS: &[(&str, &[&str])] = &[
-    // Seen by benchmarks and fuzzers only: these two may use anything, and nobody uses them.
-    ("bench", &[]),
-    ("fuzz", &[]),
-    // The database and what it does. These know each other: they are the methods of one shared state, cut into files.
-    ("backup", &["check", "db", "error", "io", "log", "manifest", "open", "options"]),
-    (
-        "repair",
-        &[
-            "backup",
-            "check",
-            "checkpoint",
-            "db",
-            "error",
-            "failures",
-            "io",
-            "log",
-            "manifest",
-            "open",
-            "options",
-            "record",
-            "run",
-            "snapshot",
-            "source",
-            "stack",
-            "tally",
-            "tree",
-            "writer",
-        ],
-    ),
-    ("check", &["db", "error", "io", "manifest", "open", "options", "run", "stack", "tally", "tree", "writer"]),
-    ("stats", &["db", "edit", "failures", "log", "snapshot", "sync", "tally"]),
-    (
-        "open",
-        &[
-            "checkpoint",
-            "db",
-            "error",
-            "failures",
-            "io",
-            "keeper",
-            "log",
-            "manifest",
-            "options",
-            "page",
-            "record",
-            "run",
-            "snapshot",
-            "tally",
-            "tree",
-            "writer",
-        ],
-    ),
-    ("preload", &["db", "error", "index_pages", "run", "snapshot", "table"]),
-    ("keeper", &["db", "failures", "tree"]),
-    (
-        "blind",
-        &[
-            "bounds",
-            "commit",
-            "db",
-            "error",
-            "failures",
-            "layers",
-            "options",
-            "page",
-            "record",
-            "run",
-            "snapshot",
-            "source",
-            "stack",
-            "tally",
-            "tree",
-            "unresolved",
-            "writer",
-        ],
-    ),
-    ("memory", &["db", "error", "failures", "snapshot", "sync"]),
-    (
-        "compaction",
-        &[
-            "checkpoint",
-            "db",
-            "error",
-            "failures",
-            "options",
-            "page",
-            "pieces",
-            "run",
-            "snapshot",
-            "source",
-            "sync",
-            "tally",
-        ],
-    ),
-    ("pieces", &["error", "page", "run", "stack", "tree"]),
-    (
-        "checkpoint",
-        &[
-            "db", "error", "io", "log", "manifest", "options", "page", "run", "snapshot", "stack", "sync", "tally",
-            "tree", "writer",
-        ],
-    ),
-    ("layers", &["commit", "db", "error", "options", "snapshot", "transaction", "tree", "writer"]),
-    (
-        "commit",
-        &[
-            "bounds",
-            "db",
-            "decision",
-            "error",
-            "log",
-            "options",
-            "page",
-            "record",
-            "run",
-            "snapshot",
-            "source",
-            "stack",
-            "sync",
-            "table",
-            "tally",
-            "transaction",
-            "tree",
-            "unresolved",
-            "writer",
-        ],
-    ),
-    (
-        "validation",
-        &[
-            "commit",
-            "db",
-            "error",
-            "observation",
-            "page",
-            "run",
-            "snapshot",
-            "source",
-            "stack",
-            "tally",
-            "transaction",
-            "tree",
-            "unresolved",
-            "writer",
-        ],
-    ),
-    (
-        "edit",
-        &[
-            "bounds",
-            "commit",
-            "committed",
-            "db",
-            "decision",
-            "entry",
-            "error",
-            "latch",
-            "log",
-            "read",
-            "record",
-            "run",
-            "snapshot",
-            "sync",
-            "table",
-            "tree",
-            "writer",
-        ],
-    ),
-    ("writer", &["latch", "run", "snapshot", "source", "sync", "tally", "tree"]),
-    (
-        "db",
-        &[
-            "checkpoint",
-            "committed",
-            "error",
-            "failures",
-            "io",
-            "keeper",
-            "latch",
-            "log",
-            "options",
-            "record",
-            "run",
-            "snapshot",
-            "source",
-            "sync",
-            "table",
-            "transaction",
-            "tree",
-            "writer",
-        ],
-    ),
-    ("latch", &["snapshot", "sync"]),
-    ("failures", &["error", "run", "snapshot", "sync"]),
-    ("decision", &["error", "record", "run", "snapshot", "source", "tally", "tree"]),
-    // What callers hold.
-    (
-        "transaction",
-        &[
-            "bounds",
-            "error",
-            "observation",
-            "options",
-            "page",
-            "range",
-            "read",
-            "snapshot",
-            "source",
-            "stack",
-            "table",
-            "tally",
-            "tree",
-        ],
-    ),
-    ("table", &["bounds", "entry", "error", "options", "range", "read", "run", "snapshot", "source", "tree"]),
-    ("committed", &["error", "log", "options"]),
-    (
-        "snapshot",
-        &[
-            "bounds",
-            "committed",
-            "entry",
-            "error",
-            "options",
-            "range",
-            "read",
-            "run",
-            "source",
-            "stack",
-            "sync",
-            "tally",
-            "tree",
-        ],
-    ),
-    (
-        "read",
-        &[
-            "bounds",
-            "cursor",
-            "entry",
-            "error",
-            "explain",
-            "observation",
-            "page",
-            "range",
-            "run",
-            "sample",
-            "source",
-            "stack",
-            "tally",
-            "tree",
-        ],
-    ),
-    ("cursor", &["bounds", "entry", "error"]),
-    ("range", &["bounds", "entry", "error", "observation"]),
-    ("explain", &["error", "observation", "range", "source"]),
-    ("observation", &["bounds", "entry", "error", "page", "run", "source", "stack", "tally", "tree"]),
-    ("bounds", &["stack"]),
-    // Structures.
-    ("source", &["error", "mixed", "page", "run", "stack", "tally", "tree", "unresolved"]),
-    ("unresolved", &["error", "page", "stack", "tally", "tree"]),
-    ("mixed", &["page", "run", "stack", "tally", "tree"]),
-    ("run", &["bounds", "compression", "error", "io", "page", "stack", "tally", "tree"]),
-    ("stack", &["page", "tally", "tree"]),
-    ("tree", &["error", "page", "tally"]),
-    ("manifest", &["compression", "error", "index_pages", "io", "tally"]),
-    ("record", &["compression", "error", "index_pages", "options", "tally"]),
-    ("log", &["error", "io", "sync", "waits"]),
-    ("page", &["tally"]),
-    // The bottom.
-    ("options", &["compression", "error", "index_pages", "io", "log", "page", "tally"]),
-    ("tally", &["tuple"]),
-    ("tuple", &["error"]),
-    ("compression", &[]),
-    ("index_pages", &[]),
-    ("sample", &[]),
-    ("entry", &[]),
-    ("error", &[]),
-    ("io", &[]),
-    ("sync", &["waits"]),
-    ("waits", &[]),
+/// From the bottom up: files and folders, by their paths in the source.
+const LAYERS: &[&[&str]] = &[
+    &[
+        "waits",
+        "error",
+        "sync",
+        "tuple",
+        "tally",
+        "compression",
+        "inner_pages",
+        "progress",
+        "read/entry",
+        "read/sample",
+    ],
+    &["io"],
+    &["log"],
+    &["page"],
+    &["options", "tree"],
+    &["stack", "bounds"],
+    &["run"],
+    &["catalog"],
+    &["read"],
+    &["state"],
+    &["maintenance"],
+    &["transactions", "write"],
+    &["db", "table", "stats", "files"],
+    // Seen by benchmarks and fuzzers only: nobody uses them.
+    &["bench", "fuzz"],
 ];
 
 /// Edges that go up, each with why it is borne.
-const UPWARD: &[(&str, &str, &str)] = &[
-    ("transaction", "db", "a transaction holds the shared state it commits to"),
-    ("table", "db", "a table's writes are commits, which the shared state makes"),
-    ("committed", "db", "the shared state waits for the log"),
-    ("snapshot", "db", "a snapshot keeps the shared state, and its pages, alive"),
-    ("snapshot", "table", "a view is asked for with the table's handle"),
-    ("cursor", "read", "a cursor asks any reader, and every reader makes cursors"),
-    ("range", "read", "a range is filled by any reader, and every reader makes ranges"),
-    ("explain", "read", "what is explained is a reader too, and every reader can be explained"),
-    ("page", "tree", "a record may name a blob, whose bytes are the tree's"),
-    ("record", "snapshot", "a record names its table by the id that is defined there"),
-];
+const UPWARD: &[(&str, &str, &str)] = &[];
+
+/// The most files that may know each other in a circle.
+const CIRCLE_MAX: usize = 3;
 
 /// What may not be named in a module's source at all, and in which files it may.
 const BANNED: &[(&[&str], &[&str], &[&str])] = &[
     (
-        &["page", "tree", "stack", "tally", "tuple", "bounds", "entry"],
+        &["page", "tree", "stack", "tally", "tuple", "bounds", "read/entry"],
         &["std::fs", "std::thread", "std::time", "std::net", "rand"],
-        &["tree/arena.rs"],
+        &["tree/arena"],
     ),
-    (&["tree/arena.rs"], &["std::fs", "std::thread::spawn", "thread::sleep", "thread::Builder", "std::time"], &[]),
-    (&["run", "log", "manifest", "record"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
+    (&["tree/arena"], &["std::fs", "std::thread::spawn", "thread::sleep", "thread::Builder", "std::time"], &[]),
+    (&["run", "log", "catalog"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
 ];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// The Rust files under a directory that are not tests, with their paths in the source.
-fn files(dir: &Path, found: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(dir).expect("a directory of the source") {
-        let path = entry.expect("a directory entry").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        if path.is_dir() {
-            if name != "testdata" {
-                files(&path, found);
+/// The code of the files that are not tests, by their paths in the source without `.rs`, and those of a folder by its
+/// name.
+fn files() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![source()];
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(dir).expect("a directory of the source") {
+            let path = entry.expect("a directory entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            if path.is_dir() {
+                if name != "testdata" {
+                    waiting.push(path);
+                }
+            } else if name.ends_with(".rs") && name != "tests.rs" && !name.ends_with("_tests.rs") {
+                let text = fs::read_to_string(&path).expect("a source file");
+                let path = path.strip_prefix(source()).expect("under the source").to_string_lossy().into_owned();
+                let module = path.trim_end_matches(".rs").trim_end_matches("/mod").to_owned();
+                found.insert(module, code_of(&text));
             }
-        } else if name.ends_with(".rs") && name != "tests.rs" && !name.ends_with("_tests.rs") {
-            let text = fs::read_to_string(&path).expect("a source file");
-            let path = path.strip_prefix(source()).expect("under the source").to_string_lossy().into_owned();
-            found.push((path, code_of(&text)));
         }
     }
+    found
 }
 
 /// The code without comments and without test modules.
@@ -343,119 +88,212 @@ fn code_of(text: &str) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-fn module_of(path: &str) -> String {
-    path.split('/').next().expect("a path").trim_end_matches(".rs").to_owned()
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
-/// What names at the root of the crate stand for: `pub use error::{Error, Result}` makes `crate::Error` an edge to `error`.
-fn names_at_root() -> BTreeMap<String, String> {
-    let lib = code_of(&fs::read_to_string(source().join("lib.rs")).expect("lib.rs"));
+/// The words of a path that begins here: `a::b::C` gives three.
+fn words_of_path(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    loop {
+        let word: String = rest.chars().take_while(|&c| is_word(c)).collect();
+        rest = &rest[word.len()..];
+        if word.is_empty() {
+            return words;
+        }
+        words.push(word);
+        match rest.strip_prefix("::") {
+            Some(more) => rest = more,
+            None => return words,
+        }
+    }
+}
+
+/// What names in a file stand for that gives them on: `pub use error::{Error, Result}` makes `Error` a name of `error`.
+fn given_on(module: &str, code: &str) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
-    for line in lib.split(';').filter_map(|item| item.trim().strip_prefix("pub use ")) {
-        let (module, rest) = line.split_once("::").expect("a path");
-        for name in rest.trim_matches(['{', '}']).split(',') {
-            names.insert(name.trim().to_owned(), module.to_owned());
+    for item in code.split(';') {
+        let Some((_, path)) = item.rsplit_once("pub use ").or_else(|| item.rsplit_once("pub(crate) use ")) else {
+            continue;
+        };
+        let (path, list) = path.rsplit_once("::").unwrap_or(("", path));
+        let parent = if module == "lib" { String::new() } else { format!("{module}/") };
+        for name in list.trim_matches(['{', '}', '\n', ' ']).split(',') {
+            let name = name.trim().rsplit(' ').next().unwrap_or_default();
+            names.insert(name.to_owned(), format!("{parent}{}", path.trim().replace("::", "/")));
         }
     }
     names
 }
 
-fn edges() -> BTreeSet<(String, String)> {
-    let names = names_at_root();
-    let mut found = Vec::new();
-    files(&source(), &mut found);
-    let mut edges = BTreeSet::new();
-    for (path, code) in &found {
-        if path == "lib.rs" {
+/// The file that a path from the crate's root leads to.
+fn resolve(files: &BTreeMap<String, String>, words: &[String]) -> Option<String> {
+    let mut module = String::new();
+    for word in words {
+        let next = if module.is_empty() { word.clone() } else { format!("{module}/{word}") };
+        if files.contains_key(&next) || files.keys().any(|file| file.starts_with(&format!("{next}/"))) {
+            module = next;
             continue;
         }
-        let from = module_of(path);
-        assert!(!code.contains("crate::{"), "{path}: one `use` line a module, so that this test can read it");
-        if !path.contains('/') {
-            assert!(!code.contains("super::"), "{path}: `super` is the crate's root here; say `crate::`");
+        let at = if module.is_empty() { "lib" } else { &module };
+        if let Some(given) = files.get(at).and_then(|code| given_on(at, code).remove(word)) {
+            module = given;
         }
-        for rest in code.split("crate::").skip(1) {
-            let name: String = rest.chars().take_while(|&c| c.is_alphanumeric() || c == '_').collect();
-            let to = names.get(&name).cloned().unwrap_or(name);
-            if to != from && from != "bench" && from != "fuzz" {
-                edges.insert((from.clone(), to));
-            }
+        break;
+    }
+    files.contains_key(&module).then_some(module)
+}
+
+/// Pairs of files, of which the first uses the second.
+fn edges(files: &BTreeMap<String, String>) -> BTreeSet<(String, String)> {
+    let mut edges = BTreeSet::new();
+    for (from, code) in files {
+        if from == "lib" {
+            continue;
+        }
+        assert!(!code.contains("crate::{"), "{from}: one `use` line a module, so that this test can read it");
+        let paths = code.split("crate::").skip(1).map(words_of_path).map(|words| resolve(files, &words));
+        let is_folder = files.keys().any(|file| file.starts_with(&format!("{from}/")));
+        let parent: Vec<String> = match from.rsplit_once('/') {
+            _ if is_folder && !from.contains('/') => Vec::new(),
+            Some((folder, _)) => folder.split('/').map(str::to_owned).collect(),
+            None => Vec::new(),
+        };
+        let above = code.split("super::").skip(1).map(words_of_path).map(|words| {
+            let words: Vec<String> = parent.iter().cloned().chain(words).collect();
+            resolve(files, &words)
+        });
+        for to in paths.chain(above).flatten().filter(|to| to != from) {
+            edges.insert((from.clone(), to));
         }
     }
+    edges.extend(calls(files));
     edges
 }
 
-#[test]
-fn modules_use_each_other_in_one_direction() {
-    let mut allowed: BTreeSet<(String, String)> = BTreeSet::new();
-    for (from, to) in ARROWS {
-        allowed.extend(to.iter().map(|to| ((*from).to_owned(), (*to).to_owned())));
+/// Calls of methods that do not stand in the file of their type, which no `use` shows: those whose names nothing else
+/// has.
+fn calls(files: &BTreeMap<String, String>) -> BTreeSet<(String, String)> {
+    let mut homes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut functions: BTreeMap<&str, usize> = BTreeMap::new();
+    for (file, code) in files {
+        for keyword in ["struct ", "enum ", "trait "] {
+            for rest in code.split(keyword).skip(1) {
+                homes.entry(first_word(rest)).or_default().push(file);
+            }
+        }
+        for rest in code.split("fn ").skip(1) {
+            *functions.entry(first_word(rest)).or_default() += 1;
+        }
     }
-    allowed.extend(UPWARD.iter().map(|(from, to, _)| ((*from).to_owned(), (*to).to_owned())));
-    let edges = edges();
-    let wrong: Vec<_> = edges.difference(&allowed).collect();
-    assert!(wrong.is_empty(), "these modules use what they should not (see docs/engine.md, Arrows): {wrong:?}");
-    let unused: Vec<_> = allowed.difference(&edges).collect();
-    assert!(unused.is_empty(), "nobody needs these arrows any more; take them out of the table: {unused:?}");
-}
-
-#[test]
-fn every_module_has_its_place() {
-    let mut found = Vec::new();
-    files(&source(), &mut found);
-    let modules: BTreeSet<String> =
-        found.iter().map(|(path, _)| module_of(path)).filter(|name| name != "lib").collect();
-    let placed: BTreeSet<String> = ARROWS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(modules, placed, "the table and the source have different modules");
-}
-
-/// The table itself goes down: but for the group around `db`, no module reaches itself. What goes up is listed apart.
-#[test]
-fn the_table_has_no_circles() {
-    const ONE_STATE: [&str; 9] =
-        ["db", "open", "commit", "checkpoint", "compaction", "layers", "memory", "keeper", "check"];
-    let place = |name: &str| ARROWS.iter().position(|(module, _)| *module == name).expect("a module of the table");
-    let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
-    for (from, to) in ARROWS {
-        // Depth first, in arrows that leave the group.
-        let mut seen = BTreeSet::new();
-        let mut waiting: Vec<&str> = to.to_vec();
-        while let Some(module) = waiting.pop() {
-            assert!(module != *from || ONE_STATE.contains(from), "{from} reaches itself");
-            if seen.insert(module) {
-                waiting.extend(arrows[module]);
+    let mut abroad: BTreeMap<&str, &str> = BTreeMap::new();
+    for (file, code) in files {
+        for block in code.split("\nimpl").skip(1) {
+            let (head, body) = block.split_once('{').unwrap_or((block, ""));
+            // Behind the parameters of the block.
+            let named = head.strip_prefix('<').and_then(|rest| rest.split_once("> ")).map_or(head, |(_, named)| named);
+            let name = first_word(named.trim_start());
+            if head.contains(" for ") || homes.get(name).is_none_or(|homes| homes.contains(&&**file)) {
+                continue;
+            }
+            for rest in body.split("\n}").next().unwrap_or_default().split("fn ").skip(1) {
+                if functions[first_word(rest)] == 1 {
+                    abroad.insert(first_word(rest), file);
+                }
             }
         }
     }
-    // Nobody uses what is only seen from outside.
-    for hidden in ["bench", "fuzz"] {
-        assert!(ARROWS.iter().all(|(_, to)| !to.contains(&hidden)), "{hidden} is used");
+    let mut calls = BTreeSet::new();
+    for (from, code) in files.iter().filter(|(file, _)| *file != "lib") {
+        for rest in code.split('.').skip(1) {
+            let name = first_word(rest);
+            let is_call = rest[name.len()..].starts_with(['(', ':']);
+            if let (true, Some(to)) = (is_call, abroad.get(name))
+                && to != from
+            {
+                calls.insert((from.clone(), (*to).to_owned()));
+            }
+        }
     }
-    for (from, to, _) in UPWARD {
-        assert!(place(from) > place(to), "{from} to {to} does not go up: it belongs into the table");
+    calls
+}
+
+fn first_word(text: &str) -> &str {
+    &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())]
+}
+
+fn layer_of(file: &str) -> Option<usize> {
+    let place = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
+    place(file).or_else(|| place(file.split('/').next().unwrap_or_default()))
+}
+
+#[test]
+fn files_use_what_is_below_them() {
+    let files = files();
+    let edges = edges(&files);
+    let mut unused: BTreeSet<(&str, &str)> = UPWARD.iter().map(|(from, to, _)| (*from, *to)).collect();
+    let mut wrong = Vec::new();
+    for (from, to) in &edges {
+        let (above, below) = (layer_of(from), layer_of(to));
+        assert!(above.is_some() && below.is_some(), "{from} or {to} is in no layer");
+        if above < below && !unused.remove(&(&**from, &**to)) {
+            wrong.push(format!("{from} -> {to}"));
+        }
     }
+    assert!(wrong.is_empty(), "these go up (see docs/engine.md, Arrows):\n{}", wrong.join("\n"));
+    assert!(unused.is_empty(), "nobody needs these arrows any more; take them out of the list: {unused:?}");
+}
+
+#[test]
+fn circles_are_small() {
+    let files = files();
+    let edges = edges(&files);
+    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (from, to) in &edges {
+        next.entry(from).or_default().push(to);
+    }
+    let reached = |from: &str| {
+        let (mut seen, mut waiting) = (BTreeSet::new(), vec![from]);
+        while let Some(file) = waiting.pop() {
+            for to in next.get(file).into_iter().flatten() {
+                if seen.insert(*to) {
+                    waiting.push(to);
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&str, BTreeSet<&str>> = files.keys().map(|file| (&**file, reached(file))).collect();
+    let mut circles = BTreeSet::new();
+    for (file, from_here) in &reached {
+        let circle: BTreeSet<&str> = from_here.iter().copied().filter(|other| reached[other].contains(file)).collect();
+        if circle.len() > CIRCLE_MAX {
+            circles.insert(circle);
+        }
+    }
+    assert!(circles.is_empty(), "circles of more than {CIRCLE_MAX} files: {circles:?}");
 }
 
 #[test]
 fn structures_know_no_files_threads_or_clocks() {
-    let mut found = Vec::new();
-    files(&source(), &mut found);
+    let files = files();
     for (modules, words, except) in BANNED {
-        for (path, code) in &found {
-            let applies = modules.contains(&&*module_of(path)) || modules.contains(&&**path);
-            if !applies || except.contains(&&**path) {
+        for (file, code) in &files {
+            let folder = file.split('/').next().unwrap_or_default();
+            if !modules.iter().any(|module| *module == file || *module == folder) || except.contains(&&**file) {
                 continue;
             }
             for word in *words {
                 assert!(
                     !code.contains(&format!("{word}::")) && !code.contains(&format!("use {word}")),
-                    "{path} names {word}"
+                    "{file} names {word}"
                 );
             }
         }
     }
     // Only `io` touches the file system, and only `io` and tests make a disk.
-    for (path, code) in &found {
-        assert!(module_of(path) == "io" || !code.contains("std::fs"), "{path} goes past the disk trait");
+    for (file, code) in &files {
+        assert!(file.starts_with("io") || !code.contains("std::fs"), "{file} goes past the disk trait");
     }
 }

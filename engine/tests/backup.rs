@@ -1,7 +1,7 @@
-//! Goal: a backup is the state after one commit, whatever is written meanwhile and wherever the power goes; the source loses nothing by it; what is restored is what was
-//! backed up, and damage is told before anything is restored.
-//! Method: seeded workloads on `io::sim`, with a history; a cut and a fault at each step of a backup; writers on threads; every file of a backup damaged.
-//! Replay: SEED=... STEP=... cargo test -p quipu --test backup
+//! Goal: a backup is the state after one commit, whatever is written meanwhile and wherever the power goes; the source
+//! loses nothing by it; what is restored is what was backed up, and damage is told before anything is restored. Method:
+//! seeded workloads on `io::sim`, with a history; a cut and a fault at each step of a backup; writers on threads; every
+//! file of a backup damaged. Replay: SEED=... STEP=... cargo test -p quipu --test backup
 
 mod crash_support;
 
@@ -10,7 +10,7 @@ use crash_support::{
 };
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::io::{Disk, RealDisk};
-use quipu::{BackupInfo, BackupOptions, Db, ErrorKind, Options, Read, Result, Write, check, restore};
+use quipu::{BackupInfo, BackupOptions, Db, ErrorKind, Options, ReadableTable, Result, WritableTable, check, restore};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::path::{Path, PathBuf};

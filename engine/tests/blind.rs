@@ -1,15 +1,15 @@
-//! Goal: writes to a blind table read no page of a run, and still every answer is right: at once where it needs no weight, exact where it does, before and after its
-//! entries are resolved, in snapshots and transactions, and after a restart from whatever the disk has.
-//! Method: rows in runs under a cache that keeps next to nothing; counted page reads; a model; a crash at every step of the disk.
-//! Replay: SEED=... STEP=... cargo test -p quipu --test blind
+//! Goal: writes to a blind table read no page of a run, and still every answer is right: at once where it needs no
+//! weight, exact where it does, before and after its entries are resolved, in snapshots and transactions, and after a
+//! restart from whatever the disk has. Method: rows in runs under a cache that keeps next to nothing; counted page
+//! reads; a model; a crash at every step of the disk. Replay: SEED=... STEP=... cargo test -p quipu --test blind
 
 mod model_map;
 
 use model_map::{Model, bounds, compare, open, options, rng, seeds, write_as};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Action, Bounds, Db, Durability, ErrorKind, Estimate, Measures, Options, Read, Resolution, Table, TableOptions,
-    Write, WriteBatch,
+    Action, Bounds, CountInterval, Db, Durability, ErrorKind, Measures, Options, ReadableTable, Resolution, Table,
+    TableOptions, WritableTable, WriteBatch,
 };
 
 const ROWS: u32 = 500;
@@ -19,7 +19,7 @@ fn key(number: u32) -> [u8; 4] {
 }
 
 fn blind_options() -> TableOptions {
-    TableOptions { blind: true, measures: Measures { bytes: true, ..Measures::ROWS }, ..TableOptions::default() }
+    TableOptions { blind_writes: true, measures: Measures { bytes: true, ..Measures::ROWS }, ..TableOptions::default() }
 }
 
 /// A blind table with rows at even keys, all of them in a run.
@@ -70,7 +70,7 @@ fn a_blind_write_looks_at_no_page_of_a_run() {
     assert_eq!(looked_at(&db), before);
     assert_eq!(unresolved(&db), 3 * u64::from(ROWS.div_ceil(3)));
     // The same in a table that is not blind does.
-    let other = db.create_table("u", TableOptions { blind: false, ..blind_options() }).unwrap();
+    let other = db.create_table("u", TableOptions { blind_writes: false, ..blind_options() }).unwrap();
     other.put("k", "v").unwrap();
     other.flush().unwrap();
     let before = looked_at(&db);
@@ -90,27 +90,28 @@ fn bounds_become_exact_as_entries_are_resolved() {
     let rows = u64::from(ROWS);
     // Two descents; none of the 200 keys is looked up.
     let before = looked_at(&db);
-    assert_eq!(table.count_bounds(..).unwrap(), Estimate { low: rows - 100, high: rows + 100 });
+    assert_eq!(table.count_interval(..).unwrap(), CountInterval { low: rows - 100, high: rows + 100 });
     assert_eq!(looked_at(&db), before);
-    assert_eq!(table.count_bounds(&key(0)..&key(50)).unwrap(), Estimate { low: 50, high: 100 });
-    assert_eq!(table.count_bounds(&key(100)..&key(150)).unwrap(), Estimate { low: 0, high: 50 });
-    assert_eq!(table.count_bounds(&key(300)..&key(350)).unwrap(), Estimate { low: 50, high: 50 });
+    assert_eq!(table.count_interval(&key(0)..&key(50)).unwrap(), CountInterval { low: 50, high: 100 });
+    assert_eq!(table.count_interval(&key(100)..&key(150)).unwrap(), CountInterval { low: 0, high: 50 });
+    assert_eq!(table.count_interval(&key(300)..&key(350)).unwrap(), CountInterval { low: 50, high: 50 });
     assert_eq!(table.count(&key(0)..&key(50)).unwrap(), 50);
     assert_eq!(table.count(..).unwrap(), rows);
     assert_eq!(unresolved(&db), 200, "a reader resolves for itself alone");
-    let snapshot = db.read();
-    assert_eq!(table.resolve(&key(0)..&key(50)).unwrap(), 50);
+    let snapshot = db.snapshot();
+    assert_eq!(table.resolve_blind_writes(&key(0)..&key(50)).unwrap(), 50);
     assert_eq!(unresolved(&db), 150);
-    assert_eq!(table.count_bounds(&key(0)..&key(50)).unwrap(), Estimate { low: 50, high: 50 });
-    assert_eq!(table.resolve(..).unwrap(), 150);
-    assert_eq!((unresolved(&db), table.resolve(..).unwrap()), (0, 0));
-    assert_eq!(table.count_bounds(..).unwrap(), Estimate { low: rows, high: rows });
+    assert_eq!(table.count_interval(&key(0)..&key(50)).unwrap(), CountInterval { low: 50, high: 50 });
+    assert_eq!(table.resolve_blind_writes(..).unwrap(), 150);
+    assert_eq!((unresolved(&db), table.resolve_blind_writes(..).unwrap()), (0, 0));
+    assert_eq!(table.count_interval(..).unwrap(), CountInterval { low: rows, high: rows });
     let view = snapshot.table(&table).unwrap();
-    assert_eq!(view.count_bounds(..).unwrap(), Estimate { low: rows - 100, high: rows + 100 });
+    assert_eq!(view.count_interval(..).unwrap(), CountInterval { low: rows - 100, high: rows + 100 });
     assert_eq!((view.count(..).unwrap(), view.rank(key(250)).unwrap()), (rows, 250));
 }
 
-/// Exact questions of every kind, in a table that has all kinds of entries unresolved, and in snapshots of it while it goes on.
+/// Exact questions of every kind, in a table that has all kinds of entries unresolved, and in snapshots of it while it
+/// goes on.
 #[test]
 fn every_answer_is_right_before_and_after() {
     for seed in seeds(1..5) {
@@ -122,7 +123,7 @@ fn every_answer_is_right_before_and_after() {
         let mut model = Model::new();
         let mut unresolved_most = 0;
         for round in 0..12 {
-            let snapshot = db.read();
+            let snapshot = db.snapshot();
             let then = model.clone();
             for _ in 0..60 {
                 write_as(&table, &mut model, &mut rng, true);
@@ -130,7 +131,7 @@ fn every_answer_is_right_before_and_after() {
             unresolved_most = unresolved_most.max(unresolved(&db));
             compare(&table, &model, &measures, &mut rng);
             compare(&snapshot.table(&table).unwrap(), &then, &measures, &mut rng);
-            table.resolve(bounds(&mut rng)).unwrap();
+            table.resolve_blind_writes(bounds(&mut rng)).unwrap();
             compare(&table, &model, &measures, &mut rng);
             compare(&snapshot.table(&table).unwrap(), &then, &measures, &mut rng);
             drop(snapshot);
@@ -157,7 +158,8 @@ fn every_answer_is_right_before_and_after() {
     }
 }
 
-/// A count that a transaction has relied on is compared with the exact one, and what it writes over unresolved entries counts.
+/// A count that a transaction has relied on is compared with the exact one, and what it writes over unresolved entries
+/// counts.
 #[test]
 fn transactions_over_unresolved_entries_are_serializable() {
     let disk = SimDisk::new();
@@ -214,7 +216,7 @@ fn an_edit_sees_and_overwrites_unresolved_entries() {
     table.put(key(1), b"unresolved").unwrap();
     table.remove(key(2)).unwrap();
     {
-        let mut edit = db.edit().unwrap();
+        let mut edit = db.latched_write().unwrap();
         assert!(!edit.put(&table, &key(1), b"edited").unwrap());
         assert!(edit.insert(&table, &key(2), b"edited").unwrap());
         edit.update(&table, &key(1), |old, new| {
@@ -238,7 +240,8 @@ fn an_edit_sees_and_overwrites_unresolved_entries() {
     }
 }
 
-/// What was resolved is not said in the log: replay begins with the entries as they were written, and comes to the same.
+/// What was resolved is not said in the log: replay begins with the entries as they were written, and comes to the
+/// same.
 #[test]
 fn a_restart_has_the_entries_that_were_resolved_without_a_commit() {
     let disk = SimDisk::new();
@@ -248,7 +251,7 @@ fn a_restart_has_the_entries_that_were_resolved_without_a_commit() {
     table.remove(key(6)).unwrap();
     table.remove(b"none").unwrap();
     let sequence = db.stats().sequence;
-    table.resolve(..).unwrap();
+    table.resolve_blind_writes(..).unwrap();
     assert_eq!(db.stats().sequence, sequence);
     // Known now, and so said in the log.
     table.put(key(5), b"over").unwrap();
@@ -267,7 +270,7 @@ fn a_restart_has_the_entries_that_were_resolved_without_a_commit() {
     let lenient = Db::open("/db", Options { read_only: true, create: false, ..options(&disk.kill()) }).unwrap();
     let view = lenient.open_table("t").unwrap().unwrap();
     assert_eq!(view.len().unwrap(), expected.len() as u64);
-    assert_eq!(view.resolve(..).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(view.resolve_blind_writes(..).unwrap_err().kind(), ErrorKind::ReadOnly);
     assert_eq!(view.nth(.., 5).unwrap(), Some(expected[5].clone()));
 }
 
@@ -299,7 +302,7 @@ fn a_crash_at_every_step_leaves_a_prefix() {
             }
             match number {
                 6 => {
-                    table.resolve(&key(3)..&key(20))?;
+                    table.resolve_blind_writes(&key(3)..&key(20))?;
                 }
                 12 => table.flush()?,
                 18 => {
@@ -322,7 +325,8 @@ fn a_crash_at_every_step_leaves_a_prefix() {
             let found = disk.crash_with(mode, step * 3 + lot as u64);
             let db = open(&found);
             let Some(table) = db.open_table("t").unwrap() else { continue };
-            // The last one begun may be there or not; all before it were acknowledged as synced. The first is the table without rows.
+            // The last one begun may be there or not; all before it were acknowledged as synced. The first is the table
+            // without rows.
             let rows: Model = table.range(..).map(|entry| model_map::owned(entry.unwrap())).collect();
             let last = models.len().checked_sub(1);
             let before = last.and_then(|last| last.checked_sub(1)).map(|before| &models[before]);
@@ -353,7 +357,7 @@ fn resolving_in_the_background_changes_no_answer() {
                 if round % 7 == 0 {
                     table.flush().unwrap();
                 } else {
-                    table.resolve(..).unwrap();
+                    table.resolve_blind_writes(..).unwrap();
                 }
             }
         });
@@ -367,7 +371,7 @@ fn resolving_in_the_background_changes_no_answer() {
         });
         while !writer.is_finished() {
             assert_eq!(table.count(..).unwrap(), u64::from(ROWS));
-            let around = table.count_bounds(..).unwrap();
+            let around = table.count_interval(..).unwrap();
             assert!(around.low <= u64::from(ROWS) && u64::from(ROWS) <= around.high);
             assert_eq!(table.count(Bounds::from(&key(100)..&key(200))).unwrap(), 100);
         }

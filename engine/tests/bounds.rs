@@ -1,4 +1,5 @@
-//! What a transaction and a batch hold in memory of runs, however much they read and write: watched at each read of the disk.
+//! What a transaction and a batch hold in memory of runs, however much they read and write: watched at each read of the
+//! disk.
 
 use std::io::Result;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use quipu::io::sim::SimDisk;
 use quipu::io::{Disk, File, Lock, Mapping, OpenMode};
-use quipu::{Db, Options, Read, Write, WriteBatch};
+use quipu::{Db, Options, ReadableTable, WritableTable, WriteBatch};
 
 /// Is called at each read.
 type AtRead = Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>;
@@ -92,7 +93,7 @@ fn most_pinned(work: impl FnOnce(&Db)) -> u64 {
     let (watcher, seen) = (db.clone(), most.clone());
     *watched.at_read.lock().unwrap() = Some(Box::new(move || {
         let mut most = seen.lock().unwrap();
-        *most = u64::max(*most, watcher.stats().pinned_bytes);
+        *most = u64::max(*most, watcher.stats().lent_bytes);
     }));
     work(&db);
     // The watcher goes, and with it its handle of the database.

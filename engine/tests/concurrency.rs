@@ -1,12 +1,13 @@
-//! Goal: with real threads on a real disk, readers see whole commits only, optimistic transactions are serializable, and what was acknowledged
-//! is there afterwards.
-//! Method: threads that write under an invariant (rows move between tables, money between accounts) and threads that test it on snapshots, with
-//! the keeper, checkpoints and frozen layers beside them. The amount of work is fixed, the interleaving is not.
-//! Replay: SEED=... repeats the draws, not the interleaving; run a failing test in a loop.
+//! Goal: with real threads on a real disk, readers see whole commits only, optimistic transactions are serializable,
+//! and what was acknowledged is there afterwards. Method: threads that write under an invariant (rows move between
+//! tables, money between accounts) and threads that test it on snapshots, with the keeper, checkpoints and frozen
+//! layers beside them. The amount of work is fixed, the interleaving is not. Replay: SEED=... repeats the draws, not
+//! the interleaving; run a failing test in a loop.
 
 use quipu::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
 use quipu::{
-    Db, Durability, ErrorKind, Field, Measures, Options, Read, Table, TableOptions, Tally, Write, WriteBatch, check,
+    Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, Tally, WritableTable,
+    WriteBatch, check,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -36,25 +37,25 @@ fn options() -> Options {
 }
 
 fn with_sum() -> TableOptions {
-    let measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
     TableOptions { measures, ..TableOptions::default() }
 }
 
 /// The tally by reading every row.
-fn recount(table: &impl Read) -> (i64, i64, i64) {
+fn recount(table: &impl ReadableTable) -> (i64, i64, i64) {
     let mut counted = (0, 0, 0);
     table
         .for_each(.., |key, value| {
             counted.0 += 1;
             counted.1 += (key.len() + value.len()) as i64;
-            counted.2 += Field::BigEndian { at: 0 }.extract(value);
+            counted.2 += SumField::BigEndian { at: 0 }.extract(value);
             true
         })
         .unwrap();
     counted
 }
 
-fn assert_tally(table: &impl Read) -> Tally {
+fn assert_tally(table: &impl ReadableTable) -> Tally {
     let tally = table.tally(..).unwrap();
     assert_eq!(recount(table), (tally.rows, tally.bytes, tally.sum));
     tally
@@ -111,7 +112,7 @@ fn snapshots_see_whole_transactions() {
                 let mut seen = 0;
                 let mut held = None;
                 while goes_on() {
-                    let snapshot = db.read();
+                    let snapshot = db.snapshot();
                     let (l, r) = (snapshot.table(left).unwrap(), snapshot.table(right).unwrap());
                     let (l, r) = (assert_tally(&l), assert_tally(&r));
                     assert_eq!(l.rows + r.rows, i64::from(ROWS));
@@ -383,7 +384,7 @@ fn large_commits_become_visible_at_once() {
             scope.spawn(move || {
                 while goes_on() {
                     assert_eq!(table.len().unwrap() % u64::from(BATCH), 0);
-                    let snapshot = db.read();
+                    let snapshot = db.snapshot();
                     let view = snapshot.table(table).unwrap();
                     let tally = view.tally(..).unwrap();
                     assert_eq!(tally.rows % i64::from(BATCH), 0);
@@ -450,7 +451,7 @@ fn tables_come_and_go_beside_readers() {
             let (goes_on, db) = (done.flag(), &db);
             scope.spawn(move || {
                 while goes_on() {
-                    let snapshot = db.read();
+                    let snapshot = db.snapshot();
                     for table in db.tables() {
                         match table.len() {
                             Ok(rows) => assert!(rows <= 50),
@@ -487,7 +488,7 @@ fn tables_come_and_go_beside_readers() {
     let db = reopen(dir.path());
     assert_eq!(db.tables().len(), 1);
     // Nobody looks any more, so what the dropped tables took is free again.
-    drop(db.read());
+    drop(db.snapshot());
     assert!(db.stats().page_bytes <= 64 << 10, "{:?}", db.stats());
 }
 
@@ -510,7 +511,7 @@ fn a_write_closure_does_not_wait_for_a_checkpoint() {
                 tx.table(&table)?.put(round.to_be_bytes(), "v")?;
                 thread::yield_now();
                 db.stats();
-                db.read().table(&table)?.len()?;
+                db.snapshot().table(&table)?.len()?;
                 assert_eq!(db.checkpoint().unwrap_err().kind(), ErrorKind::Invalid);
                 assert_eq!(table.put("k", "v").unwrap_err().kind(), ErrorKind::Invalid);
                 Ok(())

@@ -1,13 +1,14 @@
-//! Goal: damage at rest is never a wrong answer: opening fails and names the file, or the state is one that the database promised.
-//! Method: a small database with a checkpoint and a log behind it; every bit flipped, every file cut at every length, files removed, versions
-//! raised. What may be lost without a word is only what nothing later claims to have been durable: see `docs/format-log.md`, "Reading".
-//! Replay: the failing case is named in the panic; the database is always the same.
+//! Goal: damage at rest is never a wrong answer: opening fails and names the file, or the state is one that the
+//! database promised. Method: a small database with a checkpoint and a log behind it; every bit flipped, every file cut
+//! at every length, files removed, versions raised. What may be lost without a word is only what nothing later claims
+//! to have been durable: see `docs/format-log.md`, "Reading". Replay: the failing case is named in the panic; the
+//! database is always the same.
 
 mod crash_support;
 
 use crash_support::{DIR, Image, TableImage, options, verify};
 use quipu::io::sim::SimDisk;
-use quipu::{Db, ErrorKind, Field, Measures, Options, Table, TableOptions, Write, check};
+use quipu::{Db, ErrorKind, Measures, Options, SumField, Table, TableOptions, WritableTable, check};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -79,10 +80,10 @@ fn specimen() -> Specimen {
     let db = Db::open(DIR, options(&disk)).unwrap();
     let mut images = vec![Image::new()];
     let mut image = Image::new();
-    let measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
     let declared = [
         ("left", TableOptions::default()),
-        ("right", TableOptions { measures, annotation: b"a note".to_vec(), ..TableOptions::default() }),
+        ("right", TableOptions { measures, metadata: b"a note".to_vec(), ..TableOptions::default() }),
     ];
     let mut tables = BTreeMap::new();
     for (name, options) in declared {

@@ -1,8 +1,8 @@
-//! Goal: when the disk refuses, the call that met it says so, nothing is acknowledged that is not so, reads go on, and a reopened database is a
-//! prefix of its history with everything acknowledged.
-//! Method: run a seeded workload on `io::sim`, make step n fail, look at memory, go on if the database does, reopen on what a kill and
-//! crashes leave. Then, by hand, the cases that have a name: a full disk, a failed fsync, a failed checkpoint.
-//! Replay: SEED=... STEP=... cargo test -p quipu --test faults
+//! Goal: when the disk refuses, the call that met it says so, nothing is acknowledged that is not so, reads go on, and
+//! a reopened database is a prefix of its history with everything acknowledged. Method: run a seeded workload on
+//! `io::sim`, make step n fail, look at memory, go on if the database does, reopen on what a kill and crashes leave.
+//! Then, by hand, the cases that have a name: a full disk, a failed fsync, a failed checkpoint. Replay: SEED=...
+//! STEP=... cargo test -p quipu --test faults
 
 mod crash_support;
 
@@ -10,7 +10,7 @@ use crash_support::{
     DIR, History, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds, with_steps,
 };
 use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::{Db, Durability, Error, ErrorKind, Options, Read, Table, Write};
+use quipu::{Db, Durability, Error, ErrorKind, Options, ReadableTable, Table, WritableTable};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::io;
@@ -140,7 +140,8 @@ fn fresh() -> (SimDisk, Db, Table) {
     (disk, db, table)
 }
 
-/// The steps of a checkpoint, each failing in turn, and the next checkpoint after it: whatever the first left, the second and a reopening cope.
+/// The steps of a checkpoint, each failing in turn, and the next checkpoint after it: whatever the first left, the
+/// second and a reopening cope.
 #[test]
 fn a_failed_checkpoint_harms_nothing() {
     let steps = {
@@ -223,11 +224,11 @@ fn a_full_disk_stops_writes_and_not_reads() {
     assert!(refused > 50 && accepted > 5, "{accepted} accepted, {refused} refused");
     // Nothing of a refused write is there; reads, snapshots and small transactions without a commit go on.
     assert_eq!(table.len().unwrap(), accepted + 1);
-    assert_eq!(db.read().table(&table).unwrap().tally(..).unwrap().rows as u64, accepted + 1);
+    assert_eq!(db.snapshot().table(&table).unwrap().tally(..).unwrap().rows as u64, accepted + 1);
     let error = db.checkpoint().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Full, "{error}");
     assert_no_orphans(&disk);
-    // A reopening with no space at all says so too, and loses nothing.
+    // A reopening with no space at all, and no segment that was made ahead of need, says so too, and loses nothing.
     drop((table, db));
     match Db::open(DIR, options(&disk)) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "{error}"),
@@ -243,6 +244,44 @@ fn a_full_disk_stops_writes_and_not_reads() {
     table.put(100u32.to_be_bytes(), [1; 9000]).unwrap();
     db.checkpoint().unwrap();
     assert_eq!(table.len().unwrap(), accepted + 2);
+}
+
+/// A segment is kept for that: writes that the disk has no room for do not take it.
+#[test]
+fn a_full_disk_can_be_opened_and_rows_removed() {
+    let (disk, db, table) = fresh();
+    let other = db.create_table("other", Default::default()).unwrap();
+    other.put("large", vec![3; 100_000]).unwrap();
+    db.checkpoint().unwrap();
+    for number in 0..100u32 {
+        table.put(number.to_be_bytes(), [1; 400]).unwrap();
+    }
+    let used = |disk: &SimDisk| -> u64 {
+        disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len() as u64).sum()
+    };
+    let full = used(&disk);
+    disk.set_capacity(full);
+    let mut rows = 100u64;
+    while table.put((rows as u32).to_be_bytes(), [1; 400]).is_ok() {
+        rows += 1;
+    }
+    drop((other, table, db));
+    let disk = disk.kill();
+    disk.set_capacity(full);
+    let db = Db::open(DIR, options(&disk)).unwrap();
+    let table = db.table("t").unwrap();
+    assert_eq!(table.len().unwrap(), rows);
+    assert!(table.remove(7u32.to_be_bytes()).unwrap());
+    assert_eq!(db.write(|tx| tx.table(&table)?.remove_range(..&50u32.to_be_bytes())).unwrap(), 49);
+    assert_eq!(table.len().unwrap(), rows - 50);
+    // What is dropped gives its files back at the next checkpoint, which needs room for the manifest and for rows in
+    // memory.
+    db.drop_table("other").unwrap();
+    assert_eq!(table.remove_range(..).unwrap(), rows - 50);
+    disk.set_capacity(full + 8192);
+    db.checkpoint().unwrap();
+    assert!(used(&disk) < full - 90_000);
+    table.put("again", [1; 4000]).unwrap();
 }
 
 /// The same database, without a reopening.

@@ -1,7 +1,7 @@
-//! Goal: no bytes make a decoder panic, allocate without bound, or let counts go wrong.
-//! Method: the code of the fuzz targets in `fuzz/`, over a few thousand random mutations of valid files, records and tuples. A fuzzer finds more;
-//! this runs with every `cargo test`.
-//! Replay: SEED=... cargo test -p quipu --test fuzz_smoke. WRITE_SEEDS=1 writes the valid inputs to `fuzz/corpus/`.
+//! Goal: no bytes make a decoder panic, allocate without bound, or let counts go wrong. Method: the code of the fuzz
+//! targets in `fuzz/`, over a few thousand random mutations of valid files, records and tuples. A fuzzer finds more;
+//! this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu --test fuzz_smoke. WRITE_SEEDS=1 writes the
+//! valid inputs to `fuzz/corpus/`.
 
 mod crash_support;
 #[path = "crash_support/tuples.rs"]
@@ -10,7 +10,7 @@ mod tuples;
 use crash_support::{DIR, Lots, Work, live, options, with_seeds};
 use quipu::io::sim::SimDisk;
 use quipu::tuple::{self, Element};
-use quipu::{Db, Durability, Field, Measures, Options, TableOptions, Write, fuzz};
+use quipu::{Db, Durability, Measures, Options, SumField, TableOptions, WritableTable, fuzz};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -50,10 +50,9 @@ fn files(prefix: &str) -> Vec<Vec<u8>> {
 fn small_files(prefix: &str) -> Vec<Vec<u8>> {
     let disk = SimDisk::new();
     let db = Db::open(DIR, options(&disk)).unwrap();
-    let measures = Measures { bytes: true, hash: true, sum: Some(Field::Element { at: 0 }) };
-    let table = db
-        .create_table("t", TableOptions { measures, annotation: b"note".to_vec(), ..TableOptions::default() })
-        .unwrap();
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::Element { at: 0 }) };
+    let table =
+        db.create_table("t", TableOptions { measures, metadata: b"note".to_vec(), ..TableOptions::default() }).unwrap();
     for row in 0..12u8 {
         table.put([b'k', row], tuple::encode(&[Element::from(i64::from(row))])).unwrap();
     }
@@ -71,10 +70,10 @@ fn records() -> Vec<Vec<u8>> {
     let disk = SimDisk::new();
     let db =
         Db::open(DIR, Options { log_segment_bytes: 64 << 10, durability: Durability::Os, ..options(&disk) }).unwrap();
-    let measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
     let rows = db.table("rows").unwrap();
     let all = db
-        .create_table("all", TableOptions { measures, annotation: b"note".to_vec(), ..TableOptions::default() })
+        .create_table("all", TableOptions { measures, metadata: b"note".to_vec(), ..TableOptions::default() })
         .unwrap();
     for row in 0..40u8 {
         rows.put([b'a', row], [row; 12]).unwrap();
@@ -89,7 +88,7 @@ fn records() -> Vec<Vec<u8>> {
     })
     .unwrap();
     // Over runs, of which the key is not known.
-    let blind = db.create_table("blind", TableOptions { blind: true, ..TableOptions::default() }).unwrap();
+    let blind = db.create_table("blind", TableOptions { blind_writes: true, ..TableOptions::default() }).unwrap();
     blind.put("k", "v").unwrap();
     blind.flush().unwrap();
     blind.put("k", "w").unwrap();

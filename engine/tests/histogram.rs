@@ -1,15 +1,15 @@
-//! Goal: histograms, charges and explanations are right of tables in memory, on disk and of both; and cost what they say.
-//! Method: random tables of a few thousand rows at tiny pages, flushed, compacted and frozen between writes; every bucket is compared with the model, with
-//! `count` and with `tally`. What was charged is read again with nothing left to read.
-//! Replay: SEED=... cargo test -p quipu --test histogram
+//! Goal: histograms, charges and explanations are right of tables in memory, on disk and of both; and cost what they
+//! say. Method: random tables of a few thousand rows at tiny pages, flushed, compacted and frozen between writes; every
+//! bucket is compared with the model, with `count` and with `tally`. What was charged is read again with nothing left
+//! to read. Replay: SEED=... cargo test -p quipu --test histogram
 
 mod model_map;
 
 use model_map::{Model, compare_histogram, options, rng, rows_in, seeds};
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Bounds, Charge, Cost, Db, ErrorKind, Histogram, Measures, Options, Read, Resolution, Table, TableOptions,
-    TableTransaction, Write,
+    Bounds, Cost, Db, ErrorKind, Histogram, Measures, Options, Prefetch, ReadableTable, Resolution, Table,
+    TableOptions, TableTransaction, WritableTable,
 };
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -31,7 +31,8 @@ fn value(rng: &mut StdRng) -> Vec<u8> {
     vec![7; if rng.random_range(0..50) == 0 { rng.random_range(30..2000) } else { rng.random_range(0..16) }]
 }
 
-/// Writes one kind of thing all over, or in a part of the keys: so pages gather that hide rows which died next to rows that came.
+/// Writes one kind of thing all over, or in a part of the keys: so pages gather that hide rows which died next to rows
+/// that came.
 fn write(table: &Table, db: &Db, model: &mut Model, rng: &mut StdRng) {
     let count = [1, 30, 1000, KEYS][rng.random_range(0..4)];
     let start = rng.random_range(0..=KEYS - count);
@@ -65,7 +66,7 @@ fn bounds(rng: &mut StdRng) -> Bounds<'static> {
     }
 }
 
-fn check(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, resolution: Resolution) -> Histogram {
+fn check(reader: &impl ReadableTable, model: &Model, bounds: &Bounds<'_>, resolution: Resolution) -> Histogram {
     let histogram = compare_histogram(reader, bounds, &rows_in(model, bounds), resolution);
     for bucket in &histogram.buckets {
         let count = reader.count(&bucket.bounds).unwrap();
@@ -96,7 +97,7 @@ fn bounds_hold_wherever_the_rows_lie() {
                 4 | 5 => table.freeze().unwrap(),
                 _ => {}
             }
-            let snapshot = db.read();
+            let snapshot = db.snapshot();
             let view = snapshot.table(&table).unwrap();
             let transaction = db.begin();
             let inside = transaction.table(&table).unwrap();
@@ -207,25 +208,25 @@ fn on_disk(rows: u32) -> (Db, Table) {
 #[test]
 fn a_coarse_histogram_reads_few_pages() {
     let (db, table) = on_disk(KEYS);
-    let pages = table.plan(..).unwrap().pages;
+    let pages = table.footprint(..).unwrap().pages;
     let rows = u64::from(KEYS);
     assert_eq!(table.histogram(.., Resolution::of_rows(2 * rows)).unwrap().pages, 0);
     let coarse = table.histogram(.., Resolution::of_rows(rows / 10)).unwrap();
     assert!(coarse.buckets.len() >= 10 && coarse.pages < pages / 10, "{} of {pages} pages", coarse.pages);
-    assert!(coarse.bytes >= table.plan(..).unwrap().page_bytes && coarse.pages_read <= coarse.pages);
+    assert!(coarse.bytes >= table.footprint(..).unwrap().page_bytes && coarse.pages_read <= coarse.pages);
     assert_eq!(table.histogram(.., Resolution::of_rows(rows / 10)).unwrap().pages_read, 0);
     (0..2).for_each(|_| assert!(table.get(key(7)).unwrap().is_some()));
     let stats = db.stats();
     assert!(stats.cache_hits > 0 && stats.cache_misses > 0 && stats.cache_bytes > 0);
-    assert!(stats.cache_bytes <= stats.cache_bytes_max && stats.pinned_bytes == 0);
+    assert!(stats.cache_bytes <= stats.cache_bytes_max && stats.lent_bytes == 0);
 }
 
 #[test]
 fn what_was_charged_is_there() {
-    let all = Charge::default();
+    let all = Prefetch::default();
     let (_db, table) = on_disk(KEYS);
     let range = Bounds::from(key(500).as_slice()..key(900).as_slice()).into_owned();
-    let visit = |table: &quipu::Explained<'_>| {
+    let visit = |table: &quipu::Costed<'_>| {
         let mut rows = 0u64;
         table.for_each(&range, |_, _| {
             rows += 1;
@@ -233,23 +234,23 @@ fn what_was_charged_is_there() {
         })?;
         Ok(rows)
     };
-    let charged = table.charge(&range, all).unwrap();
+    let charged = table.prefetch(&range, all).unwrap();
     assert!(charged.runs == 1 && charged.pages_read > 10 && charged.pages_read <= charged.pages, "{charged:?}");
     assert!(charged.rounds <= 6, "{charged:?}");
     // A scan may read long values past the cache, of which the range has ten; a get does not.
-    let (rows, cost) = table.explain(visit).unwrap();
+    let (rows, cost) = table.with_cost(visit).unwrap();
     assert!(rows == 400 && cost.pages_read <= 10, "{cost:?}");
     let long: Vec<_> = (500..900).step_by(40).map(|number| key(number + 20)).collect();
-    assert_eq!(table.explain(|table| table.get_many(&long)).unwrap().1.pages_read, 0);
-    let again = table.charge(&range, all).unwrap();
+    assert_eq!(table.with_cost(|table| table.get_many(&long)).unwrap().1.pages_read, 0);
+    let again = table.prefetch(&range, all).unwrap();
     assert!(again.pages <= charged.pages && (again.pages_read, again.rounds) == (0, 0), "{again:?}");
     // A limit is kept, from either end.
     for reverse in [false, true] {
         let (_db, table) = on_disk(KEYS);
-        let few = table.charge(.., Charge { rows: Some(20), reverse, ..all }).unwrap();
+        let few = table.prefetch(.., Prefetch { rows: Some(20), reverse, ..all }).unwrap();
         assert!(few.pages_read < charged.pages_read / 2, "{few:?}");
         let (rows, cost) = table
-            .explain(|table| {
+            .with_cost(|table| {
                 let mut rows = table.range(..);
                 let mut next = || if reverse { rows.next_back() } else { rows.next() };
                 (0..7).map(|_| Ok(next().expect("more rows")?.key)).collect::<quipu::Result<Vec<_>>>()
@@ -262,28 +263,28 @@ fn what_was_charged_is_there() {
     let scanned = |said: bool| {
         let (_db, table) = on_disk(KEYS);
         let mut keys = Vec::new();
-        let scan = |table: &quipu::Explained<'_>| match said {
-            true => table.for_first(&key(1).., 8, |key, _| keys.push(key.to_vec())),
+        let scan = |table: &quipu::Costed<'_>| match said {
+            true => table.for_each_limited(&key(1).., 8, |key, _| keys.push(key.to_vec())),
             false => table.for_each(&key(1).., |key, _| {
                 keys.push(key.to_vec());
                 keys.len() < 8
             }),
         };
-        let ((), cost) = table.explain(scan).unwrap();
+        let ((), cost) = table.with_cost(scan).unwrap();
         assert_eq!(keys, (1..9).map(key).collect::<Vec<_>>());
         cost
     };
     let (said, unsaid) = (scanned(true), scanned(false));
     assert!(said.pages_read < unsaid.pages_read && said.pages_read <= 6, "{said:?}, {unsaid:?}");
     // Nothing is nothing.
-    assert_eq!(table.charge(&b"b"[..]..&b"a"[..], all).unwrap(), Cost { runs: 1, ..Cost::default() });
+    assert_eq!(table.prefetch(&b"b"[..]..&b"a"[..], all).unwrap(), Cost { runs: 1, ..Cost::default() });
 }
 
 #[test]
 fn an_explanation_is_of_one_version_and_counts_all_its_questions() {
     let (db, table) = on_disk(KEYS);
     let ((before, after), cost) = table
-        .explain(|version| {
+        .with_cost(|version| {
             let before = version.count(..&key(700))?;
             table.put(b"0", b"a row more").unwrap();
             Ok((before, version.count(..&key(700))?))
@@ -293,23 +294,24 @@ fn an_explanation_is_of_one_version_and_counts_all_its_questions() {
     // One had to read a page a level. The other looked at the leaf only: the pages above stay with their file then.
     assert!(cost.runs == 1 && cost.pages == cost.pages_read + 1 && cost.rounds == cost.pages_read, "{cost:?}");
     // Nested ones count for those around them.
-    let ((_, within), around) = table.explain(|version| version.explain(|version| version.get(key(1)))).unwrap();
+    let ((_, within), around) = table.with_cost(|version| version.with_cost(|version| version.get(key(1)))).unwrap();
     assert!(within.pages > 0);
     assert_eq!(within, around);
     // In memory nothing costs a page.
     let memory = db.table("memory").unwrap();
     memory.put(b"a", b"b").unwrap();
-    assert_eq!(memory.explain(|version| version.len()).unwrap(), (1, Cost::default()));
+    assert_eq!(memory.with_cost(|version| version.len()).unwrap(), (1, Cost::default()));
 }
 
-/// What a transaction has seen in a histogram is part of what it has read, bucket by bucket, and so is what it has had explained.
+/// What a transaction has seen in a histogram is part of what it has read, bucket by bucket, and so is what it has had
+/// explained.
 #[test]
 fn a_transaction_notes_what_it_was_told() {
     fn histogram(table: &TableTransaction<'_>) {
         table.histogram(..&key(1000), Resolution::of_rows(100)).unwrap();
     }
     fn explain(table: &TableTransaction<'_>) {
-        table.explain(|table| table.count(&key(100)..&key(200))).unwrap();
+        table.with_cost(|table| table.count(&key(100)..&key(200))).unwrap();
     }
     for ask in [histogram, explain] {
         // A row moves within the range, to another bucket, or beyond the range.

@@ -1,15 +1,15 @@
-//! Goal: the law. No freeze, thaw, flush, compaction, checkpoint or restart changes the tally of any range.
-//! Method: random tables with all measures; the tallies of many random ranges are noted, one of those things happens, and they are asked again.
-//! Replay: SEED=... cargo test -p quipu --test law
+//! Goal: the law. No freeze, thaw, flush, compaction, checkpoint or restart changes the tally of any range. Method:
+//! random tables with all measures; the tallies of many random ranges are noted, one of those things happens, and they
+//! are asked again. Replay: SEED=... cargo test -p quipu --test law
 
 mod model_map;
 
 use model_map::{Model, any_index, bounds, open, rng, rows_in, seeds, tally_of, write_as};
 use quipu::io::sim::SimDisk;
-use quipu::{Bounds, Compression, Db, Field, Measures, Read, TableOptions, Tally};
+use quipu::{Bounds, Compression, Db, Measures, ReadableTable, SumField, TableOptions, Tally};
 use rand::RngExt;
 
-const MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
+const MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
 const NAMES: [&str; 2] = ["left", "right"];
 
 fn tallies(db: &Db, ranges: &[Bounds<'static>]) -> Vec<(Tally, u64)> {
@@ -29,7 +29,13 @@ fn nothing_but_a_write_changes_a_tally() {
         for name in NAMES {
             let (blind, index) = (name == NAMES[0], any_index(&mut rng));
             let compression = Compression::Lz4;
-            let options = TableOptions { measures: MEASURES, blind, index, compression, ..TableOptions::default() };
+            let options = TableOptions {
+                measures: MEASURES,
+                blind_writes: blind,
+                layout: index,
+                compression,
+                ..TableOptions::default()
+            };
             db.create_table(name, options).unwrap();
         }
         let mut models = [Model::new(), Model::new()];
@@ -37,7 +43,7 @@ fn nothing_but_a_write_changes_a_tally() {
             for (name, model) in NAMES.iter().zip(&mut models) {
                 let table = db.table(name).unwrap();
                 for _ in 0..rng.random_range(0..60) {
-                    write_as(&table, model, &mut rng, table.options().blind);
+                    write_as(&table, model, &mut rng, table.options().blind_writes);
                 }
             }
             let ranges: Vec<Bounds<'static>> = (0..40).map(|_| bounds(&mut rng)).collect();
@@ -73,7 +79,7 @@ fn nothing_but_a_write_changes_a_tally() {
                         "a compaction"
                     }
                     6 => {
-                        db.table(name).unwrap().resolve(bounds(&mut rng)).unwrap();
+                        db.table(name).unwrap().resolve_blind_writes(bounds(&mut rng)).unwrap();
                         "resolving"
                     }
                     7 => {

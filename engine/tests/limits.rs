@@ -1,5 +1,5 @@
-//! Goal: bad input and exhausted limits give an error of the right kind, whose message says what to do, and change nothing.
-//! Method: a matrix of calls against limits, each through every way there is to make it.
+//! Goal: bad input and exhausted limits give an error of the right kind, whose message says what to do, and change
+//! nothing. Method: a matrix of calls against limits, each through every way there is to make it.
 
 mod model_map;
 
@@ -8,7 +8,10 @@ use std::sync::Arc;
 use model_map::{open, options};
 use quipu::io::RealDisk;
 use quipu::io::sim::SimDisk;
-use quipu::{Action, Db, Durability, Error, ErrorKind, Options, Read, Result, Table, TableOptions, Write, WriteBatch};
+use quipu::{
+    Action, Db, Durability, Error, ErrorKind, Options, ReadableTable, Result, Table, TableOptions, WritableTable,
+    WriteBatch,
+};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -72,7 +75,7 @@ fn an_update_of_many_rows_tells_which_one_was_refused() {
     let db = with(|options| options.value_bytes_max = 100);
     let table = db.table("t").unwrap();
     let keys: Vec<[u8; 2]> = (0..200_u16).map(u16::to_be_bytes).collect();
-    let mut edit = db.edit().unwrap();
+    let mut edit = db.latched_write().unwrap();
     let result = edit.update_many(&table, &keys, |number, _, new| {
         new.resize(if number == 150 { 101 } else { 100 }, b'v');
         Action::Put
@@ -115,14 +118,16 @@ fn names_and_annotations_over_their_limits_are_refused() {
         refused(db.open_table(&name), ErrorKind::Invalid, &["1 to 256 bytes"]);
         refused(db.create_table(&name, TableOptions::default()), ErrorKind::Invalid, &["1 to 256 bytes"]);
     }
-    let annotated = |bytes: usize| TableOptions { annotation: vec![b'a'; bytes], ..TableOptions::default() };
-    refused(db.create_table("t", annotated((1 << 20) + 1)), ErrorKind::Invalid, &["annotation", "1048577", "1048576"]);
+    let annotated = |bytes: usize| TableOptions { metadata: vec![b'a'; bytes], ..TableOptions::default() };
+    refused(db.create_table("t", annotated((1 << 20) + 1)), ErrorKind::Invalid, &["metadata", "1048577", "1048576"]);
+    let commented = TableOptions { comment: "c".repeat((1 << 20) + 1), ..TableOptions::default() };
+    refused(db.create_table("t", commented), ErrorKind::Invalid, &["comment", "1048577", "1048576"]);
     assert!(db.tables().is_empty());
     let name = "n".repeat(256);
     db.create_table(&name, annotated(1 << 20)).unwrap();
     refused(db.create_table(&name, TableOptions::default()), ErrorKind::Exists, &["open it or choose another name"]);
     db.close().unwrap();
-    assert_eq!(open(&disk).table(&name).unwrap().annotation().len(), 1 << 20);
+    assert_eq!(open(&disk).table(&name).unwrap().metadata().len(), 1 << 20);
 }
 
 #[test]
@@ -172,7 +177,7 @@ fn a_full_memory_can_be_read_emptied_and_used_again() {
     assert_eq!(table.range(..).count() as u32, rows);
     assert_eq!(table.rank(1000u32.to_be_bytes()).unwrap(), 1000);
     // Removable, also while a snapshot keeps all pages.
-    let snapshot = db.read();
+    let snapshot = db.snapshot();
     for number in (0..rows).step_by(2) {
         assert!(table.remove(number.to_be_bytes()).unwrap());
     }
@@ -206,7 +211,8 @@ fn a_transaction_too_large_for_memory_changes_nothing() {
     table.put("works", "").unwrap();
 }
 
-/// Many removals in one commit copy the pages that readers look at: near the limit, that must be refused before it is logged, or work.
+/// Many removals in one commit copy the pages that readers look at: near the limit, that must be refused before it is
+/// logged, or work.
 #[test]
 fn a_large_removal_near_the_limit_works_or_is_refused() {
     let db = with(|options| options.memory_bytes = 8 << 20);
@@ -282,7 +288,7 @@ fn a_read_only_database_refuses_writes() {
     let transaction = db.begin();
     assert_eq!(transaction.table(&table).unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
     transaction.commit().unwrap();
-    assert_eq!(db.read().table(&table).unwrap().len().unwrap(), 1);
+    assert_eq!(db.snapshot().table(&table).unwrap().len().unwrap(), 1);
     assert_eq!(table.count(..).unwrap(), 1);
     drop(table);
     db.close().unwrap();
@@ -294,7 +300,7 @@ fn a_table_of_another_database_is_refused() {
     let (mine, other) = (open(&SimDisk::new()), open(&SimDisk::new()));
     let (table, foreign) = (mine.table("t").unwrap(), other.table("foreign").unwrap());
     let words = &["\"foreign\"", "another open database"];
-    refused(mine.read().table(&foreign).map(|_| ()), ErrorKind::Invalid, words);
+    refused(mine.snapshot().table(&foreign).map(|_| ()), ErrorKind::Invalid, words);
     refused(mine.begin().table(&foreign).map(|_| ()), ErrorKind::Invalid, words);
     refused(mine.write(|tx| tx.table(&foreign).map(|_| ())), ErrorKind::Invalid, words);
     let mut batch = WriteBatch::new();
@@ -309,7 +315,7 @@ fn handles_of_a_dropped_table_say_so() {
     let db = open(&SimDisk::new());
     let table = db.table("t").unwrap();
     table.put("k", "v").unwrap();
-    let (snapshot, transaction) = (db.read(), db.begin());
+    let (snapshot, transaction) = (db.snapshot(), db.begin());
     transaction.table(&table).unwrap().put("l", "v").unwrap();
     let mut walk = table.range(..);
     assert!(db.drop_table("t").unwrap());
@@ -322,7 +328,7 @@ fn handles_of_a_dropped_table_say_so() {
     missing(table.remove("k").map(|_| ()));
     missing(table.remove_range(..).map(|_| ()));
     missing(table.first().map(|_| ()));
-    missing(db.read().table(&table).map(|_| ()));
+    missing(db.snapshot().table(&table).map(|_| ()));
     missing(db.begin().table(&table).map(|_| ()));
     missing(db.write(|tx| tx.table(&table).map(|_| ())));
     missing(transaction.commit());
@@ -426,12 +432,12 @@ fn a_quantile_out_of_range_is_refused() {
     let table = db.table("t").unwrap();
     for q in [-f64::EPSILON, 1.0 + f64::EPSILON, f64::NAN, f64::NEG_INFINITY] {
         refused(table.quantile(.., q), ErrorKind::Invalid, &["from 0 to 1"]);
-        refused(db.read().table(&table).unwrap().quantile(.., q), ErrorKind::Invalid, &["from 0 to 1"]);
+        refused(db.snapshot().table(&table).unwrap().quantile(.., q), ErrorKind::Invalid, &["from 0 to 1"]);
     }
     assert!(table.quantile(.., 0.5).unwrap().is_none());
     assert!(table.nth(.., u64::MAX).unwrap().is_none());
     assert!(table.sample(.., usize::MAX, &mut StdRng::seed_from_u64(1)).unwrap().is_empty());
-    assert!(table.split(.., usize::MAX).unwrap().is_empty());
+    assert!(table.split_points(.., usize::MAX).unwrap().is_empty());
     assert_eq!(table.page(.., u64::MAX, usize::MAX).unwrap().total, 0);
 }
 
@@ -458,13 +464,14 @@ fn a_checkpoint_asked_for_inside_a_write_never_waits_for_another() {
     assert_ne!(db.stats().checkpoint, 0);
 }
 
-/// While a snapshot sees all pages, removals copy them. Once there is no room for copies that is said, and when the snapshot ends they work again.
+/// While a snapshot sees all pages, removals copy them. Once there is no room for copies that is said, and when the
+/// snapshot ends they work again.
 #[test]
 fn removals_under_a_snapshot_stop_before_memory_ends() {
     let db = with(|options| options.memory_bytes = 8 << 20);
     let table = db.table("t").unwrap();
     let rows = fill(&table);
-    let snapshot = db.read();
+    let snapshot = db.snapshot();
     // Every sixth row, so that every removal meets another page.
     let scattered = (0..6).flat_map(|first| (first..rows).step_by(6));
     let mut removed = 0;
@@ -483,7 +490,8 @@ fn removals_under_a_snapshot_stop_before_memory_ends() {
     table.put("works", "").unwrap();
 }
 
-/// A restart fills pages differently, so a full database may need more memory than it had: then it says so, and opens with more.
+/// A restart fills pages differently, so a full database may need more memory than it had: then it says so, and opens
+/// with more.
 #[test]
 fn a_full_database_opens_again() {
     let disk = SimDisk::new();
@@ -516,12 +524,12 @@ fn a_scan_holds_a_few_megabytes_however_many_runs_there_are() {
         .for_each(.., |_, _| {
             rows += 1;
             if rows % 16 == 0 {
-                most = most.max(db.stats().pinned_bytes);
+                most = most.max(db.stats().lent_bytes);
             }
             true
         })
         .unwrap();
     assert_eq!(rows, 800 * RUNS);
     assert!((1 << 20..12 << 20).contains(&most), "{most} bytes of 24 million");
-    assert_eq!(db.stats().pinned_bytes, 0);
+    assert_eq!(db.stats().lent_bytes, 0);
 }

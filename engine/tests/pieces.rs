@@ -1,5 +1,5 @@
-//! Goal: merging writes what has to change and nothing else: files that stand alone stay, and files of which no row is left are not read.
-//! Method: the names of the files before and after, and the reads of the disk.
+//! Goal: merging writes what has to change and nothing else: files that stand alone stay, and files of which no row is
+//! left are not read. Method: the names of the files before and after, and the reads of the disk.
 
 mod model_map;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use model_map::options;
 use quipu::io::Disk;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Options, Read, Table, Write, check};
+use quipu::{Db, Options, ReadableTable, Table, WritableTable, check};
 
 const DIR: &str = "/db";
 

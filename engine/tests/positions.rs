@@ -1,12 +1,13 @@
-//! Goal: ranks, offsets and counts are exact over thousands of rows, through tables, snapshots and transactions, whatever others have in flight.
-//! Method: keys are numbers, so that every answer follows from arithmetic; several layers, each with inserts, overwrites and removals.
+//! Goal: ranks, offsets and counts are exact over thousands of rows, through tables, snapshots and transactions,
+//! whatever others have in flight. Method: keys are numbers, so that every answer follows from arithmetic; several
+//! layers, each with inserts, overwrites and removals.
 
 mod model_map;
 
 use std::ops::Bound;
 
 use model_map::fresh;
-use quipu::{Bounds, Db, Read, Table, Write};
+use quipu::{Bounds, Db, ReadableTable, Table, WritableTable};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -20,8 +21,9 @@ fn number(key: &[u8]) -> u32 {
     u32::from_be_bytes(key.try_into().expect("four bytes"))
 }
 
-/// Counts many ranges at once, empty and inverted ones among them, and compares with arithmetic and with counts one by one.
-fn counts_of_many(reader: &impl Read, live: &[u32]) {
+/// Counts many ranges at once, empty and inverted ones among them, and compares with arithmetic and with counts one by
+/// one.
+fn counts_of_many(reader: &impl ReadableTable, live: &[u32]) {
     let mut rng = StdRng::seed_from_u64(live.len() as u64);
     let keys: Vec<[[u8; 4]; 2]> =
         (0..200).map(|_| [0, 0].map(|_: u32| key(rng.random_range(0..2 * ROWS + 10)))).collect();
@@ -49,7 +51,7 @@ fn counts_of_many(reader: &impl Read, live: &[u32]) {
 }
 
 /// Looks up many keys at once, lent and copied, dead ones among them.
-fn values_of_many(reader: &impl Read) {
+fn values_of_many(reader: &impl ReadableTable) {
     let keys: Vec<[u8; 4]> = (0..2 * ROWS + 5).rev().map(key).collect();
     let one_by_one: Vec<_> = keys.iter().map(|key| reader.get(key).unwrap()).collect();
     assert_eq!(reader.get_many(&keys).unwrap(), one_by_one);
@@ -63,7 +65,7 @@ fn values_of_many(reader: &impl Read) {
 }
 
 /// Asks every offset and every rank, with `live` as the ascending list of numbers that are there.
-fn exact(reader: &impl Read, live: &[u32]) {
+fn exact(reader: &impl ReadableTable, live: &[u32]) {
     assert_eq!(reader.len().unwrap(), live.len() as u64);
     for (offset, &expected) in live.iter().enumerate() {
         let row = reader.nth(.., offset as u64).unwrap().expect("a row at every offset");
@@ -135,7 +137,7 @@ fn a_table_is_exact_in_one_layer_and_in_many() {
 fn a_snapshot_is_exact_while_the_table_goes_on() {
     let db = fresh();
     let (table, live) = filled(&db);
-    let snapshot = db.read();
+    let snapshot = db.snapshot();
     for row in 0..ROWS / 2 {
         table.put(key(2 * row + 1), "later").unwrap();
         table.remove(key(2 * row)).unwrap();
@@ -164,7 +166,7 @@ fn transactions_count_their_own_rows_and_not_those_of_others() {
     exact(&in_first, &of_first);
     exact(&in_second, &of_second);
     exact(&table, &live);
-    exact(&db.read().table(&table).unwrap(), &live);
+    exact(&db.snapshot().table(&table).unwrap(), &live);
     // Layers of savepoints count as well.
     let savepoint = first.savepoint();
     in_first.remove_range(&key(0)..&key(ROWS)).unwrap();

@@ -1,8 +1,8 @@
-//! Goal: a repair of whatever is damaged leaves a database that is whole, with every row that was not in what was damaged, says which keys it could not save, and throws
-//! nothing away.
-//! Method: seeded workloads on `io::sim` with a history; in every file bits are flipped, ends cut off, or it is removed; then the repaired database is compared with the history, outside of
-//! the ranges that were told. The power goes at each step of a repair.
-//! Replay: SEED=... cargo test -p quipu --test repair
+//! Goal: a repair of whatever is damaged leaves a database that is whole, with every row that was not in what was
+//! damaged, says which keys it could not save, and throws nothing away. Method: seeded workloads on `io::sim` with a
+//! history; in every file bits are flipped, ends cut off, or it is removed; then the repaired database is compared with
+//! the history, outside of the ranges that were told. The power goes at each step of a repair. Replay: SEED=... cargo
+//! test -p quipu --test repair
 
 mod crash_support;
 
@@ -11,7 +11,7 @@ use crash_support::{
 };
 use quipu::io::Disk;
 use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::{Db, ErrorKind, Options, Read, RepairReport, Result, Table, TableOptions, Write, repair};
+use quipu::{Db, ErrorKind, Options, ReadableTable, RepairReport, Result, Table, TableOptions, WritableTable, repair};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -47,8 +47,8 @@ fn specimen(seed: u64) -> (SimDisk, Vec<Image>) {
     (work.disk.crash_with(CrashMode::KeepAll, 0), work.history.images)
 }
 
-/// The rows are those of the last commit that is left, but for keys that are told as lost: of these a row may be missing or be an older one. If the log was cut, a table
-/// may be newer, as its runs are.
+/// The rows are those of the last commit that is left, but for keys that are told as lost: of these a row may be
+/// missing or be an older one. If the log was cut, a table may be newer, as its runs are.
 fn assert_saved(db: &Db, images: &[Image], report: &RepairReport) {
     let first = report.sequence as usize;
     let candidates = if report.log.is_some() { &images[first..] } else { &images[first..=first] };
@@ -77,7 +77,7 @@ fn what_is_wrong(table: &Table, image: &TableImage, report: &RepairReport) -> Op
         })
         .unwrap();
     // A rewrite changes the index beside commits.
-    if (TableOptions { index: image.options.index, ..table.options().clone() }) != image.options {
+    if (TableOptions { layout: image.options.layout, ..table.options().clone() }) != image.options {
         return Some("its options".to_owned());
     }
     let all_below = losses.iter().all(|loss| loss.is_bottom);

@@ -3,7 +3,7 @@
 //! Method: databases that are full in one way or another, opened with the same options and with others.
 
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Durability, ErrorKind, Options, Read, TableOptions, Write, WriteBatch};
+use quipu::{Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, WritableTable, WriteBatch};
 
 const DIR: &str = "/db";
 

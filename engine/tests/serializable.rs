@@ -1,7 +1,7 @@
 //! Goal: optimistic transactions are serializable, counts and positions included, and conflict no more than they must.
-//! Method: named cases for each kind of read against each kind of write; then many random transactions interleaved on one thread, whose read results flow
-//! into what they write, and which are replayed one by one on a model in the order of their commits: every read must give the same again.
-//! Replay: SEED=... cargo test -p quipu --test serializable
+//! Method: named cases for each kind of read against each kind of write; then many random transactions interleaved on
+//! one thread, whose read results flow into what they write, and which are replayed one by one on a model in the order
+//! of their commits: every read must give the same again. Replay: SEED=... cargo test -p quipu --test serializable
 
 mod model_map;
 
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use model_map::{fresh, rng, seeds};
 use quipu::{
-    Bounds, Db, Entry, ErrorKind, Field, Measures, Read, Result, Savepoint, Table, TableOptions, TableTransaction,
-    Transaction, Write, WriteBatch,
+    Bounds, Db, Entry, ErrorKind, Measures, ReadableTable, Result, Savepoint, SumField, Table, TableOptions,
+    TableTransaction, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -141,9 +141,19 @@ fn positions_conflict_with_what_moves_them() {
     };
     assert!(!commits(sample, |table| table.insert("e", "")), "a range that was sampled");
     assert!(!commits(sample, |table| table.put("f", "new")), "a row that was drawn");
-    let split = |table: &TableTransaction<'_>| table.split(.., 2).map(|cuts| assert_eq!(cuts.len(), 1));
+    let split = |table: &TableTransaction<'_>| table.split_points(.., 2).map(|cuts| assert_eq!(cuts.len(), 1));
     assert!(!commits(split, |table| table.insert("y", "")), "a range that was split");
     assert!(commits(split, |table| table.put("d", "new")), "an overwrite in a range that was split");
+}
+
+/// A deletion says nothing of whether there was a row, and yet it must not forget one that comes meanwhile.
+#[test]
+fn a_deletion_of_a_key_that_another_commit_puts_meanwhile_conflicts() {
+    let delete = |table: &TableTransaction<'_>| table.delete("g");
+    assert!(!commits(delete, |table| table.put("g", "")));
+    assert!(commits(delete, |table| table.put("i", "")));
+    assert!(!commits(|table| table.delete("h"), |table| table.remove("h").map(|_| ())));
+    assert!(commits(|table| table.delete("h"), |table| table.put("h", "new")), "it goes, whatever its value");
 }
 
 #[test]
@@ -173,16 +183,19 @@ fn rows_that_were_read_conflict_with_their_change() {
     assert!(!commits(each, |table| table.insert("g", "")));
     let first_three = |table: &TableTransaction<'_>| {
         let mut rows = 0;
-        table.for_first("d".., 3, |_, _| rows += 1)?;
+        table.for_each_limited("d".., 3, |_, _| rows += 1)?;
         assert_eq!(rows, 3);
         Ok(())
     };
     assert!(!commits(first_three, |table| table.insert("g", "")), "one that would have come before the third");
     assert!(!commits(first_three, |table| table.put("h", "new")));
     assert!(commits(first_three, |table| table.insert("i", "")), "one behind the last that was asked for");
-    let more_than_there_are = |table: &TableTransaction<'_>| table.for_first("x".., 3, |_, _| ());
+    let more_than_there_are = |table: &TableTransaction<'_>| table.for_each_limited("x".., 3, |_, _| ());
     assert!(!commits(more_than_there_are, |table| table.insert("zz", "")), "one that would have been the third");
-    assert!(commits(|table| table.for_first(.., 0, |_, _| ()), |table| table.insert("a", "")), "nothing was read");
+    assert!(
+        commits(|table| table.for_each_limited(.., 0, |_, _| ()), |table| table.insert("a", "")),
+        "nothing was read"
+    );
     let prefix = |table: &TableTransaction<'_>| table.prefix("h").try_for_each(|row| row.map(|_| ()));
     assert!(!commits(prefix, |table| table.insert("hh", "")));
     assert!(commits(prefix, |table| table.insert("i", "")));
@@ -213,7 +226,7 @@ fn rows_that_were_read_conflict_with_their_change() {
 fn a_tally_conflicts_with_what_changes_it() {
     let case = |other: fn(&Table)| {
         let db = fresh();
-        let measures = Measures { bytes: true, hash: false, sum: Some(Field::BigEndian { at: 0 }) };
+        let measures = Measures { bytes: true, hash: false, sum: Some(SumField::BigEndian { at: 0 }) };
         let table = db.create_table("t", TableOptions { measures, ..TableOptions::default() }).unwrap();
         for number in 0..9i64 {
             table.put([number as u8], number.to_be_bytes()).unwrap();
@@ -268,7 +281,8 @@ fn read_only_transactions_never_conflict() {
     assert!(table.is_empty().unwrap());
 }
 
-/// A blind write's weight depends on whether its key is live. If that changes under a transaction that has counted nothing, the weight is made anew.
+/// A blind write's weight depends on whether its key is live. If that changes under a transaction that has counted
+/// nothing, the weight is made anew.
 #[test]
 fn weights_are_right_when_others_changed_what_was_written_blindly() {
     for measures in [Measures::ROWS, Measures { bytes: true, hash: true, sum: None }] {
@@ -302,7 +316,8 @@ fn weights_are_right_when_others_changed_what_was_written_blindly() {
     }
 }
 
-/// A count that included the transaction's own insert relies on that key having been dead, even if nothing else in the range has changed in number.
+/// A count that included the transaction's own insert relies on that key having been dead, even if nothing else in the
+/// range has changed in number.
 #[test]
 fn a_count_over_own_writes_relies_on_their_weights() {
     let db = fresh();
@@ -386,7 +401,7 @@ fn a_write_inside_the_closure_of_a_write_is_refused() {
         let other = db.begin();
         other.table(&table)?.put("q", "")?;
         nested(other.commit());
-        assert_eq!(db.read().table(&table)?.len()?, 13, "readers go on, and see nothing of it");
+        assert_eq!(db.snapshot().table(&table)?.len()?, 13, "readers go on, and see nothing of it");
         Ok(())
     })
     .unwrap();
@@ -421,7 +436,7 @@ fn a_panic_in_the_closure_of_a_write_changes_nothing() {
 /// One step of a transaction, with what it read. Values that are written tell all that was read before.
 #[derive(Clone, Debug)]
 enum Step {
-    Read { table: usize, question: Question, answer: String },
+    ReadableTable { table: usize, question: Question, answer: String },
     Put { table: usize, key: u8, value: String },
     Insert { table: usize, key: u8, value: String, done: bool },
     Remove { table: usize, key: u8, done: bool },
@@ -461,7 +476,7 @@ impl Question {
         }
     }
 
-    fn ask(&self, table: &impl Read) -> String {
+    fn ask(&self, table: &impl ReadableTable) -> String {
         let text = |key: &[u8], value: &[u8]| (key[0], String::from_utf8_lossy(value).into_owned());
         let row = |row: Option<Entry>| row.map(|row| text(&row.key, &row.value));
         match *self {
@@ -484,7 +499,7 @@ impl Question {
                     (false, 0) => rows.extend(table.range(range).take(limit).map(|entry| row(entry.ok()))),
                     (false, _) => {
                         let see = |key: &[u8], value: &[u8]| rows.push(Some(text(key, value)));
-                        table.for_first(range, limit as u64, see).unwrap();
+                        table.for_each_limited(range, limit as u64, see).unwrap();
                     }
                 }
                 format!("{rows:?}")
@@ -495,7 +510,8 @@ impl Question {
         }
     }
 
-    /// The same of a map, said naively. Questions whose answer has a shape of its own are asked of a table that holds the map.
+    /// The same of a map, said naively. Questions whose answer has a shape of its own are asked of a table that holds
+    /// the map.
     fn ask_model(&self, model: &Rows, measures: &Measures) -> String {
         let between = |low: u8, high: u8| -> Vec<(u8, String)> {
             model
@@ -599,7 +615,7 @@ impl Actor {
         let question = Question::random(rng);
         let answer = question.ask(&self.transaction.table(&tables[table]).unwrap());
         self.read = answer.bytes().fold(self.read, |read, byte| read.wrapping_mul(31).wrapping_add(u64::from(byte)));
-        self.steps.push(Step::Read { table, question, answer });
+        self.steps.push(Step::ReadableTable { table, question, answer });
     }
 }
 
@@ -608,7 +624,7 @@ fn replay(steps: &[Step], models: &mut Vec<Rows>, measures: &Measures) {
     let mut savepoints: Vec<Vec<Rows>> = Vec::new();
     for step in steps {
         match step {
-            Step::Read { table, question, answer } => {
+            Step::ReadableTable { table, question, answer } => {
                 let expected = question.ask_model(&models[*table], measures);
                 assert_eq!(*answer, expected, "{question:?} does not fit the order of commits, in {steps:#?}");
             }
@@ -646,13 +662,13 @@ fn committed_transactions_ran_in_the_order_of_their_commits() {
         let measures = [
             Measures::ROWS,
             Measures { bytes: true, hash: true, sum: None },
-            Measures { sum: Some(Field::BigEndian { at: 0 }), ..Measures::ROWS },
+            Measures { sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS },
         ][rng.random_range(0..3)];
         let db = fresh();
         let tables: Vec<Table> = ["left", "right"]
             .iter()
             .map(|name| {
-                let options = TableOptions { measures, blind: *name == "right", ..TableOptions::default() };
+                let options = TableOptions { measures, blind_writes: *name == "right", ..TableOptions::default() };
                 db.create_table(name, options).unwrap()
             })
             .collect();
@@ -725,7 +741,7 @@ fn committed_transactions_ran_in_the_order_of_their_commits() {
                 8 => tables[rng.random_range(0..2)].freeze().unwrap(),
                 9 => tables[rng.random_range(0..2)].thaw().unwrap(),
                 10 if rng.random_range(0..4) == 0 => tables[rng.random_range(0..2)].flush().unwrap(),
-                10 if rng.random_range(0..3) == 0 => drop(tables[1].resolve(&[0]..&[KEYS / 2]).unwrap()),
+                10 if rng.random_range(0..3) == 0 => drop(tables[1].resolve_blind_writes(&[0]..&[KEYS / 2]).unwrap()),
                 _ => actors[number].step(&tables, &mut rng),
             }
         }

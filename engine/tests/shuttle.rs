@@ -1,11 +1,11 @@
-//! Goal: in every interleaving of the latch, the writer's turn and the registry of snapshots, a snapshot is one state of the history and stays it, and
-//! no page is freed that it can see.
-//! Method: `shuttle` runs the threads of a tiny workload one at a time and chooses at every lock and atomic who is next. The same test body runs on
-//! random schedules and on ones with few preemptions (PCT), which find what needs a particular order.
-//! Replay: SHUTTLE_RANDOM_SEED=... cargo test -p quipu --features shuttle --test shuttle; a failure also prints its schedule.
+//! Goal: in every interleaving of the latch, the writer's turn and the registry of snapshots, a snapshot is one state
+//! of the history and stays it, and no page is freed that it can see. Method: `shuttle` runs the threads of a tiny
+//! workload one at a time and chooses at every lock and atomic who is next. The same test body runs on random schedules
+//! and on ones with few preemptions (PCT), which find what needs a particular order. Replay: SHUTTLE_RANDOM_SEED=...
+//! cargo test -p quipu --features shuttle --test shuttle; a failure also prints its schedule.
 
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Durability, ErrorKind, Measures, Options, Read, Table, TableOptions, Write};
+use quipu::{Db, Durability, ErrorKind, Measures, Options, ReadableTable, Table, TableOptions, WritableTable};
 use shuttle::sync::Arc;
 use shuttle::thread;
 
@@ -41,7 +41,7 @@ fn tables() -> Arc<Tables> {
 
 /// Rows are in one table or the other, and every tally is that of the rows.
 fn read_twice(tables: &Tables) {
-    let snapshot = tables.db.read();
+    let snapshot = tables.db.snapshot();
     let mut before = None;
     for _ in 0..2 {
         let (left, right) = (snapshot.table(&tables.left).unwrap(), snapshot.table(&tables.right).unwrap());
@@ -176,7 +176,8 @@ fn snapshots_against_structure_in_schedules_of_few_preemptions() {
     shuttle::check_pct(snapshots_against_structure, 1500, 3);
 }
 
-/// Readers that have the latch and have not registered yet, while `retire` takes the trees away that they are about to read.
+/// Readers that have the latch and have not registered yet, while `retire` takes the trees away that they are about to
+/// read.
 fn readers_against(retire: fn(&Tables)) {
     let tables = tables();
     let readers: Vec<_> = (0..2)
@@ -184,7 +185,7 @@ fn readers_against(retire: fn(&Tables)) {
             let tables = tables.clone();
             thread::spawn(move || {
                 for _ in 0..3 {
-                    let snapshot = tables.db.read();
+                    let snapshot = tables.db.snapshot();
                     thread::yield_now();
                     let Ok(left) = snapshot.table(&tables.left) else { break };
                     let rows: Vec<_> = left.range(..).map(|row| row.unwrap()).collect();
@@ -228,7 +229,7 @@ fn a_rewrite_beside_the_first_flush() {
         }),
         thread::spawn({
             let table = table.clone();
-            move || table.rewrite(quipu::RunIndex::Tree, &mut |_| ()).unwrap()
+            move || table.rewrite(quipu::RunLayout::Tree, &mut |_| ()).unwrap()
         }),
         thread::spawn({
             let table = table.clone();

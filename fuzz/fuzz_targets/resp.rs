@@ -26,8 +26,8 @@ fn feed(reads: &[&[u8]], limits: Limits, commands_max: usize) -> (Vec<Vec<Vec<u8
     (commands, None)
 }
 
-// The first byte chooses the limits, the second the size of reads, the third how many commands are parsed at once. The rest is what the client
-// sends.
+// The first byte chooses the limits, the second the size of reads, the third how many commands are parsed at once. The
+// rest is what the client sends.
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let [choice, read_bytes, commands_max, stream @ ..] = bytes else { return };
     let limits = match choice % 3 {

@@ -1,20 +1,25 @@
-//! Whole streams of commands from arbitrary bytes, for the fuzz target `commands` and `tests/streams.rs`. No promise of stability.
+//! Plays whole streams of commands from arbitrary bytes, for the fuzz target `commands` and `tests/streams.rs`. It is
+//! not a stable interface.
 //!
-//! A stream is played twice over fresh servers in memory: in batches, where commands that are alike run together, and one by one. Each answer has to be one
-//! frame, no command may panic, both servers have to be whole at the end, and where nothing is drawn or timed all answers are the same.
+//! A stream is played twice over new servers in memory: in batches, where commands that are alike run together, and one
+//! by one, where strings are cut into tiny pieces. Each answer has to be one frame, no command may panic, and both
+//! servers have to be whole at the end. All answers that do not depend on chance or time have to be the same.
 
 use std::path::Path;
 
 use quipu::{Db, Options};
 
-use crate::command::table::{self, Group, Spec};
 use crate::config::Config;
-use crate::execute::{Progress, Turn, run_long};
-use crate::keyspace;
+use crate::execution::batch::{Progress, Turn};
+use crate::execution::long::{LongCommand, Step as LongStep};
+use crate::execution::words::Words;
+use crate::facts::{self, Group, Spec};
+use crate::keyspace::{self, Cut};
 use crate::resp::parse::{Batch, Limits, Parser};
 use crate::resp::reply::{Protocol, Reply};
-use crate::server::Server;
-use crate::session::{ReplyMode, Session};
+use crate::state::server::Server;
+use crate::state::session::{ReplyMode, Session};
+use crate::system::log::Level;
 
 /// Commands of a stream that are looked at.
 const COMMANDS_MAX: usize = 400;
@@ -29,28 +34,30 @@ const NAMES: [&str; 8] = ["a", "b", "c", "key", "z", "zz", "", "k\u{fc}\r\n"];
 const NAMED: [&str; 9] = ["key", "newkey", "source", "destination", "destkey", "member", "field", "value", "id"];
 
 /// Numbers and bounds, such that no value grows past some megabytes.
-const NUMBERS: &str = "0 1 -1 2 3 7 10 100 -5 5000 100000 1.5 -2.25 1e3 inf -inf nan (1 (inf 9223372036854775807 -9223372036854775808 \
-    9223372036854775808 18446744073709551615 + - [a (a [z (zz [ ( * a* ? [a-c]";
+const NUMBERS: &str = "0 1 -1 2 3 7 10 100 -5 5000 100000 1.5 -2.25 1e3 inf -inf nan (1 (inf 9223372036854775807 \
+    -9223372036854775808 9223372036854775808 18446744073709551615 + - [a (a [z (zz [ ( * a* ? [a-c]";
 /// Of these, the small ones.
 const SMALL: &str = "0 1 -1 2 3 7 10 100";
 
-/// Options that stand behind a choice in the syntax of a command, or that are not there.
+/// Options that come after a choice in the syntax of a command, or that do not exist.
 const OPTIONS: &str = "sum min max string zset u8 i16 u63 #1 wrap help user on off allkeys ~a* +@read nx rev ex";
 
 /// Commands that would end the server, write files, or make others wait.
 const LEFT_OUT: [&str; 7] =
     ["shutdown", "debug|sleep", "client|pause", "config|set", "config|rewrite", "acl|save", "acl|load"];
 
-/// Commands whose answers tell of the moment, of chance, or of what else the server has done; and what makes keys expire.
-const VARYING: &str = "time info client hello lastsave zrandmember randomkey q.sample q.snapshot q.at q.release ttl pttl expiretime pexpiretime object \
-    memory latency slowlog acl scan zscan monitor config command expire pexpire expireat pexpireat setex psetex getex restore set save bgsave bgrewriteaof \
-    dump auth quit reset";
+/// Commands whose answers tell of the moment, of chance, or of what else the server has done; and what makes keys
+/// expire.
+const VARYING: &str = "time info client hello lastsave zrandmember randomkey q.sample q.snapshot q.at q.release ttl \
+    pttl expiretime pexpiretime object q.tally memory latency slowlog acl scan zscan monitor config command expire \
+    pexpire expireat pexpireat setex psetex getex restore set save bgsave bgrewriteaof dump auth quit reset";
 
 /// A command, and which of two clients sends it.
 type Step = (usize, Vec<Vec<u8>>);
 
-/// Plays the stream that these bytes stand for. The lowest bit of the first says whether they are choices from the table of commands, or what a client sends; the
-/// next one whether answers are compared, for which commands that vary are left out.
+/// Plays the stream that these bytes stand for. The lowest bit of the first says whether they are choices from the
+/// table of commands, or what a client sends; the next one whether answers are compared, for which commands that vary
+/// are left out.
 ///
 /// # Panics
 /// If anything of what the module promises does not hold.
@@ -60,7 +67,9 @@ pub fn commands(bytes: &[u8]) {
     let compares = first & 2 != 0;
     let is_wanted = |(_, words): &Step| !(is_left_out(words) || compares && varies(words));
     let steps: Vec<Step> = steps.into_iter().filter(is_wanted).take(COMMANDS_MAX).collect();
-    let (together, alone) = (play(&steps, usize::MAX), play(&steps, 1));
+    // Sums may have twenty digits and more: those strings are short.
+    let tiny = Cut { whole_bytes_max: 64, piece_bytes: 8 };
+    let (together, alone) = (play(&steps, usize::MAX, Cut::default()), play(&steps, 1, tiny));
     if compares {
         for (number, (together, alone)) in together.iter().zip(&alone).enumerate() {
             let (together, alone) = (together.escape_ascii().to_string(), alone.escape_ascii().to_string());
@@ -93,7 +102,7 @@ fn parsed(bytes: &[u8]) -> Vec<Step> {
 /// Commands that are chosen by bytes: which client, which command, how many words more than it needs, which words.
 fn made_up(bytes: &[u8]) -> Vec<Step> {
     let mut bytes = bytes.iter().copied();
-    let specs: Vec<&'static Spec> = table::all().filter(|spec| spec.group != Group::Absent).collect();
+    let specs: Vec<&'static Spec> = facts::all().filter(|spec| spec.group != Group::Absent).collect();
     let mut steps = Vec::new();
     while let (Some(shape), Some(choice)) = (bytes.next(), bytes.next()) {
         let mut spec = specs[usize::from(choice) % specs.len()];
@@ -146,15 +155,16 @@ fn word(wants_name: bool, options: &[&str], bytes: &mut impl Iterator<Item = u8>
     text.as_bytes().to_vec()
 }
 
-/// Plays the steps over a fresh server, so many commands of a client in one batch, and returns the answers.
-fn play(steps: &[Step], at_once: usize) -> Vec<Vec<u8>> {
+/// Plays the steps over a fresh server that cuts strings so, so many commands of a client in one batch, and returns the
+/// answers.
+fn play(steps: &[Step], first_chunk: usize, cut: Cut) -> Vec<Vec<u8>> {
     let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
-    let server = Server::over(db, Config::default()).expect("a server");
+    let server = Server::over_cut(db, Config::default(), cut).expect("a server");
     let mut clients = [Player::new(&server), Player::new(&server)];
     let mut answers = Vec::new();
     let mut rest = steps;
     while let Some(&(who, _)) = rest.first() {
-        let alike = rest.iter().take(at_once).take_while(|(other, _)| *other == who).count();
+        let alike = rest.iter().take(first_chunk).take_while(|(other, _)| *other == who).count();
         let commands: Vec<&[Vec<u8>]> = rest[..alike].iter().map(|(_, words)| &words[..]).collect();
         let client = &mut clients[who];
         let was_silent = client.session.reply_mode != ReplyMode::On;
@@ -182,7 +192,7 @@ fn play(steps: &[Step], at_once: usize) -> Vec<Vec<u8>> {
     answers
 }
 
-/// The first frame of answers, and what is behind it.
+/// The first frame of answers, and what is after it.
 fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = 0;
     let mut open = 1_u64;
@@ -228,7 +238,8 @@ impl<'s> Player<'s> {
         Player { server, session, protocol: Protocol::Resp2 }
     }
 
-    /// Sends commands in one read, and returns the bytes of all answers. What is to wait for the end of a pause is left out.
+    /// Sends commands in one read, and returns the bytes of all answers. What is to wait for the end of a pause is left
+    /// out.
     ///
     /// # Panics
     /// If a batch cannot be committed.
@@ -250,13 +261,17 @@ impl<'s> Player<'s> {
         loop {
             let mut turn = Turn::new(self.server);
             let progress = turn.run(&mut self.session, &input, &batch, from, &mut reply);
-            turn.finish(self.server.durability()).expect("committed");
+            if let Err(error) = turn.finish(self.server.durability()) {
+                reply.bytes.clear();
+                reply.error(format!("MISCONF {error}"));
+                break;
+            }
             match progress {
                 Progress::Done | Progress::Closing | Progress::Paused(_) => break,
                 Progress::Enough(number) => from = number,
                 Progress::Long(number) => {
-                    let words: Vec<Vec<u8>> = batch.arguments(&input, number).map(<[u8]>::to_vec).collect();
-                    run_long(self.server, &mut self.session, &words, &mut reply);
+                    let mut read = LongCommand::new(Words::copy(batch.arguments(&input, number)));
+                    while read.step(self.server, &mut self.session, &mut reply) == LongStep::More {}
                     from = number + 1;
                 }
             }
@@ -268,6 +283,6 @@ impl<'s> Player<'s> {
 
 impl Drop for Player<'_> {
     fn drop(&mut self) {
-        self.server.farewell(&self.session, "");
+        self.server.farewell(&self.session.client, "", Level::Verbose);
     }
 }

@@ -1,28 +1,24 @@
-//! The server of Quipu: faces over the engine.
+//! The server of Quipu: the Redis protocol and HTTP over the engine.
 //!
-//! A connection's bytes are parsed in place ([`resp`]), a batch of commands runs under one hold of the data ([`execute`]), each command is a function in a table
-//! ([`command`]) over the keys ([`keyspace`]), and answers are sent when they are durable ([`net`]).
+//! The folders are layers, from the bottom to the top: [`system`]; [`resp`], the protocol as bytes; [`keyspace`], the
+//! keys, and [`facts`], what is known of each command; [`users`]; [`config`]; [`state`], what connections share;
+//! [`command`], what each command does; [`execution`], which runs them; [`net`] and [`http`], the two faces.
+//! `docs/server.md` tells how they work together, and `tests/arrows.rs` checks that none uses one above it.
 
-pub mod clients;
-pub mod clock;
 pub mod command;
 pub mod config;
-pub mod execute;
+pub mod execution;
+pub mod facts;
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
-pub mod glob;
-pub mod housekeeping;
 pub mod http;
 pub mod keyspace;
-pub mod log;
 pub mod net;
-pub mod process;
 pub mod profile;
-pub mod rdb;
 pub mod resp;
-pub mod saves;
-pub mod server;
-pub mod session;
-pub mod slow_log;
-pub mod statistics;
+pub mod state;
+pub mod system;
 pub mod users;
+
+pub use state::server::Server;

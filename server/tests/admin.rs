@@ -3,7 +3,7 @@
 
 mod support;
 
-use quipu_server::command::{Flags, Group, all, nature};
+use quipu_server::facts::{Flags, Group, all, redis};
 use support::{Client, in_memory};
 
 #[test]
@@ -236,7 +236,7 @@ fn what_is_told_of_commands() {
     client.expect("COMMAND GETKEYS mset a 1 b 2", "*2|$1|a|$1|b");
     client.expect("COMMAND GETKEYS ping x", "-ERR The command has no key arguments");
     client.expect("COMMAND GETKEYSANDFLAGS set a b", "*1|*2|$1|a|*2|+OW|+update");
-    client.expect("COMMAND INFO nosuch", "*1|*-1");
+    client.expect("COMMAND INFO nosuch", "*1|$-1");
     client.expect("COMMAND LIST FILTERBY PATTERN xyz*", "*0");
     assert!(client.run("COMMAND DOCS get").contains("summary"));
     assert!(client.run("COMMAND").starts_with('*'));
@@ -244,7 +244,7 @@ fn what_is_told_of_commands() {
 
 #[test]
 fn maintenance() {
-    let server = in_memory();
+    let server = support::configured(|config| config.set("enable-debug-command", "yes").expect("set"));
     let mut client = Client::new(&server);
     client.expect("SAVE", "+OK");
     client.expect("ROLE", "*3|$6|master|:0|*0");
@@ -267,7 +267,7 @@ fn every_command_is_described() {
     for spec in all().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands)) {
         assert!(!spec.summary.is_empty() && spec.summary.ends_with('.'), "{} has no summary", spec.name);
         assert!(!spec.cost.is_empty() || spec.group == Group::Absent, "{} has no cost", spec.name);
-        let is_redis = nature::is_redis(spec.name);
+        let is_redis = redis::is_redis(spec.name);
         assert!(is_redis || spec.name.starts_with("q.") || spec.flags == spec.flags.and(Flags(0)), "{}", spec.name);
         assert!(spec.name.len() <= 32 && spec.name == spec.name.to_lowercase(), "{}", spec.name);
     }

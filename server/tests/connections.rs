@@ -1,5 +1,9 @@
-//! Goal: connections are opened, limited and closed as configured, over TCP, local sockets and TLS, and nobody who is slow or silent holds the others up.
-//! Method: a server with sockets on free ports, and clients that speak bytes. Waiting is for something to come, with a deadline.
+//! Goal: connections are opened, limited and closed as configured, over TCP, local sockets and TLS, and nobody who is
+//! slow or silent holds the others up. Method: a server with sockets on free ports, and clients that speak bytes.
+//! Waiting is for something to come, with a deadline.
+
+#[path = "support/sockets.rs"]
+mod sockets;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,82 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quipu::{Db, Durability, Options};
+use quipu::{Db, Options};
+use quipu_server::Server;
 use quipu_server::config::Config;
-use quipu_server::net::{self, Listening};
-use quipu_server::server::Server;
+use quipu_server::net;
+use sockets::{DEADLINE, Running, ask, eventually, rest, take};
 
-const DEADLINE: Duration = Duration::from_secs(20);
-
-struct Running {
-    server: Arc<Server>,
-    listening: Option<Listening>,
-}
-
-impl Running {
-    fn new(set: impl FnOnce(&mut Config)) -> Running {
-        let mut config = Config { port: Some(0), ..Config::default() }.with_durability(Durability::Os);
-        set(&mut config);
-        let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
-        let server = Arc::new(Server::over(db, config).expect("a server"));
-        let listening = net::listen(&server).expect("listening");
-        Running { server, listening: Some(listening) }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let address = self.listening.as_ref().expect("listening").addresses[0];
-        let stream = TcpStream::connect(address).expect("a connection");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        stream
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(listening) = self.listening.take() {
-            listening.stop();
-        }
-    }
-}
-
-/// Sends a line and reads as many bytes as are expected.
-#[track_caller]
-fn ask(stream: &mut (impl Read + Write), line: &str, expected: &str) {
-    stream.write_all(format!("{line}\r\n").as_bytes()).expect("sent");
-    take(stream, expected);
-}
-
-#[track_caller]
-fn take(stream: &mut impl Read, expected: &str) {
-    let mut answer = vec![0; expected.len()];
-    stream.read_exact(&mut answer).expect("an answer");
-    assert_eq!(String::from_utf8_lossy(&answer), expected);
-}
-
-/// Reads until the other side ends.
-#[track_caller]
-fn rest(stream: &mut impl Read) -> String {
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Waits until something is so.
-#[track_caller]
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if is_so() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("never: {what}");
-}
-
-/// What a client sends in one packet behind a command whose answer takes a thread of its own, and is longer than what may be left unsent.
+/// What a client sends in one packet behind a command whose answer takes a thread of its own, and is longer than what
+/// may be left unsent.
 #[test]
 fn a_command_behind_a_long_answer_runs_though_the_client_sends_no_more() {
     let running = Running::new(|_| {});

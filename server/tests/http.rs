@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use quipu::{Db, Durability, Options};
+use quipu_server::Server;
 use quipu_server::config::Config;
 use quipu_server::http::{HttpLimits, HttpListening, HttpOptions, listen};
 use quipu_server::keyspace::value::{Header, Kind};
 use quipu_server::keyspace::{Data, Need};
 use quipu_server::profile::Sampling;
-use quipu_server::server::Server;
 
 /// A server with its HTTP face; stopped when dropped.
 struct Node {
@@ -24,7 +24,11 @@ struct Node {
 
 impl Node {
     fn over(db: Db, durability: Durability, options: HttpOptions) -> Node {
-        let server = Server::over(db, Config::default().with_durability(durability)).unwrap();
+        Node::configured(db, Config::default().with_durability(durability), options)
+    }
+
+    fn configured(db: Db, config: Config, options: HttpOptions) -> Node {
+        let server = Server::over(db, config).unwrap();
         let server = Arc::new(server);
         let listening = listen(&server, options).unwrap();
         let address = listening.addresses[0];
@@ -52,7 +56,7 @@ impl Node {
     /// Puts what a Redis client would.
     fn put_as_redis(&self, key: &[u8], value: &[u8]) {
         let mut data = Data::open(&self.server.keyspace, Need::Write, now_ms()).unwrap();
-        data.put_entry(0, key, Header::new(Kind::String), value).unwrap();
+        data.put_string(0, key, Header::new(Kind::String), value).unwrap();
         let _ = data.close().unwrap();
     }
 
@@ -77,7 +81,7 @@ impl Drop for Node {
 }
 
 fn now_ms() -> u64 {
-    quipu_server::clock::now_ms()
+    quipu_server::system::clock::now_ms()
 }
 
 struct Client {
@@ -234,7 +238,6 @@ fn every_line_of_the_table_of_requests() {
             ("DELETE /v0/entity?id=a&ack=1", "", 202),
             ("GET /v0/entity?id=a", "", 404),
             ("POST /v0/entity?id=a", "x", 405),
-            ("HEAD /v0/entity?id=a", "", 405),
             ("PATCH /v0/entity", "", 405),
             ("GET /v0/entity", "", 400),
             ("GET /v0/entity?id=", "", 400),
@@ -293,8 +296,8 @@ fn every_line_of_the_table_of_requests() {
                 assert!(!reply.body.is_empty(), "{request} gives no reason");
             }
         }
-        assert_eq!(node.ask("POST /v0/entity?id=a").header("allow"), Some("GET, PUT, DELETE"));
-        assert_eq!(node.ask("DELETE /v0/nth").header("allow"), Some("GET"));
+        assert_eq!(node.ask("POST /v0/entity?id=a").header("allow"), Some("GET, HEAD, PUT, DELETE"));
+        assert_eq!(node.ask("DELETE /v0/nth").header("allow"), Some("GET, HEAD"));
         let (long_key, long_value) = ("k".repeat(101), vec![0; 1001]);
         assert_eq!(client.get(&long_key).status, 413);
         assert_eq!(client.put(&long_key, b"x").status, 413);
@@ -317,8 +320,8 @@ fn keys_and_values_are_bytes() {
     assert_eq!(client.get("a%20b").status, 404);
     assert_eq!(client.get("%61%2bb").body, b"plus");
     // As the Redis face has them.
-    let data = Data::open(&node.server.keyspace, Need::Read, now_ms()).unwrap();
-    assert_eq!(data.entry(0, &all).unwrap().unwrap().body, all);
+    let data = Data::open(&node.server.keyspace, Need::ReadableTable, now_ms()).unwrap();
+    assert_eq!(data.entry(0, &all).unwrap().unwrap().whole(), all);
 }
 
 #[test]
@@ -425,6 +428,51 @@ fn what_is_no_request_is_refused_and_others_are_served() {
 }
 
 #[test]
+fn rights_are_those_of_the_redis_face() {
+    let mut config = Config::default().with_durability(Durability::Os);
+    config.set("requirepass", "secret").unwrap();
+    let db = Db::open("/http", Options::in_memory()).unwrap();
+    let node = Node::configured(db, config, HttpOptions::default());
+    node.server.users.set("reader", &[b"on", b">p", b"~a*", b"+@read"]).unwrap();
+    let reader = "authorization: Basic cmVhZGVyOnA="; // reader:p
+    let owner = "authorization: Basic ZGVmYXVsdDpzZWNyZXQ="; // default:secret
+    let wrong = "authorization: Basic ZGVmYXVsdDp3cm9uZw=="; // default:wrong
+    for (status, request) in [
+        (401, "GET /v0/entity?id=a".to_owned()),
+        (401, "PUT /v0/entity?id=a".to_owned()),
+        (401, "GET /v0/entities?start=a".to_owned()),
+        (401, "GET /metrics".to_owned()),
+        (401, "GET /debug/profile/cpu?seconds=1".to_owned()),
+        (200, "GET /healthz".to_owned()),
+        (401, format!("GET /v0/count; {wrong}")),
+        (201, format!("PUT /v0/entity?id=a1; {owner}")),
+        (201, format!("PUT /v0/entity?id=b1; {owner}")),
+        (200, format!("GET /v0/entity?id=a1; {reader}")),
+        (403, format!("GET /v0/entity?id=b1; {reader}")),
+        (403, format!("HEAD /v0/entity?id=%62%31; {reader}")),
+        (403, format!("PUT /v0/entity?id=a1; {reader}")),
+        (403, format!("DELETE /v0/entity?id=a1; {reader}")),
+        (200, format!("GET /v0/entities?start=a&end=b; {reader}")),
+        (403, format!("GET /v0/entities?start=a; {reader}")),
+        (403, format!("GET /v0/count; {reader}")),
+        (403, format!("GET /v0/rank?id=a1; {reader}")),
+        (403, format!("GET /v0/nth?offset=1; {reader}")),
+        (200, format!("GET /v0/nth?offset=0&start=a&end=b; {reader}")),
+        (200, format!("GET /v0/count; {owner}")),
+    ] {
+        let mut client = node.client();
+        client.send(message(&request, b""));
+        let head = String::from_utf8(client.take_to(b"\r\n\r\n")).unwrap();
+        assert_eq!(head[9..12], status.to_string(), "{request}");
+        assert_eq!(head.contains("www-authenticate: Basic"), status == 401, "{request}");
+    }
+    let refusals = node.server.users.refusals.last(100);
+    assert!(refusals.iter().any(|entry| entry.user == "reader" && entry.object == b"b1"));
+    assert!(refusals.iter().any(|entry| entry.user == "default" && entry.object == b"AUTH"));
+    assert!(refusals.iter().all(|entry| !entry.client.contains("wrong")), "no secrets");
+}
+
+#[test]
 fn a_client_that_sends_no_more_gets_its_answers() {
     let node = Node::new();
     let mut client = node.client();
@@ -457,24 +505,27 @@ fn quiet_clients_are_disconnected() {
     // One that takes none of its answer, which is more than the socket's buffers hold.
     let mut deaf = node.client();
     deaf.send(message("GET /v0/entity?id=long", b""));
-    let started = quipu_server::clock::moment();
+    let started = quipu_server::system::clock::moment();
     // A head that never ends is given up; who asks meanwhile is served.
     let mut trickle = TcpStream::connect(node.address).unwrap();
-    while trickle.write_all(b"G").is_ok() || quipu_server::clock::since(started) < quiet_max * 2 {
-        assert!(quipu_server::clock::since(started) < Duration::from_secs(60));
+    while trickle.write_all(b"G").is_ok() || quipu_server::system::clock::since(started) < quiet_max * 2 {
+        assert!(quipu_server::system::clock::since(started) < Duration::from_secs(60));
         assert_eq!(active.get("x").status, 404);
         pause_ms(20);
     }
     while silent.fill() {}
     while in_head.fill() {}
     while in_body.fill() {}
+    while !active.ask("GET /metrics").text().contains("quipu_http_streams 0\n") {
+        assert!(quipu_server::system::clock::since(started) < Duration::from_secs(60));
+        pause_ms(20);
+    }
     let mut got = 0;
     while deaf.fill() {
         got += deaf.rest.len();
         deaf.rest.clear();
     }
     assert!(got < long.len(), "the answer was given up, after {got} bytes");
-    assert!(active.ask("GET /metrics").text().contains("quipu_http_streams 0\n"));
 }
 
 #[expect(clippy::disallowed_methods, reason = "a client that is slow on purpose")]
@@ -660,7 +711,7 @@ fn a_range_is_that_of_one_moment_whatever_is_written_meanwhile() {
     for part in 0..ENTITIES / 1000 {
         let mut data = Data::open(&node.server.keyspace, Need::Write, now_ms()).unwrap();
         for number in part * 1000..(part + 1) * 1000 {
-            data.put_entry(0, key(number).as_bytes(), Header::new(Kind::String), b"before").unwrap();
+            data.put_string(0, key(number).as_bytes(), Header::new(Kind::String), b"before").unwrap();
         }
         let _ = data.close().unwrap();
     }
@@ -721,9 +772,13 @@ fn a_client_that_leaves_in_the_middle_of_a_range_holds_nothing() {
         let text = page.text();
         text.contains("quipu_snapshots 0\n") && text.contains("quipu_http_flight_bytes 0\n")
     };
-    let started = quipu_server::clock::moment();
+    let started = quipu_server::system::clock::moment();
     while !is_free() {
-        assert!(quipu_server::clock::since(started) < Duration::from_secs(10), "{}", node.ask("GET /metrics").text());
+        assert!(
+            quipu_server::system::clock::since(started) < Duration::from_secs(10),
+            "{}",
+            node.ask("GET /metrics").text()
+        );
         pause_ms(10);
     }
     assert_eq!(client.ask("GET /v0/entities?start=k").chunks.len(), 50);
@@ -772,9 +827,9 @@ fn too_much_load_is_turned_away() {
     for waiting in &mut waiting {
         waiting.send("PUT /v0/entity?id=a HTTP/1.1\r\nhost: q\r\ncontent-length: 3\r\n\r\n");
     }
-    let started = quipu_server::clock::moment();
+    let started = quipu_server::system::clock::moment();
     while !overloaded(&client.ask("DELETE /v0/entity?id=x")) {
-        assert!(quipu_server::clock::since(started) < Duration::from_secs(5));
+        assert!(quipu_server::system::clock::since(started) < Duration::from_secs(5));
     }
     assert_eq!(client.ask("GET /v0/status").status, 200, "reads need no place");
     for waiting in &mut waiting {
@@ -790,7 +845,7 @@ fn too_much_load_is_turned_away() {
     for number in 0..60 {
         let mut data = Data::open(&node.server.keyspace, Need::Write, now_ms()).unwrap();
         let key = format!("k{number}");
-        data.put_entry(0, key.as_bytes(), Header::new(Kind::String), &vec![0; 1_000_000]).unwrap();
+        data.put_string(0, key.as_bytes(), Header::new(Kind::String), &vec![0; 1_000_000]).unwrap();
         let _ = data.close().unwrap();
     }
     let mut first = node.client();
@@ -846,9 +901,9 @@ fn a_stop_answers_what_is_under_way_and_frees_the_port() {
         let reply = under_way.read();
         (reply.status, under_way.is_closed())
     });
-    let started = quipu_server::clock::moment();
+    let started = quipu_server::system::clock::moment();
     node.stop();
-    assert!(quipu_server::clock::since(started) < Duration::from_secs(2));
+    assert!(quipu_server::system::clock::since(started) < Duration::from_secs(2));
     assert_eq!(finisher.join().unwrap(), (201, true));
     assert!(idle.is_closed());
     // At once again, on the same port.
@@ -859,9 +914,9 @@ fn a_stop_answers_what_is_under_way_and_frees_the_port() {
     let mut stuck = Client::connect(address);
     stuck.send("PUT /v0/entity?id=b HTTP/1.1\r\nhost: q\r\ncontent-length: 3\r\n\r\no");
     pause_ms(50);
-    let started = quipu_server::clock::moment();
+    let started = quipu_server::system::clock::moment();
     listening.stop();
-    assert!(quipu_server::clock::since(started) < Duration::from_secs(5));
+    assert!(quipu_server::system::clock::since(started) < Duration::from_secs(5));
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn an_iteration_misses_no_key_that_stays() {
 }
 
 #[test]
-fn cursors_can_be_used_again_and_unknown_ones_start_over() {
+fn a_cursor_can_be_used_again_and_no_other_begins_anew() {
     let server = in_memory();
     let mut client = Client::new(&server);
     for number in 0..30 {
@@ -262,9 +262,50 @@ fn cursors_can_be_used_again_and_unknown_ones_start_over() {
     let second = portion(&client.run(&format!("scan {cursor}")));
     assert_eq!(second.1[0], "key10");
     assert_eq!(portion(&client.run(&format!("scan {cursor}"))).1, second.1);
-    assert_eq!(portion(&client.run("scan 12345")).1, keys);
+    // The key that it goes on after may go.
+    client.expect("del key09", ":1");
+    assert_eq!(portion(&client.run(&format!("scan {cursor}"))).1, second.1);
+    let unknown =
+        "-ERR the cursor is not known any more: the key after which it goes on was removed. Begin again with 0";
+    client.expect("scan 12345", unknown);
+    client.expect("scan -1", unknown);
     client.run("select 1");
-    assert_eq!(client.run(&format!("scan {cursor}")), "*2\r\n$1\r\n0\r\n*0\r\n");
+    client.expect("scan 12345", "*2|$1|0|*0");
+}
+
+#[test]
+fn an_iteration_goes_on_after_any_number_of_others_and_a_restart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("a path");
+    let cursor = {
+        let server = support::server(quipu::Options::default(), path);
+        let mut client = Client::new(&server);
+        for number in 0..25_000 {
+            client.run(&format!("set key{number:05} v"));
+        }
+        let (cursor, _) = portion(&client.run("scan 0 count 3"));
+        // More than are remembered, each begun at another place and left.
+        for number in 0..70_000 {
+            server.keyspace.cursors.make(&u32::to_be_bytes(number)).expect("a cursor");
+        }
+        assert_eq!(portion(&client.run(&format!("scan {cursor} count 1"))).1, ["key00003"]);
+        cursor
+    };
+    let server = support::server(quipu::Options::default(), path);
+    let mut client = Client::new(&server);
+    assert_eq!(portion(&client.run(&format!("scan {cursor} count 1"))).1, ["key00003"]);
+}
+
+#[test]
+fn a_call_of_scan_returns_so_much_at_most() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    let filler = "x".repeat(50_000);
+    for number in 0..200 {
+        client.run(&format!("set {number:03}{filler} v"));
+    }
+    let (cursor, keys) = portion(&client.run("scan 0 count 1000000"));
+    assert!(keys.len() < 100 && cursor != "0", "{} keys of 50,000 bytes", keys.len());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Goal: the commands over ordered keys, transactions over ranges, and snapshots answer exactly, with keys of any kind, expiry included.
-//! Method: transcripts, and a model of sorted keys under random writes.
+//! Goal: the commands over ordered keys, transactions over ranges, and snapshots answer exactly, with keys of any kind,
+//! expiry included. Method: transcripts, and a model of sorted keys under random writes.
 
 mod support;
 

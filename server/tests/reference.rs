@@ -7,7 +7,7 @@ use std::path::Path;
 #[expect(clippy::disallowed_methods, reason = "a page of the documentation is written")]
 fn the_page_of_commands_is_of_this_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/commands.md");
-    let page = quipu_server::command::reference::markdown();
+    let page = quipu_server::facts::reference::markdown();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page).expect("the page");
     }

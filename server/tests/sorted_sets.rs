@@ -1,23 +1,24 @@
-//! Goal: sorted sets answer as a model of maps does, whatever pages split, and both parts of each agree after every step.
-//! Method: random commands, alone and in runs, over pages of 256 bytes, with the database opened anew in between; named cases for what Redis does at the edges.
+//! Goal: sorted sets answer as a model of maps does, whatever pages split, and both parts of each agree after every
+//! step. Method: random commands, alone and in runs, over pages of 256 bytes, with the database opened anew in between;
+//! named cases for what Redis does at the edges.
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use quipu::Options;
+use quipu_server::Server;
 use quipu_server::keyspace::sorted_set::{SortedSet, member_hash};
 use quipu_server::keyspace::{Data, Need};
 use quipu_server::resp::number;
 use quipu_server::resp::reply::Protocol;
-use quipu_server::server::Server;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use support::{Client, in_memory, server, words};
 
 /// What is broken in the set at a key of database 0; nothing if there is no such key.
 fn faults(server: &Server, key: &str) -> Vec<String> {
-    let data = Data::open(&server.keyspace, Need::Read, 1).expect("data");
+    let data = Data::open(&server.keyspace, Need::ReadableTable, 1).expect("data");
     let id = data.entry(0, key.as_bytes()).expect("an entry").and_then(|entry| entry.collection());
     let faults = match id {
         None => Vec::new(),
@@ -36,7 +37,7 @@ fn faults(server: &Server, key: &str) -> Vec<String> {
 
 /// Rows of all collections of database 0.
 fn element_rows(server: &Server) -> u64 {
-    let data = Data::open(&server.keyspace, Need::Read, 1).expect("data");
+    let data = Data::open(&server.keyspace, Need::ReadableTable, 1).expect("data");
     let rows = data.rows_with_prefix(0, b"").expect("counted");
     let _ = data.close().expect("closed");
     rows
@@ -413,85 +414,6 @@ fn names_in_a_set_of_several_scores() {
     client.expect("zremrangebylex y (a (d", ":2");
     client.expect("zlexcount y - +", ":2");
     client.expect("zlexcount y + -", ":0");
-}
-
-/// The members that a full walk tells, with their scores, and what `between` does after each answer.
-fn walk(client: &mut Client<'_>, key: &str, mut between: impl FnMut(&mut Client<'_>)) -> Vec<(String, String)> {
-    let (mut cursor, mut members) = ("0".to_owned(), Vec::new());
-    loop {
-        let answer = client.run(&format!("zscan {key} {cursor} count 50"));
-        let mut parts = answer.split("\r\n").filter(|part| !part.starts_with(['$', '*']) && !part.is_empty());
-        cursor = parts.next().expect("a cursor").to_owned();
-        let parts: Vec<&str> = parts.collect();
-        members.extend(parts.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].to_owned())));
-        if cursor == "0" {
-            return members;
-        }
-        between(client);
-    }
-}
-
-#[test]
-fn a_walk_tells_every_member_that_stays() {
-    let server = in_memory();
-    let mut client = Client::new(&server);
-    for number in 0..1000 {
-        client.run(&format!("zadd z {number} m{number}"));
-    }
-    let mut step = 0;
-    let members = walk(&mut client, "z", |client| {
-        step += 1;
-        // Those not told yet go to the front, those told to the end; some go for good, new ones come.
-        for number in (0..1000).filter(|number| number % 7 == step % 7) {
-            let score = if number < step * 50 { 5000 } else { -5000 };
-            client.run(&format!("zadd z {score} m{number}"));
-        }
-        client.run(&format!("zrem z m{}", 999 - step));
-        client.run(&format!("zadd z {step} new{step}"));
-    });
-    let names: BTreeSet<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names.len(), members.len(), "told twice");
-    for number in 0..1000 - 1 - step {
-        assert!(names.contains(format!("m{number}").as_str()), "m{number} is missing");
-    }
-    assert!(server.walks.is_empty());
-    assert_eq!(faults(&server, "z"), Vec::<String>::new());
-
-    // The score is the one at the time of the answer.
-    let cursor = client.run("zscan z 0 count 10").split("\r\n").nth(2).expect("a cursor").to_owned();
-    let next = client.run(&format!("zscan z {cursor} count 10"));
-    assert_eq!(client.run(&format!("zscan z {cursor} count 10")).split("*20").nth(1), next.split("*20").nth(1));
-    let later = next.split("\r\n").nth(2).expect("a cursor").to_owned();
-    assert_ne!(client.run(&format!("zscan z {later} count 10")).split("*20").nth(1), next.split("*20").nth(1));
-    // Too old: it begins anew.
-    assert_eq!(
-        client.run(&format!("zscan z {cursor} count 10")).split("*20").nth(1),
-        client.run("zscan z 0 count 10").split("*20").nth(1)
-    );
-    server.walks.end_idle(u64::MAX);
-    assert!(server.walks.is_empty());
-}
-
-#[test]
-fn walks_inside_a_transaction() {
-    let server = in_memory();
-    let mut client = Client::new(&server);
-    for number in 0..600 {
-        client.run(&format!("zadd z {number} m{number}"));
-    }
-    client.expect("zadd y 1 a", ":1");
-    client.expect("multi", "+OK");
-    client.expect("zadd y 2 b", "+QUEUED");
-    client.expect("zscan y 0", "+QUEUED");
-    client.expect("zscan z 0 count 2", "+QUEUED");
-    let answer = client.run("exec");
-    assert!(
-        answer.starts_with("*3\r\n:1\r\n*2\r\n$1\r\n0\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n"),
-        "{answer}"
-    );
-    let cursor = answer.split("\r\n").nth(16).expect("a cursor").to_owned();
-    let next = client.run(&format!("zscan z {cursor} count 1"));
-    assert!(next.ends_with("*2\r\n$2\r\nm2\r\n$1\r\n2\r\n"), "{next}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What was answered, to be judged now and, in a transaction, again when it commits.
 
-use quipu::{Entry, ErrorKind, Histogram, Plan, Tally};
+use quipu::{Entry, ErrorKind, Footprint, Histogram, Tally};
 
 use crate::rows::{Iter, Rows};
 use crate::value::Value;
@@ -40,7 +40,7 @@ pub enum Answer {
     /// A tally.
     Tally(Tally),
     /// A plan.
-    Plan(Plan),
+    Footprint(Footprint),
     /// A histogram.
     Histogram(Box<Histogram>),
 }

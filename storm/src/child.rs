@@ -1,6 +1,7 @@
 //! The side that does the runs: it reads requests from standard input, a line each, and answers with a line.
 //!
-//! `seed MODE SEED JOURNAL` draws a run, `script MODE FILE JOURNAL` does one again. The answer is `ok COUNTERS` or `failed TEXT`; none, if the process dies.
+//! `seed MODE SEED JOURNAL` draws a run, `script MODE FILE JOURNAL` does one again. The answer is `ok COUNTERS` or
+//! `failed TEXT`; none, if the process dies.
 
 use std::io::{BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};

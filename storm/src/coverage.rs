@@ -2,11 +2,14 @@
 
 /// Verbs of the library.
 pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
-    ("at_once", "says how many rows the first chunk of a range reads: no answer depends on it"),
+    ("first_chunk", "says how many rows the first chunk of a range reads: no answer depends on it"),
     ("cost", "what answers took: no answer"),
     ("new", "makes bounds or an empty batch: every verb that takes them does"),
     ("bytes", "of a cost: no answer"),
-    ("get_ref", "lends a value where it lies, of tables in memory only: `Read::get` of the same view is judged"),
+    (
+        "get_ref",
+        "lends a value where it lies, of tables in memory only: `ReadableTable::get` of the same view is judged",
+    ),
     ("reserve", "says how much an edit will take, so that it fails as a whole: limits are judged by what edits answer"),
 ];
 

@@ -1,6 +1,8 @@
-//! Files that are not as they were: bits flipped, ends cut off, files changed for each other, for those of an older copy or of another database.
+//! Files that are not as they were: bits flipped, ends cut off, files changed for each other, for those of an older
+//! copy or of another database.
 //!
-//! A copy of the disk is damaged, and asked: it must not open, or give errors, or the right answers. What `check` finds sound must be sound. What `repair` leaves
+//! A copy of the disk is damaged, and asked: it must not open, or give errors, or the right answers. What `check`
+//! finds sound must be sound. What `repair` leaves
 //! must be right but where it says that something is lost.
 
 use std::path::PathBuf;
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use quipu::io::Disk;
 use quipu::io::sim::SimDisk;
-use quipu::{Db, ErrorKind, Options, Read, RepairReport, Write, check, repair};
+use quipu::{Db, ErrorKind, Options, ReadableTable, RepairReport, WritableTable, check, repair};
 use quipu_suite::clock::{Deadline, pause};
 use quipu_suite::dice::Dice;
 
@@ -99,7 +101,8 @@ fn damage(world: &World, shelf: &Shelf, way: &str, lot: u64) -> Option<(SimDisk,
         // To know that the judge is sound.
         "nothing" => {}
         "sector" => {
-            disk.make_unreadable(&path, at as u64..at as u64 + 512);
+            let start = at as u64 / 512 * 512;
+            disk.make_unreadable(&path, start..start + 512);
             return Some((disk, text, is_log(&path)));
         }
         _ => {
@@ -145,7 +148,7 @@ fn judge(world: &World, disk: &SimDisk, is_log: bool) -> Outcome<bool> {
         Err(error) if is_expected(error.kind()) && !is_sound => return Ok(false),
         Err(error) => return wrong(format!("check finds nothing wrong, and opening says {error:?}")),
     };
-    let sequence = db.look().sequence();
+    let sequence = db.latched_read().sequence();
     let Some(state) = world.history.get(&sequence) else { return wrong(format!("commit {sequence} was never made")) };
     if sequence != world.sequence && !is_log {
         return wrong(format!("commit {sequence} of {}, and no log was touched", world.sequence));
@@ -192,6 +195,8 @@ fn judge_repair(world: &World, disk: &SimDisk, is_log: bool) -> Outcome {
     let report = match repair(&world.place.dir, &options(world, &disk), &mut |_| ()) {
         Ok(report) => report,
         Err(error) if is_expected(error.kind()) => return Ok(()),
+        // Files of two databases lie here, and it does not choose.
+        Err(error) if error.kind() == ErrorKind::Invalid && error.to_string().contains("belongs to") => return Ok(()),
         Err(error) => return wrong(format!("repair: {error:?}")),
     };
     if !report.faults.is_empty() {

@@ -1,4 +1,5 @@
-//! The storm over HTTP: honest clients with entities of their own, judged answer by answer, beside clients that send anything.
+//! The storm over HTTP: honest clients with entities of their own, judged answer by answer, beside clients that send
+//! anything.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +12,7 @@ use quipu_suite::dice::Dice;
 
 use crate::options::Options;
 use crate::report::Counters;
-use crate::server::{Field, Judged, Stormed, Usage, ping, watch};
+use crate::server::{Judged, Stormed, SumField, Usage, ping, watch};
 
 /// A run.
 pub fn run(seed: u64, options: &Options) -> (Counters, Judged) {
@@ -31,7 +32,8 @@ fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged 
         resident_kib: at_rest.resident_kib + (500 << 10),
         files: at_rest.files + 400,
     };
-    let field = Field::new(&stormed, Deadline::after(Duration::from_secs_f64(options.run_seconds)), options.stall_ms);
+    let field =
+        SumField::new(&stormed, Deadline::after(Duration::from_secs_f64(options.run_seconds)), options.stall_ms);
     let clients: Vec<Honest> = std::thread::scope(|scope| {
         let field = &field;
         let honest: Vec<_> = (0..1 + dice.below(3))
@@ -54,7 +56,7 @@ fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged 
     stormed.restart(kill).map_err(|error| format!("a restart: {error}"))?;
     counters.kills += u64::from(kill);
     counters.reopens += 1;
-    let field = Field::new(&stormed, Deadline::never(), options.stall_ms);
+    let field = SumField::new(&stormed, Deadline::never(), options.stall_ms);
     clients.iter().try_for_each(|client| client.judge_all(&field)).map_err(|text| format!("after a restart: {text}"))
 }
 
@@ -71,7 +73,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(field: &Field) -> Judged<Connection> {
+    fn open(field: &SumField) -> Judged<Connection> {
         let stream = TcpStream::connect(field.http).map_err(|error| error.to_string())?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -112,7 +114,7 @@ impl Honest {
         format!("/v0/entity?id=honest-{}-{number:05}", self.number)
     }
 
-    fn go(&mut self, field: &Field) -> Judged {
+    fn go(&mut self, field: &SumField) -> Judged {
         let mut connection = Connection::open(field)?;
         while !field.is_over() {
             // Several on their way at once, now and then.
@@ -161,7 +163,7 @@ impl Honest {
         Ok(())
     }
 
-    fn judge_all(&self, field: &Field) -> Judged {
+    fn judge_all(&self, field: &SumField) -> Judged {
         let mut connection = Connection::open(field)?;
         for (number, body) in &self.entities {
             connection.send("GET", &self.path(*number), b"")?;
@@ -178,7 +180,7 @@ fn trimmed(body: &[u8]) -> &[u8] {
 }
 
 /// Sends what no client should, and leaves.
-fn hostile(field: &Field, dice: &mut Dice) -> Judged {
+fn hostile(field: &SumField, dice: &mut Dice) -> Judged {
     const HEADS: &[&str] = &[
         "GET /v0/entities?start=a HTTP/1.1\r\nHost: x\r\n\r\n",
         "PUT /v0/entity?id=hostile HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",

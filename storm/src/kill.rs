@@ -1,6 +1,8 @@
-//! A process of its own writes, and is killed at any moment: what it was told is safe must be there, and nothing that it never wrote.
+//! A process of its own writes, and is killed at any moment: what it was told is safe must be there, and nothing
+//! that it never wrote.
 //!
-//! The child writes down each step before it does it, and after it what it was promised, into files that outlive it. Its steps, done again on a simulated disk,
+//! The child writes down each step before it does it, and after it what it was promised, into files that outlive it.
+//! Its steps, done again on a simulated disk,
 //! tell what the database held after each commit.
 
 use std::io::Write as _;
@@ -25,11 +27,11 @@ use crate::world::{Place, Promise, verify};
 /// Seconds that a child may write before it ends by itself: it is killed long before.
 const CHILD_SECONDS: u64 = 30;
 
-/// Writes down what was promised.
-pub fn note(file: &mut std::fs::File, promise: &Promise) {
+/// Writes down what was promised, and the number of the last commit.
+pub fn note(file: &mut std::fs::File, promise: &Promise, sequence: u64) {
     let numbers = [promise.handed_over.load(Ordering::SeqCst), promise.synced.load(Ordering::SeqCst)];
-    // Appended whole: a kill leaves it or not.
-    let _ = file.write_all(format!("{} {}\n", numbers[0], numbers[1]).as_bytes());
+    // Appended whole: a kill leaves it or not. The full stop tells that the last number is.
+    let _ = file.write_all(format!("{} {} {sequence} .\n", numbers[0], numbers[1]).as_bytes());
 }
 
 /// The child: storms in `dir` until it is killed.
@@ -57,7 +59,8 @@ fn draw(dice: &mut Dice, seed: u64) -> Setup {
     setup.set("memory_bytes", 256 << 20);
     setup.set("log_segment_bytes", setup.get("log_segment_bytes").min(64 << 10));
     setup.set("checkpoint_log_bytes", *dice.pick(&[&0, &(64 << 10)]));
-    // Whether an optimistic transaction meets a conflict depends on threads: then its steps would not tell what there is.
+    // Whether an optimistic transaction meets a conflict depends on threads: then its steps would not tell what
+    // there is.
     setup.set("alone", 1);
     setup
 }
@@ -106,30 +109,42 @@ fn judge(dir: &Path, counters: &mut Counters) -> Result<(), String> {
     setup.set("real", 0);
     setup.set("background", 0);
     let mut model = Storm::over("kill", setup, Place::simulated()).map_err(|trouble| told(&trouble))?;
-    // The last line may be half a step: the step it stands for is done as far as it is readable, and is the one that may be there or not.
+    // The last line may be half a step: the step it stands for is done as far as it is readable, and is the one that
+    // may be there or not.
+    let acknowledged = std::fs::read_to_string(dir.join("acknowledged")).unwrap_or_default();
+    // A removal of what is not there is a commit where runs hold the key's place, and none where memory holds all. When
+    // rows go to runs is for the background threads to say, so the numbers here and there are told apart.
+    let mut numbers = acknowledged.lines().map(numbers_of);
+    let mut known = vec![(0, 0)];
     for step in &script.steps {
         model.step(step).map_err(|trouble| format!("{step}, again: {}", told(&trouble)))?;
+        if let (Some(Some([_, _, there])), Some(db)) = (numbers.next(), &model.world.db) {
+            known.push((there, db.latched_read().sequence()));
+        }
     }
     counters.steps += script.steps.len() as u64;
     counters.commits += model.world.counters.commits;
-    let acknowledged = std::fs::read_to_string(dir.join("acknowledged")).unwrap_or_default();
-    let promised: u64 = acknowledged
-        .lines()
-        .rev()
-        .find_map(|line| line.split_once(' ').map(|(number, _)| number.parse().unwrap_or(0)))
-        .unwrap_or(0);
+    let promised = acknowledged.lines().rev().find_map(numbers_of).map_or(0, |[promised, ..]| promised);
     let path = dir.join("db");
     let report = check(&path, &own, &mut |_| ()).map_err(|error| format!("check: {error:?}"))?;
     if !report.faults.is_empty() {
         return Err(format!("check finds {:?}", report.faults));
     }
     let db = Db::open(&path, own).map_err(|error| format!("it does not open: {error:?}"))?;
-    let sequence = db.look().sequence();
+    let sequence = db.latched_read().sequence();
     if sequence < promised {
         return Err(format!("commits {} to {promised} are lost", sequence + 1));
     }
-    match model.world.history.get(&sequence) {
-        Some(state) => verify(&db, state).map_err(|trouble| told(&trouble)),
+    let before = known.partition_point(|(there, _)| *there <= sequence) - 1;
+    let (there, here) = known[before];
+    match model.world.history.range(..=here + (sequence - there)).next_back() {
+        Some((_, state)) => verify(&db, state).map_err(|trouble| format!("commit {sequence}: {}", told(&trouble))),
         None => Err(format!("commit {sequence} was never made; {promised} were promised")),
     }
+}
+
+/// What [`note`] wrote, if the line is whole.
+fn numbers_of(line: &str) -> Option<[u64; 3]> {
+    let mut numbers = line.strip_suffix(" .")?.split(' ').map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }

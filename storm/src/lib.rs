@@ -1,21 +1,28 @@
-//! The storm: one program that tries to break a database through its public faces, and checks every answer against a model.
+//! The storm: one program that tries to break a database through its public faces, and checks every answer against a
+//! model.
 //!
-//! - A run is a mode and a seed. What is drawn is written down as [`script::Script`], so that a failure can be shrunk and done again.
-//! - [`questions`], [`writes`], [`actions`] and [`transactions`] are tables of verbs: a new verb of the library is one entry more.
-//! - [`world::World`] is a database beside its model ([`model::State`]); a copy of the model costs nothing, so every commit and every snapshot has its own.
+//! - A run is a mode and a seed. What is drawn is written down as [`script::Script`], so that a failure can be
+//!   shrunk and done again.
+//! - [`questions`], [`writes`], [`actions`] and [`transactions`] are tables of verbs: a new verb of the library is
+//!   one entry more.
+//! - [`world::World`] is a database beside its model ([`model::State`]); a copy of the model costs nothing, so every
+//!   commit and every snapshot has its own.
 //! - [`sequential`] draws steps: the modes `library`, `crash`, `faults` and `damage`.
-//! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a finding like any other.
+//! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a
+//!   finding like any other.
 
 pub mod actions;
 pub mod answer;
+mod changes;
 pub mod child;
 pub mod coverage;
+mod crowd;
 pub mod damage;
-pub mod held;
 pub mod http;
 pub mod kill;
 pub mod model;
 pub mod options;
+mod owner;
 pub mod parent;
 pub mod questions;
 pub mod report;
@@ -28,6 +35,7 @@ pub mod setup;
 pub mod shrink;
 pub mod threads;
 pub mod transactions;
+mod upkeep;
 pub mod value;
 pub mod watched;
 pub mod word;

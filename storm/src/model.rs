@@ -1,9 +1,10 @@
-//! The model of a database: tables by name, each a counted map. A copy of it costs a few pointers, so every commit can be remembered.
+//! The model of a database: tables by name, each a counted map. A copy of it costs a few pointers, so every commit
+//! can be remembered.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use quipu::{Bounds, RunIndex, TableOptions, Tally};
+use quipu::{Bounds, RunLayout, TableOptions, Tally};
 
 use crate::rows::Rows;
 
@@ -49,6 +50,6 @@ impl State {
 
 /// Whether tables are declared alike, but for the index.
 pub fn same_options(a: &TableOptions, b: &TableOptions) -> bool {
-    let plain = |options: &TableOptions| TableOptions { index: RunIndex::Tree, ..options.clone() };
+    let plain = |options: &TableOptions| TableOptions { layout: RunLayout::Tree, ..options.clone() };
     plain(a) == plain(b)
 }

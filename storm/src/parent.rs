@@ -24,8 +24,9 @@ pub enum Ended {
     Badly(String),
 }
 
-/// Seconds beyond its own time after which a run counts as hanging.
+/// Seconds beyond its own time after which a run counts as hanging; a server may take long to start again.
 const PATIENCE_SECONDS: f64 = 60.0;
+const SERVER_PATIENCE_SECONDS: f64 = 200.0;
 /// Trials of a shrinking, and the seconds that it may take.
 const TRIALS: usize = 1500;
 const SHRINK_SECONDS: f64 = 60.0;
@@ -116,7 +117,8 @@ impl<'p> Runner<'p> {
     /// If there is no child to ask.
     pub fn seed(&mut self, mode: &str, seed: u64) -> io::Result<Ended> {
         let request = format!("seed {mode} {seed} {}", self.journal().display());
-        self.ask(&request, self.options.run_seconds + PATIENCE_SECONDS)
+        let patience = if matches!(mode, "resp" | "http") { SERVER_PATIENCE_SECONDS } else { PATIENCE_SECONDS };
+        self.ask(&request, self.options.run_seconds + patience)
     }
 
     /// A run of a script.

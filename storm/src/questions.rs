@@ -1,6 +1,8 @@
-//! What can be asked, of a table, of a snapshot, inside a transaction: one entry a verb, with how it is drawn, how it is asked and how the answer is judged.
+//! What can be asked, of a table, of a snapshot, inside a transaction: one entry a verb, with how it is drawn, how
+//! it is asked and how the answer is judged.
 
-use quipu::{Bounds, Charge, Cursor, Explained, Read, Resolution, Result, Table, TableTransaction, TableView};
+use quipu::{Bounds, Costed, Cursor, Prefetch, ReadableTable, Resolution, Result};
+use quipu::{Table, TableSnapshot, TableTransaction, TableView};
 use quipu_suite::dice::Dice;
 
 use crate::answer::{Answer, Row, are_rows, at, is_row, is_value, row_of};
@@ -31,10 +33,12 @@ pub struct Asks {
     pub table: fn(&Table, Words<'_>) -> Result<Answer>,
     /// A table at a moment.
     pub view: fn(&TableView<'_>, Words<'_>) -> Result<Answer>,
+    /// A table at a moment, owned.
+    pub owned: fn(&TableSnapshot, Words<'_>) -> Result<Answer>,
     /// A table in a transaction.
     pub transaction: fn(&TableTransaction<'_>, Words<'_>) -> Result<Answer>,
     /// A version that counts what answers cost.
-    pub explained: fn(&Explained<'_>, Words<'_>) -> Result<Answer>,
+    pub explained: fn(&Costed<'_>, Words<'_>) -> Result<Answer>,
 }
 
 macro_rules! asks {
@@ -42,6 +46,7 @@ macro_rules! asks {
         Asks {
             table: |reader, words| $ask(reader, words),
             view: |reader, words| $ask(reader, words),
+            owned: |reader, words| $ask(reader, words),
             transaction: |reader, words| $ask(reader, words),
             explained: |reader, words| $ask(reader, words),
         }
@@ -53,10 +58,13 @@ pub static QUESTIONS: &[Question] = &[
     Question {
         name: "get",
         weight: 12,
-        covers: &["get", "contains"],
+        covers: &["get", "get_with", "contains"],
         draw: |dice, setup, table| vec![key(dice, setup, table)],
         ask: asks!(|reader: &_, words: Words<'_>| get(reader, words)),
-        judge: |table, words, answer| matches!(answer, Answer::Value(value) if is_value(value, table.rows.get(words.key(0)))),
+        judge: |table, words, answer| {
+            let expected = table.rows.get(words.key(0));
+            matches!(answer, Answer::Value(value) if is_value(value, expected))
+        },
     },
     Question {
         name: "get_many",
@@ -73,7 +81,7 @@ pub static QUESTIONS: &[Question] = &[
     Question {
         name: "len",
         weight: 4,
-        covers: &["len", "is_empty"],
+        covers: &["len", "is_empty", "Snapshot::into_table"],
         draw: |_, _, _| Vec::new(),
         ask: asks!(|reader: &_, _: Words<'_>| len(reader)),
         judge: |table, _, answer| *answer == Answer::Number(table.rows.len() as u64),
@@ -93,11 +101,11 @@ pub static QUESTIONS: &[Question] = &[
     Question {
         name: "range",
         weight: 5,
-        covers: &["range", "for_each", "for_first"],
+        covers: &["range", "lend_next", "for_each", "for_each_limited"],
         draw: |dice, setup, table| {
             let mut words = bounds(dice, setup, table);
             words.push(Word::Number(dice.below(60) as u64));
-            words.push(Word::Number(dice.below(4) as u64));
+            words.push(Word::Number(dice.below(5) as u64));
             words
         },
         ask: asks!(|reader: &_, words: Words<'_>| range(reader, words)),
@@ -143,16 +151,16 @@ pub static QUESTIONS: &[Question] = &[
         },
     },
     Question {
-        name: "count_bounds",
+        name: "count_interval",
         weight: 2,
-        covers: &["count_bounds"],
+        covers: &["count_interval"],
         draw: bounds,
-        ask: asks!(|reader: &_, words: Words<'_>| count_bounds(reader, words)),
+        ask: asks!(|reader: &_, words: Words<'_>| count_interval(reader, words)),
         judge: |table, words, answer| {
             let (from, to) = table.rows.span(&words.bounds(0));
             let exact = (to - from) as u64;
             matches!(answer, Answer::Between(low, high) if *low <= exact && exact <= *high
-                && (table.options.blind || low == high))
+                && (table.options.blind_writes || low == high))
         },
     },
     Question {
@@ -255,14 +263,16 @@ pub static QUESTIONS: &[Question] = &[
             let (from, to) = table.rows.span(&words.bounds(0));
             let range = words.bounds(0);
             matches!(answer, Answer::Rows(rows) if rows.len() == (to - from).min(words.number(2) as usize)
-                && rows.is_sorted_by(|a, b| a.0 < b.0)
-                && rows.iter().all(|(key, value)| range.contains(key) && table.rows.get(key).is_some_and(|v| v.is(value))))
+            && rows.is_sorted_by(|a, b| a.0 < b.0)
+            && rows.iter().all(|(key, value)| {
+                range.contains(key) && table.rows.get(key).is_some_and(|own| own.is(value))
+            }))
         },
     },
     Question {
-        name: "split",
+        name: "split_points",
         weight: 2,
-        covers: &["split"],
+        covers: &["split_points"],
         draw: |dice, setup, table| {
             let mut words = bounds(dice, setup, table);
             words.push(Word::Number(1 + dice.below(9) as u64));
@@ -285,14 +295,14 @@ pub static QUESTIONS: &[Question] = &[
         judge: |table, words, answer| *answer == Answer::Tally(table.tally(&words.bounds(0))),
     },
     Question {
-        name: "plan",
+        name: "footprint",
         weight: 1,
-        covers: &["plan", "charge"],
+        covers: &["footprint", "prefetch"],
         draw: bounds,
         ask: asks!(|reader: &_, words: Words<'_>| plan(reader, words)),
         judge: |table, words, answer| {
             let (from, to) = table.rows.span(&words.bounds(0));
-            matches!(answer, Answer::Plan(plan) if plan.rows == (to - from) as u64)
+            matches!(answer, Answer::Footprint(plan) if plan.rows == (to - from) as u64)
         },
     },
     Question {
@@ -368,13 +378,15 @@ fn ranges(words: Words<'_>) -> Vec<Bounds<'_>> {
     (0..words.0.len() / 2).map(|number| words.bounds(2 * number)).collect()
 }
 
-fn get(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn get(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let value = reader.get(words.key(0))?.map(|value| value.to_vec());
-    // Where both are asked of one version they agree; a lie shows as an answer that nothing matches.
-    Ok(if reader.contains(words.key(0))? == value.is_some() { Answer::Value(value) } else { Answer::Done })
+    let lent = reader.get_with(words.key(0), |value| value.map(<[u8]>::to_vec))?;
+    // Where all are asked of one version they agree; a lie shows as an answer that nothing matches.
+    let do_agree = reader.contains(words.key(0))? == value.is_some() && lent == value;
+    Ok(if do_agree { Answer::Value(value) } else { Answer::Done })
 }
 
-fn get_many(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn get_many(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let keys = words.keys(0);
     let values: Vec<_> = reader.get_many(&keys)?.into_iter().map(|value| value.map(|value| value.to_vec())).collect();
     let mut lent = vec![None; keys.len()];
@@ -382,16 +394,16 @@ fn get_many(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
     Ok(if lent == values { Answer::Values(values) } else { Answer::Done })
 }
 
-fn len(reader: &impl Read) -> Result<Answer> {
+fn len(reader: &impl ReadableTable) -> Result<Answer> {
     let len = reader.len()?;
     Ok(if reader.is_empty()? == (len == 0) { Answer::Number(len) } else { Answer::Done })
 }
 
-fn ends(reader: &impl Read) -> Result<Answer> {
+fn ends(reader: &impl ReadableTable) -> Result<Answer> {
     Ok(Answer::MaybeRows(vec![reader.first()?.map(row_of), reader.last()?.map(row_of)]))
 }
 
-fn range(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn range(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let (range, limit) = (words.bounds(0), words.number(2));
     let mut rows: Vec<Row> = Vec::new();
     match words.number(3) {
@@ -405,7 +417,15 @@ fn range(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
             rows.push((key.to_vec(), value.to_vec()));
             (rows.len() as u64) < limit
         })?,
-        3 => reader.for_first(&range, limit, |key, value| rows.push((key.to_vec(), value.to_vec())))?,
+        4 => {
+            let mut range = reader.range(&range);
+            while (rows.len() as u64) < limit
+                && let Some((key, value)) = range.lend_next()?
+            {
+                rows.push((key.to_vec(), value.to_vec()));
+            }
+        }
+        3 => reader.for_each_limited(&range, limit, |key, value| rows.push((key.to_vec(), value.to_vec())))?,
         _ => {
             for entry in reader.range(&range).take(limit as usize) {
                 rows.push(row_of(entry?));
@@ -415,12 +435,12 @@ fn range(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Rows(rows))
 }
 
-fn prefix(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn prefix(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let rows = reader.prefix(words.key(0)).take(words.number(1) as usize);
     Ok(Answer::Rows(rows.map(|entry| entry.map(row_of)).collect::<Result<_>>()?))
 }
 
-fn scan(reader: &impl Read) -> Result<Answer> {
+fn scan(reader: &impl ReadableTable) -> Result<Answer> {
     let mut rows = Vec::new();
     reader.for_each(.., |key, value| {
         rows.push((key.to_vec(), value.to_vec()));
@@ -429,65 +449,65 @@ fn scan(reader: &impl Read) -> Result<Answer> {
     Ok(Answer::Rows(rows))
 }
 
-fn count(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn count(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Number(reader.count(words.bounds(0))?))
 }
 
-fn count_bounds(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
-    let estimate = reader.count_bounds(words.bounds(0))?;
+fn count_interval(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
+    let estimate = reader.count_interval(words.bounds(0))?;
     Ok(Answer::Between(estimate.low, estimate.high))
 }
 
-fn count_many(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn count_many(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Numbers(reader.count_many(&ranges(words))?))
 }
 
-fn rank(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn rank(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     match words.keys(0)[..] {
         [key] => Ok(Answer::Numbers(vec![reader.rank(key)?])),
         ref keys => Ok(Answer::Numbers(reader.rank_many(keys)?)),
     }
 }
 
-fn nth(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn nth(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Row(reader.nth(words.bounds(0), words.number(2))?.map(row_of)))
 }
 
-fn nth_many(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn nth_many(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let entries = reader.nth_many(&words.numbers(0))?;
     Ok(Answer::MaybeRows(entries.into_iter().map(|entry| entry.map(row_of)).collect()))
 }
 
-fn page(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn page(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let page = reader.page(words.bounds(0), words.number(2), words.number(3) as usize)?;
     Ok(Answer::Page(page.entries.into_iter().map(row_of).collect(), page.total))
 }
 
-fn quantile(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn quantile(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Row(reader.quantile(words.bounds(0), words.number(2).min(100) as f64 / 100.0)?.map(row_of)))
 }
 
-fn sample(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn sample(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let mut source = Source(words.number(3));
     let rows = reader.sample(words.bounds(0), words.number(2) as usize, &mut source)?;
     Ok(Answer::Rows(rows.into_iter().map(row_of).collect()))
 }
 
-fn split(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
-    let keys = reader.split(words.bounds(0), words.number(2).max(1) as usize)?;
+fn split(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
+    let keys = reader.split_points(words.bounds(0), words.number(2).max(1) as usize)?;
     Ok(Answer::Keys(keys.into_iter().map(|key| key.to_vec()).collect()))
 }
 
-fn tally(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn tally(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Tally(reader.tally(words.bounds(0))?))
 }
 
-fn plan(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
-    reader.charge(words.bounds(0), Charge::default())?;
-    Ok(Answer::Plan(reader.plan(words.bounds(0))?))
+fn plan(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
+    reader.prefetch(words.bounds(0), Prefetch::default())?;
+    Ok(Answer::Footprint(reader.footprint(words.bounds(0))?))
 }
 
-fn histogram(reader: &impl Read, words: Words<'_>) -> Result<Answer> {
+fn histogram(reader: &impl ReadableTable, words: Words<'_>) -> Result<Answer> {
     let resolution = Resolution::of_rows(words.number(2).max(1));
     Ok(Answer::Histogram(Box::new(reader.histogram(words.bounds(0), resolution)?)))
 }
@@ -505,7 +525,7 @@ fn is_histogram(table: &TableModel, words: Words<'_>, answer: &Answer) -> bool {
 }
 
 /// Where a cursor goes, and what it should see: the same way over the model and over the database.
-fn walk<R: Read>(reader: &R, words: Words<'_>) -> Result<Answer> {
+fn walk<R: ReadableTable>(reader: &R, words: Words<'_>) -> Result<Answer> {
     let mut cursor: Cursor<'_, R> = reader.cursor();
     let mut seen = Vec::new();
     let mut see = |there: bool, cursor: &Cursor<'_, R>| {

@@ -1,4 +1,5 @@
-//! The model of a table: an ordered map that counts, and of which a copy costs nothing (a treap whose nodes are shared).
+//! The model of a table: an ordered map that counts, and of which a copy costs nothing (a treap whose nodes are
+//! shared).
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;

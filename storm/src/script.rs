@@ -1,4 +1,5 @@
-//! A run as text: its mode, its limits, its steps. What was drawn from a seed is written down as it goes, so that it is there when the process is not.
+//! A run as text: its mode, its limits, its steps. What was drawn from a seed is written down as it goes, so that it
+//! is there when the process is not.
 
 use std::fmt;
 use std::io::Write;

@@ -1,6 +1,7 @@
 //! One thread, one step after the other: the modes `library`, `crash`, `faults` and `damage`.
 //!
-//! All draw from the same verbs. `crash` looks at the disk between its calls and opens what would be found there; `faults` makes calls of the disk fail; `damage` damages
+//! All draw from the same verbs. `crash` looks at the disk between its calls and opens what would be found there;
+//! `faults` makes calls of the disk fail; `damage` damages
 //! copies of the files.
 
 use std::io::ErrorKind as DiskError;
@@ -174,12 +175,14 @@ impl Storm {
             result => result?,
         }
         if let Some(file) = &mut self.acknowledged {
-            crate::kill::note(file, &self.world.promise);
+            let sequence = self.world.db.as_ref().map_or(0, |db| db.latched_read().sequence());
+            crate::kill::note(file, &self.world.promise, sequence);
         }
         self.judge_images()
     }
 
-    /// A call was refused. Memory holds what was there before, or what the call would have made; if the log has stopped, a reopening goes on.
+    /// A call was refused. Memory holds what was there before, or what the call would have made; if the log has
+    /// stopped, a reopening goes on.
     fn refused(&mut self, error: quipu::Error) -> Outcome {
         let expects_faults = self.world.setup.get("faults") == 1;
         let is_of_the_disk = matches!(error.kind(), ErrorKind::Io | ErrorKind::Full | ErrorKind::Poisoned);
@@ -191,7 +194,7 @@ impl Storm {
         }
         let is_poisoned = match &self.world.db {
             Some(db) => {
-                let sequence = db.look().sequence();
+                let sequence = db.latched_read().sequence();
                 let Some(state) = self.world.history.get(&sequence).cloned() else {
                     return wrong(format!("commit {sequence} after {error}"));
                 };
@@ -252,7 +255,7 @@ impl Storm {
 
     /// The database was opened after a crash: what it holds is a commit of the history, and no promise is broken.
     fn take_what_is_found(&mut self, at_least: u64) -> Outcome {
-        let sequence = self.world.db()?.look().sequence();
+        let sequence = self.world.db()?.latched_read().sequence();
         let Some(state) = self.world.history.get(&sequence).cloned() else {
             return wrong(format!("commit {sequence} was never made"));
         };
@@ -303,7 +306,7 @@ impl Storm {
         }
         setup.set("background", 0);
         let db = Db::open(&self.world.place.dir, setup.options(Arc::new(image.disk.clone())))?;
-        let sequence = db.look().sequence();
+        let sequence = db.latched_read().sequence();
         if sequence < image.at_least {
             return wrong(format!("commits {} to {} are lost", sequence + 1, image.at_least));
         }
@@ -414,6 +417,7 @@ fn place(dice: &mut Dice, world: &World, to_ask: bool) -> (&'static str, u64) {
         }
         5 if to_ask => ("look", 0),
         6 if to_ask => ("explain", 0),
+        7 if to_ask => ("owned", 0),
         _ => ("live", 0),
     }
 }

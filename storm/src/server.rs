@@ -79,7 +79,7 @@ pub fn ask(address: SocketAddr, words: &[&str]) -> Judged<quipu_suite::value::Va
 }
 
 /// What all threads of a run share.
-pub struct Field {
+pub struct SumField {
     /// Where Redis clients connect.
     pub address: SocketAddr,
     /// Where HTTP clients do.
@@ -94,10 +94,10 @@ pub struct Field {
     pub commands: std::sync::atomic::AtomicU64,
 }
 
-impl Field {
+impl SumField {
     /// For a server.
-    pub fn new(stormed: &Stormed, deadline: Deadline, stall_ms: u64) -> Field {
-        Field {
+    pub fn new(stormed: &Stormed, deadline: Deadline, stall_ms: u64) -> SumField {
+        SumField {
             address: stormed.server.address,
             http: stormed.http,
             deadline,
@@ -172,7 +172,7 @@ impl Usage {
 ///
 /// # Errors
 /// If it takes more than it may.
-pub fn watch(field: &Field, process: u32, bound: Usage) -> Judged<Usage> {
+pub fn watch(field: &SumField, process: u32, bound: Usage) -> Judged<Usage> {
     let mut most = Usage::default();
     while !field.is_over() {
         let now = Usage::of(process);
@@ -191,7 +191,7 @@ pub fn watch(field: &Field, process: u32, bound: Usage) -> Judged<Usage> {
 ///
 /// # Errors
 /// If an answer takes long.
-pub fn ping(field: &Field) -> Judged {
+pub fn ping(field: &SumField) -> Judged {
     let mut client = Client::connect(field.address).map_err(|error| error.to_string())?;
     let ping = Command::new("PING");
     while !field.is_over() {

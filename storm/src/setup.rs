@@ -1,10 +1,11 @@
-//! Under which limits a database is opened, and which keys and values come: drawn for each run, and the head of its script.
+//! Under which limits a database is opened, and which keys and values come: drawn for each run, and the head of its
+//! script.
 
 use std::fmt;
 use std::sync::Arc;
 
 use quipu::io::Disk;
-use quipu::{Compression, Durability, Field, IndexPages, Measures, Options, RunIndex, TableOptions};
+use quipu::{Compression, Durability, InnerPages, Measures, Options, RunLayout, SumField, TableOptions};
 use quipu_suite::dice::Dice;
 
 use crate::value::Value;
@@ -59,7 +60,8 @@ impl Setup {
         setup
     }
 
-    /// Draws which keys and values come. Sizes are sought that fill pages to the brim: a page holds a whole number of such rows, more or less a few bytes.
+    /// Draws which keys and values come. Sizes are sought that fill pages to the brim: a page holds a whole number
+    /// of such rows, more or less a few bytes.
     fn draw_rows(&mut self, dice: &mut Dice) {
         let page = self.get("page_bytes") as usize;
         self.set("keys", *dice.pick(&[&12_u64, &40, &150, &1000, &5000]));
@@ -159,14 +161,15 @@ pub fn table_options(bits: u64) -> TableOptions {
     let bit = |place: u64| bits >> place & 1 == 1;
     let compression = |place: u64| if bit(place) { Compression::Lz4 } else { Compression::None };
     TableOptions {
-        measures: Measures { bytes: bit(0), hash: bit(1), sum: bit(2).then_some(Field::BigEndian { at: 0 }) },
-        resident: bit(3) && bit(4),
-        blind: bit(5),
-        index: if bit(6) && bit(7) { RunIndex::Flat } else { RunIndex::Tree },
+        measures: Measures { bytes: bit(0), hash: bit(1), sum: bit(2).then_some(SumField::BigEndian { at: 0 }) },
+        in_memory: bit(3) && bit(4),
+        blind_writes: bit(5),
+        layout: if bit(6) && bit(7) { RunLayout::Flat } else { RunLayout::Tree },
         compression: compression(8),
         upper_compression: compression(9),
-        index_pages: [IndexPages::AsNeeded, IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident]
+        inner_pages: [InnerPages::AsNeeded, InnerPages::AsNeeded, InnerPages::Preloaded, InnerPages::Pinned]
             [(bits >> 10) as usize % 4],
-        annotation: vec![b'n'; (bits >> 12) as usize % 8],
+        metadata: vec![b'n'; (bits >> 12) as usize % 8],
+        comment: "c".repeat((bits >> 13) as usize % 3),
     }
 }

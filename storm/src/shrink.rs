@@ -1,4 +1,5 @@
-//! From a script that fails to a short one that fails alike: steps are left out, then words, then bytes of values, while it still does.
+//! From a script that fails to a short one that fails alike: steps are left out, then words, then bytes of values,
+//! while it still does.
 
 use crate::script::Script;
 use crate::word::{Step, Word};

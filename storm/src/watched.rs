@@ -1,4 +1,5 @@
-//! A simulated disk that is looked at between its calls: what would be found there, if the power went now, or the process.
+//! A simulated disk that is looked at between its calls: what would be found there, if the power went now, or the
+//! process.
 
 use std::io;
 use std::path::Path;

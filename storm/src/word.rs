@@ -1,4 +1,5 @@
-//! Steps as data: a verb and its words, one step a line. What is missing in a line counts as nothing, so a step that was shortened is still one.
+//! Steps as data: a verb and its words, one step a line. What is missing in a line counts as nothing, so a step that
+//! was shortened is still one.
 
 use std::fmt;
 use std::ops::Bound;

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quipu::io::sim::SimDisk;
 use quipu::io::{Disk, RealDisk};
-use quipu::{Db, Durability, Error, ErrorKind, Read, Savepoint, Snapshot, Table, Transaction};
+use quipu::{Db, Durability, Error, ErrorKind, OwnedRows, ReadableTable, Savepoint, Snapshot, Table, Transaction};
 
 use crate::actions::ACTIONS;
 use crate::answer::{Answer, shown};
-use crate::held::HeldRange;
 use crate::model::{State, same_options};
 use crate::questions::QUESTIONS;
 use crate::report::Counters;
@@ -94,7 +93,8 @@ pub(crate) enum Done {
     Released(usize),
 }
 
-/// An optimistic transaction, what it sees, and what it has been told: if it commits, all of that must be as true at the commit.
+/// An optimistic transaction, what it sees, and what it has been told: if it commits, all of that must be as true at
+/// the commit.
 pub struct HeldTransaction {
     pub(crate) transaction: Transaction,
     pub(crate) view: State,
@@ -125,7 +125,7 @@ pub struct World {
     pub promise: Promise,
     pub(crate) snapshots: BTreeMap<u64, HeldSnapshot>,
     pub(crate) transactions: BTreeMap<u64, HeldTransaction>,
-    pub(crate) ranges: BTreeMap<u64, (HeldRange, Rows, usize, usize)>,
+    pub(crate) ranges: BTreeMap<u64, (OwnedRows, Rows, usize, usize)>,
     /// Numbers given so far, to tables and directories.
     pub(crate) numbers: u64,
     /// What was done.
@@ -204,14 +204,14 @@ impl World {
 
     /// Says what the next commit makes of the tables.
     pub fn expect(&mut self, state: &State) -> Outcome {
-        let sequence = self.db()?.look().sequence();
+        let sequence = self.db()?.latched_read().sequence();
         self.history.insert(sequence + 1, state.clone());
         Ok(())
     }
 
     /// The tables are now like this.
     pub fn settle(&mut self, state: State, durability: Durability) -> Outcome {
-        let sequence = self.db()?.look().sequence();
+        let sequence = self.db()?.latched_read().sequence();
         self.state = state;
         self.history.split_off(&(sequence + 1));
         self.history.insert(sequence, self.state.clone());
@@ -272,8 +272,9 @@ impl World {
                     return Ok(());
                 };
                 let answer = match place {
-                    "look" => (question.ask.view)(&self.db()?.look().table(table)?, arguments)?,
-                    "explain" => table.explain(|version| (question.ask.explained)(version, arguments))?.0,
+                    "owned" => (question.ask.owned)(&self.db()?.snapshot().into_table(table)?, arguments)?,
+                    "look" => (question.ask.view)(&self.db()?.latched_read().table(table)?, arguments)?,
+                    "explain" => table.with_cost(|version| (question.ask.explained)(version, arguments))?.0,
                     _ => (question.ask.table)(table, arguments)?,
                 };
                 if (question.judge)(model, arguments, &answer) { Ok(()) } else { Err(told(&answer)) }
@@ -289,7 +290,7 @@ impl World {
         let mut next = self.state.clone();
         let Some(model) = next.tables.get_mut(name) else { return Ok(()) };
         let expected = (writing.model)(model, arguments);
-        let is_blind = model.options.blind;
+        let is_blind = model.options.blind_writes;
         self.expect(&next)?;
         let answer = (writing.table)(&table, arguments)?;
         // A blind removal does not ask.

@@ -1,6 +1,6 @@
 //! What can be written to a table, alone or in a transaction: one entry a verb, with what it does to the model.
 
-use quipu::{ErrorKind, Result, Table, TableTransaction, Write};
+use quipu::{ErrorKind, Result, Table, TableTransaction, WritableTable};
 use quipu_suite::dice::Dice;
 
 use crate::answer::Answer;
@@ -66,6 +66,16 @@ pub static WRITINGS: &[Writing] = &[
         |table, words| Answer::Flag(table.rows.remove(words.key(0)).is_some())
     ),
     write_with!(
+        "delete",
+        8,
+        |dice, setup, table| vec![key(dice, setup, table)],
+        |table: &_, words: Words<'_>| delete(table, words),
+        |table, words| {
+            table.rows.remove(words.key(0));
+            Answer::Done
+        }
+    ),
+    write_with!(
         "remove_range",
         2,
         |dice, setup, table| {
@@ -111,22 +121,26 @@ fn done(result: Result<()>) -> Result<Answer> {
     }
 }
 
-fn put(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+fn put(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
     done(table.put(words.key(0), words.value(1).bytes()))
 }
 
-fn insert(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+fn insert(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
     done(table.insert(words.key(0), words.value(1).bytes()))
 }
 
-fn replace(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+fn replace(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
     done(table.replace(words.key(0), words.value(1).bytes()))
 }
 
-fn remove(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+fn remove(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Flag(table.remove(words.key(0))?))
 }
 
-fn remove_range(table: &impl Write, words: Words<'_>) -> Result<Answer> {
+fn delete(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
+    done(table.delete(words.key(0)))
+}
+
+fn remove_range(table: &impl WritableTable, words: Words<'_>) -> Result<Answer> {
     Ok(Answer::Number(table.remove_range(words.bounds(0))?))
 }

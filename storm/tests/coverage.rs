@@ -1,6 +1,8 @@
-//! Every public verb of the library and every command of the server is drawn by the storm, or stands in the list of what is left out, with the reason.
+//! Every public verb of the library and every command of the server is drawn by the storm, or stands in the list of
+//! what is left out, with the reason.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use quipu_storm::actions::ACTIONS;
 use quipu_storm::coverage::{COMMANDS_LEFT_OUT, VERBS_LEFT_OUT};
@@ -9,15 +11,44 @@ use quipu_storm::resp::COMMANDS;
 use quipu_storm::writes::WRITINGS;
 use quipu_suite::generate::Group;
 
+/// Files of the engine whose public functions are no verbs of an open database: values that one makes or looks at, and
+/// what is done to closed ones, which the storm's modes do by themselves.
+const NO_VERBS: [&str; 11] = [
+    "bench.rs",
+    "bounds.rs",
+    "error.rs",
+    "files/",
+    "io/",
+    "log/",
+    "options.rs",
+    "run/histogram.rs",
+    "stats.rs",
+    "tally.rs",
+    "tuple.rs",
+];
+
+/// The source files below `dir`, without those of [`NO_VERBS`].
+fn files(root: &Path, dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+        if path.is_dir() {
+            files(root, &path, found);
+        } else if name.ends_with(".rs") && !NO_VERBS.iter().any(|left_out| name.starts_with(left_out)) {
+            found.push(path);
+        }
+    }
+}
+
 /// The names of public functions in a file of the engine, and those of the two traits.
-fn verbs(file: &str) -> Vec<String> {
-    let path = format!("{}/../engine/src/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap();
+fn verbs(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
     let mut in_trait = false;
     let mut verbs = Vec::new();
     let mut hidden = false;
     for line in text.lines() {
-        in_trait = line.starts_with("pub trait Read") || line.starts_with("pub trait Write") || in_trait && line != "}";
+        let begins = ["pub trait ReadableTable:", "pub trait WritableTable:"].iter().any(|head| line.starts_with(head));
+        in_trait = begins || in_trait && line != "}";
         let head = if in_trait { "    fn " } else { "    pub fn " };
         if let Some(rest) = line.strip_prefix(head) {
             let name: String = rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
@@ -40,19 +71,10 @@ fn each_verb_of_the_library_is_drawn_or_left_out_with_a_reason() {
     }
     covered.extend(WRITINGS.iter().map(|writing| writing.name));
     covered.extend(VERBS_LEFT_OUT.iter().map(|(name, _)| *name));
-    let files = [
-        "db.rs",
-        "table.rs",
-        "transaction.rs",
-        "edit.rs",
-        "snapshot.rs",
-        "cursor.rs",
-        "range.rs",
-        "read.rs",
-        "committed.rs",
-        "explain.rs",
-    ];
-    let all: BTreeSet<String> = files.iter().flat_map(|file| verbs(file)).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/src");
+    let mut sources = Vec::new();
+    files(&root, &root, &mut sources);
+    let all: BTreeSet<String> = sources.iter().flat_map(|file| verbs(file)).collect();
     assert!(all.len() > 60, "{all:?}");
     let missing: Vec<&String> = all.iter().filter(|name| !covered.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "give these an entry in a table of verbs: {missing:?}");
@@ -64,8 +86,8 @@ fn each_command_of_the_server_is_sent_or_left_out_with_a_reason() {
     let groups = [Group::Strings, Group::Bits, Group::Keys, Group::Expiry, Group::SortedSets];
     covered.extend(groups.iter().flat_map(|group| group.commands()).map(|name| name.to_lowercase()));
     covered.extend(COMMANDS_LEFT_OUT.iter().map(|(name, _)| (*name).to_owned()));
-    let missing: Vec<&str> = quipu_server::command::table::all()
-        .filter(|spec| spec.group != quipu_server::command::table::Group::Absent)
+    let missing: Vec<&str> = quipu_server::facts::all()
+        .filter(|spec| spec.group != quipu_server::facts::Group::Absent)
         .map(|spec| spec.name)
         .filter(|name| !covered.contains(*name))
         .collect();

@@ -1,4 +1,5 @@
-//! A connection to a server: what is written goes out at once, what comes back is handed out frame by frame, decoded and raw.
+//! A connection to a server: what is written goes out at once, what comes back is handed out frame by frame, decoded
+//! and raw.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -5,7 +5,8 @@ use crate::command::Command;
 use crate::exceptions::{Rule, rule_of};
 use crate::value::{Body, Value};
 
-/// What the replies of one connection are compared by: remembers what a transaction has queued, since EXEC answers for it.
+/// What the replies of one connection are compared by: remembers what a transaction has queued, since EXEC answers for
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     queued: Option<Vec<Rule>>,
@@ -74,8 +75,8 @@ fn compare_each(rules: &[Rule], reference: &Value, subject: &Value) -> Result<()
     Ok(())
 }
 
-/// Whether two replies differ only in what an encoding decides: a score of minus zero is told as `-0` or `0` by Redis, as the set's encoding happens to be, and
-/// that is the larger one also for a set that has become small again.
+/// Whether two replies differ only in what an encoding decides: a score of minus zero is told as `-0` or `0` by Redis,
+/// as the set's encoding happens to be, and that is the larger one also for a set that has become small again.
 fn same_but_for_encodings(reference: &Value, subject: &Value) -> bool {
     match (&reference.body, &subject.body) {
         (Body::Items(references), Body::Items(subjects)) => {

@@ -1,4 +1,5 @@
-//! The differential test: epochs of random steps on two empty servers, until the first difference, which is then shrunk.
+//! The differential test: epochs of random steps on two empty servers, until the first difference, which is then
+//! shrunk.
 
 use std::io;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use crate::report;
 use crate::shrink::shrink;
 use crate::step::Step;
 
-/// Commands of an epoch. After each, the servers are emptied and the connections made anew, so that databases stay small
-/// and a difference has a short history.
+/// Commands of an epoch. After each, the servers are emptied and the connections made anew, so that databases stay
+/// small and a difference has a short history.
 const EPOCH_COMMANDS: usize = 3000;
 /// What shrinking may cost.
 const SHRINK_TRIALS: usize = 3000;
@@ -178,7 +179,8 @@ mod tests {
 
     type Store = Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>;
 
-    /// A server that knows SET, GET and FLUSHALL, and answers OK to all else. If `forgetful`, it forgets `s:1` when `s:2` is set.
+    /// A server that knows SET, GET and FLUSHALL, and answers OK to all else. If `forgetful`, it forgets `s:1` when
+    /// `s:2` is set.
     fn fake_server(forgetful: bool) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

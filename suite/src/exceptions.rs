@@ -1,7 +1,7 @@
 //! What is not compared byte for byte, and why: the one list. `quipu-suite exceptions` prints it.
 //!
-//! An exception frees only what it names. Errors are always compared byte for byte, and so is every reply of a command that is
-//! not here.
+//! An exception frees only what it names. Errors are always compared byte for byte, and so is every reply of a command
+//! that is not here.
 
 use crate::command::Command;
 
@@ -25,7 +25,8 @@ pub enum Rule {
 /// A command whose answer is legitimately free in part.
 #[derive(Clone, Copy, Debug)]
 pub struct Exception {
-    /// Its name; with a space and the subcommand if only that is meant, with a space and nothing if only calls without one are.
+    /// Its name; with a space and the subcommand if only that is meant, with a space and nothing if only calls without
+    /// one are.
     pub command: &'static str,
     /// How its replies must agree.
     pub rule: Rule,

@@ -126,8 +126,8 @@ pub struct FrameDifference {
     pub subject: (Vec<u8>, bool),
 }
 
-/// Compares the answers to all of [`FRAMES`], to a line and to lengths that are too long, and to `mutated` requests that
-/// chance has damaged.
+/// Compares the answers to all of [`FRAMES`], to a line and to lengths that are too long, and to `mutated` requests
+/// that chance has damaged.
 ///
 /// # Errors
 ///
@@ -165,8 +165,8 @@ pub fn compare(
     Ok((cases.len(), None))
 }
 
-/// Sends each case on a connection of its own, all at once; what comes back within `quiet`, and whether the connection was
-/// closed.
+/// Sends each case on a connection of its own, all at once; what comes back within `quiet`, and whether the connection
+/// was closed.
 fn answers(address: SocketAddr, cases: &[Vec<u8>], quiet: Duration) -> io::Result<Vec<(Vec<u8>, bool)>> {
     let mut clients = Vec::with_capacity(cases.len());
     for case in cases {

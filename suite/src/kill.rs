@@ -1,10 +1,10 @@
-//! `kill -9` under load: several connections write, the server is killed at a random moment and started again on the same
-//! directory, and everything it acknowledged must be there.
+//! `kill -9` under load: several connections write, the server is killed at a random moment and started again on the
+//! same directory, and everything it acknowledged must be there.
 //!
-//! Writer `w` does operations 0, 1, 2, ... in order, and what the database holds after the first `p` of them is known in closed
-//! form (`present`, `key_count`). After a crash the database must be in the state after some `p` that is at least the number of
-//! acknowledged operations and at most the number of sent ones: a suffix of what nobody was told about may be lost,
-//! but there is no hole, no half of a transaction, and nothing that nobody wrote (DBSIZE).
+//! Writer `w` does operations 0, 1, 2, ... in order, and what the database holds after the first `p` of them is known
+//! in closed form (`present`, `key_count`). After a crash the database must be in the state after some `p` that is at
+//! least the number of acknowledged operations and at most the number of sent ones: a suffix of what nobody was told
+//! about may be lost, but there is no hole, no half of a transaction, and nothing that nobody wrote (DBSIZE).
 //!
 //! Not here: lost power. The page cache survives the process, so `--durability sync` is tested here for its order and
 //! its recovery only; what a disk may lose is the business of the engine's simulated disk.
@@ -26,7 +26,8 @@ use crate::process::{Launch, ServerProcess};
 const PERIOD: u64 = 8;
 /// Probes in one write.
 const PROBES: usize = 500;
-/// Rounds of which all writes are looked up after each round; those of older ones are counted, and looked up in the end.
+/// Rounds of which all writes are looked up after each round; those of older ones are counted, and looked up in the
+/// end.
 const RECENT_ROUNDS: usize = 2;
 
 /// What to run.
@@ -146,7 +147,8 @@ fn fail(complaint: &str, dir: tempfile::TempDir) -> bool {
     false
 }
 
-/// Lets all writers write, and kills the server at a random moment. What a writer has to complain about, if not of the kill.
+/// Lets all writers write, and kills the server at a random moment. What a writer has to complain about, if not of the
+/// kill.
 fn load_and_kill(
     server: &mut ServerProcess,
     held: &[u64],

@@ -1,8 +1,8 @@
-//! Tests of the server from outside, as one program, `quipu-suite`. It starts real server processes and talks to them over
-//! sockets; nothing here links the engine or the server.
+//! Tests of the server from outside, as one program, `quipu-suite`. It starts real server processes and talks to them
+//! over sockets; nothing here links the engine or the server.
 //!
-//! - [`differential`]: the same seeded commands go to Quipu and to redis-server, and the replies must be the same bytes,
-//!   but for what [`exceptions`] lists.
+//! - [`differential`]: the same seeded commands go to Quipu and to redis-server, and the replies must be the same
+//!   bytes, but for what [`exceptions`] lists.
 //! - [`kill`]: what was acknowledged before `kill -9` must be there after it.
 //! - [`redis_py`]: the tests of a Redis client, run against Quipu.
 //!
@@ -20,7 +20,8 @@
 //!
 //! 1. A seed determines every byte that is sent. What depends on a reply (cursors, dumped values) is asked for by a
 //!    [`step::Step`] of its own, so that it can be replayed.
-//! 2. Between two steps no reply is outstanding on any connection, so the interleaving of clients is the same on both servers.
+//! 2. Between two steps no reply is outstanding on any connection, so the interleaving of clients is the same on both
+//!    servers.
 //! 3. No step leaves a key that expires within the hour: what expires, is past already or waited for and looked at
 //!    in the same step.
 //!

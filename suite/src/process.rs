@@ -1,5 +1,5 @@
-//! Server processes: started on a free port of the loopback interface, waited for, stopped politely, killed. A process that is
-//! dropped is killed.
+//! Server processes: started on a free port of the loopback interface, waited for, stopped politely, killed. A process
+//! that is dropped is killed.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -164,7 +164,8 @@ impl Drop for ServerProcess {
     }
 }
 
-/// A port that was free a moment ago. Another process may take it in between: the server then ends with an error that says so.
+/// A port that was free a moment ago. Another process may take it in between: the server then ends with an error that
+/// says so.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -1,9 +1,11 @@
-//! From a history with a difference to a short one: sub-sequences are tried until no step, and no unit of a pipeline, can be left
-//! out any more (delta debugging: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+//! From a history with a difference to a short one: sub-sequences are tried until no step, and no unit of a pipeline,
+//! can be left out any more (delta debugging: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
+//! input", 2002).
 
 use crate::step::Step;
 
-/// Shrinks `history`, of which `fails` holds, to a shorter one of which it holds. `fails` is asked at most `trials` times.
+/// Shrinks `history`, of which `fails` holds, to a shorter one of which it holds. `fails` is asked at most `trials`
+/// times.
 pub fn shrink(history: Vec<Step>, trials: usize, mut fails: impl FnMut(&[Step]) -> bool) -> Vec<Step> {
     let mut left = trials;
     let mut ask = |candidate: &[Step]| {

@@ -1,7 +1,8 @@
-//! What is done to both servers between two comparisons: the atoms of a history, which shrinking keeps or drops as a whole.
+//! What is done to both servers between two comparisons: the atoms of a history, which shrinking keeps or drops as a
+//! whole.
 //!
-//! Clients `0..`[`TALKERS`] send pipelines and may be inside a transaction at any time. Client [`ASIDE`] never is, so that the
-//! steps that need an answer before they can go on are sent there.
+//! Clients `0..`[`TALKERS`] send pipelines and may be inside a transaction at any time. Client [`ASIDE`] never is, so
+//! that the steps that need an answer before they can go on are sent there.
 
 use std::fmt;
 

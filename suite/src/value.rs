@@ -1,5 +1,5 @@
-//! A reply of the Redis protocol, versions 2 and 3, decoded as little as a comparison needs: the marker byte, and text, items
-//! or nothing.
+//! A reply of the Redis protocol, versions 2 and 3, decoded as little as a comparison needs: the marker byte, and text,
+//! items or nothing.
 
 /// Replies nest no deeper than this; a server that sends more is taken to send garbage.
 const DEPTH_LIMIT: usize = 32;
@@ -125,7 +125,8 @@ fn decode(bytes: &[u8], at: &mut usize, depth: usize) -> Result<Option<Value>, G
     Ok(Some(Value { marker, body }))
 }
 
-/// The length of a bulk or the number of items; `None` for -1. Half of `u32` keeps sums and doubles of it far from overflow.
+/// The length of a bulk or the number of items; `None` for -1. Half of `u32` keeps sums and doubles of it far from
+/// overflow.
 fn count(text: &[u8]) -> Result<Option<usize>, Garbage> {
     match std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok()) {
         Some(-1) => Ok(None),

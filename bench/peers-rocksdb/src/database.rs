@@ -46,13 +46,13 @@ fn some<T>(pointer: *mut T) -> Result<NonNull<T>> {
 }
 
 impl Database {
-    /// Opens an empty database: no compression (values are random), one cache, Bloom filters of 10 bits, background work on two
-    /// threads; everything else as it comes.
+    /// Opens an empty database: no compression (values are random), one cache, Bloom filters of 10 bits, background
+    /// work on two threads; everything else as it comes.
     pub(crate) fn open(dir: &Path, setup: Setup) -> Result<Self> {
         let name = CString::new(dir.as_os_str().as_bytes())?;
-        // SAFETY: every pointer passed was just created by the matching call and is freed once. The table options copy the
-        // cache's shared pointer and take over the filter policy; the options copy the table options; the database copies the
-        // options.
+        // SAFETY: every pointer passed was just created by the matching call and is freed once. The table options copy
+        // the cache's shared pointer and take over the filter policy; the options copy the table options; the database
+        // copies the options.
         unsafe {
             let table = rocksdb_block_based_options_create();
             let cache = rocksdb_cache_create_lru(setup.cache_bytes as usize);
@@ -153,7 +153,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // SAFETY: created in `open`, freed here only; views, cursors and transactions borrow the database, so none is left.
+        // SAFETY: created in `open`, freed here only; views, cursors and transactions borrow the database, so none is
+        // left.
         unsafe {
             rocksdb_writeoptions_destroy(self.write.as_ptr());
             rocksdb_optimistictransactiondb_close_base_db(self.base.as_ptr());
@@ -226,7 +227,8 @@ impl View<'_> {
 
 impl Drop for View<'_> {
     fn drop(&mut self) {
-        // SAFETY: created in `Database::snapshot` or `latest`, freed here only; cursors borrow the view, so none is left.
+        // SAFETY: created in `Database::snapshot` or `latest`, freed here only; cursors borrow the view, so none is
+        // left.
         unsafe {
             rocksdb_readoptions_destroy(self.options.as_ptr());
             if !self.snapshot.is_null() {
@@ -297,8 +299,8 @@ impl<'a> Cursor<'a> {
     /// The next row's key.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<Option<&[u8]>> {
-        // SAFETY: the iterator is ours; `next` and `key` are called only while it is valid; the key's bytes stay where they are
-        // until the iterator moves, for which the caller has to give the slice back.
+        // SAFETY: the iterator is ours; `next` and `key` are called only while it is valid; the key's bytes stay where
+        // they are until the iterator moves, for which the caller has to give the slice back.
         unsafe {
             let iterator = self.iterator.as_ptr();
             if self.started && rocksdb_iter_valid(iterator) != 0 {
@@ -320,8 +322,8 @@ impl<'a> Cursor<'a> {
     pub(crate) fn advance_row(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let iterator = self.iterator.as_ptr();
         let Some(key) = self.advance()? else { return Ok(None) };
-        // SAFETY: the iterator stands at a row, as `advance` returned its key; the value's bytes stay where they are until it
-        // moves, for which the caller has to give both slices back.
+        // SAFETY: the iterator stands at a row, as `advance` returned its key; the value's bytes stay where they are
+        // until it moves, for which the caller has to give both slices back.
         unsafe {
             let mut len = 0;
             let start = rocksdb_iter_value(iterator, &raw mut len);

@@ -1,7 +1,8 @@
 //! `quipu-bench-rocksdb`: the same program as `quipu-bench`, with RocksDB among the stores.
 //!
-//! RocksDB comes from the system's shared library through the few functions of its C interface that are needed (`c_api`), made
-//! safe (`database`), and adapted (`rocksdb_store`). No Rust package of RocksDB is used: they build the C++ for half an hour.
+//! RocksDB comes from the system's shared library through the few functions of its C interface that are needed
+//! (`c_api`), made safe (`database`), and adapted (`rocksdb_store`). No Rust package of RocksDB is used: they build the
+//! C++ for half an hour.
 
 mod c_api;
 mod database;

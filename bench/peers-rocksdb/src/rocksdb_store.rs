@@ -1,7 +1,7 @@
 //! RocksDB 7.8: an LSM tree in C++, many writers through one log.
 //!
-//! - no durability: the log is off. `os`: the log is written, not synced (the default). `sync`: `sync = true`; writers that wait
-//!   at once share a sync.
+//! - no durability: the log is off. `os`: the log is written, not synced (the default). `sync`: `sync = true`; writers
+//!   that wait at once share a sync.
 //! - A bulk is a `WriteBatch`; transactions are the optimistic ones. They do not watch ranges: a count in one is not
 //!   serializable, unlike Quipu's.
 

@@ -1,4 +1,5 @@
-//! Opening a table and asking: gets, scans and positions of the table at rest, overwriting a part of it, and the same again.
+//! Opening a table and asking: gets, scans and positions of the table at rest, overwriting a part of it, and the same
+//! again.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! A table on disk, in two processes: one loads and settles it, the next opens it and asks. So what a store holds in memory, and how long it takes to open,
-//! is not mixed with what loading left behind.
+//! A table on disk, in two processes: one loads and settles it, the next opens it and asks. So what a store holds in
+//! memory, and how long it takes to open, is not mixed with what loading left behind.
 //!
 //! | module | |
 //! |---|---|
@@ -7,9 +7,11 @@
 //! | `ask` | opening, gets, scans, positions, overwriting, and reading what was overwritten |
 //!
 //! Invariants:
-//! 1. Keys and values are random bytes and follow from the seed: nothing to gain by compressing, and the same for all stores.
-//! 2. Every value read is read whole. The first thousand answers to gets are compared with what was written; a row that is not found, or that should not be there, is
-//!    an error. The first answers of scans and positions are handed out, to be compared between stores.
+//! 1. Keys and values are random bytes and follow from the seed: nothing to gain by compressing, and the same for all
+//!    stores.
+//! 2. Every value read is read whole. The first thousand answers to gets are compared with what was written; a row that
+//!    is not found, or that should not be there, is an error. The first answers of scans and positions are handed out,
+//!    to be compared between stores.
 //! 3. A process tells what it found as one line of JSON.
 
 mod ask;

@@ -1,8 +1,8 @@
-//! `std::collections::BTreeMap`: what memory alone allows. Not durable, no transactions, no snapshots; a lock around it, as a
-//! program with threads would need, is taken once for a call of the bench.
+//! `std::collections::BTreeMap`: what memory alone allows. Not durable, no transactions, no snapshots; a lock around
+//! it, as a program with threads would need, is taken once for a call of the bench.
 //!
-//! `btreemap-int` keeps keys and values in 8 bytes each and so is the fastest a plain ordered map can be; `btreemap` keeps byte
-//! strings of any length, as all other stores here do.
+//! `btreemap-int` keeps keys and values in 8 bytes each and so is the fastest a plain ordered map can be; `btreemap`
+//! keeps byte strings of any length, as all other stores here do.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Keys;
@@ -39,13 +39,13 @@ pub(crate) const BYTES: StoreKind = StoreKind {
 };
 
 /// What stands for a byte string in the map.
-trait Field: Ord + Send + Sync + 'static {
+trait SumField: Ord + Send + Sync + 'static {
     fn of(bytes: &[u8]) -> Self;
     fn fingerprint(&self) -> u64;
     fn with_bytes<T>(&self, run: impl FnOnce(&[u8]) -> T) -> T;
 }
 
-impl Field for Vec<u8> {
+impl SumField for Vec<u8> {
     fn of(bytes: &[u8]) -> Self {
         bytes.to_vec()
     }
@@ -58,7 +58,7 @@ impl Field for Vec<u8> {
 }
 
 /// The byte string as a big-endian number: the same order among strings of one length.
-impl Field for u64 {
+impl SumField for u64 {
     fn of(bytes: &[u8]) -> Self {
         fingerprint(bytes)
     }
@@ -72,7 +72,7 @@ impl Field for u64 {
 
 struct MapStore<F>(Mutex<BTreeMap<F, F>>);
 
-impl<F: Field> Store for MapStore<F> {
+impl<F: SumField> Store for MapStore<F> {
     fn insert_plain(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cursor = rows.cursor();
@@ -121,7 +121,7 @@ impl<F: Field> Store for MapStore<F> {
     }
 }
 
-impl<F: Field> Client for &MapStore<F> {
+impl<F: SumField> Client for &MapStore<F> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(F::of(key), F::of(value));
         Ok(())
@@ -141,7 +141,7 @@ impl<F: Field> Client for &MapStore<F> {
     }
 }
 
-impl<F: Field> Reader for BTreeMap<F, F> {
+impl<F: SumField> Reader for BTreeMap<F, F> {
     fn scan(&self, from: &[u8], visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<()> {
         for key in self.range((Bound::Included(F::of(from)), Bound::Unbounded)).map(|(key, _)| key) {
             if !key.with_bytes(&mut *visit) {

@@ -1,7 +1,7 @@
 //! LMDB through heed: a copy-on-write B+-tree in a mapped file, one writer.
 //!
-//! - no durability and `os`: `NOSYNC | WRITEMAP`, so a commit is stores into the mapping: a killed process loses nothing, a
-//!   power cut may lose the file. Its fastest setting.
+//! - no durability and `os`: `NOSYNC | WRITEMAP`, so a commit is stores into the mapping: a killed process loses
+//!   nothing, a power cut may lose the file. Its fastest setting.
 //! - `sync`: no flags: `pwrite`, `fdatasync` and a synced meta page per commit. `WRITEMAP` with `msync` was not faster.
 //! - Reads go through one read transaction for as long as the reader is lent. Reader slots are not bound to threads
 //!   (`NOTLS`), so that one thread can hold a snapshot and read on.

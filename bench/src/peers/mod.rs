@@ -1,4 +1,5 @@
-//! The stores that Quipu is measured beside. Each file is one, and says which of its settings stand for which durability.
+//! The stores that Quipu is measured beside. Each file is one, and says which of its settings stand for which
+//! durability.
 
 mod btree_map;
 #[cfg(feature = "peers")]

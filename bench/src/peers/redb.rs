@@ -1,7 +1,7 @@
 //! redb: a copy-on-write B-tree in Rust, one writer. It counts the rows of a table, not those of a range.
 //!
-//! - no durability and `os`: `Durability::None`. redb has nothing between that and `Immediate`: a killed process loses what was
-//!   committed since the last `Immediate`, so its `os` figures promise less than the others'.
+//! - no durability and `os`: `Durability::None`. redb has nothing between that and `Immediate`: a killed process loses
+//!   what was committed since the last `Immediate`, so its `os` figures promise less than the others'.
 //! - `sync`: `Durability::Immediate`, one phase: one `fdatasync` per commit.
 //! - Without a caller's transaction: one write transaction over all inserts, as redb has no other writes.
 

@@ -1,13 +1,16 @@
 //! SQLite through rusqlite, compiled in: B-trees, one writer, readers beside it in WAL mode.
 //!
-//! - Table: keys of at most 8 bytes are the integer primary key (SQLite's fastest table; 8-byte keys with the sign turned, so
-//!   that the order stays), longer ones a BLOB key WITHOUT ROWID, unless values are longer than a 20th of a page, up to which
-//!   SQLite's documentation recommends that: of values of 1000 bytes the common table was loaded twice as fast, and read and
-//!   updated as fast or faster; only scans took twice as long as WITHOUT ROWID in pages of 8 KiB.
-//! - no durability and `os`: WAL, `synchronous = OFF`: commits are written, not synced. `sync`: WAL, `synchronous = FULL`.
-//! - Statements are prepared once. One connection writes, behind a mutex (that is faster than its busy handler); another reads.
-//! - A client has one connection for its reads and its writes: a connection forgets its cache when another has written. The
-//!   cache's size is that of each connection.
+//! - Table: keys of at most 8 bytes are the integer primary key (SQLite's fastest table; 8-byte keys with the sign
+//!   turned, so that the order stays), longer ones a BLOB key WITHOUT ROWID, unless values are longer than a 20th of a
+//!   page, up to which SQLite's documentation recommends that: of values of 1000 bytes the common table was loaded
+//!   twice as fast, and read and updated as fast or faster; only scans took twice as long as WITHOUT ROWID in pages of
+//!   8 KiB.
+//! - no durability and `os`: WAL, `synchronous = OFF`: commits are written, not synced. `sync`: WAL, `synchronous =
+//!   FULL`.
+//! - Statements are prepared once. One connection writes, behind a mutex (that is faster than its busy handler);
+//!   another reads.
+//! - A client has one connection for its reads and its writes: a connection forgets its cache when another has written.
+//!   The cache's size is that of each connection.
 //! - Without a caller's transaction: one transaction over all inserts, as each statement would commit by itself.
 
 use std::path::{Path, PathBuf};

@@ -46,8 +46,8 @@ impl Crowd {
         Ok(Crowd { epoll, members })
     }
 
-    /// Sends requests that `fill` makes, each connection its next one as soon as the last is answered: `most` of them, or until
-    /// the deadline.
+    /// Sends requests that `fill` makes, each connection its next one as soon as the last is answered: `most` of them,
+    /// or until the deadline.
     ///
     /// # Errors
     /// As [`Connection::exchange`].

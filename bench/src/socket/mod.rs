@@ -14,11 +14,13 @@
 //! | `figure` | what they took |
 //!
 //! Invariants:
-//! 1. Requests are built and answers are checked outside of what is timed; timed is the first write to the last answer's arrival.
+//! 1. Requests are built and answers are checked outside of what is timed; timed is the first write to the last
+//!    answer's arrival.
 //! 2. Every answer is compared, byte for byte, with the one it must be; an error is reported in the server's words.
 //! 3. Writing and reading interleave, so that a batch of any size goes through whatever the socket buffers hold.
 //!
-//! Not here: drivers, TLS, a network. Everything goes over the loopback, so the client's CPU time competes with the server's.
+//! Not here: drivers, TLS, a network. Everything goes over the loopback, so the client's CPU time competes with the
+//! server's.
 
 mod batch;
 mod connection;

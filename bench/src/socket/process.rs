@@ -31,7 +31,8 @@ impl Process {
         Err(format!("the server ended with {status}:\n{last}").into())
     }
 
-    /// CPU time of all its threads since its start, in user and kernel mode, in seconds; as exact as the system's ticks of 10 ms.
+    /// CPU time of all its threads since its start, in user and kernel mode, in seconds; as exact as the system's ticks
+    /// of 10 ms.
     pub(crate) fn cpu_s(&self) -> f64 {
         let stat = self.proc("stat");
         // The program's name stands in parentheses and may contain anything; the rest are numbers.

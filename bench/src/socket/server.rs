@@ -1,7 +1,8 @@
 //! Which servers there are, where their programs are, and with which settings they start.
 //!
-//! Settings follow the measurement this one is modelled on: the log is on; nothing is compacted or saved as a snapshot meanwhile,
-//! so that a figure does not depend on when that would begin; limits on requests under way are out of the way.
+//! Settings follow the measurement this one is modelled on: the log is on; nothing is compacted or saved as a snapshot
+//! meanwhile, so that a figure does not depend on when that would begin; limits on requests under way are out of the
+//! way.
 //!
 //! | | `os`: handed to the operating system | `sync`: on the disk before the answer |
 //! |---|---|---|
@@ -153,8 +154,8 @@ impl Running {
         Ok(told.and_then(|bytes| bytes.trim().parse().ok()))
     }
 
-    /// Waits until it stands still, so that its work in the background is not paid by whoever is measured next: until it uses less
-    /// than a fifth of a core, five seconds at most.
+    /// Waits until it stands still, so that its work in the background is not paid by whoever is measured next: until
+    /// it uses less than a fifth of a core, five seconds at most.
     pub(crate) fn settle(&self) {
         let (mut before, limit) = (self.cpu_s(), Deadline::after(5.0));
         while self.settles && !limit.passed() {

@@ -1,13 +1,14 @@
-//! What it costs to know whether the key of a write is live: writes to rows in runs that are not cached, in a table that asks with each write and in a `blind` one that
-//! asks for many at once, later.
+//! What it costs to know whether the key of a write is live: writes to rows in runs that are not cached, in a table
+//! that asks with each write and in a `blind` one that asks for many at once, later.
 //!
-//! Rows lie in one run, and the cache has room for a sixteenth of them. Then keys at random are written anew, or new ones. A blind table has asked nothing by then; so the time
-//! until its entries are resolved is told apart, and the time until all is in runs for both. The files are in the memory of the operating system, so a page read is a copy
+//! Rows lie in one run, and the cache has room for a sixteenth of them. Then keys at random are written anew, or new
+//! ones. A blind table has asked nothing by then; so the time until its entries are resolved is told apart, and the
+//! time until all is in runs for both. The files are in the memory of the operating system, so a page read is a copy
 //! here, and what it would be on a disk goes by their number.
 //!
 //! In the end both tables must count the same rows.
 
-use quipu::{Db, Durability, Options, Read, TableOptions, Write};
+use quipu::{Db, Durability, Options, ReadableTable, TableOptions, WritableTable};
 
 use crate::clock::Stopwatch;
 use crate::report::{Cell, Table};
@@ -114,7 +115,7 @@ fn measure(bench: &Bench<'_>, rows: &Rows, writes: u64, keys: Keys, blind: bool)
         ..Options::default()
     };
     let db = Db::open(dir.path(), options)?;
-    let table = db.create_table("t", TableOptions { blind, ..TableOptions::default() })?;
+    let table = db.create_table("t", TableOptions { blind_writes: blind, ..TableOptions::default() })?;
     let part = 100_000;
     for first in (0..rows.count()).step_by(part as usize) {
         let mut cursor = rows.part(first, part.min(rows.count() - first)).cursor();
@@ -141,7 +142,7 @@ fn measure(bench: &Bench<'_>, rows: &Rows, writes: u64, keys: Keys, blind: bool)
     }
     let (write_s, write_reads) = (watch.stop().wall_s, reads() - before);
     let (before, watch) = (reads(), Stopwatch::start());
-    table.resolve(..)?;
+    table.resolve_blind_writes(..)?;
     let (resolve_s, resolve_reads) = (watch.stop().wall_s, reads() - before);
     let watch = Stopwatch::start();
     table.flush()?;

@@ -1,8 +1,8 @@
-//! Random inserts of unique 4-byte keys with 8-byte values, with no transaction, in one bulk transaction, in a transaction per
-//! insert, and undone; growing row counts; the bare disk as yardstick in the same run.
+//! Random inserts of unique 4-byte keys with 8-byte values, with no transaction, in one bulk transaction, in a
+//! transaction per insert, and undone; growing row counts; the bare disk as yardstick in the same run.
 //!
-//! Timed is from the first insert to the commit's return, with the store open and empty (or loaded) before. A figure that hits
-//! the time limit counts the rows it inserted and is marked; one that waits for a disk has a limit always.
+//! Timed is from the first insert to the commit's return, with the store open and empty (or loaded) before. A figure
+//! that hits the time limit counts the rows it inserted and is marked; one that waits for a disk has a limit always.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Tables larger than memory, beside the peers: 8-byte random keys and 100-byte random values, caches of one size.
 //!
-//! Each store is loaded by one process and asked by another, stores taking turns. What is asked, and what is checked, stands in `disk/`.
+//! Each store is loaded by one process and asked by another, stores taking turns. What is asked, and what is checked,
+//! stands in `disk/`.
 
 use std::collections::BTreeMap;
 

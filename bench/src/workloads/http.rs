@@ -1,10 +1,12 @@
-//! Requests over HTTP/1.1 with keep-alive, one under way on each connection, beside a bare hyper server that answers everything with the same bytes: what the
-//! database costs on top of the protocol.
+//! Requests over HTTP/1.1 with keep-alive, one under way on each connection, beside a bare hyper server that answers
+//! everything with the same bytes: what the database costs on top of the protocol.
 //!
-//! Servers run in this process, each on as many threads of its own, and take turns; the client is one thread that waits for many raw sockets, and compares every
-//! answer's status and body. It competes with the server for the processor, and costs each of them the same.
+//! Servers run in this process, each on as many threads of its own, and take turns; the client is one thread that waits
+//! for many raw sockets, and compares every answer's status and body. It competes with the server for the processor,
+//! and costs each of them the same.
 //!
-//! Entities have keys of 10 bytes and values of 36, as in the report that this face is modelled on; writes are handed to the operating system.
+//! Entities have keys of 10 bytes and values of 36, as in the report that this face is modelled on; writes are handed
+//! to the operating system.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -12,8 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use hyper::service::service_fn;
+use quipu_server::Server;
 use quipu_server::http::{HttpListening, HttpOptions, listen};
-use quipu_server::server::Server;
 use rustix::event::epoll;
 
 use crate::clock::{Deadline, median, now};

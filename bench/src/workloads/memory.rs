@@ -1,7 +1,7 @@
 //! Memory per byte of key and value, after random inserts, for small, middling and larger values.
 //!
-//! Each figure comes from a child process of its own: its resident memory after the inserts, less that before the store was
-//! opened. What the store says of itself stands beside.
+//! Each figure comes from a child process of its own: its resident memory after the inserts, less that before the store
+//! was opened. What the store says of itself stands beside.
 
 use serde_json::{Value, json};
 

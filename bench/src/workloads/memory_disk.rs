@@ -1,12 +1,14 @@
-//! Memory of tables much larger than it: resident bytes while they are read at random, and the time to open them, by their size and by how many runs they have.
+//! Memory of tables much larger than it: resident bytes while they are read at random, and the time to open them, by
+//! their size and by how many runs they have.
 //!
-//! Made for the purpose: of each megabyte nine tenths are long values of zeros, which are holes in the files (`sparse`), and the rest small rows of noise, so that there are indexes and filters to
-//! be kept out of memory. One process writes, another opens and reads.
+//! Made for the purpose: of each megabyte nine tenths are long values of zeros, which are holes in the files
+//! (`sparse`), and the rest small rows of noise, so that there are indexes and filters to be kept out of memory. One
+//! process writes, another opens and reads.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use quipu::{Db, Durability, Options, Read, Resolution, Write};
+use quipu::{Db, Durability, Options, ReadableTable, Resolution, WritableTable};
 use serde_json::{Value, json};
 
 use crate::clock::{Deadline, Stopwatch, median, nanos_of};

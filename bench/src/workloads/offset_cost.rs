@@ -1,20 +1,20 @@
 //! What counting costs a writer: the same tree with and without tallies, and with each further measure.
 //!
 //! Two ways, because a difference of one percent drowns in a shared machine's noise:
-//! - **Instructions**: a child process does the calls under callgrind, once `n` and once `2n` of them; the difference leaves out
-//!   start and loading, and is the same on every run.
-//! - **Time**: an uncounted and a counted tree take turns batch by batch, so that a busy moment hits both; *paired* is the median
-//!   change from a batch to its neighbour.
+//! - **Instructions**: a child process does the calls under callgrind, once `n` and once `2n` of them; the difference
+//!   leaves out start and loading, and is the same on every run.
+//! - **Time**: an uncounted and a counted tree take turns batch by batch, so that a busy moment hits both; *paired* is
+//!   the median change from a batch to its neighbour.
 //!
-//! Percentiles are over batches of 1000 calls, divided by 1000, as in the table this one is modelled on (that of Tarantool's
-//! logarithmic offset tree).
+//! Percentiles are over batches of 1000 calls, divided by 1000, as in the table this one is modelled on (that of
+//! Tarantool's logarithmic offset tree).
 
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quipu::bench::BareTree;
-use quipu::{Db, Durability, Field, Measures, Options, TableOptions, Write};
+use quipu::{Db, Durability, Measures, Options, SumField, TableOptions, WritableTable};
 
 use crate::clock::nanos_of;
 use crate::paired::{AVERAGE, Change, STATISTICS, Turn, percent};
@@ -69,7 +69,7 @@ impl Tallies {
 
     /// `None`: the tree does not even count rows.
     fn measures(self) -> Option<Measures> {
-        let sum = Field::LittleEndian { at: 0 };
+        let sum = SumField::LittleEndian { at: 0 };
         let measures = Measures::default();
         match self {
             Tallies::Uncounted => None,
@@ -92,7 +92,7 @@ enum Call {
     Replace,
     Remove,
     /// An insert through the whole engine, committed to the operating system.
-    Committed,
+    PendingCommit,
 }
 
 impl Call {
@@ -106,12 +106,12 @@ impl Call {
             Call::Get => "get",
             Call::Replace => "replace",
             Call::Remove => "remove",
-            Call::Committed => "committed insert",
+            Call::PendingCommit => "committed insert",
         }
     }
 
     fn named(name: &str) -> Result<Self> {
-        let all = Call::BARE.into_iter().chain([Call::Nothing, Call::Committed]);
+        let all = Call::BARE.into_iter().chain([Call::Nothing, Call::PendingCommit]);
         all.into_iter().find(|call| call.name() == name).ok_or_else(|| format!("no call `{name}`").into())
     }
 
@@ -124,7 +124,7 @@ impl Call {
         while let Some((key, value)) = cursor.advance() {
             match self {
                 Call::Nothing => done += u64::from(std::hint::black_box((key, value)).0.len() == rows.key_bytes()),
-                Call::Insert | Call::Committed => done += u64::from(tree.insert(key, value)?),
+                Call::Insert | Call::PendingCommit => done += u64::from(tree.insert(key, value)?),
                 Call::Get => done += u64::from(tree.get(key).is_some_and(|value| value.len() == rows.value_bytes())),
                 Call::Replace => {
                     other[0] = value[0];
@@ -163,10 +163,11 @@ fn count_instructions(bench: &Bench<'_>) -> Result<Option<Instructions>> {
         return Ok(None);
     }
     let (loaded, calls) = if bench.options.smoke { (100, 50) } else { (100_000, 50_000) };
-    let calls_of = |tallies| Call::BARE.into_iter().chain([Call::Committed]).map(move |call| (tallies, call));
+    let calls_of = |tallies| Call::BARE.into_iter().chain([Call::PendingCommit]).map(move |call| (tallies, call));
     // The engine has no uncounted tables.
     let trees = if bench.options.smoke { &Tallies::ALL[..2] } else { &Tallies::ALL };
-    let cases = trees.iter().copied().flat_map(calls_of).filter(|case| *case != (Tallies::Uncounted, Call::Committed));
+    let cases =
+        trees.iter().copied().flat_map(calls_of).filter(|case| *case != (Tallies::Uncounted, Call::PendingCommit));
     let cases: Vec<(Tallies, Call)> = cases.collect();
 
     let making = {
@@ -218,7 +219,7 @@ fn child(bench: &Bench<'_>, arguments: &[String]) -> Result<()> {
     let numbers: Vec<u64> = numbers.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let [seed, loaded, calls] = numbers[..] else { return Err("how many?".into()) };
     let rows = Rows::new(seed, loaded, 8, 8);
-    if call == Call::Committed {
+    if call == Call::PendingCommit {
         let dir = bench.place.fresh()?;
         let db = Db::open(dir.path(), Options { durability: Durability::Os, ..Options::default() })?;
         let measures = tallies.measures().ok_or("the engine has no uncounted tables")?;
@@ -238,7 +239,8 @@ fn child(bench: &Bench<'_>, arguments: &[String]) -> Result<()> {
 
 // Time.
 
-/// The turns of each tree beside an uncounted one. Two uncounted ones are the control: their difference is the method's error.
+/// The turns of each tree beside an uncounted one. Two uncounted ones are the control: their difference is the method's
+/// error.
 type Times = BTreeMap<(Tallies, Call), Vec<Turn>>;
 
 fn measure_times(bench: &Bench<'_>, count: u64) -> Result<Times> {
@@ -356,7 +358,7 @@ fn whole_insert(instructions: &Instructions) -> Table {
     let mut table =
         Table::new("A whole insert, committed to the operating system", &columns).with_bars("instructions", 0);
     for tallies in Tallies::COUNTED {
-        let Some(whole) = instructions.get(&(tallies, Call::Committed)).copied() else { continue };
+        let Some(whole) = instructions.get(&(tallies, Call::PendingCommit)).copied() else { continue };
         let tree = instructions[&(tallies, Call::Insert)];
         let counting = tree - instructions[&(Tallies::Uncounted, Call::Insert)];
         table.push(vec![
@@ -382,7 +384,7 @@ mod tests {
         for tallies in Tallies::ALL {
             assert_eq!(Tallies::named(tallies.name()).unwrap(), tallies);
         }
-        for call in Call::BARE.into_iter().chain([Call::Committed]) {
+        for call in Call::BARE.into_iter().chain([Call::PendingCommit]) {
             assert_eq!(Call::named(call.name()).unwrap(), call);
         }
     }

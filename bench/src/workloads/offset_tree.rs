@@ -1,13 +1,15 @@
-//! Servers over raw sockets: insert, select, replace and delete in batches of 1000, as in the table this one is modelled on (that
-//! of Tarantool's logarithmic offset tree); positions; sorted sets; single requests of many connections; transactions.
+//! Servers over raw sockets: insert, select, replace and delete in batches of 1000, as in the table this one is
+//! modelled on (that of Tarantool's logarithmic offset tree); positions; sorted sets; single requests of many
+//! connections; transactions.
 //!
-//! A batch is built in memory; timed is from the first write to the arrival of the last answer; then every answer is checked.
-//! Percentiles are over the batches, divided by the batch's size: "99.9 %" of 1M requests in batches of 1000 is the second-worst
-//! batch, not a request. Servers take turns at each request, and the next one waits until the last one's CPU is idle.
+//! A batch is built in memory; timed is from the first write to the arrival of the last answer; then every answer is
+//! checked. Percentiles are over the batches, divided by the batch's size: "99.9 %" of 1M requests in batches of 1000
+//! is the second-worst batch, not a request. Servers take turns at each request, and the next one waits until the last
+//! one's CPU is idle.
 //!
-//! Rows: keys are the numbers from 0, as 8 bytes for Redis' protocol and as unsigned integers for Tarantool's, in another random
-//! order for each request; values are 8 bytes. Differences from the model: it sends rows without a value, checks the length of
-//! answers only, and in its published form sends deletes where it measures selects.
+//! Rows: keys are the numbers from 0, as 8 bytes for Redis' protocol and as unsigned integers for Tarantool's, in
+//! another random order for each request; values are 8 bytes. Differences from the model: it sends rows without a
+//! value, checks the length of answers only, and in its published form sends deletes where it measures selects.
 
 use crate::clock::{Deadline, median};
 use crate::report::{Cell, Table};
@@ -353,7 +355,8 @@ impl Size<'_> {
     }
 
     fn one_by_one(&self, server: &Running, request: Request, connections: usize, turn: usize) -> Result<Figure> {
-        // A few requests for each connection, so that the start, when all of them send at once, does not count for much.
+        // A few requests for each connection, so that the start, when all of them send at once, does not count for
+        // much.
         let least = 20 * connections as u64;
         let most = if self.bench.options.smoke { least } else { QUESTIONS_MAX.max(least) };
         let mut draw = Draw::new(self.bench.options.seed + turn as u64);

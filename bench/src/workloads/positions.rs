@@ -1,7 +1,7 @@
 //! Get, count of a range, rank, nth and page over a loaded table: single calls, and in batches of 1000.
 //!
-//! All stores are loaded at once and asked the same questions in turns. Their answers to the first questions must be equal.
-//! A single call is timed with the clock's own cost of 25-40 ns in it.
+//! All stores are loaded at once and asked the same questions in turns. Their answers to the first questions must be
+//! equal. A single call is timed with the clock's own cost of 25-40 ns in it.
 
 use crate::clock::{Deadline, median};
 use crate::latencies::Latencies;
@@ -166,7 +166,8 @@ fn ask(
     draw: &mut Draw,
     asked: &mut Asked,
 ) -> Result<()> {
-    // A cell is turns x (single + batches): a quarter of the limit each is enough for medians of calls that take microseconds.
+    // A cell is turns x (single + batches): a quarter of the limit each is enough for medians of calls that take
+    // microseconds.
     let seconds = bench.options.seconds / 4.0 / bench.options.repeat.max(1) as f64;
     let deadline = Deadline::after(seconds);
     asked.single.measure(2, 100_000, &deadline, || question.ask(reader, rows, draw))?;

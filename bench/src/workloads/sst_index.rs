@@ -1,15 +1,15 @@
-//! A table of rows of 8-byte keys and 100-byte values in 1, 4 and 10 runs, under trees and under flat indexes, with a cache for all of it, for the indexes, and for a tenth and a
-//! hundredth of these: the table of the seed.
+//! A table of rows of 8-byte keys and 100-byte values in 1, 4 and 10 runs, under trees and under flat indexes, with a
+//! cache for all of it, for the indexes, and for a tenth and a hundredth of these: the table of the seed.
 //!
-//! The flat index is the baseline: what it answers must be what the tree answers. Questions are asked of the table, as anybody would. What the cache does not have comes from the
-//! files, which the operating system may have in memory.
+//! The flat index is the baseline: what it answers must be what the tree answers. Questions are asked of the table, as
+//! anybody would. What the cache does not have comes from the files, which the operating system may have in memory.
 
 use std::path::Path;
 
 use quipu::bench::BareRun;
 use quipu::{
-    Charge, Compression, Cursor, Db, Durability, Options, Read, Resolution, RunIndex, Table as Rows, TableOptions,
-    Write,
+    Compression, Cursor, Db, Durability, Options, Prefetch, ReadableTable, Resolution, RunLayout, Table as Rows,
+    TableOptions, WritableTable,
 };
 
 use crate::clock::{Deadline, nanos_of};
@@ -28,7 +28,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     child: None,
 };
 
-const INDEXES: [(&str, RunIndex); 2] = [("flat", RunIndex::Flat), ("tree", RunIndex::Tree)];
+const INDEXES: [(&str, RunLayout); 2] = [("flat", RunLayout::Flat), ("tree", RunLayout::Tree)];
 const RUNS: [usize; 3] = [1, 4, 10];
 const ASKED_MAX: u64 = 20_000;
 /// Answers that must be the same of both indexes.
@@ -41,7 +41,7 @@ enum Question {
     Next,
     Prev,
     Read(u64),
-    Charge(u64),
+    Prefetch(u64),
     Stats,
     Get,
     GetAbsent,
@@ -58,9 +58,9 @@ impl Question {
         Question::Read(1),
         Question::Read(50),
         Question::Read(1000),
-        Question::Charge(1),
-        Question::Charge(50),
-        Question::Charge(1000),
+        Question::Prefetch(1),
+        Question::Prefetch(50),
+        Question::Prefetch(1000),
         Question::Stats,
         Question::Get,
         Question::GetAbsent,
@@ -75,7 +75,7 @@ impl Question {
             Question::Next => "next".to_owned(),
             Question::Prev => "prev".to_owned(),
             Question::Read(rows) => format!("read {rows}"),
-            Question::Charge(rows) => format!("charge {rows}"),
+            Question::Prefetch(rows) => format!("charge {rows}"),
             Question::Stats => "stats".to_owned(),
             Question::Get => "get".to_owned(),
             Question::GetAbsent => "get, absent".to_owned(),
@@ -115,9 +115,9 @@ impl Question {
                 })?;
                 sum
             }
-            Question::Charge(rows) => {
-                let charge = Charge { rows: Some(rows), ..Charge::default() };
-                table.charge(any().to_be_bytes().as_slice().., charge)?.runs as u64
+            Question::Prefetch(rows) => {
+                let charge = Prefetch { rows: Some(rows), ..Prefetch::default() };
+                table.prefetch(any().to_be_bytes().as_slice().., charge)?.runs as u64
             }
             Question::Stats => table.histogram(.., Resolution::of_rows((keys.len() as u64 / 100).max(1)))?.rows,
             Question::Get => table.get(any().to_be_bytes())?.map_or(0, |value| digest(&value)),
@@ -154,7 +154,8 @@ fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
 enum Values {
     /// Random bytes, which nothing makes shorter.
     Random,
-    /// Such bytes at first, and then what all rows have: as a record of a few fields and their names. LZ4 makes about half of it.
+    /// Such bytes at first, and then what all rows have: as a record of a few fields and their names. LZ4 makes about
+    /// half of it.
     Half,
 }
 
@@ -250,7 +251,7 @@ impl Written {
         bench.progress(format_args!("writing {} rows into {runs} runs, {name}", keys.len()));
         let dir = bench.place.fresh()?;
         let db = Db::open(dir.path(), options(u64::from(u32::MAX)))?;
-        let table = db.create_table("t", TableOptions { index: run_index, ..TableOptions::default() })?;
+        let table = db.create_table("t", TableOptions { layout: run_index, ..TableOptions::default() })?;
         let (mut file_bytes, mut inner_bytes) = (0, 0);
         for run in 0..runs {
             for key in keys.iter().skip(run).step_by(runs) {
@@ -290,8 +291,8 @@ fn options(cache_bytes: u64) -> Options {
 /// Bytes of a cache, of the bytes of all files and of all indexes.
 type Room = fn(u64, u64) -> u64;
 
-/// What is cached: its name, and the room for it. With room for what a cache takes beside the pages, and for its leaning to what is
-/// used again.
+/// What is cached: its name, and the room for it. With room for what a cache takes beside the pages, and for its
+/// leaning to what is used again.
 const CACHES: [(&str, Room); 4] = [
     ("all", |files, _| 2 * files),
     ("the indexes", |_, indexes| 2 * indexes + (1 << 16)),
@@ -320,12 +321,12 @@ fn one_cache(bench: &Bench<'_>, keys: &[u64], written: &[Written], cached: &str,
     let mut opened = Vec::new();
     for one in written {
         // Both have the same room: that of the tree.
-        let tree = written.iter().find(|tree| tree.runs == one.runs && INDEXES[tree.index].1 == RunIndex::Tree);
+        let tree = written.iter().find(|tree| tree.runs == one.runs && INDEXES[tree.index].1 == RunLayout::Tree);
         let tree = tree.ok_or("a tree was written for each number of runs")?;
         let (db, rows) = one.open(room(tree.file_bytes, tree.inner_bytes))?;
         if cached == CACHES[0].0 {
             bench.progress(format_args!("warming {} runs, {}", one.runs, INDEXES[one.index].0));
-            rows.charge(.., Charge::default())?;
+            rows.prefetch(.., Prefetch::default())?;
         }
         opened.push((one, db, rows));
     }
@@ -366,7 +367,7 @@ fn one_cache(bench: &Bench<'_>, keys: &[u64], written: &[Written], cached: &str,
         }
     }
     table.note(
-        "Flat, tree: the median of single calls, the clock's cost in it; pages: read from files, on average for a call. Both have the same cache, whose size goes by the trees'          inner pages. Read, charge: so many rows from a random key on. Next, prev: a cursor that goes on from where it is. Stats: a histogram of all rows by a hundredth of them.",
+        "Flat, tree: the median of single calls, the clock's cost in it; pages: read from files, on average for a call. Both have the same cache, whose size goes by the trees' inner pages. Read, charge: so many rows from a random key on. Next, prev: a cursor that goes on from where it is. Stats: a histogram of all rows by a hundredth of them.",
     );
     Ok(table)
 }

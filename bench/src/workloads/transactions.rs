@@ -1,7 +1,8 @@
-//! A count in a transaction while another transaction holds many uncommitted rows: it must cost what it costs when idle.
+//! A count in a transaction while another transaction holds many uncommitted rows: it must cost what it costs when
+//! idle.
 //!
-//! The range holds half of the table. Asked are a transaction beside the dirty one, and the dirty one itself; the answers are
-//! checked against the rows that each may see.
+//! The range holds half of the table. Asked are a transaction beside the dirty one, and the dirty one itself; the
+//! answers are checked against the rows that each may see.
 
 use crate::clock::Deadline;
 use crate::latencies::Latencies;

@@ -1,14 +1,15 @@
-//! YCSB A to F: reads, updates, inserts and scans of records of one kilobyte, some of which are far more popular than the others.
+//! YCSB A to F: reads, updates, inserts and scans of records of one kilobyte, some of which are far more popular than
+//! the others.
 //!
-//! Each store is loaded, record by record, and then does A, B, C, F, D and E on the same files: D and E add records, so they come
-//! last. Writes are commits of their own, handed to the operating system and not synced. Stores take
-//! turns, a whole sequence each, in one process; every thread has a client of its own.
+//! Each store is loaded, record by record, and then does A, B, C, F, D and E on the same files: D and E add records, so
+//! they come last. Writes are commits of their own, handed to the operating system and not synced. Stores take turns, a
+//! whole sequence each, in one process; every thread has a client of its own.
 //!
-//! Timed is from the first request to the last answer. A figure that hits the time limit counts what it did and is marked; loading
-//! has no limit. What is asked and how it differs from the program of that name stands in `ycsb/`.
+//! Timed is from the first request to the last answer. A figure that hits the time limit counts what it did and is
+//! marked; loading has no limit. What is asked and how it differs from the program of that name stands in `ycsb/`.
 //!
-//! Checked: every value read is one of its record and every record asked is there, or it is counted as an error or as not found; the
-//! number of records at the end; with one thread, that all stores read the same bytes.
+//! Checked: every value read is one of its record and every record asked is there, or it is counted as an error or as
+//! not found; the number of records at the end; with one thread, that all stores read the same bytes.
 
 use std::collections::BTreeMap;
 
@@ -329,7 +330,8 @@ fn each(outcome: &Outcome, of: fn(&Spent) -> f64) -> f64 {
     of(&outcome.spent) / outcome.operations().max(1) as f64
 }
 
-/// `zipfian workload a: 345.4K Op/s, latency 99% 133.119 ms: 414848.7K oks, 0 not_found, 448 errors, 1201089 ms run time`
+/// `zipfian workload a: 345.4K Op/s, latency 99% 133.119 ms: 414848.7K oks, 0 not_found, 448 errors, 1201089 ms run
+/// time`
 fn report_line(line: &Line, store: &str, outcomes: &[Outcome], all: &Latencies) -> String {
     let step = steps().nth(line.step).unwrap_or_default();
     let what = match MIXES.iter().find(|mix| mix.name == step) {

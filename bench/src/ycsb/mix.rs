@@ -66,7 +66,8 @@ pub(crate) struct Mix {
     second: Operation,
 }
 
-/// In the order in which they run: D and E add records, so they come last, and E last of all as its key range includes D's.
+/// In the order in which they run: D and E add records, so they come last, and E last of all as its key range includes
+/// D's.
 pub(crate) const MIXES: [Mix; 6] = [
     Mix::zipfian("A", (Operation::Read, 50), Operation::Update),
     Mix::zipfian("B", (Operation::Read, 95), Operation::Update),

@@ -9,15 +9,17 @@
 //! | `contestant` | who is asked: stores and servers |
 //!
 //! Invariants:
-//! 1. Requests are drawn, keys and values are made and values are checked in the same way for all stores; what is drawn depends on
-//!    the seed, the workload, the number of records and the thread only.
-//! 2. A value read is a value of the record asked: its length and the record's number in it are compared, and every byte is read.
+//! 1. Requests are drawn, keys and values are made and values are checked in the same way for all stores; what is drawn
+//!    depends on the seed, the workload, the number of records and the thread only.
+//! 2. A value read is a value of the record asked: its length and the record's number in it are compared, and every
+//!    byte is read.
 //! 3. No request asks for a record that is not yet in.
 //!
 //! Differences from the program of that name:
 //! - A record is one field, an update replaces the whole value. The program writes ten fields and updates one.
-//! - The zipfian distribution is that over the records there are. The program draws from 10 billion items, whatever there is, and
-//!   folds them onto the records by a hash: its most popular record gets 3.8 % of the requests; that of a million here 6.5 %.
+//! - The zipfian distribution is that over the records there are. The program draws from 10 billion items, whatever
+//!   there is, and folds them onto the records by a hash: its most popular record gets 3.8 % of the requests; that of a
+//!   million here 6.5 %.
 //! - Requests are drawn before the clock starts. Threads take all they can: there is no target rate.
 //! - E runs after D on the same records; the program's authors advise to load anew before E.
 //! - Scans begin at records that were there when the workload began.

@@ -9,8 +9,8 @@ use crate::rows::{Draw, mix64};
 /// Length of a key: `user` and the 20 digits of a 64-bit number.
 pub(crate) const KEY_BYTES: usize = 24;
 
-/// The key of record `number`. Numbers are mixed (YCSB: `insertorder=hashed`), one to one, so neighbours in time are not neighbours
-/// in the order of keys.
+/// The key of record `number`. Numbers are mixed (YCSB: `insertorder=hashed`), one to one, so neighbours in time are
+/// not neighbours in the order of keys.
 pub(crate) fn key_of(number: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"user00000000000000000000";
     let mut left = mix64(number);
@@ -68,8 +68,8 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
     tail.iter().fold(sum, |sum, byte| sum.wrapping_add(u64::from(*byte)))
 }
 
-/// How many records there are. Numbers are handed out in order, but threads finish out of order: a record counts when all before it
-/// are in too.
+/// How many records there are. Numbers are handed out in order, but threads finish out of order: a record counts when
+/// all before it are in too.
 #[derive(Default)]
 pub(crate) struct Population {
     next: AtomicU64,

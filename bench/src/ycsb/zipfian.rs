@@ -1,8 +1,8 @@
 //! How popular records are: a few are asked very often, most hardly ever.
 //!
-//! The generator is that of Gray et al., "Quickly Generating Billion-Record Synthetic Databases" (SIGMOD 1994), which YCSB uses: the
-//! two most popular ranks have their exact shares, the others follow a curve that is close to theirs. A draw costs one power; to
-//! prepare it costs one power for each record.
+//! The generator is that of Gray et al., "Quickly Generating Billion-Record Synthetic Databases" (SIGMOD 1994), which
+//! YCSB uses: the two most popular ranks have their exact shares, the others follow a curve that is close to theirs. A
+//! draw costs one power; to prepare it costs one power for each record.
 
 use crate::rows::Draw;
 
@@ -48,7 +48,8 @@ fn zeta_of_two() -> f64 {
     1.0 + 0.5_f64.powf(THETA)
 }
 
-/// Scatters ranks over the numbers below a count, one to one, so that popular records are not those that were loaded first.
+/// Scatters ranks over the numbers below a count, one to one, so that popular records are not those that were loaded
+/// first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scatter {
     count: u64,
@@ -58,7 +59,8 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Over `count` numbers.
     pub(crate) fn new(count: u64) -> Self {
-        // Steps of the golden section leave no gaps; without a common divisor they meet every number before the first again.
+        // Steps of the golden section leave no gaps; without a common divisor they meet every number before the first
+        // again.
         let mut factor = ((count as f64 * 0.618_033_988_749_895) as u64).max(1);
         while greatest_common_divisor(factor, count) != 1 {
             factor += 1;

@@ -1,15 +1,18 @@
-//! The end of the demo: a writer in another process is killed without warning, and what it was told is committed must be there.
+//! The end of the demo: a writer in another process is killed without warning, and what it was told is committed must
+//! be there.
 //!
-//! Each transaction of the writer moves two flights from one table to another, indexes included, and adds one numbered row to a journal;
-//! once it is on stable storage, the writer prints the number. After the kill, the journal must have every number printed, the two tables
-//! together must hold the rows they held before, and every tally must equal what a scan adds up.
+//! Each transaction of the writer moves two flights from one table to another, indexes included, and adds one numbered
+//! row to a journal; once it is on stable storage, the writer prints the number. After the kill, the journal must have
+//! every number printed, the two tables together must hold the rows they held before, and every tally must equal what a
+//! scan adds up.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use quipu::tuple::{self, Element};
-use quipu::{Db, Durability, Error, ErrorKind, Read, Table, Tally, Write as _};
+use quipu::{Db, Durability, Error, ErrorKind, ReadableTable, Table, Tally, WritableTable};
+use quipu_rows::RowTable;
 use rand::RngExt;
 
 use super::flights::{JOURNAL, MOVED, NAME};
@@ -17,7 +20,6 @@ use crate::clock::{self, timed};
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::thousands;
-use crate::row_table::RowTable;
 
 /// Flights moved by one transaction.
 const MOVES: u64 = 2;
@@ -38,7 +40,8 @@ pub(super) struct Crash {
     pub(super) tables: usize,
 }
 
-/// The part of the child: moves flights until it is killed, and prints the number of each transaction on stable storage.
+/// The part of the child: moves flights until it is killed, and prints the number of each transaction on stable
+/// storage.
 pub(crate) fn write(args: &WriterArgs) -> Result<()> {
     let db = database::open(&args.dir, false)?;
     let (flights, moved, journal) = (row_table(&db, NAME)?, row_table(&db, MOVED)?, database::table(&db, JOURNAL)?);
@@ -48,8 +51,8 @@ pub(crate) fn write(args: &WriterArgs) -> Result<()> {
         db.write_with(Durability::Sync, |transaction| {
             let (mut from, mut to) = (flights.within(transaction)?, moved.within(transaction)?);
             for _ in 0..MOVES {
-                let rows = from.len()?.max(1);
-                let entry = from.nth(random.random_range(0..rows))?;
+                let rows = from.rows().len()?.max(1);
+                let entry = from.rows().nth(.., random.random_range(0..rows))?;
                 let entry = entry.ok_or_else(|| Error::new(ErrorKind::Missing, "no flights are left to be moved"))?;
                 from.remove(&entry.key)?;
                 to.insert(&entry.key, &entry.value)?;
@@ -80,31 +83,8 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str) -> Resul
 
     let (db, time) = timed(|| database::open(dir, false));
     let db = db?;
-    let lost = |what: String| Err(Failure::new(format!("after the crash {what}")));
-    let (flights, moved, journal) =
-        (database::table(&db, NAME)?, database::table(&db, MOVED)?, database::table(&db, JOURNAL)?);
-    let found = journal.len()?;
-    let last = journal.last()?.and_then(|entry| tuple::element_at(&entry.key, 0).map(Element::into_owned));
-    if last != (found > 0).then_some(Element::Int(found as i64)) {
-        return lost(format!("the journal has {found} rows and ends with {last:?}"));
-    }
-    if found < acknowledged {
-        return lost(format!("{} acknowledged transactions are lost", acknowledged - found));
-    }
-    if found > acknowledged + 1 {
-        return lost(format!("there are {found} transactions, and the writer was never past {acknowledged}"));
-    }
-    if flights.len()? + moved.len()? != rows || moved.len()? != found * MOVES {
-        return lost(format!(
-            "{} and {} flights do not make {rows}: a transaction is torn",
-            flights.len()?,
-            moved.len()?
-        ));
-    }
-    let after = flights.tally(..)? + moved.tally(..)?;
-    if after != before {
-        return lost(format!("the flights of both tables are not those of before: {after:?}, {before:?}"));
-    }
+    let found = count_transactions(&db, acknowledged)?;
+    compare_flights(&db, rows, found, before)?;
     let unacknowledged = match found - acknowledged {
         0 => "",
         _ => ", and the one on its way",
@@ -126,11 +106,6 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str) -> Resul
         Ok(scanned)
     });
     let scanned = scanned?;
-    for index in tables.iter().filter(|table| table.name().starts_with("flights.")) {
-        if index.len()? != flights.len()? {
-            return lost(format!("index {} has {} entries for {} flights", index.name(), index.len()?, flights.len()?));
-        }
-    }
     say(&format!(
         "Counted again by scanning {} rows of {} tables in {}: every tally holds.",
         thousands(scanned),
@@ -140,6 +115,49 @@ pub(super) fn kill_and_reopen(dir: &Path, rows: u64, say: &dyn Fn(&str) -> Resul
     let crash = Crash { acknowledged, found, tables: tables.len() };
     db.close()?;
     Ok(crash)
+}
+
+/// How many transactions the journal has: all that were acknowledged, and one more at most.
+fn count_transactions(db: &Db, acknowledged: u64) -> Result<u64> {
+    let journal = database::table(db, JOURNAL)?;
+    let found = journal.len()?;
+    let last = journal.last()?.and_then(|entry| tuple::element_at(&entry.key, 0).map(Element::into_owned));
+    if last != (found > 0).then_some(Element::Int(found as i64)) {
+        return lost(format!("the journal has {found} rows and ends with {last:?}"));
+    }
+    if found < acknowledged {
+        return lost(format!("{} acknowledged transactions are lost", acknowledged - found));
+    }
+    if found > acknowledged + 1 {
+        return lost(format!("there are {found} transactions, and the writer was never past {acknowledged}"));
+    }
+    Ok(found)
+}
+
+/// Whether both tables together, and the indexes, have the flights of before, of which so many transactions moved some.
+fn compare_flights(db: &Db, rows: u64, transactions: u64, before: Tally) -> Result<()> {
+    let (flights, moved) = (database::table(db, NAME)?, database::table(db, MOVED)?);
+    if flights.len()? + moved.len()? != rows || moved.len()? != transactions * MOVES {
+        return lost(format!(
+            "{} and {} flights do not make {rows}: a transaction is torn",
+            flights.len()?,
+            moved.len()?
+        ));
+    }
+    let after = flights.tally(..)? + moved.tally(..)?;
+    if after != before {
+        return lost(format!("the flights of both tables are not those of before: {after:?}, {before:?}"));
+    }
+    for index in db.tables().iter().filter(|table| table.name().starts_with("flights.")) {
+        if index.len()? != flights.len()? {
+            return lost(format!("index {} has {} entries for {} flights", index.name(), index.len()?, flights.len()?));
+        }
+    }
+    Ok(())
+}
+
+fn lost<T>(what: String) -> Result<T> {
+    Err(Failure::new(format!("after the crash {what}")))
 }
 
 fn row_table(db: &Db, name: &str) -> Result<RowTable> {
@@ -183,7 +201,7 @@ impl Drop for Killed {
 
 /// Adds up the rows of a table one by one; an error if that is not its tally. How many there were.
 fn recount(db: &Db, table: &Table) -> Result<u64> {
-    let snapshot = db.read();
+    let snapshot = db.snapshot();
     let view = snapshot.table(table)?;
     let measures = table.options().measures;
     let counted = view.tally(..)?;

@@ -1,14 +1,13 @@
 //! The flights, their table and their indexes.
 
-use quipu::{Db, Field, Measures, TableOptions};
+use quipu::{Db, Measures, SumField, TableOptions};
+use quipu_rows::ColumnType::{Int, Text};
+use quipu_rows::{Column, ColumnType, RowTable, Schema};
 
-use crate::column::ColumnType::{self, Int, Text};
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::load::{self, Conflict, Loaded};
 use crate::records::Format;
-use crate::row_table::RowTable;
-use crate::schema::{Column, Schema};
 
 /// The flights that left New York in 2013: nycflights13, CC0, from the US Bureau of Transportation Statistics.
 const FLIGHTS: &[u8] = include_bytes!("../../../data/flights.csv.zst");
@@ -67,7 +66,7 @@ pub(super) fn load(db: &Db, rows: u64) -> Result<Tables> {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let columns = COLUMNS.map(|(name, column_type)| Column { name: name.to_owned(), column_type });
     let schema = Schema::new(columns.to_vec(), &names(&KEY))?;
-    let measures = Measures { bytes: true, hash: true, sum: Some(Field::Element { at: DISTANCE as u32 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::Element { at: DISTANCE as u32 }) };
     let options = TableOptions { measures, ..TableOptions::default() };
     let indexes = [
         ("origin".to_owned(), names(&["origin", "month"])),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use quipu::tuple::{self, Element};
-use quipu::{Bounds, Db, Read, TableView};
+use quipu::{Bounds, Db, ReadableTable, TableView};
 
 use super::flights::{self, DISTANCE, Tables};
 use crate::clock::timed;
@@ -32,7 +32,7 @@ impl Answer {
 
 /// Asks all of them at one snapshot.
 pub(super) fn ask(db: &Db, tables: &Tables) -> Result<Vec<Answer>> {
-    let snapshot = db.read();
+    let snapshot = db.snapshot();
     let flights = snapshot.table(&tables.flights.table)?;
     let origin = snapshot.table(&tables.origin.table)?;
     let dest = snapshot.table(&tables.dest.table)?;

@@ -1,7 +1,8 @@
 use std::ops::RangeBounds;
 
+use quipu_rows::Column;
+
 use super::*;
-use crate::schema::Column;
 
 fn schema() -> Schema {
     let columns = [

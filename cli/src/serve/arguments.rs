@@ -1,4 +1,5 @@
-//! What `quipu serve` is told: a file, the environment, flags of its own, and any parameter of Redis as `redis-server` takes it.
+//! What `quipu serve` is told: a file, the environment, flags of its own, and any parameter of Redis as `redis-server`
+//! takes it.
 //!
 //! All are names with values, applied in this order to one configuration, which knows what each may be.
 
@@ -57,9 +58,14 @@ pub(crate) struct Args {
     /// The port for HTTP
     #[arg(long, value_name = "PORT", help_heading = "Faces")]
     http_port: Option<String>,
-    /// The addresses to listen at, several with commas or spaces between them, or the flag again; `*` for all [default: 127.0.0.1]
+    /// The addresses to listen at, several with commas or spaces between them, or the flag again; `*` for all [default:
+    /// 127.0.0.1]
     #[arg(long, value_name = "ADDRESSES", allow_hyphen_values = true, help_heading = "Faces")]
     bind: Vec<String>,
+    /// Whether clients of other machines are turned away while the user `default` has no password: yes or no [default:
+    /// yes]
+    #[arg(long, value_name = "WHETHER", help_heading = "Faces")]
+    protected_mode: Option<String>,
     /// A local socket for Redis clients
     #[arg(long, value_name = "PATH", help_heading = "Faces")]
     unixsocket: Option<String>,
@@ -96,6 +102,9 @@ pub(crate) struct Args {
     /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit [default: 0]
     #[arg(long, value_name = "BYTES", help_heading = "Limits")]
     maxmemory: Option<String>,
+    /// Memory of commands and answers that all clients together may make the server hold [default: 1gb]
+    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
+    maxmemory_clients: Option<String>,
     /// Seconds without a command after which a client is closed; 0 for never [default: 0]
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     timeout: Option<String>,
@@ -127,6 +136,7 @@ impl Args {
             one("port", &self.port),
             one("http-port", &self.http_port),
             one("bind", &bind),
+            one("protected-mode", &self.protected_mode),
             one("unixsocket", &self.unixsocket),
             one("unixsocketperm", &self.unixsocketperm),
             one("tls-port", &self.tls_port),
@@ -139,6 +149,7 @@ impl Args {
             one("threads", &self.threads),
             one("maxclients", &self.maxclients),
             one("maxmemory", &self.maxmemory),
+            one("maxmemory-clients", &self.maxmemory_clients),
             one("timeout", &self.timeout),
             one("requirepass", &self.requirepass),
             one("slowlog-log-slower-than", &self.slowlog_log_slower_than),
@@ -151,7 +162,8 @@ impl Args {
     }
 }
 
-/// Takes parameters of Redis that are no flags of `serve` out of a command line: a name with the words up to the next name, as `--save 60 1`.
+/// Takes parameters of Redis that are no flags of `serve` out of a command line: a name with the words up to the next
+/// name, as `--save 60 1`.
 pub(crate) fn take_redis_style(words: Vec<OsString>) -> (Vec<OsString>, Vec<(String, String)>) {
     let is_serve = words.get(1).is_some_and(|word| word == "serve");
     if !is_serve {

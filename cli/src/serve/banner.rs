@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use quipu::Durability;
+use quipu_server::Server;
 use quipu_server::http::HttpListening;
 use quipu_server::net::Listening;
-use quipu_server::server::Server;
 
 use crate::clock;
 use crate::grid::{bytes, thousands};

@@ -3,13 +3,11 @@
 use std::io::{self, Write};
 
 use quipu::Entry;
+use quipu_rows::{ColumnType, Schema, element_text, escape};
 use serde_json::{Map, Value as Json};
 
-use crate::column::{ColumnType, element_text};
 use crate::export::row_json;
 use crate::grid::Grid;
-use crate::schema::Schema;
-use crate::words;
 
 /// The answer to one command: a part to be looked at, a line that sums it up, and the same as JSON.
 #[derive(Default)]
@@ -83,13 +81,13 @@ fn grid(entries: &[Entry], schema: Option<&Schema>) -> Grid {
         let is_number = |column_type| matches!(column_type, ColumnType::Int | ColumnType::Float);
         let mut grid = Grid::new(schema.columns.iter().map(|column| (&column.name, is_number(column.column_type))));
         for row in rows {
-            grid.push(row.iter().map(|element| words::escape(element_text(element).as_bytes())).collect());
+            grid.push(row.iter().map(|element| escape(element_text(element).as_bytes())).collect());
         }
         return grid;
     }
     let mut grid = Grid::new([("key", false), ("value", false)]);
     for entry in entries {
-        grid.push(vec![words::escape(&entry.key), words::escape(&entry.value)]);
+        grid.push(vec![escape(&entry.key), escape(&entry.value)]);
     }
     grid
 }

@@ -1,5 +1,7 @@
 //! What a line of the shell asks for.
 
+use quipu_rows::escape;
+
 use crate::failure::{Failure, Result};
 use crate::words::{self, Word};
 
@@ -160,7 +162,7 @@ fn parse_words(words: &[Word]) -> Result<Command> {
         "timing" => Command::Timing { on: arguments.switch()? },
         "quit" | "exit" => Command::Quit,
         _ => {
-            let word = words::escape(&words[0].bytes());
+            let word = escape(&words[0].bytes());
             let near = NAMES.iter().find(|known| known.starts_with(&name) && !name.is_empty());
             let hint = near.map_or("`help` lists the commands".to_owned(), |near| format!("is it `{near}`?"));
             return Err(Failure::new(format!("there is no command {word:?}; {hint}")));
@@ -169,7 +171,7 @@ fn parse_words(words: &[Word]) -> Result<Command> {
     match arguments.rest {
         [] => Ok(command),
         [word, ..] => {
-            let word = words::escape(&word.bytes());
+            let word = escape(&word.bytes());
             Err(Failure::new(format!("{word:?} is too much; usage: {}", arguments.usage)))
         }
     }

@@ -1,6 +1,7 @@
 //! The commands that read one table, whether it is seen directly or through a transaction.
 
-use quipu::{Cost, Entry, Read, Table};
+use quipu::{Cost, Entry, ReadableTable, Table};
+use quipu_rows::{KeyRange, Schema, bounds};
 use rand::Rng;
 use serde_json::{Value as Json, json};
 
@@ -8,8 +9,7 @@ use super::answer::Answer;
 use super::command::Command;
 use crate::failure::Result;
 use crate::grid::{self, thousands};
-use crate::key::{self, bounds, parse_range};
-use crate::schema::Schema;
+use crate::key::{self, parse_range};
 
 /// The answer to `command` if it reads a table.
 ///
@@ -18,7 +18,7 @@ pub(super) fn answer(
     command: &Command,
     table: &Table,
     schema: Option<&Schema>,
-    reader: &impl Read,
+    reader: &impl ReadableTable,
     random: &mut impl Rng,
 ) -> Result<Option<Answer>> {
     Ok(Some(match command {
@@ -91,7 +91,7 @@ pub(super) fn answer(
         }
         Command::Split { parts, range } => {
             let parts = usize::try_from(*parts).unwrap_or(usize::MAX);
-            let keys = reader.split(bounds(&parse_range(range, schema)?), parts)?;
+            let keys = reader.split_points(bounds(&parse_range(range, schema)?), parts)?;
             let keys: Vec<String> = keys.iter().map(|key| key::show(key, schema)).collect();
             let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
             let summary = format!("{} parts", keys.len() + 1);
@@ -99,7 +99,7 @@ pub(super) fn answer(
         }
         Command::Explain { question } => {
             let (answer, cost) =
-                reader.explain(|version| Ok(self::answer(question, table, schema, version, random)))?;
+                reader.with_cost(|version| Ok(self::answer(question, table, schema, version, random)))?;
             let Some(mut answer) = answer? else { return Ok(None) };
             let parts = [std::mem::take(&mut answer.summary), cost_text(&cost)];
             answer.summary =
@@ -111,12 +111,12 @@ pub(super) fn answer(
     }))
 }
 
-fn get(reader: &impl Read, key: &[u8]) -> Result<Option<Entry>> {
+fn get(reader: &impl ReadableTable, key: &[u8]) -> Result<Option<Entry>> {
     // One row as an entry: the first of the range of this key alone.
     Ok(reader.nth(key..=key, 0)?)
 }
 
-fn tally(table: &Table, schema: Option<&Schema>, reader: &impl Read, range: key::KeyRange) -> Result<Answer> {
+fn tally(table: &Table, schema: Option<&Schema>, reader: &impl ReadableTable, range: KeyRange) -> Result<Answer> {
     let tally = reader.tally(bounds(&range))?;
     let measures = table.options().measures;
     let mut parts = vec![rows_text(tally.rows.unsigned_abs())];
@@ -131,7 +131,7 @@ fn tally(table: &Table, schema: Option<&Schema>, reader: &impl Read, range: key:
     }
     if let Some(field) = measures.sum {
         let name = match (field, schema) {
-            (quipu::Field::Element { at }, Some(schema)) => {
+            (quipu::SumField::Element { at }, Some(schema)) => {
                 schema.value_columns().nth(at as usize).map(|c| c.name.as_str())
             }
             _ => None,

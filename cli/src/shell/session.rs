@@ -4,19 +4,17 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use quipu::{Db, Error, ErrorKind, Measures, Read, Savepoint, TableOptions, Transaction};
+use quipu::{Db, Error, ErrorKind, Measures, ReadableTable, Savepoint, TableOptions, Transaction};
+use quipu_rows::{Column, ColumnType, RowTable, RowWriter, Schema};
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;
 use super::command::{Command, Creation};
 use super::{help, reading};
-use crate::column::ColumnType;
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, thousands};
 use crate::import::sum_field;
 use crate::key;
-use crate::row_table::{RowTable, RowWriter};
-use crate::schema::{Column, Schema};
 use crate::words::Word;
 use crate::{database, stats};
 

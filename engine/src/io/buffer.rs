@@ -1,4 +1,4 @@
-//! Bytes in memory that a direct write can come from: aligned to [`SECTOR_BYTES`], of a capacity fixed at birth.
+//! A byte buffer for direct writes: aligned to [`SECTOR_BYTES`], of fixed capacity.
 //!
 //! Invariants:
 //! 1. The address and the capacity are multiples of [`SECTOR_BYTES`]; the capacity is not zero.

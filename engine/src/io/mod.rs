@@ -1,9 +1,10 @@
-//! Everything the engine reads or writes goes through [`Disk`]: the real one, and one that is simulated for tests.
+//! The [`Disk`] trait, through which the engine does all I/O: a real and a simulated implementation.
 //!
 //! What is assumed of a disk (also in `docs/guarantees.md`):
-//! 1. After [`File::sync`] returns without error, all bytes written to the file before are there after a crash.
-//! 2. After [`Disk::sync_dir`] returns, all creations, links, renames and removals in that directory before are there.
-//! 3. Bytes not synced may be there or not after a crash, in any order, torn at 512-byte sectors; other bytes are not touched.
+//! 1. After [`File::sync`] returns without error, all bytes written to the file before survive a crash.
+//! 2. After [`Disk::sync_dir`] returns, all earlier creations, links, renames and removals in that directory survive.
+//! 3. Bytes that are not synced may survive a crash or not, in any order, torn at 512-byte sectors; other bytes are not
+//!    touched.
 //! 4. [`Disk::rename`] onto an existing name is atomic: a crash leaves the old or the new file under the name.
 //! 5. A failed sync may have lost anything written since the last good one, and a later good one says nothing about it.
 //!
@@ -36,8 +37,8 @@ pub enum OpenMode {
     ReadWrite,
     /// A new file, to read and write; an error if the name is taken.
     CreateNew,
-    /// As `CreateNew`, past the operating system's page cache where the file system allows (`O_DIRECT`): every write must
-    /// come from an [`AlignedBuffer`] at an offset and with a length that are multiples of [`SECTOR_BYTES`].
+    /// Like `CreateNew`, past the operating system's page cache where the file system allows (`O_DIRECT`): every write
+    /// must come from an [`AlignedBuffer`] at an offset and with a length that are multiples of [`SECTOR_BYTES`].
     CreateDirect,
 }
 
@@ -52,18 +53,19 @@ pub trait Disk: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Opens or creates a file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn File>>;
-    /// Removes a file. Bytes already open stay readable through their handle.
+    /// Removes a file. Its bytes stay readable through open handles.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames a file, replacing an existing one atomically.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file one more name, in another directory perhaps: the same bytes under both, and there until both are removed. `AlreadyExists` if the new name is
-    /// taken; `Unsupported`, `CrossesDevices`, `TooManyLinks` or `PermissionDenied` where the file system cannot: then its bytes can still be copied.
+    /// Gives a file one more name, possibly in another directory. Both names have the same bytes, until both are
+    /// removed. `AlreadyExists` if the new name is taken; `Unsupported`, `CrossesDevices`, `TooManyLinks` or
+    /// `PermissionDenied` where the file system cannot: then the caller may copy the bytes.
     fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Makes creations, renames and removals in the directory durable.
+    /// Makes creations, links, renames and removals in the directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Takes the exclusive lock that the file `path` stands for (created if need be), until the value is dropped.
+    /// Takes the exclusive lock of the file `path`, which is created if need be, until the value is dropped.
     /// `WouldBlock` if another process, or another handle in this one, has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>>;
 }
@@ -82,22 +84,23 @@ pub trait File: Send + Sync + Debug {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Cuts or extends (with zeros) the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Makes everything written so far durable (`fdatasync`), also what was written through a [`Mapping`].
+    /// Makes everything written so far durable (`fdatasync`), including writes through a [`Mapping`].
     fn sync(&self) -> io::Result<()>;
-    /// Says that these bytes are about to be read: an operating system that caches files may fetch them meanwhile. Does not wait, and nothing depends on it.
+    /// Hints that these bytes are about to be read: an operating system that caches files may fetch them meanwhile.
+    /// Does not wait, and nothing depends on it.
     fn read_soon(&self, _offset: u64, _len: u64) {}
     /// Maps the first `len` bytes, which must exist, for writing.
     fn map(&self, len: usize) -> io::Result<Box<dyn Mapping>>;
 }
 
-/// Bytes of a file mapped into memory: a store is in the operating system's hands at once, with no system call
-/// (20 ns against 700 to 1,500 ns for a small `pwrite`), and survives a killed process.
+/// Bytes of a file mapped into memory: a store reaches the operating system at once, with no system call (20 ns instead
+/// of 700 to 1,500 ns for a small `pwrite`), and survives a killed process.
 pub trait Mapping: Send + Sync + Debug {
-    /// Stores `bytes` at `offset`. Panics if that is outside of the mapping.
+    /// Stores `bytes` at `offset`. Panics if they do not fit the mapping.
     fn write(&mut self, offset: usize, bytes: &[u8]);
 
-    /// Says that the bytes from `start` to `end`, multiples of 4096, will not be stored to again: they stay in the file, and need not count as memory of this
-    /// process any more.
+    /// Hints that the bytes from `start` to `end`, multiples of 4096, will not be stored to again: they stay in the
+    /// file, and need not count as memory of this process any more.
     fn release(&mut self, start: usize, end: usize) {
         let _ = (start, end);
     }

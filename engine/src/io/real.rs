@@ -2,13 +2,14 @@
 //!
 //! Invariants:
 //! 1. A direct file has an ordinary handle too: reads, syncs and mappings go there, so only writes need alignment.
-//! 2. The bytes under a mapping are allocated before they are mapped, where the file system can: a full disk is an error
-//!    of [`File::map`], not a `SIGBUS` in the middle of a store.
+//! 2. The bytes under a mapping are allocated before they are mapped, where the file system can: a full disk is an
+//!    error of [`File::map`], not a `SIGBUS` in the middle of a store.
 //! 3. No Rust reference points into a mapping; stores are raw copies, one at a time.
 //!
 //! Costs: a system call per method, except [`Mapping::write`], which is an uncontended mutex and a copy.
 //!
-//! Not here: retries. Cutting a file below a live mapping of it is the caller's error; a later store there ends the process.
+//! Not here: retries. Cutting a file below a live mapping of it is the caller's error; a later store there ends the
+//! process.
 
 use super::buffer::require_aligned;
 use super::{Disk, File, Lock, Mapping, OpenMode};
@@ -31,7 +32,7 @@ impl Disk for RealDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         let made: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
         fs::create_dir_all(dir)?;
-        // A directory is a name in its parent.
+        // A new directory is an entry in its parent.
         for dir in made {
             let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
             self.sync_dir(parent.unwrap_or(Path::new(".")))?;
@@ -39,7 +40,7 @@ impl Disk for RealDisk {
         Ok(())
     }
 
-    /// Names that are not UTF-8 are left out: the engine never gave one.
+    /// Leaves out names that are not UTF-8: the engine never creates one.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
@@ -90,7 +91,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// A handle past the page cache to a file that exists, or none where the file system refuses.
+/// A handle to an existing file past the page cache, or `None` where the file system refuses.
 ///
 /// The file is created by an ordinary open first, because `O_CREAT | O_DIRECT` may fail and leave the new file behind.
 #[cfg(target_os = "linux")]
@@ -121,12 +122,12 @@ impl Lock for RealLock {}
 #[derive(Debug)]
 struct RealFile {
     ordinary: fs::File,
-    /// Only of a file opened with `CreateDirect`, and only where the file system allows it.
+    /// Present only for a file opened with `CreateDirect`, and only where the file system allows it.
     direct: Option<fs::File>,
     is_direct: bool,
 }
 
-/// Bytes that the system is told of at a time: no more than the usual read-ahead of a device.
+/// Bytes of one read hint: no more than the usual read-ahead of a device.
 #[cfg(target_os = "linux")]
 const READ_SOON_BYTES: u64 = 128 << 10;
 
@@ -152,16 +153,17 @@ impl File for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // A sync is of the file, not of the handle, so it covers the direct handle's writes and the mappings' stores.
+        // A sync applies to the file, not to the handle, so it covers the direct handle's writes and the mappings'
+        // stores.
         self.ordinary.sync_data()
     }
 
     #[cfg(target_os = "linux")]
     fn read_soon(&self, offset: u64, len: u64) {
-        // The system heeds no more at once than a device's read-ahead has, and says nothing of the rest.
+        // The system heeds at most a device's read-ahead at once, and silently ignores the rest.
         for start in (offset..offset + len).step_by(READ_SOON_BYTES as usize) {
             let len = READ_SOON_BYTES.min(offset + len - start);
-            // A hint: a system that refuses it reads when it is asked to.
+            // A hint: a system that refuses it reads on request.
             let _ = fadvise(&self.ordinary, start, NonZeroU64::new(len), Advice::WillNeed);
         }
     }
@@ -184,14 +186,14 @@ impl File for RealFile {
     }
 }
 
-/// Gives the holes in the first `len` bytes their blocks on the disk, if the file system can.
+/// Allocates blocks for the holes in the first `len` bytes, if the file system can.
 #[cfg(target_os = "linux")]
 fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::{Errno, retry_on_intr};
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, len)) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-        // A handle opened to read; the mapping would refuse it under another name.
+        // The handle was opened for reading only; the mapping would report that under another name.
         Err(Errno::BADF) => Err(io::ErrorKind::PermissionDenied.into()),
         Err(error) => Err(error.into()),
     }
@@ -223,8 +225,9 @@ impl Mapping for RealMapping {
     fn write(&mut self, offset: usize, bytes: &[u8]) {
         let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.len);
         assert!(fits, "{} bytes at {offset} are outside of a mapping of {}", bytes.len(), self.len);
-        // SAFETY: `offset + bytes.len() <= len`, checked above, and `len` bytes from `start` are mapped for writing until
-        // drop. `bytes` cannot overlap them, as no reference into the mapping exists, and `&mut` keeps other stores out.
+        // SAFETY: `offset + bytes.len() <= len`, checked above, and `len` bytes from `start` are mapped for writing
+        // until drop. `bytes` cannot overlap them, as no reference into the mapping exists, and `&mut` keeps other
+        // stores out.
         unsafe {
             let target = self.region.start.as_ptr().add(offset);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
@@ -234,20 +237,21 @@ impl Mapping for RealMapping {
     #[cfg(target_os = "linux")]
     fn release(&mut self, start: usize, end: usize) {
         assert!(start <= end && end <= self.len, "{start} to {end} is outside of a mapping of {}", self.len);
-        // SAFETY: the range lies in the mapping, checked above. It is shared with the file, where the bytes stay: a later access would find them there.
+        // SAFETY: the range lies in the mapping, checked above. It is shared with the file, where the bytes stay: a
+        // later access would find them there.
         let released = unsafe {
             let target = self.region.start.as_ptr().add(start).cast();
             rustix::mm::madvise(target, end - start, rustix::mm::Advice::LinuxDontNeed)
         };
-        // It is about accounting only.
+        // This is about accounting only.
         debug_assert!(released.is_ok(), "madvise: {released:?}");
     }
 }
 
 impl Drop for RealMapping {
     fn drop(&mut self) {
-        // SAFETY: exactly this range was mapped by `map`, and nobody can use it any more. Failure would leave it mapped,
-        // which is a leak and no more.
+        // SAFETY: exactly this range was mapped by `map`, and nobody can use it any more. Failure would leave it
+        // mapped, which is a leak and no more.
         let unmapped = unsafe { munmap(self.region.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmap: {unmapped:?}");
     }

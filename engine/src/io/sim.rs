@@ -1,4 +1,4 @@
-//! A file system in memory that remembers what was synced, and that can lose power or fail at any step.
+//! A file system in memory that knows what was synced, and can lose power or fail at any step.
 //!
 //! A test runs its work on a [`SimDisk`], cuts the power or kills the process, and opens what is left:
 //!
@@ -18,24 +18,25 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Steps: a creation, link, write, store through a mapping, change of length, sync, rename, removal and sync of a directory is one
-//! step each, numbered from zero. A call that is refused before it does anything (no such file, misaligned) is none.
+//! Steps: each creation, link, write, store through a mapping, change of length, sync, rename, removal and sync of a
+//! directory is one step, numbered from zero. A call that is refused before it does anything (no such file, misaligned)
+//! is none.
 //!
 //! Invariants:
-//! 1. A file's bytes and its directory entry become durable apart: the ones by [`File::sync`], the other by
+//! 1. A file's bytes and its directory entry become durable separately: the former by [`File::sync`], the latter by
 //!    [`Disk::sync_dir`].
-//! 2. After a crash a file has its durable bytes, with any part of the pending ones: sectors of 512 bytes arrive or not each
-//!    for itself, and of several writes to one sector any selection may have arrived, in their order.
+//! 2. After a crash a file has its durable bytes, with any part of the pending ones: each sector of 512 bytes arrives
+//!    or not, and of several writes to one sector any selection may have arrived, in their order.
 //! 3. After a crash a directory is as it was after some prefix of the operations on it since it was synced, so a rename
 //!    onto a name leaves the old or the new file there.
 //! 4. What a failed sync covered may survive a crash or not, until it is written and synced again.
-//! 5. The step at which the power goes returns an error and may have happened all the same.
+//! 5. The step at which the power fails returns an error, but may have happened.
 //! 6. The same calls and the same seed give the same bytes.
 //!
-//! Costs: as of memory; [`SimDisk::crash`] copies only files that have pending writes.
+//! Cost: that of memory; [`SimDisk::crash`] copies only files that have pending writes.
 //!
 //! Not here: directories that vanish (they are durable when made), renames between directories, tears inside a sector,
-//! decay of bytes nobody touched (that is [`SimDisk::flip_bit`]).
+//! decay of untouched bytes (that is [`SimDisk::flip_bit`]).
 
 use super::buffer::require_aligned;
 use super::sim_content::{Content, SplitMix64};
@@ -54,7 +55,7 @@ pub enum CrashMode {
     LoseAll,
     /// All survive.
     KeepAll,
-    /// Each one's lot is drawn from the seed.
+    /// Each survives or not, as drawn from the seed.
     Random,
 }
 
@@ -65,7 +66,7 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk without limits, faults or a cut.
+    /// An empty disk without limits, faults or a power cut.
     pub fn new() -> Self {
         Self::default()
     }
@@ -78,13 +79,13 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many steps were made so far, which is the number of the next one.
+    /// The number of steps so far, which is the number of the next one.
     pub fn steps(&self) -> u64 {
         self.state().steps
     }
 
-    /// Cuts the power at step `step`: it fails, though it may have happened, and so does every call after it, reads too.
-    /// [`Mapping::write`] cannot fail and does nothing.
+    /// Cuts the power at step `step`: it fails, though it may have happened, and so does every call after it, including
+    /// reads. [`Mapping::write`] cannot fail and does nothing then.
     pub fn cut_at(&self, step: u64) {
         self.state().cut_at = Some(step);
     }
@@ -94,33 +95,33 @@ impl SimDisk {
         self.state().power_is_off
     }
 
-    /// Makes exactly step `step` fail. Of a write, the first half is there all the same; a failed sync leaves what it
-    /// covered in doubt; anything else has not happened. A store through a mapping cannot fail and is made.
+    /// Makes exactly step `step` fail. A failed write leaves its first half; a failed sync leaves what it covered in
+    /// doubt; anything else has not happened. A store through a mapping cannot fail and is made.
     pub fn fail_at(&self, step: u64, kind: ErrorKind) {
         self.state().faults.insert(step, kind);
     }
 
-    /// Limits the sum of all files' lengths; growth past it is `StorageFull`. `u64::MAX` lifts the limit.
+    /// Limits the total length of all files; growth beyond it is `StorageFull`. `u64::MAX` lifts the limit.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.state().capacity_bytes = (capacity_bytes != u64::MAX).then_some(capacity_bytes);
     }
 
-    /// The disk as found after power loss, the lots of what was not synced drawn from `seed`. This one stays as it is,
-    /// so it can crash many times.
+    /// The disk as found after power loss; `seed` decides what of the unsynced changes survives. This one stays as it
+    /// is, so it can crash many times.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         self.crash_with(CrashMode::Random, seed)
     }
 
-    /// The disk as found after power loss. It has no locks, no faults and no cut, and counts steps from zero; `seed`
-    /// matters for [`CrashMode::Random`] only.
+    /// The disk as found after power loss. It has no locks, no faults and no power cut, and counts steps from zero;
+    /// `seed` matters for [`CrashMode::Random`] only.
     #[must_use]
     pub fn crash_with(&self, mode: CrashMode, seed: u64) -> Self {
         Self::from_state(self.state().crash(mode, &mut SplitMix64::new(seed)))
     }
 
-    /// The disk after the process was killed and the operating system lived on: everything is there, synced or not (a crash
-    /// can still lose it), and locks are released. Steps count from zero, without faults or a cut.
+    /// The disk after the process was killed and the operating system lived on: everything survives, synced or not (a
+    /// crash can still lose it), and locks are released. Steps count from zero, without faults or a power cut.
     #[must_use]
     pub fn kill(&self) -> Self {
         let mut state = self.state().clone();
@@ -143,7 +144,7 @@ impl SimDisk {
         Some(state.content(file).bytes().to_vec())
     }
 
-    /// Puts a file there, or new bytes into one that is there, durably and without a step; its directory is synced with it.
+    /// Creates or overwrites a file, durably and without a step; its directory is synced with it.
     ///
     /// # Panics
     ///
@@ -165,8 +166,8 @@ impl SimDisk {
         state.directory(dir).expect("added above").settle();
     }
 
-    /// Inverts a bit of a file, durably and without a step; bit 0 is the lowest of the first byte. Meant for a disk at rest:
-    /// writes that are pending still have the bit as it was.
+    /// Inverts a bit of a file, durably and without a step; bit 0 is the lowest of the first byte. Meant for a disk at
+    /// rest: pending writes still have the old bit.
     ///
     /// # Panics
     ///
@@ -177,7 +178,7 @@ impl SimDisk {
         state.content(file).flip_bit(bit_index);
     }
 
-    /// Makes every read of a file fail that asks for any of these bytes, as bad sectors do, until a crash.
+    /// Makes every read of a file fail that includes any of these bytes, as with bad sectors, until a crash.
     ///
     /// # Panics
     ///
@@ -188,7 +189,7 @@ impl SimDisk {
         state.files.get_mut(&file).expect("required above").unreadable.push(bytes);
     }
 
-    /// The bytes of a file that were said to be read soon, as they were told ([`File::read_soon`]).
+    /// The byte ranges of a file that [`File::read_soon`] was called with, in order.
     ///
     /// # Panics
     ///
@@ -199,7 +200,7 @@ impl SimDisk {
         state.files[&file].read_soon.clone()
     }
 
-    /// How many reads of files there were, those that failed included.
+    /// The number of reads of files, including failed ones.
     pub fn reads(&self) -> u64 {
         self.state().reads
     }
@@ -468,7 +469,7 @@ impl Mapping for SimMapping {
         if state.power_is_off {
             return;
         }
-        // A fault has no way to show itself here, and at a cut the store may have happened: it is made in any case.
+        // A fault cannot show itself here, and at a power cut the store may have happened: it is made in any case.
         let _: Step = state.step();
         let content = state.content(self.opened.file);
         assert!(

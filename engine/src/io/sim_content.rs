@@ -1,20 +1,20 @@
-//! The bytes of one simulated file: what is on the disk for sure, what a reader sees, and the changes in between.
+//! The bytes of one simulated file: what is durable, what a reader sees, and the changes in between.
 //!
 //! Invariants:
-//! 1. `current` is what all changes ever made give.
+//! 1. `current` is the result of all changes ever made.
 //! 2. `durable` with all of `pending` applied in order is `current`.
-//! 3. A write that a failed sync covered is doubtful, and stays so until its bytes are written again and synced: a good sync
-//!    settles the length it gave the file, not the bytes.
+//! 3. A write that a failed sync covered is doubtful, and stays so until its bytes are written again and synced: a good
+//!    sync settles the length it gave the file, not the bytes.
 //!
-//! Costs: a write copies its bytes twice, a sync copies what was written since the last one, a crash without pending changes
-//! copies nothing.
+//! Cost: a write copies its bytes twice, a sync copies what was written since the last one, a crash without pending
+//! changes copies nothing.
 //!
 //! Not here: names, steps, faults.
 
 use super::sim::CrashMode;
 use std::sync::Arc;
 
-/// What a disk writes whole or not at all, in bytes.
+/// The unit that a disk writes whole or not at all, in bytes.
 const TEAR_BYTES: usize = 512;
 
 #[derive(Clone, Default)]
@@ -81,7 +81,7 @@ impl Content {
         self.pending.push(Pending { change, is_doubtful: false });
     }
 
-    /// Makes all pending changes durable but doubtful writes.
+    /// Makes all pending changes durable except doubtful writes.
     pub(super) fn sync(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -108,7 +108,7 @@ impl Content {
             .extend(doubtful.into_iter().map(|write| Pending { change: Change::Write(write), is_doubtful: true }));
     }
 
-    /// A sync that failed: no later one will make the pending writes durable.
+    /// A failed sync: no later one will make the pending writes durable.
     pub(super) fn fail_sync(&mut self) {
         for pending in &mut self.pending {
             pending.is_doubtful = true;
@@ -135,8 +135,8 @@ impl Content {
         }
     }
 
-    /// The length is that after some prefix of the changes (journals keep metadata in order), perhaps with part of the next
-    /// write's growth; the writes arrived either in order up to that point, or sector by sector as each one's lot has it.
+    /// The length is that after some prefix of the changes (journals keep metadata in order), perhaps with part of the
+    /// next write's growth. The writes arrived either in order up to that point, or in each sector as drawn for it.
     fn crash_at_random(&self, rng: &mut SplitMix64) -> Vec<u8> {
         let mut bytes = Vec::clone(&self.durable);
         let seen = rng.below(self.pending.len() + 1);
@@ -191,7 +191,7 @@ struct Lot {
     touches: usize,
     /// This many more arrive, and none after them.
     arriving: usize,
-    /// Instead, each one's own coin decides.
+    /// Instead, a coin decides for each.
     is_subset: bool,
 }
 
@@ -249,7 +249,7 @@ fn overwrite(target: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     target[offset..end].copy_from_slice(bytes);
 }
 
-/// Takes the bytes from `start` to `end` out of the writes, which leaves none, one or two pieces of each.
+/// Cuts the bytes from `start` to `end` out of the writes, which leaves none, one or two pieces of each.
 fn cut_out(writes: &mut Vec<Write>, start: usize, end: usize) {
     if writes.iter().all(|write| write.end() <= start || end <= write.offset) {
         return;
@@ -266,7 +266,7 @@ fn cut_out(writes: &mut Vec<Write>, start: usize, end: usize) {
     *writes = pieces;
 }
 
-/// Steele, Lea and Flood's generator (OOPSLA 2014): a few lines, good enough to draw lots.
+/// Steele, Lea and Flood's generator (OOPSLA 2014): a few lines, good enough here.
 pub(super) struct SplitMix64 {
     state: u64,
 }

@@ -1,9 +1,9 @@
-//! What a simulated disk remembers: directories, files, and the plan of steps that go wrong.
+//! The state of a simulated disk: directories, files, and the steps that will fail.
 //!
 //! Invariants:
 //! 1. A directory's `durable` names with all of `pending` applied in order are its `current` ones.
-//! 2. Every name, durable or not, and every handle has its file in `files`; a file that none can bring back is dropped.
-//! 3. A call asks for power first, then for what it needs, and only then takes its step.
+//! 2. Every name, durable or not, and every handle has its file in `files`; an unreachable file is dropped.
+//! 3. A call checks for power first, then for what it needs, and only then takes its step.
 //!
 //! Not here: paths as the callers give them to [`super::sim::SimDisk`], locks around this state, a file's bytes
 //! ([`super::sim_content`]).
@@ -35,11 +35,11 @@ pub(super) struct State {
 pub(super) struct Inode {
     pub(super) content: Content,
     pub(super) open_count: usize,
-    /// How many names stand for it; the disk before a crash may still remember others.
+    /// The number of its current names; the disk after a crash may have others.
     pub(super) names: usize,
-    /// Bytes that no read gets.
+    /// Byte ranges whose reads fail.
     pub(super) unreadable: Vec<Range<u64>>,
-    /// What was said to be read soon.
+    /// Byte ranges that were announced as read soon.
     pub(super) read_soon: Vec<Range<u64>>,
 }
 
@@ -61,7 +61,7 @@ impl Directory {
 /// A change of a directory.
 #[derive(Clone)]
 pub(super) enum Entry {
-    /// Of a new file, or a further name of one.
+    /// A name for a new file, or a further name for an existing one.
     Create {
         name: String,
         file: FileId,
@@ -89,10 +89,10 @@ impl Entry {
     }
 }
 
-/// What becomes of a step.
+/// The outcome of a step.
 pub(super) enum Step {
     Done,
-    /// The power goes while it is done: it may have happened, and the caller gets an error.
+    /// The power fails during it: it may have happened, and the caller gets an error.
     Cut,
     Failed(ErrorKind),
 }
@@ -113,7 +113,7 @@ pub(super) fn invalid(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// Everything lies in memory, so lengths are kept below what a wrong offset would give.
+/// The longest file. Everything lies in memory, so a wrong offset must not make a file huge.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
 pub(super) fn to_index(offset: u64) -> Result<usize> {
@@ -123,7 +123,7 @@ pub(super) fn to_index(offset: u64) -> Result<usize> {
     }
 }
 
-/// The directory and the name in it.
+/// Splits a path into the directory and the name in it.
 pub(super) fn split(path: &Path) -> Result<(&Path, &str)> {
     let name = path.file_name().and_then(|name| name.to_str());
     match (path.parent(), name) {
@@ -227,7 +227,7 @@ impl State {
     }
 
     pub(super) fn write(&mut self, file: FileId, bytes: &[u8], offset: usize) -> Result<()> {
-        // Half of a write that failed is there, as a real one may stop anywhere.
+        // A failed write leaves its first half; a real one may stop anywhere.
         let (mut taken, mut outcome) = match self.step() {
             Step::Done => (bytes.len(), Ok(())),
             Step::Cut => (bytes.len(), Err(no_power())),
@@ -237,7 +237,7 @@ impl State {
         let growth = (offset + taken).saturating_sub(len) as u64;
         let free_bytes = self.free_bytes();
         if taken > 0 && growth > free_bytes {
-            // As much as fits is there, as on a real disk.
+            // As much as fits is written, as on a real disk.
             taken = (len + free_bytes as usize).saturating_sub(offset);
             outcome = outcome.and(Err(ErrorKind::StorageFull.into()));
         }
@@ -259,7 +259,7 @@ impl State {
         outcome
     }
 
-    /// Drops files that no handle, no name and no crash can bring back.
+    /// Drops files that have no handle and no name, and that no crash can bring back.
     pub(super) fn forget_unreachable(&mut self) {
         let mut reachable: BTreeSet<&FileId> = BTreeSet::new();
         for directory in self.directories.values() {
@@ -286,7 +286,7 @@ impl State {
                 entry.apply(&mut names);
             }
             for &file in names.values() {
-                // A file of several names crashes once.
+                // A file with several names crashes once.
                 let inode = found.files.entry(file).or_insert_with(|| Inode {
                     content: self.files[&file].content.crash(mode, rng),
                     ..Inode::default()

@@ -1,21 +1,22 @@
-//! Where the next frame goes: frames put together and stored into the segment being written.
+//! Appends frames: puts them together and stores them into the segment being written.
 //!
 //! Invariants:
 //! 1. `offset` is a multiple of 8, at most the segment's length; everything before it is stored.
 //! 2. A frame is stored as a whole or, if the process dies, does not verify.
 //!
-//! Costs: a small frame is copied twice and checked once (the first copy stays in the processor's cache); of a large one the
-//! payload is read for the checksum and copied once.
+//! Cost: a small frame is copied twice and checked once (the first copy stays in the processor's cache); the payload of
+//! a large one is read for the checksum and copied once.
 //!
 //! Not here: what fits and where the rest goes, locks.
 
 use super::format::{FRAME_HEADER_BYTES, FRAME_UNCHECKED_BYTES, Frame, HEADER_BYTES, Header, Lsn, frame_seed};
 use crate::io::Mapping;
 
-/// Frames up to this size are put together first and stored with one copy; larger ones go straight into the mapping.
+/// Frames up to this size are assembled in a buffer and stored with one copy; larger ones go straight into the mapping.
 const ASSEMBLY_BYTES: usize = 8 << 10;
 
-/// Stored bytes after which the mapping lets go of their pages, so that a log does not count as memory of the process. A call costs some 30 us.
+/// Stored bytes after which the mapping releases their pages, so that a log does not count as memory of the process. A
+/// call costs some 30 us.
 const RELEASE_BYTES: usize = 2 << 20;
 
 /// Where the next frame goes.
@@ -26,7 +27,7 @@ pub(super) struct Appender {
     pub(super) offset: usize,
     pub(super) next_sequence: u64,
     mapping: Box<dyn Mapping>,
-    /// Up to here, the mapping's pages were let go of.
+    /// The pages of the mapping are released up to here.
     released: usize,
     assembly: Box<[u8]>,
 }
@@ -45,7 +46,7 @@ impl Appender {
         }
     }
 
-    /// Leaves the segment for another one; returns the mapping of the old one.
+    /// Leaves the segment for another one. Returns the mapping of the old one.
     pub(super) fn enter(&mut self, header: Header, mapping: Box<dyn Mapping>) -> Box<dyn Mapping> {
         self.header = header;
         self.seed = frame_seed(header.database_id, header.segment_id);
@@ -77,7 +78,8 @@ impl Appender {
         }
     }
 
-    /// Puts a frame together that may be stored next; nothing has happened if it is not. False if it is too large for that.
+    /// Assembles a frame that may be stored next; until then nothing has happened. Returns false if it is too large for
+    /// that.
     #[inline]
     pub(super) fn assemble(&mut self, frame: &Frame, parts: &mut Parts<'_>) -> bool {
         let bytes = frame.bytes();
@@ -97,7 +99,7 @@ impl Appender {
         false
     }
 
-    /// Stores the frame of `bytes` that was put together last; it fits.
+    /// Stores the frame of `bytes` that was assembled last. It fits.
     #[inline]
     pub(super) fn store_assembled(&mut self, bytes: usize) {
         self.mapping.write(self.offset, &self.assembly[..bytes]);
@@ -112,7 +114,7 @@ impl Appender {
         }
     }
 
-    /// Lets go of the pages of the mapping that are full.
+    /// Releases the pages of the mapping that are full.
     #[cold]
     fn release(&mut self) {
         let end = self.offset - self.offset % 4096;
@@ -120,7 +122,7 @@ impl Appender {
         self.released = end;
     }
 
-    /// The same for a frame that would not fit the buffer: reads the payload twice instead of copying it twice.
+    /// Stores a frame that would not fit the buffer: reads the payload twice instead of copying it twice.
     #[cold]
     fn store_large(&mut self, frame: &Frame, parts: &mut Parts<'_>) {
         let mut header = frame.encode();

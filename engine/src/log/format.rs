@@ -1,4 +1,4 @@
-//! The bytes of a segment: names, the header, frames. The page for it is `docs/format-log.md`.
+//! The bytes of a segment: names, the header, frames. `docs/format-log.md` describes them.
 //!
 //! Invariants:
 //! 1. Frames begin at multiples of [`ALIGNMENT_BYTES`]; all integers are little-endian.
@@ -71,7 +71,7 @@ const _: () = {
     assert!(MAX_SEGMENT_BYTES - HEADER_BYTES - FRAME_HEADER_BYTES <= LENGTH_MASK as usize);
 };
 
-/// A position in the log: how many bytes of frames stand before it, over all segments ever, headers not counted.
+/// A position in the log: the number of bytes of frames before it, over all segments ever, without headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
@@ -86,15 +86,15 @@ pub(super) fn segment_name(id: u64) -> String {
     format!("log-{id:010}.quipu")
 }
 
-/// The file name of what was segment `id` and waits to be used again.
+/// The file name of a former segment `id` that waits for reuse.
 pub(super) fn spare_name(id: u64) -> String {
     format!("log-spare-{id:010}.quipu")
 }
 
-/// The file that is being filled with zeros; it says nothing about its allocation until it is renamed.
+/// The name of a file being filled with zeros; its allocation is certain only once it is renamed.
 pub(super) const UNFINISHED_NAME: &str = "log-new.quipu";
 
-/// What a file of the log is, by its name.
+/// What a file of the log is, judged by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     Segment(u64),
@@ -121,15 +121,15 @@ pub(super) fn parse_name(name: &str) -> Option<Name> {
     (canonical == name).then_some(parsed)
 }
 
-/// Whether a file is the log's, by its name.
+/// Whether a file belongs to the log, judged by its name.
 pub(crate) fn is_log_name(name: &str) -> bool {
     parse_name(name).is_some()
 }
 
-/// Where the checksums of a segment's frames start from.
+/// The initial value of the checksums of a segment's frames.
 ///
-/// A CRC of 32 bits tells any two numbers apart that differ in their low 32 bits only, so two ids less than 2^32 apart never
-/// share a seed within a database, and equal bytes under different seeds never share a checksum.
+/// A CRC of 32 bits distinguishes any two numbers that differ in their low 32 bits only, so two ids less than 2^32
+/// apart never share a seed within a database, and equal bytes under different seeds never share a checksum.
 pub(super) fn frame_seed(database_id: u64, segment_id: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&database_id.to_le_bytes()), &segment_id.to_le_bytes())
 }
@@ -144,17 +144,17 @@ fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes))
 }
 
-/// What stands at the start of a segment.
+/// The start of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) segment_bytes: usize,
     pub(super) segment_id: u64,
     pub(super) database_id: u64,
-    /// The position of the first byte behind the header.
+    /// The position of the first byte after the header.
     pub(super) base_lsn: Lsn,
     /// The sequence number of the first frame.
     pub(super) first_sequence: u64,
-    /// The segment that the log came from, or 0.
+    /// The segment before this one in the log, or 0.
     pub(super) previous_id: u64,
     /// The offset in it at which the log left it.
     pub(super) previous_end: u64,
@@ -226,7 +226,7 @@ impl Header {
         sound.then_some(header).ok_or(invalid)
     }
 
-    /// The position of the byte at `offset`, which is not inside of the header.
+    /// The position of the byte at `offset`, which is not inside the header.
     pub(super) fn lsn_at(&self, offset: usize) -> Lsn {
         Lsn(self.base_lsn.0 + (offset - HEADER_BYTES) as u64)
     }
@@ -252,7 +252,7 @@ pub(super) enum Kind {
     Full = 3,
 }
 
-/// The fields before a payload, checksum aside.
+/// The fields before a payload, except the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) kind: Kind,
@@ -280,18 +280,12 @@ impl Frame {
         bytes
     }
 
-    /// Reads the frame at `offset` of a whole segment; `None` if none verifies there.
-    pub(super) fn decode(segment: &[u8], offset: usize, seed: u32) -> Option<Frame> {
-        let rest = segment.get(offset..)?;
-        Frame::decode_first(rest, rest.len(), seed)
-    }
-
-    /// The space that the frame which begins with these bytes takes by its own account, unverified.
+    /// The space that the frame at the start of these bytes claims to take, unverified.
     pub(super) fn told_bytes(bytes: &[u8]) -> Option<usize> {
         Some(frame_bytes((u32_at(bytes, LENGTH_AT)? & LENGTH_MASK) as usize))
     }
 
-    /// Reads the frame that `bytes` begin with, which have all of it; the segment has `room` bytes from there on.
+    /// Decodes the frame at the start of `bytes`, which contain all of it; the segment has `room` bytes from there on.
     pub(super) fn decode_first(bytes: &[u8], room: usize, seed: u32) -> Option<Frame> {
         let word = u32_at(bytes, LENGTH_AT)?;
         let length = (word & LENGTH_MASK) as usize;
@@ -321,10 +315,10 @@ impl Frame {
     }
 }
 
-/// The checksum itself; everything of a frame behind it is checked, padding included.
+/// The checksum itself. Everything of a frame after it is checked, including padding.
 pub(super) const FRAME_UNCHECKED_BYTES: usize = LENGTH_AT;
 
-/// What a frame at `offset` would claim to be durable, unverified.
+/// The position that a frame at `offset` would claim to be durable, unverified.
 #[inline]
 pub(super) fn frame_claim(segment: &[u8], offset: usize) -> Option<Lsn> {
     u64_at(segment, offset.checked_add(DURABLE_AT)?).map(Lsn)

@@ -1,7 +1,8 @@
-//! The frames of a segment's file, read a window at a time: most of a segment may be behind the log's end, or before where it is read from.
+//! Reads the frames of a segment's file, a window at a time.
 //!
-//! Costs: [`WINDOW_BYTES`] of memory, or a segment's if a frame is longer than that; each byte is read about once. Memory for a whole segment would cost more than the
-//! reading: each of its pages is cleared by the system when it is first used.
+//! Most of a segment may lie after the log's end, or before where reading starts. Cost: [`WINDOW_BYTES`] of memory, or
+//! a segment's length if a frame is longer than that; each byte is read about once. Memory for a whole segment would
+//! cost more than the reading: the system clears each of its pages on first use.
 //!
 //! Not here: what follows from the frames (`replay.rs`).
 
@@ -11,7 +12,7 @@ use super::format::{ALIGNMENT_BYTES, FRAME_HEADER_BYTES, Frame, Lsn, frame_claim
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, OpenMode};
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// A segment's file, to find frames in.
@@ -30,7 +31,7 @@ impl<'p> Frames<'p> {
     /// The frames in the first `limit` bytes of the file at `path`, whose checksums start from `seed`.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Errors of the disk.
     pub(super) fn open(disk: &dyn Disk, path: &'p Path, limit: u64, seed: u32) -> Result<Frames<'p>> {
         let file = disk.open(path, OpenMode::Read).map_err(|error| Error::io("cannot open", path, error))?;
         let len = limit.min(file.len().map_err(|error| Error::io("cannot measure", path, error))?) as usize;
@@ -42,12 +43,13 @@ impl<'p> Frames<'p> {
         self.len
     }
 
-    /// All bytes from `offset` on that are in memory, `count` of them at least; `None` if the segment has not so many.
+    /// All bytes from `offset` on that are in memory, at least `count`; `None` if the segment has fewer.
     fn bytes_at(&mut self, offset: usize, count: usize) -> Result<Option<&[u8]>> {
         let Some(room) = self.len.checked_sub(offset).filter(|room| *room >= count) else { return Ok(None) };
         let is_here = offset >= self.start && offset + count <= self.start + self.window.len();
         if !is_here {
-            // Who needs more than a window may do so again and again, where what looks like a frame is none: so then all is read.
+            // A reader that needs more than a window may need it repeatedly, at places that only look like frames: so
+            // read all.
             let size = if count > WINDOW_BYTES { room } else { room.min(WINDOW_BYTES) };
             self.window.resize(size, 0);
             self.start = offset;
@@ -63,7 +65,7 @@ impl<'p> Frames<'p> {
     /// The frame at `offset` and its payload; `None` if none verifies there.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Errors of the disk.
     pub(super) fn at(&mut self, offset: usize) -> Result<Option<(Frame, &[u8])>> {
         let (room, seed) = (self.len.saturating_sub(offset), self.seed);
         let Some(header) = self.bytes_at(offset, FRAME_HEADER_BYTES)? else { return Ok(None) };
@@ -73,10 +75,11 @@ impl<'p> Frames<'p> {
         Ok(frame.map(|frame| (frame, &bytes[FRAME_HEADER_BYTES..][..frame.length])))
     }
 
-    /// Looks at every place from `from` on where a frame could begin for one that verifies and says that more than `end`, and no more than `ceiling`, was durable.
+    /// Searches every place from `from` on where a frame could begin for a frame that verifies and claims that more
+    /// than `end`, and at most `ceiling`, was durable.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Errors of the disk.
     pub(super) fn find_claim(&mut self, from: usize, end: Lsn, ceiling: Lsn) -> Result<Option<Lsn>> {
         let mut offset = from.next_multiple_of(ALIGNMENT_BYTES);
         while let Some(bytes) = self.bytes_at(offset, FRAME_HEADER_BYTES)? {
@@ -99,7 +102,7 @@ impl<'p> Frames<'p> {
 #[cfg(test)]
 mod tests {
     use super::super::format::{HEADER_BYTES, Kind};
-    use super::super::replay::find_claim;
+    use super::super::segment_bytes::find_claim;
     use super::*;
     use crate::io::RealDisk;
     use rand::rngs::StdRng;
@@ -107,8 +110,9 @@ mod tests {
 
     const SEED: u32 = 77;
 
-    /// Goal: what a window shows is what a segment in memory has. Method: segments of frames of all sizes, longer than a window among them, some of them damaged, with noise behind their end; asked at
-    /// each frame, and for claims from many places on.
+    /// Goal: what a window shows is what a segment in memory has. Method: segments of frames of all sizes, longer than
+    /// a window among them, some of them damaged, with noise behind their end; asked at each frame, and for claims from
+    /// many places on.
     #[test]
     fn a_window_shows_what_the_segment_has() {
         let mut rng = StdRng::seed_from_u64(1);

@@ -1,13 +1,13 @@
-//! Recovery: which files form the log, and what the writer needs to go on at its end.
+//! Recovery: finds the files that form the log, and what the writer needs to go on at its end.
 //!
 //! Invariants:
-//! 1. Recovery changes no file; what is behind the end of the log is discarded only by [`Log::resume`](super::Log::resume).
-//! 2. Of all branches that crashes left, the one is chosen that the last complete recovery went on with.
+//! 1. Recovery changes no file; only [`Log::resume`](super::Log::resume) discards what lies after the end of the log.
+//! 2. Of all branches that crashes left, recovery chooses the one that the last complete recovery went on with.
 //!
-//! Costs: the headers of all files, and those of `replay.rs`; securing what was not known to be durable reads and writes that
-//! much again.
+//! Cost: the headers of all files, and the cost of `replay.rs`; securing what was not known to be durable reads and
+//! writes that much again.
 //!
-//! Not here: reading frames and judging damage (`replay.rs`), the meaning of records.
+//! Not here: reading frames (`replay.rs`), judging what ends them (`torn_tail.rs`), the meaning of records.
 
 use super::format::{HEADER_BYTES, Header, HeaderFault, Lsn, Name, frame_seed, parse_name};
 use super::frames::Frames;
@@ -22,21 +22,35 @@ use std::sync::Arc;
 /// What [`recover`] found: the end of the log, and what [`Log::resume`](super::Log::resume) needs to go on there.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The position behind the last whole record.
+    /// The position after the last whole record.
     pub end_lsn: Lsn,
-    /// The number of the record that comes next.
+    /// The sequence number of the next record.
     pub next_sequence: u64,
-    /// Everything below was durable for sure; records from here to the end may have been in the system's hands only.
+    /// Everything below was certainly durable; records from here to the end may only have reached the operating system.
     pub durable_lsn: Lsn,
     /// How many records were visited.
     pub record_count: u64,
-    /// What is wrong with the log behind its end, if anything is. Only [`recover_lenient`] returns with damage.
+    /// What is wrong with the log behind its end, if anything is: something that was durable does not verify.
     pub damage: Option<Error>,
     pub(super) highest_id: u64,
     pub(super) end_segment_id: u64,
     pub(super) end_offset: u64,
     pub(super) leftovers: Vec<LogFile>,
     segments: Vec<LogFile>,
+}
+
+impl Recovered {
+    /// The same, for who needs all of the log.
+    ///
+    /// # Errors
+    ///
+    /// The damage, if there is any.
+    pub fn undamaged(mut self) -> Result<Recovered> {
+        match self.damage.take() {
+            None => Ok(self),
+            Some(damage) => Err(damage),
+        }
+    }
 }
 
 /// A file of the log's directory.
@@ -47,12 +61,12 @@ pub(super) struct LogFile {
     pub(super) bytes: u64,
     /// Whether its name says that its bytes are allocated.
     pub(super) is_allocated: bool,
-    /// None if it does not verify, or is of the file's former life.
+    /// `None` if it does not verify, or is of the file's former use.
     pub(super) header: Option<Header>,
 }
 
 impl LogFile {
-    /// What belongs to the segment, to find frames of `database_id` in.
+    /// The part of the file that belongs to the segment, to find frames of `database_id` in.
     pub(super) fn frames(&self, disk: &dyn Disk, database_id: u64) -> Result<Frames<'_>> {
         let limit = match self.header {
             Some(header) => self.bytes.min(header.segment_bytes as u64),
@@ -62,36 +76,16 @@ impl LogFile {
     }
 }
 
-/// Reads the log of `database_id` in `dir` from position `from`, whose record has number `from_sequence`, to its end.
+/// Reads the log of `database_id` in `dir` from position `from`, whose record has number `from_sequence`, to its end,
+/// or to where it is damaged: then [`Recovered::damage`] says how.
 ///
-/// `from` is the start of the log, or a position that [`Log::sync`](super::Log::sync) has returned for and that was then
-/// recorded. `visit` gets every record's number and payload; `progress` gets bytes done and in total.
+/// `from` is the start of the log, or a position that [`Log::sync`](super::Log::sync) has returned for and that was
+/// then recorded. `visit` gets every record's number and payload; `progress` gets bytes done and in total.
 ///
 /// # Errors
 ///
-/// `Corrupt` if something that was durable does not verify; `Version` if a segment is of a newer version; what `visit` returns.
+/// `Version` if a segment is of a newer version; what `visit` returns.
 pub fn recover(
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-    database_id: u64,
-    from: Lsn,
-    from_sequence: u64,
-    progress: &mut dyn FnMut(u64, u64),
-    visit: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
-) -> Result<Recovered> {
-    let mut recovered = recover_lenient(disk, dir, database_id, from, from_sequence, progress, visit)?;
-    match recovered.damage.take() {
-        Some(damage) => Err(damage),
-        None => Ok(recovered),
-    }
-}
-
-/// As [`recover`], but stops at damage and returns it in [`Recovered::damage`]; for reading what is left.
-///
-/// # Errors
-///
-/// As [`recover`], `Corrupt` aside.
-pub fn recover_lenient(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     database_id: u64,
@@ -139,7 +133,7 @@ pub fn recover_lenient(
     })
 }
 
-/// All files of the log, segments with sound headers of their own among them, by ascending id.
+/// All files of the log, by ascending id, each with its header if that is sound and its own.
 fn survey(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
     let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
     let mut files = Vec::new();
@@ -177,7 +171,7 @@ fn survey(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
     Ok(files)
 }
 
-/// The files of a log that has no record yet; `Exists` if it has one.
+/// The files of a log without records; `Exists` if it has records.
 pub(super) fn survey_unused(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>> {
     let files = survey(disk, dir)?;
     for file in &files {
@@ -193,11 +187,12 @@ pub(super) fn survey_unused(disk: &dyn Disk, dir: &Path) -> Result<Vec<LogFile>>
     Ok(files)
 }
 
-/// The segments from the one that holds `from` to the newest that is linked to it, by header; empty if none holds `from`.
+/// The segments from the one that holds `from` to the newest that is linked to it by headers; empty if none holds
+/// `from`.
 ///
-/// The newest sound header decides: a segment that recovery once discarded is older than the one that replaced it, and that
-/// one was made durable before anything was stored behind it. A chain with a gap is passed over: below the gap everything
-/// may be whole, and whether the gap may be there is decided by claims.
+/// The newest sound header decides: a segment that recovery once discarded is older than its replacement, which was
+/// made durable before anything was stored after it. A chain with a gap is skipped: below the gap everything may be
+/// whole, and claims decide whether the gap is allowed.
 fn choose_chain(files: &[LogFile], from: Lsn) -> Vec<usize> {
     let sound = |index: usize| files[index].header.map(|header| (index, header));
     let find = |id: u64| {
@@ -216,7 +211,7 @@ fn choose_chain(files: &[LogFile], from: Lsn) -> Vec<usize> {
                 }
                 break;
             }
-            // Ends: a header's previous id is below its own.
+            // This ends: a header's previous id is below its own.
             next = find(header.previous_id);
         }
     }
@@ -224,21 +219,22 @@ fn choose_chain(files: &[LogFile], from: Lsn) -> Vec<usize> {
 }
 
 impl Recovered {
-    /// Takes the damage out, so that the log can go on where it begins. What lies behind is no part of the log then.
+    /// Removes the damage, so that the log can go on where it begins. What lies after it is then no part of the log.
     pub(crate) fn cut_at_damage(&mut self) -> Option<Error> {
         let damage = self.damage.take()?;
         if self.record_count == 0 {
-            // The segment that holds the position may be too short to reach it. Nothing of it is needed: the log begins anew there.
+            // The segment that holds the position may be too short to reach it. Nothing of it is needed: the log begins
+            // anew there.
             self.leftovers.append(&mut self.segments);
             (self.end_segment_id, self.end_offset) = (0, 0);
         }
         Some(damage)
     }
 
-    /// Makes what was recovered durable, and returns the segments that are still needed.
+    /// Makes what was recovered durable. Returns the segments that are still needed.
     ///
-    /// What is not known to be durable is written again first: after a failed sync the system may hold bytes in memory that
-    /// it no longer means to write.
+    /// Writes again what is not known to be durable: after a failed sync the system may hold bytes in memory that it no
+    /// longer intends to write.
     pub(super) fn secure(&self, disk: &dyn Disk) -> Result<VecDeque<Arc<Segment>>> {
         let mut segments = VecDeque::new();
         for (index, log_file) in self.segments.iter().enumerate() {
@@ -256,14 +252,15 @@ impl Recovered {
                 path: path.clone(),
                 file,
             };
-            // From a sector's start, as the sector is what the disk writes; from the header if nothing behind it is durable.
+            // From the start of a sector, the unit in which the disk writes; from the header if nothing after it is
+            // durable.
             let start = match self.durable_lsn.0.checked_sub(header.base_lsn.0) {
                 None | Some(0) => 0,
                 Some(durable) => (HEADER_BYTES as u64 + durable) / 512 * 512,
             };
             if start < end {
                 let mut bytes = vec![0; (end - start) as usize];
-                // A file that was cut may lack the zeros that a record ends with.
+                // A file that was cut may lack the zeros at the end of a record.
                 let here = (log_file.bytes.min(end) - start.min(log_file.bytes)) as usize;
                 let read = segment.file.read_exact_at(&mut bytes[..here], start);
                 read.map_err(|error| Error::io("cannot read", path, error))?;

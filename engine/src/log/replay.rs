@@ -1,26 +1,27 @@
-//! Reading the frames of a chain of segments, and judging what ends it.
+//! Reads the frames of a chain of segments, and judges what ends it.
 //!
 //! Invariants:
-//! 1. Records are visited in order, each once, each with a checksum that holds; nothing behind the first gap is visited.
-//! 2. The log ends without complaint only if nothing that verifies claims that a byte behind that end was durable.
+//! 1. Records are visited in order, each once, each with a valid checksum; nothing after the first gap is visited.
+//! 2. The log ends without an error only if nothing that verifies claims that a byte after that end was durable.
 //!
-//! Costs: a window of one segment in memory at a time (`frames.rs`), and one record if it spans segments. The files behind the end are read
-//! once too, for their claims.
+//! Cost: a window of one segment in memory at a time (`frames.rs`), and one record if it spans segments. The files
+//! after the end are read once too, for their claims.
 //!
 //! Not here: which segments form the chain (`recovery.rs`), repair.
 
-use super::format::{ALIGNMENT_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, frame_claim, frame_seed};
+use super::format::{HEADER_BYTES, Header, Kind, Lsn};
 use super::frames::Frames;
 use super::recovery::LogFile;
+use super::torn_tail::{check_reaches, damage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 
-/// Progress is told each time this many bytes were visited.
+/// Progress is reported each time this many bytes were visited.
 const PROGRESS_BYTES: usize = 1 << 20;
 
 /// Why reading ends early.
 pub(super) enum Stop {
-    /// What is on disk is not what was once durable there.
+    /// The bytes on disk are not those that were once durable there.
     Damage(Error),
     /// Reading or visiting failed.
     Failed(Error),
@@ -34,11 +35,11 @@ impl From<Error> for Stop {
 
 /// One pass over a chain.
 pub(super) struct Replay<'a> {
-    disk: &'a dyn Disk,
-    database_id: u64,
-    files: &'a [LogFile],
-    chain: &'a [usize],
-    /// Behind the last whole record: the place in `chain`, the offset in that segment, the position.
+    pub(super) disk: &'a dyn Disk,
+    pub(super) database_id: u64,
+    pub(super) files: &'a [LogFile],
+    pub(super) chain: &'a [usize],
+    /// After the last whole record: the index in `chain`, the offset in that segment, the position.
     pub(super) end_at: usize,
     pub(super) end_offset: usize,
     pub(super) end_lsn: Lsn,
@@ -46,7 +47,7 @@ pub(super) struct Replay<'a> {
     /// The highest position that anything read so far claims to be durable.
     pub(super) claimed: Lsn,
     pub(super) record_count: u64,
-    /// What was read of a record that spans segments.
+    /// What was read so far of a record that spans segments.
     partial: Option<Vec<u8>>,
 }
 
@@ -130,7 +131,8 @@ impl<'a> Replay<'a> {
         self.files[index].header
     }
 
-    /// A segment that is not the first must go on exactly where the one before it was left, which was read up to there.
+    /// Checks that a segment, not the first, goes on exactly where the one before it was left, which was read up to
+    /// there.
     fn check_link(&mut self, at: usize, header: &Header) -> Result<(), Stop> {
         self.claimed = self.claimed.max(header.durable_lsn);
         if at == 0 {
@@ -148,7 +150,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Visits the records of one segment from offset `first` on, and returns the offset at which reading ended.
+    /// Visits the records of one segment from offset `first` on. Returns the offset at which reading ended.
     fn read_segment(
         &mut self,
         at: usize,
@@ -196,99 +198,4 @@ impl<'a> Replay<'a> {
         }
         Ok(offset)
     }
-
-    /// Reading ended at offset `stop` of segment `at`: the end of the log, or damage?
-    fn judge(&mut self, at: usize, stop: usize, frames: &mut Frames<'_>) -> Result<(), Stop> {
-        let file = &self.files[self.chain[at]];
-        let end = self.end_lsn;
-        let spoiled = |witness: &LogFile, claim: Lsn| {
-            let what = format!(
-                "no frame verifies here, but {} says that the log was durable up to position {claim}, {} bytes further",
-                witness.path.display(),
-                claim.0 - end.0
-            );
-            damage(file, stop, &what)
-        };
-        for witness in self.files {
-            if let Some(header) = witness.header.filter(|header| header.durable_lsn > end) {
-                return Err(spoiled(witness, header.durable_lsn));
-            }
-        }
-        // No claim can be above what all files together have room for.
-        let room: u64 = self.files.iter().map(|file| file.bytes).sum();
-        let ceiling = Lsn(end.0.saturating_add(room));
-        if let Some(claim) = frames.find_claim(stop, end, ceiling)? {
-            return Err(spoiled(file, claim));
-        }
-        for witness in self.files.iter().filter(|witness| witness.id > file.id) {
-            let mut frames = witness.frames(self.disk, self.database_id)?;
-            if let Some(claim) = frames.find_claim(HEADER_BYTES, end, ceiling)? {
-                return Err(spoiled(witness, claim));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn damage(file: &LogFile, offset: usize, what: &str) -> Stop {
-    Stop::Damage(Error::corrupt(&file.path, offset as u64, what))
-}
-
-/// The log is empty from the checkpoint on, and the segment before it need not be the one that the checkpoint meant: its
-/// records must lead up to that position, at offset `target`, exactly.
-fn check_reaches(file: &LogFile, frames: &mut Frames<'_>, target: usize) -> Result<(), Stop> {
-    let mut offset = HEADER_BYTES;
-    while offset < target {
-        match frames.at(offset)? {
-            Some((frame, _)) => offset += frame.bytes(),
-            None => break,
-        }
-    }
-    if offset == target {
-        return Ok(());
-    }
-    let what = format!("the log ends before offset {target}, up to which a checkpoint covers it");
-    Err(damage(file, offset, &what))
-}
-
-/// As [`Frames::find_claim`], of a segment in memory.
-pub(super) fn find_claim(bytes: &[u8], from: usize, seed: u32, end: Lsn, ceiling: Lsn) -> Option<Lsn> {
-    (from.next_multiple_of(ALIGNMENT_BYTES)..bytes.len()).step_by(ALIGNMENT_BYTES).find_map(|offset| {
-        let claim = frame_claim(bytes, offset)?;
-        let plausible = claim > end && claim <= ceiling;
-        (plausible && Frame::decode(bytes, offset, seed).is_some()).then_some(claim)
-    })
-}
-
-/// What [`decode_segment`] read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SegmentSummary {
-    /// The segment's number.
-    pub segment_id: u64,
-    /// Frames that verify, from the first one on.
-    pub frame_count: u64,
-    /// Bytes of payload in them.
-    pub payload_bytes: u64,
-    /// Where the first frame that does not verify would begin.
-    pub end_offset: usize,
-    /// The position that a frame behind `end_offset` claims to be durable, if any does.
-    pub later_claim: Option<Lsn>,
-}
-
-/// Decodes one segment by itself: `None` if there is no sound header. Never panics, whatever the bytes.
-pub fn decode_segment(bytes: &[u8]) -> Option<SegmentSummary> {
-    let header = Header::decode(bytes).ok()?;
-    let bytes = &bytes[..bytes.len().min(header.segment_bytes)];
-    let seed = frame_seed(header.database_id, header.segment_id);
-    let mut summary =
-        SegmentSummary { segment_id: header.segment_id, end_offset: HEADER_BYTES, ..SegmentSummary::default() };
-    while let Some(frame) = Frame::decode(bytes, summary.end_offset, seed) {
-        summary.frame_count += 1;
-        summary.payload_bytes += frame.length as u64;
-        summary.end_offset += frame.bytes();
-    }
-    let end = header.lsn_at(summary.end_offset);
-    let ceiling = Lsn(end.0.saturating_add(bytes.len() as u64));
-    summary.later_claim = find_claim(bytes, summary.end_offset, seed, end, ceiling);
-    Some(summary)
 }

@@ -1,14 +1,14 @@
-//! Segment files: made of real zeros or of files the log no longer needs, kept ready ahead of need.
+//! Segment files: made of real zeros or of released files, and kept ready ahead of need.
 //!
 //! Invariants:
-//! 1. A file carries a segment's name only after all of its bytes were allocated and synced, so a store into its mapping
-//!    never needs space that is not there.
+//! 1. A file carries a segment's name only after all of its bytes were allocated and synced, so a store into its
+//!    mapping never needs space that is not there.
 //! 2. A [`Blank`] has its final name, and the name is durable.
 //! 3. An id is given to one blank only; ids ascend.
 //!
-//! Costs: a new file is written once with zeros and synced (11 ms for 16 MiB); a recycled one costs a rename. Both cost a sync
-//! of the directory. The zeros go through the page cache: past it (`O_DIRECT`) they take as long, and then the first store
-//! into each page has to read it back, which made an average append of 40 bytes 90 ns instead of 36.
+//! Cost: a new file is written once with zeros and synced (11 ms for 16 MiB); a recycled one costs a rename. Both cost
+//! a sync of the directory. The zeros go through the page cache: past it (`O_DIRECT`) they take as long, and then the
+//! first store into each page has to read it back, which made an average append of 40 bytes 90 ns instead of 36.
 //!
 //! Not here: what is stored in a segment, when one is needed, when one is no longer needed.
 
@@ -20,13 +20,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many files are kept for reuse, the ready ones included.
+/// How many files are kept for reuse, including ready ones.
 const MAX_SPARES: usize = 2;
-/// Zeros are written in pieces of this size. It decides how large the folios of the page cache are, and a store into a mapping dirties a whole folio: after
-/// pieces of 1 MiB a mapped store with its `fdatasync` took 275 to 318 us, after 16 KiB 89 to 92 us, as a `pwrite` does.
+/// The number of blanks that appends leave alone: on a full disk the log can be opened once more, to remove rows.
+pub(super) const KEPT_BLANKS: usize = 1;
+/// Zeros are written in pieces of this size. It decides how large the folios of the page cache are, and a store into a
+/// mapping dirties a whole folio: after pieces of 1 MiB a mapped store with its `fdatasync` took 275 to 318 us, after
+/// 16 KiB 89 to 92 us, as a `pwrite` does.
 const ZEROS_BYTES: usize = 16 << 10;
 
-/// A segment with records in it.
+/// A segment that holds records.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) id: u64,
@@ -42,7 +45,7 @@ impl Segment {
     }
 }
 
-/// A file that waits to become segment `id`: named, allocated, mapped; its bytes mean nothing.
+/// A file ready to become segment `id`: named, allocated, mapped; its bytes mean nothing.
 #[derive(Debug)]
 pub(super) struct Blank {
     pub(super) id: u64,
@@ -54,7 +57,7 @@ pub(super) struct Blank {
 /// Why no blank could be made.
 #[derive(Debug)]
 pub(super) enum Unprepared {
-    /// There is no space; nothing is lost, and it may be tried again.
+    /// There is no space. Nothing is lost, and it may be tried again.
     Full(Error),
     /// Anything else.
     Failed(Error),
@@ -88,7 +91,7 @@ impl Reserve {
         self.ready.len()
     }
 
-    /// Files that hold no part of the log.
+    /// The number of files that hold no part of the log.
     pub(super) fn spare_count(&self) -> usize {
         self.ready.len() + self.spares.len()
     }
@@ -123,7 +126,7 @@ impl Reserve {
             self.disk.rename(&unfinished, path).map_err(|error| Error::io("cannot rename", &unfinished, error))
         });
         if made.is_err() {
-            // Gives the space back; a file that stays is removed by the next attempt.
+            // Frees the space; if the file stays, the next attempt removes it.
             let _ = self.disk.remove(&unfinished);
         }
         made
@@ -157,7 +160,7 @@ impl Reserve {
         Ok(Blank { id: self.next_id, path, file, mapping })
     }
 
-    /// Takes in a file that once was segment `id` and now is not needed: keeps it for reuse, or removes it.
+    /// Takes in the file of segment `id`, which is no longer needed: keeps it for reuse, or removes it.
     pub(super) fn recycle(&mut self, id: u64, path: &Path, bytes: u64) -> Result<()> {
         if self.spare_count() >= MAX_SPARES || bytes != self.segment_bytes as u64 {
             return self.discard(path);

@@ -2,7 +2,7 @@
 
 use super::crash_tests::{DATABASE_ID, dir, new_disk, options, with_seeds};
 use super::format::{self, Frame, HEADER_BYTES, Header, Kind, Name};
-use super::{Log, LogOptions, Lsn, Recovered, decode_segment, recover, recover_lenient};
+use super::{Log, LogOptions, Lsn, Recovered, decode_segment, recover};
 use crate::error::{ErrorKind, Result};
 use crate::io::sim::SimDisk;
 use crate::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
@@ -21,11 +21,11 @@ fn create(disk: &SimDisk, options: LogOptions) -> Result<Log> {
 fn read(disk: &SimDisk, is_lenient: bool) -> (Result<Recovered>, Vec<u64>) {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut visited = Vec::new();
-    let recovery = if is_lenient { recover_lenient } else { recover };
-    let recovered = recovery(&disk, dir(), DATABASE_ID, Lsn(0), 1, &mut |_, _| {}, &mut |sequence, _| {
+    let recovered = recover(&disk, dir(), DATABASE_ID, Lsn(0), 1, &mut |_, _| {}, &mut |sequence, _| {
         visited.push(sequence);
         Ok(())
     });
+    let recovered = if is_lenient { recovered } else { recovered.and_then(Recovered::undamaged) };
     (recovered, visited)
 }
 
@@ -156,8 +156,8 @@ fn a_lenient_reading_stops_at_damage_and_tells_it() {
     assert_eq!(resumed.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// The newest segment is lost, but the checkpoint lies in it: the room that the segment before it has for that position must
-/// not be taken for the position itself.
+/// The newest segment is lost, but the checkpoint lies in it: the room that the segment before it has for that position
+/// must not be taken for the position itself.
 #[test]
 fn a_checkpoint_in_a_lost_segment_is_damage() {
     let disk = synced_log(2);
@@ -170,7 +170,7 @@ fn a_checkpoint_in_a_lost_segment_is_damage() {
     disk.remove(&segment_path(2)).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let found = recover(&disk, dir(), DATABASE_ID, from, 4, &mut |_, _| {}, &mut |_, _| Ok(()));
-    assert_eq!(found.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(found.and_then(Recovered::undamaged).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 /// Frames and headers that verify but do not follow on one another were not written by this program in this order.
@@ -360,6 +360,7 @@ fn concurrent_commits_share_syncs() {
             assert_eq!(payload.len(), 58);
             Ok(())
         })
+        .and_then(Recovered::undamaged)
         .unwrap();
     assert_eq!((recovered.end_lsn, visited), (end, THREADS * COMMITS));
 }

@@ -1,42 +1,45 @@
-//! The writing side: appends, shared syncs, the way from segment to segment.
+//! The writing side of the log: appends, shared syncs, and changes of segment.
 //!
 //! Invariants:
 //! 1. `durable_lsn <= end_lsn`, both at the end of a record, and both only grow.
-//! 2. A segment is in `live` before `end_lsn` enters it, so whoever reads `end_lsn` first and `live` second sees every segment
-//!    that holds a byte below.
-//! 3. Segments are synced oldest first, and `durable_lsn` moves only when all of them are: what a frame claims to be durable is.
-//! 4. Everything a record needs is in hand before its first byte is stored: lack of space loses nothing and poisons nothing.
-//! 5. No lock that an append needs is held during a sync of records. Locks are taken in the order `appender`, `reserve`, `live`.
+//! 2. A segment is in `live` before `end_lsn` enters it, so a thread that reads `end_lsn` first and `live` second sees
+//!    every segment that holds a byte below.
+//! 3. Segments are synced oldest first, and `durable_lsn` moves only after all of them: what a frame claims to be
+//!    durable is durable.
+//! 4. Everything a record needs is reserved before its first byte is stored: lack of space loses nothing and poisons
+//!    nothing.
+//! 5. No lock that an append needs is held during a sync of records. Locks are taken in the order `appender`,
+//!    `reserve`, `live`.
 //!
-//! Not here: storing a frame (`appender.rs`), reading back (`recovery.rs`), making files (`segment.rs`), when to sync or to release.
+//! Not here: storing a frame (`appender.rs`), reading back (`recovery.rs`), making files (`segment.rs`), when to sync
+//! or to release.
 
 use super::appender::{Appender, Parts};
 use super::format::{
     FRAME_HEADER_BYTES, Frame, HEADER_BYTES, Header, Kind, Lsn, MAX_SEGMENT_BYTES, MIN_REST_BYTES, SEGMENT_UNIT_BYTES,
     is_segment_size,
 };
-use super::recovery::{self, LogFile, Recovered};
-use super::segment::{Blank, Reserve, Segment, Unprepared};
+use super::recovery::{LogFile, Recovered, survey_unused};
+use super::segment::{Blank, KEPT_BLANKS, Reserve, Segment, Unprepared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Mapping};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::waits::{self, Wait};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// What a log is made with.
+/// The options of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// Length of a segment file: a multiple of 4096, at most 1 GiB. May differ from one opening to the next.
     pub segment_bytes: usize,
-    /// Whose log it is: files with another number are refused.
+    /// The database that owns the log: files with another number are refused.
     pub database_id: u64,
 }
 
 impl LogOptions {
-    /// The segment length that is best unless there is a reason for another: 16 MiB.
+    /// The best segment length without a reason for another: 16 MiB.
     pub const DEFAULT_SEGMENT_BYTES: usize = 16 << 20;
 
     fn check(&self) -> Result<()> {
@@ -56,42 +59,42 @@ impl LogOptions {
 /// How much space the log takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentStats {
-    /// Segments that hold records which were not released.
+    /// Number of segments that hold unreleased records.
     pub segment_count: usize,
     /// Their length.
     pub segment_bytes: u64,
-    /// Files that wait to be used.
+    /// Number of files ready for use.
     pub spare_count: usize,
     /// Their length.
     pub spare_bytes: u64,
 }
 
-/// A log open for writing. One thread at a time appends (the caller sees to the order of sequence numbers); any number may
-/// wait in [`sync`](Log::sync).
-/// A panic elsewhere leaves what the locks guard whole: each value is changed only after what it stands for was done.
+/// A log open for writing. One thread at a time appends (the caller orders sequence numbers); any number may wait in
+/// [`sync`](Log::sync). A panic elsewhere leaves what the locks guard whole: each value is changed only after what it
+/// describes was done.
 #[derive(Debug)]
 pub struct Log {
     options: LogOptions,
     appender: Mutex<Appender>,
     reserve: Mutex<Reserve>,
-    live: Mutex<Live>,
-    /// Whether somebody is syncing for all.
-    leader: Mutex<bool>,
-    leader_done: Condvar,
-    durable: AtomicU64,
+    pub(super) live: Mutex<Live>,
+    /// Whether a thread is syncing for all.
+    pub(super) leader: Mutex<bool>,
+    pub(super) leader_done: Condvar,
+    pub(super) durable: AtomicU64,
     end: AtomicU64,
     failure: OnceLock<String>,
 }
 
 #[derive(Debug, Default)]
-struct Live {
+pub(super) struct Live {
     /// Ascending; the last one is being written.
-    segments: VecDeque<Arc<Segment>>,
-    /// Mappings of segments that are full; unmapping takes long, so it is left to whoever prepares the next one.
+    pub(super) segments: VecDeque<Arc<Segment>>,
+    /// Mappings of full segments. Unmapping takes long, so the thread that prepares the next segment does it.
     retired: Vec<Box<dyn Mapping>>,
 }
 
-/// A record that has been put together and not appended: see [`Log::stage`]. Nobody else appends while it is there.
+/// A record that is assembled and not appended: see [`Log::stage`]. No other append can happen while it exists.
 #[derive(Debug)]
 pub struct Staged<'l> {
     log: &'l Log,
@@ -100,7 +103,7 @@ pub struct Staged<'l> {
 }
 
 impl Staged<'_> {
-    /// As [`Log::append`].
+    /// See [`Log::append`].
     ///
     /// # Errors
     ///
@@ -115,22 +118,23 @@ impl Staged<'_> {
 
 impl Log {
     /// Begins a log in `dir`, which must exist, at position 0, with `first_sequence` as the number of the first record.
-    /// Durable on return. What an earlier creation left that never got to its first record is removed.
+    /// Durable on return. Removes the files of an earlier creation that never got to its first record.
     ///
     /// # Errors
     ///
     /// `Exists` if the directory has a log with records.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions, first_sequence: u64) -> Result<Log> {
         options.check()?;
-        let leftovers = recovery::survey_unused(&*disk, dir)?;
+        let leftovers = survey_unused(&*disk, dir)?;
         let highest_id = leftovers.iter().map(|file| file.id).max().unwrap_or(0);
         let start = Start { previous_id: 0, previous_end: 0, lsn: Lsn(0), sequence: first_sequence };
         let reserve = Reserve::new(disk, dir, options.segment_bytes, highest_id + 1);
         Log::begin(reserve, options, start, VecDeque::new(), &leftovers)
     }
 
-    /// Goes on where [`recover`](super::recover) found the end, in a fresh segment. All that was recovered is durable on
-    /// return; files that are no part of the log are recycled or removed. After an error, recover again before the next attempt.
+    /// Goes on where [`recover`](super::recover) found the end, in a fresh segment. All that was recovered is durable
+    /// on return; files that are no part of the log are recycled or removed. After an error, recover again before the
+    /// next attempt.
     ///
     /// # Errors
     ///
@@ -181,7 +185,7 @@ impl Log {
         let mut live = Live { segments, retired: Vec::new() };
         let mapping = live.enter(blank, &header);
         let appender = Appender::new(header, mapping, start.sequence);
-        // Durable before what it replaces goes: else a crash could leave a part of what recovery has discarded.
+        // It is durable before what it replaces goes: else a crash could leave a part of what recovery has discarded.
         if let Some(segment) = live.segments.back() {
             segment.sync()?;
         }
@@ -201,8 +205,8 @@ impl Log {
         })
     }
 
-    /// Appends one record, the concatenation of `payload`, and returns the position behind it. On return the record is in
-    /// the operating system's hands.
+    /// Appends one record, the concatenation of `payload`, and returns the position after it. On return the operating
+    /// system has the record.
     ///
     /// `sequence` is one more than that of the record before.
     ///
@@ -225,7 +229,7 @@ impl Log {
         Ok(self.appended(&mut appender))
     }
 
-    /// Counts a record that was stored, and returns the position behind it.
+    /// Counts a stored record, and returns the position after it.
     #[inline]
     fn appended(&self, appender: &mut Appender) -> Lsn {
         appender.next_sequence += 1;
@@ -234,8 +238,9 @@ impl Log {
         end
     }
 
-    /// Puts the next record together, for a caller who is about to learn whether it is to be appended, and has to wait for memory until then. `None` if it does
-    /// not fit where records are put together; then [`append`](Log::append) is the way, as it is if nothing comes of the record.
+    /// Assembles the next record, for a caller that waits for memory before it decides whether to append it. `None` if
+    /// it does not fit the buffer; then call [`append`](Log::append). If the record is dropped, `append` works as
+    /// before.
     pub fn stage(&self, sequence: u64, payload: &[u8]) -> Option<Staged<'_>> {
         let mut appender = self.appender.lock();
         debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
@@ -244,12 +249,13 @@ impl Log {
         fits.then_some(Staged { log: self, appender, bytes: frame.bytes() })
     }
 
-    /// Makes sure that a next record of up to `bytes` can be appended without more space, so that what it says may be done before it is appended. Returns for
-    /// how many bytes that holds: at least as many.
+    /// Ensures that a next record of up to `bytes` can be appended without more space, so that its changes may be made
+    /// before it is appended. Returns for how many bytes that holds: at least as many.
     ///
     /// # Errors
     ///
-    /// `Full` if there is no space for the segments it would need, with no harm done; after any other error the log is poisoned.
+    /// `Full` if there is no space for the segments it would need, with no harm done; after any other error the log is
+    /// poisoned.
     pub fn reserve(&self, bytes: usize) -> Result<usize> {
         let appender = self.appender.lock();
         self.check_poison()?;
@@ -261,9 +267,7 @@ impl Log {
         // What is left here may be too little for a part of the record.
         let needed = bytes.div_ceil(room);
         let mut reserve = self.reserve.lock();
-        while reserve.ready_count() < needed {
-            self.prepare(&mut reserve)?;
-        }
+        self.prepare_beside_kept(&mut reserve, needed)?;
         Ok(bytes)
     }
 
@@ -313,10 +317,16 @@ impl Log {
 
     fn take_blanks(&self, count: usize) -> Result<Vec<Blank>> {
         let mut reserve = self.reserve.lock();
-        while reserve.ready_count() < count {
-            self.prepare(&mut reserve)?;
-        }
+        self.prepare_beside_kept(&mut reserve, count)?;
         Ok(std::iter::from_fn(|| reserve.take()).take(count).collect())
+    }
+
+    /// Makes blanks until there are `count`, besides those that are kept for opening.
+    fn prepare_beside_kept(&self, reserve: &mut Reserve, count: usize) -> Result<()> {
+        while reserve.ready_count() < count + KEPT_BLANKS {
+            self.prepare(reserve)?;
+        }
+        Ok(())
     }
 
     fn prepare(&self, reserve: &mut Reserve) -> Result<()> {
@@ -329,94 +339,37 @@ impl Log {
         })
     }
 
-    /// Returns when everything below `upto` is on stable storage. One of the callers syncs for all who wait, everything
-    /// appended so far; it costs one `fdatasync` per segment with new bytes.
-    ///
-    /// # Errors
-    ///
-    /// The disk's error for the caller that met it, `Poisoned` for all others and ever after; `Invalid` for a position that
-    /// was not appended yet.
-    pub fn sync(&self, upto: Lsn) -> Result<()> {
-        if upto > self.end_lsn() {
-            return Err(Error::new(ErrorKind::Invalid, format!("position {upto} is behind the end of the log")));
-        }
-        let mut leader = self.leader.lock();
-        loop {
-            self.check_poison()?;
-            if upto <= self.durable_lsn() {
-                return Ok(());
-            }
-            if !*leader {
-                break;
-            }
-            leader = waits::shown(Wait::Disk, || self.leader_done.wait(leader));
-        }
-        *leader = true;
-        drop(leader);
-        let synced = waits::shown(Wait::Disk, || self.sync_live());
-        let mut leader = self.leader.lock();
-        *leader = false;
-        let result = match synced {
-            Ok(lsn) => {
-                self.durable.store(lsn.0, Ordering::Release);
-                Ok(())
-            }
-            Err(error) => Err(self.poison(error)),
-        };
-        drop(leader);
-        self.leader_done.notify_all();
-        result
-    }
-
-    /// Syncs all segments with bytes that are not durable, and returns up to where they are now.
-    fn sync_live(&self) -> Result<Lsn> {
-        let durable = self.durable_lsn();
-        let end = self.end_lsn();
-        let mut unsynced: Vec<Arc<Segment>> = Vec::new();
-        for segment in self.live.lock().segments.iter().rev() {
-            if segment.base_lsn < end {
-                unsynced.push(segment.clone());
-            }
-            if segment.base_lsn <= durable {
-                break;
-            }
-        }
-        for segment in unsynced.iter().rev() {
-            segment.sync()?;
-        }
-        Ok(end)
-    }
-
     /// Everything below is on stable storage.
     #[inline]
     pub fn durable_lsn(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
-    /// The position behind the last record.
+    /// The position after the last record.
     #[inline]
     pub fn end_lsn(&self) -> Lsn {
         Lsn(self.end.load(Ordering::Acquire))
     }
 
-    /// Makes the next segment's file ahead of need, if there is none; says whether it did. For a background thread: an append
-    /// that finds none makes it itself and takes that much longer.
+    /// Makes the file of the next segment ahead of need, and the one kept for opening on a full disk, if they are
+    /// missing. Returns whether it did. For a background thread: an append that finds none makes it itself and takes
+    /// that much longer.
     ///
     /// # Errors
     ///
     /// `Full` if there is no space, with no harm done; after any other error the log is poisoned.
     pub fn prepare_spare(&self) -> Result<bool> {
         let mut reserve = self.reserve.lock();
-        if reserve.ready_count() > 0 {
+        if reserve.ready_count() > KEPT_BLANKS {
             self.check_poison()?;
             return Ok(false);
         }
-        self.prepare(&mut reserve)?;
+        self.prepare_beside_kept(&mut reserve, 1)?;
         Ok(true)
     }
 
-    /// Gives up everything below `lsn`, a position that a durable checkpoint makes unnecessary. Segments wholly below are
-    /// recycled or removed. Syncs the log first if `lsn` is not durable yet.
+    /// Releases everything below `lsn`, a position that a durable checkpoint makes unnecessary. Recycles or removes the
+    /// segments wholly below. Syncs the log first if `lsn` is not durable yet.
     ///
     /// # Errors
     ///
@@ -424,8 +377,8 @@ impl Log {
     pub fn release_before(&self, lsn: Lsn) -> Result<()> {
         self.sync(lsn)?;
         let holder = self.live.lock().segments.iter().rev().find(|segment| segment.base_lsn <= lsn).cloned();
-        // Recovery from `lsn` will ask for this segment's header; `sync` had no reason to care for it if no byte of the
-        // segment is below `lsn`.
+        // Recovery from `lsn` will need this segment's header; `sync` did not sync it if no byte of the segment is
+        // below `lsn`.
         if let Some(holder) = holder.filter(|segment| segment.base_lsn == lsn) {
             holder.sync().map_err(|error| self.poison(error))?;
         }
@@ -469,7 +422,7 @@ impl Log {
     }
 
     #[inline]
-    fn check_poison(&self) -> Result<()> {
+    pub(super) fn check_poison(&self) -> Result<()> {
         match self.failure.get() {
             None => Ok(()),
             Some(_) => self.poison_error().map_or(Ok(()), Err),
@@ -477,14 +430,14 @@ impl Log {
     }
 
     #[cold]
-    fn poison(&self, error: Error) -> Error {
-        // The first failure is the one to tell.
+    pub(super) fn poison(&self, error: Error) -> Error {
+        // The first failure is the one to report.
         let _ = self.failure.set(error.to_string());
         error
     }
 }
 
-/// Where a fresh segment goes on from.
+/// Where a fresh segment continues from.
 struct Start {
     previous_id: u64,
     previous_end: u64,
@@ -497,7 +450,7 @@ fn no_blank() -> Error {
 }
 
 impl Live {
-    /// Makes the blank the segment being written, its header stored but not durable.
+    /// Makes the blank the segment being written, with its header stored but not durable.
     fn enter(&mut self, mut blank: Blank, header: &Header) -> Box<dyn Mapping> {
         blank.mapping.write(0, &header.encode());
         self.segments.push_back(Arc::new(Segment {

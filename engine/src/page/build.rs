@@ -1,11 +1,11 @@
-//! Building a page from entries of other pages: the one operation behind split, merge, borrowing and prefix changes.
+//! Builds a page from entries of other pages: splits, merges, borrowing and prefix changes all use it.
 
 use super::{
     HEADER_BYTES, KIND_LEAF, KeyBuffer, NewRecord, PageMut, PageRef, array_bytes, common_prefix_len, padded,
     prefix_max, record,
 };
 
-/// Where an entry of a new page comes from.
+/// The source of an entry of a new page.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) page: PageRef<'a>,
@@ -35,14 +35,14 @@ impl Source<'_> {
     }
 }
 
-/// The prefix to cut off a page with these entries, in order.
+/// The prefix to remove from the keys of a page with these entries, in order.
 pub(crate) fn plan_prefix(sources: &[Source<'_>], page_bytes: usize) -> KeyBuffer {
     let skip = usize::from(sources.first().is_some_and(Source::is_open_low));
     let (Some(first), Some(last)) = (sources.get(skip), sources.last()) else {
         return KeyBuffer::new();
     };
     if sources.len() - skip < 2 {
-        // A page of one entry would have its whole key as prefix and give it up at the next insert.
+        // A page of one entry would have its whole key as prefix, and lose it at the next insert.
         return KeyBuffer::new();
     }
     let mut key = first.page.key(first.position);
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
         page_bytes_of(sources, prefix_len) <= page_bytes
     }
 
-    /// Appends one entry of another page; an inner page's child and tallies come along.
+    /// Appends one entry of another page; for an inner page, with its child and tallies.
     pub(crate) fn push(&mut self, source: Source<'_>) {
         let Source { page: from, position } = source;
         let at = self.next;
@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
         self.page.place(at, new, false);
     }
 
-    /// Appends a new entry to an inner page; `open_low` for minus infinity, which can only be the first.
+    /// Appends a new entry to an inner page. `open_low` makes it minus infinity, which only the first can be.
     pub(crate) fn push_child(&mut self, new: &NewRecord<'_>, open_low: bool, child: u32, tallies: &[i64]) {
         let at = self.next;
         self.next += 1;

@@ -1,17 +1,17 @@
-//! Checking a page byte by byte: what has passed may be read by code that trusts.
+//! Checks a page byte by byte, so that code that trusts its bytes may read it.
 
 use super::{
-    HEADER_BYTES, HOLE_BYTES_MIN, KIND_INNER, KIND_LEAF, MEASURES_MAX, PAGE_BYTES_MAX, POINTER_ARRAYS, PREFIX_MAX,
-    PageRef, array_bytes, flag, padded, record,
+    HEADER_BYTES, HOLE_BYTES_MIN, KIND_INNER, KIND_LEAF, MEASURES_MAX, PAGE_BYTES_MAX, PREFIX_MAX, PageRef,
+    array_bytes, flag, padded, record,
 };
 
-/// Names the first broken invariant of the page that `unit` starts with. A unit on disk may go on behind the page with long keys; then `page_bytes` is the
-/// heap's end that [`check_unit`] was told.
+/// Names the first broken invariant of the page at the start of `unit`. A unit on disk may go on after the page with
+/// long keys; then `page_bytes` is the heap's end that [`check_unit`] was given.
 pub(crate) fn check(unit: &[u8]) -> Result<(), String> {
     check_unit(unit, unit.len())
 }
 
-/// As [`check`], of a unit whose page has the first `page_bytes` bytes.
+/// Like [`check`], for a unit whose page is its first `page_bytes` bytes.
 pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
     if !(HEADER_BYTES..=PAGE_BYTES_MAX).contains(&page_bytes) || unit.len() < page_bytes {
         return Err(format!("a page of {page_bytes} bytes"));
@@ -21,6 +21,13 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
     }
     // SAFETY: only header fields are read until the rest has been checked; they lie in the unit.
     let page = unsafe { PageRef::new(unit.as_ptr()) };
+    check_header(&page, page_bytes)?;
+    check_heap(unit, &page, page_bytes)?;
+    check_order(&page)
+}
+
+/// Checks the header, and that the arrays end below the heap.
+fn check_header(page: &PageRef<'_>, page_bytes: usize) -> Result<(), String> {
     let kind = page.kind();
     if kind != KIND_LEAF && kind != KIND_INNER {
         return Err(format!("unknown kind {kind}"));
@@ -29,8 +36,7 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
         return Err(format!("unknown flags {:#x}", page.flags()));
     }
     let measures = page.measures();
-    let pointer_arrays = if page.flags() & flag::ON_DISK != 0 { POINTER_ARRAYS } else { 0 };
-    if measures > MEASURES_MAX + pointer_arrays || kind == KIND_LEAF && measures != 0 {
+    if measures > MEASURES_MAX || kind == KIND_LEAF && measures != 0 {
         return Err(format!("{measures} measures"));
     }
     let weight_bytes = page.weight_bytes();
@@ -51,23 +57,29 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
     if kind == KIND_INNER && count == 0 {
         return Err("an inner page without children".into());
     }
+    Ok(())
+}
+
+/// Checks that the heap holds all records, holes, and nothing else.
+fn check_heap(unit: &[u8], page: &PageRef<'_>, page_bytes: usize) -> Result<(), String> {
+    let (count, heap_start) = (page.count(), page.heap_start());
     let mut spans = Vec::with_capacity(count);
     for position in 0..count {
         let at = page.slot(position);
         if at < heap_start || at >= page_bytes {
             return Err(format!("entry {position} lies at {at}, outside of the heap"));
         }
-        let len = record_len(&unit[..page_bytes], at, kind, weight_bytes)
+        let len = record_len(&unit[..page_bytes], at, page.kind(), page.weight_bytes())
             .ok_or_else(|| format!("entry {position} at {at} does not end in the page"))?;
         spans.push((at, len));
-        check_record(unit, &page, position, at)?;
+        check_record(unit, page, position, at)?;
     }
     spans.sort_unstable();
     if let Some(pair) = spans.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
         return Err(format!("entries overlap at {}", pair[1].0));
     }
     let used: usize = spans.iter().map(|span| span.1).sum();
-    check_holes(&page, page_bytes, spans)?;
+    check_holes(page, page_bytes, spans)?;
     if used + page.garbage() != page_bytes - heap_start {
         return Err(format!(
             "{used} bytes of records and {} of garbage in a heap of {}",
@@ -75,9 +87,14 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
             page_bytes - heap_start
         ));
     }
+    Ok(())
+}
+
+/// Checks that keys ascend.
+fn check_order(page: &PageRef<'_>) -> Result<(), String> {
     let mut previous = None;
-    for position in 0..count {
-        if position == 0 && kind == KIND_INNER && page.open_low() {
+    for position in 0..page.count() {
+        if position == 0 && page.kind() == KIND_INNER && page.open_low() {
             continue;
         }
         let key = page.key(position);
@@ -89,7 +106,7 @@ pub(crate) fn check_unit(unit: &[u8], page_bytes: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that holes lie in the heap beside the `records`, which are sound.
+/// Checks that holes lie in the heap outside the `records`, which are sound.
 fn check_holes(page: &PageRef<'_>, page_bytes: usize, mut records: Vec<(usize, usize)>) -> Result<(), String> {
     let mut hole = page.hole();
     let mut left = page.garbage() / HOLE_BYTES_MIN;
@@ -140,7 +157,7 @@ fn record_len(page: &[u8], at: usize, kind: u8, weight_bytes: usize) -> Option<u
     (at + len <= page.len()).then_some(len)
 }
 
-/// Checks what the lengths do not say; the record lies in the page.
+/// Checks what the lengths do not show. The record lies in the page.
 fn check_record(unit: &[u8], page: &PageRef<'_>, position: usize, at: usize) -> Result<(), String> {
     let flags = unit[at];
     let leaf = page.is_leaf();
@@ -153,7 +170,8 @@ fn check_record(unit: &[u8], page: &PageRef<'_>, position: usize, at: usize) -> 
         if page.flags() & flag::ON_DISK == 0 {
             return Ok(());
         }
-        // The handle follows the lengths and weights; find it as the reader does, by what `record_len` has proved to be in the page.
+        // The handle follows the lengths and weights; find it like the reader does. `record_len` has shown it to be in
+        // the page.
         let mut handle_at = at + 1;
         if leaf {
             handle_at += 1 + usize::from(flags & record::WIDE_VALUE != 0) + page.weight_bytes();

@@ -1,4 +1,5 @@
-//! One page: a sorted set of entries in a few KiB, the same bytes in memory and on disk (`docs/format-page.md`).
+//! One page: a sorted set of entries in a few KiB, the same bytes in memory and on disk.
+//! `docs/format-page.md` describes it.
 //!
 //! ```text
 //! | header 32 | prefix, padded to 8 | arrays, one item an entry ->      free      <- records |
@@ -9,30 +10,34 @@
 //! Invariants (checked by [`check`]):
 //! 1. Keys ascend strictly. A key is the page's prefix, then the head's bytes, then the record's tail.
 //! 2. `heads[i]` is the first four bytes after the prefix, big-endian, padded with zeros.
-//! 3. Records lie in `heap_start..page size`, do not overlap, and with `garbage` fill that range. Holes lie in the garbage and do not overlap.
+//! 3. Records lie in `heap_start..page size`, do not overlap, and with `garbage` fill that range. Holes lie in the
+//!    garbage and do not overlap.
 //! 4. In an inner page entry 0 stands for every key below entry 1; if `OPEN_LOW` is set its key is minus infinity.
 //!
-//! Costs: a search touches the header, three or four lines of heads, one slot and one record.
-//! Not here: who owns the memory, what a child id means, balance. On disk a page is as `disk` says, and must pass
+//! Cost: a search touches the header, three or four lines of heads, one slot and one record.
+//! Not here: who owns the memory, what a child id means, balance. `disk` describes a page on disk, which must pass
 //! [`checked_page`] before anything else reads it.
 
+mod blob;
 mod build;
 mod check;
 mod disk;
+mod frames;
 mod prefetch;
 mod read;
 mod write;
 
+pub(crate) use blob::Blob;
 pub(crate) use build::{Builder, Source, page_bytes_of, plan_prefix};
 pub(crate) use check::{check, check_unit};
-pub(crate) use disk::{MEASURES_MAX, POINTER_ARRAYS, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, new_page};
+pub(crate) use disk::{MEASURES_MAX, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, new_leaf};
 pub use read::KeyBuffer;
 pub(crate) use read::{Aim, PageRef, Record};
 pub(crate) use write::{NewRecord, PageFull, PageMut};
 
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 32;
-/// The longest prefix that is cut off, in bytes. Longer common prefixes stay in the records.
+/// The longest prefix that is removed from keys, in bytes. Longer common prefixes stay in the records.
 pub(crate) const PREFIX_MAX: usize = 248;
 /// The longest prefix in a page of `page_bytes`: it must leave room for entries.
 pub(crate) const fn prefix_max(page_bytes: usize) -> usize {
@@ -77,22 +82,23 @@ pub(crate) mod field {
 }
 const _: () = assert!(field::RESERVED + 4 == HEADER_BYTES);
 
-/// A hole is garbage that can be filled again by a record of its length: it has the place of the hole made before it (u16, 0 if it is the first) and its length (u16).
-/// Garbage of fewer bytes waits for [`PageMut::compact`].
+/// A hole is garbage that can be filled again by a record of its length: it has the place of the hole made before it
+/// (u16, 0 if it is the first) and its length (u16). Garbage of fewer bytes waits for [`PageMut::compact`].
 pub(crate) const HOLE_BYTES_MIN: usize = 4;
 
 /// Page flags.
 pub(crate) mod flag {
     /// Entry 0 of this inner page is minus infinity.
     pub(crate) const OPEN_LOW: u8 = 1;
-    /// Long keys stand behind the page (on disk) and not at an address (in memory).
+    /// Long keys stand after the page (on disk), not at an address (in memory).
     pub(crate) const ON_DISK: u8 = 2;
 }
 
 pub(crate) const KIND_LEAF: u8 = 1;
 pub(crate) const KIND_INNER: u8 = 2;
 
-/// Record flags, the first byte of every record: `flags, [key_len u8|u16], [value_len u8|u16], weight, key tail, value`.
+/// Record flags, the first byte of every record: `flags, [key_len u8|u16], [value_len u8|u16], weight, key tail,
+/// value`.
 pub(crate) mod record {
     /// Bits 0 and 1: what the entry is.
     pub(crate) const STATE: u8 = 3;

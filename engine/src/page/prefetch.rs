@@ -3,7 +3,7 @@
 use super::{Aim, PageRef};
 
 impl PageRef<'_> {
-    /// Asks the processor to fetch `lines` lines from `start` on into the first cache: best for what is read next.
+    /// Fetches `lines` lines from `start` on into the first cache: best for what is read next.
     #[inline(always)]
     pub(crate) fn prefetch_at(start: *const u8, lines: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ impl PageRef<'_> {
         let _ = (start, lines);
     }
 
-    /// As `prefetch_at`, into the second cache: best for more lines than the first one can wait for at once.
+    /// Like `prefetch_at`, into the second cache: best for more lines than the first can have in flight.
     #[inline(always)]
     pub(crate) fn prefetch_far_at(start: *const u8, lines: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -29,7 +29,7 @@ impl PageRef<'_> {
         let _ = (start, lines);
     }
 
-    /// Fetches the heads. In an inner page tallies and children stand before them, so that they are far from the header.
+    /// Fetches the heads. In an inner page tallies and children precede them, so that they are far from the header.
     #[inline(always)]
     pub(crate) fn prefetch_heads(&self) {
         Self::prefetch_at(self.start().wrapping_add(self.heads_at()), (4 * self.count()).div_ceil(64));
@@ -41,7 +41,7 @@ impl PageRef<'_> {
         Self::prefetch_at(self.start().wrapping_add(self.hole()), 1);
     }
 
-    /// Fetches the slot of the record that settles a search.
+    /// Fetches the slot of the record that decides a search.
     #[inline(always)]
     pub(crate) fn prefetch_slot(&self, aim: Aim) {
         if aim.open {
@@ -49,7 +49,7 @@ impl PageRef<'_> {
         }
     }
 
-    /// Fetches the record that settles a search, whose slot is near.
+    /// Fetches the record that decides a search, whose slot is already fetched.
     #[inline(always)]
     pub(crate) fn prefetch_aim(&self, aim: Aim) {
         if aim.open {

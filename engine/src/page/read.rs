@@ -1,4 +1,4 @@
-//! Reading a page: fields, search, records. Every function here trusts the page (see [`super::check`]).
+//! Reads a page: fields, search, records. Every function here trusts the page (see [`super::check`]).
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -19,7 +19,7 @@ pub(crate) struct PageRef<'a> {
     lifetime: PhantomData<&'a [u8]>,
 }
 
-/// One record, taken apart.
+/// One record, decoded.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) flags: u8,
@@ -39,7 +39,7 @@ pub(crate) struct Record<'a> {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Aim {
     pub(super) position: usize,
-    /// Whether the head there is that of the key, so that only whole keys can tell.
+    /// Whether the head there equals that of the key, so that only whole keys can decide.
     pub(super) open: bool,
 }
 
@@ -69,7 +69,7 @@ impl Record<'_> {
         self.flags & record::KEY_OUT != 0
     }
 
-    /// The weight that stands in the record, of a layer whose weights are explicit.
+    /// The weight stored in the record, for a layer with explicit weights.
     pub(crate) fn explicit_weight(&self, measures: &Measures) -> Tally {
         let mut tally = Tally { rows: self.rows(), ..Tally::ZERO };
         for (index, bytes) in self.weights.chunks_exact(8).enumerate() {
@@ -83,8 +83,8 @@ impl<'a> PageRef<'a> {
     /// A page at `start`.
     ///
     /// # Safety
-    /// `start` points at a whole page that satisfies the invariants of this module, is aligned to 8 bytes, and is neither freed nor
-    /// changed while `'a` lasts.
+    /// `start` points at a whole page that satisfies the invariants of this module, is aligned to 8 bytes, and is
+    /// neither freed nor changed while `'a` lasts.
     #[inline(always)]
     pub(crate) unsafe fn new(start: *const u8) -> Self {
         PageRef { start, lifetime: PhantomData }
@@ -152,13 +152,13 @@ impl<'a> PageRef<'a> {
         self.short(field::GARBAGE)
     }
 
-    /// The hole that was made last, 0 if there is none.
+    /// The hole that was made last; 0 if there is none.
     #[inline(always)]
     pub(crate) fn hole(&self) -> usize {
         self.short(field::HOLE)
     }
 
-    /// The hole made before the one at `at`, and the length of that one.
+    /// For the hole at `at`: the hole made before it, and its length.
     #[inline(always)]
     pub(crate) fn read_hole(&self, at: usize) -> (usize, usize) {
         // SAFETY: holes have four bytes and lie in the page, by invariant 3.
@@ -166,9 +166,9 @@ impl<'a> PageRef<'a> {
         (usize::from(u16::from_le(next)), usize::from(u16::from_le(len)))
     }
 
-    /// The size of a page in a file, where that stands in the page.
-    pub(crate) fn stored_page_bytes(&self) -> Option<usize> {
-        Some(self.short(field::PAGE_BYTES)).filter(|&bytes| bytes > 0)
+    /// The size of a page in a file.
+    pub(crate) fn stored_page_bytes(&self) -> usize {
+        self.short(field::PAGE_BYTES)
     }
 
     #[inline(always)]
@@ -199,7 +199,7 @@ impl<'a> PageRef<'a> {
 
     #[inline(always)]
     pub(crate) fn prefix(&self) -> &'a [u8] {
-        // SAFETY: the prefix stands behind the header, by the layout.
+        // SAFETY: the prefix follows the header, by the layout.
         unsafe { std::slice::from_raw_parts(self.start.add(HEADER_BYTES), self.prefix_len()) }
     }
 
@@ -231,7 +231,7 @@ impl<'a> PageRef<'a> {
         self.heap_start() - self.arrays_end()
     }
 
-    /// Bytes that entries take, garbage not counted, in a page of `page_bytes`.
+    /// Bytes that entries take in a page of `page_bytes`, without garbage.
     #[inline]
     pub(crate) fn used(&self, page_bytes: usize) -> usize {
         page_bytes - self.gap() - self.garbage()
@@ -308,7 +308,7 @@ impl<'a> PageRef<'a> {
         self.tallies(0)[from..to].iter().fold(0i64, |sum, &part| sum.wrapping_add(part))
     }
 
-    /// Rows of the children before `position`, of a page whose children have `total` in all: sums up the shorter side.
+    /// Rows of the children before `position`, in a page whose children have `total` rows: sums the shorter side.
     #[inline(always)]
     pub(crate) fn rows_before(&self, position: usize, total: i64) -> i64 {
         if 2 * position <= self.count() {
@@ -371,18 +371,18 @@ impl<'a> PageRef<'a> {
         }
     }
 
-    /// The whole key behind the handle of an out-of-line key.
+    /// The whole key that the handle of an out-of-line key names.
     #[cold]
     pub(crate) fn out_key(&self, handle: &[u8]) -> &'a [u8] {
         let handle = u64::from_le_bytes(handle.try_into().expect("a handle has eight bytes"));
         if self.flags() & flag::ON_DISK != 0 {
-            // On disk: offset from the page's start and length, 32 bits each, behind the page in the same unit.
+            // On disk: offset from the page's start and length, 32 bits each, after the page in the same unit.
             let (offset, len) = ((handle & 0xffff_ffff) as usize, (handle >> 32) as usize);
             // SAFETY: `check` has verified that the unit holds these bytes.
             unsafe { std::slice::from_raw_parts(self.start.add(offset), len) }
         } else {
             // SAFETY: in memory the handle is a `Blob` that lives at least as long as the page's content.
-            unsafe { crate::tree::Blob::from_handle(handle).bytes() }
+            unsafe { super::Blob::from_handle(handle).bytes() }
         }
     }
 
@@ -421,7 +421,7 @@ impl<'a> PageRef<'a> {
         base + usize::from(unsafe { heads.add(base).read() } < head)
     }
 
-    /// Splits `key` into what the prefix decides: `Ok(rest)` if the key has the prefix, else the position it belongs to.
+    /// Applies the prefix to `key`: `Ok(rest)` if the key has the prefix, otherwise the position it belongs to.
     #[inline(always)]
     fn strip_prefix<'k>(&self, key: &'k [u8]) -> Result<&'k [u8], usize> {
         let prefix_len = self.prefix_len();
@@ -447,7 +447,7 @@ impl<'a> PageRef<'a> {
         self.settle::<LEAF>(self.aim::<LEAF>(key), key)
     }
 
-    /// The first half of a search, as far as the heads tell.
+    /// The first half of a search, as far as heads decide.
     #[inline(always)]
     pub(crate) fn aim<const LEAF: bool>(&self, key: &[u8]) -> Aim {
         match self.strip_prefix(key) {
@@ -460,7 +460,7 @@ impl<'a> PageRef<'a> {
         }
     }
 
-    /// The second half of a search for the same key: the comparison of whole keys, where it is still open.
+    /// The second half of a search for the same key: compares whole keys if the search is still open.
     #[inline(always)]
     pub(crate) fn settle<const LEAF: bool>(&self, aim: Aim, key: &[u8]) -> (usize, bool) {
         let Aim { position, open } = aim;
@@ -493,7 +493,7 @@ impl<'a> PageRef<'a> {
         }
     }
 
-    /// Minus infinity is below every key, also below one that lacks the prefix.
+    /// Minus infinity is below every key, even below one that lacks the prefix.
     #[inline(always)]
     fn past_open_low<const LEAF: bool>(&self, position: usize) -> usize {
         if !LEAF && position == 0 && self.open_low() { 1.min(self.count()) } else { position }
@@ -526,7 +526,8 @@ impl<'a> PageRef<'a> {
         let head = self.head(position).to_be_bytes();
         let len = prefix_len + found.rest_len;
         key.reserve(len);
-        // SAFETY: the buffer has room for `len` more bytes, and exactly those are written: the prefix, up to four bytes of the head, the tail.
+        // SAFETY: the buffer has room for `len` more bytes, and exactly those are written: the prefix, up to four bytes
+        // of the head, the tail.
         unsafe {
             let to = key.as_mut_ptr().add(key.len());
             std::ptr::copy_nonoverlapping(self.start.add(HEADER_BYTES), to, prefix_len);

@@ -1,4 +1,4 @@
-//! Changing a page in place: insert, remove, replace, compact.
+//! Changes a page in place: insert, remove, replace, compact.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) struct PageFull;
 pub(crate) struct NewRecord<'r> {
     /// State, `KEY_OUT` and `VALUE_OUT`; the width bits are set while writing.
     pub(crate) flags: u8,
-    /// The whole key; of an out-of-line key too.
+    /// The whole key, even if it is out of line.
     pub(crate) key: &'r [u8],
     /// The handle of an out-of-line key.
     pub(crate) key_handle: u64,
@@ -64,8 +64,8 @@ impl<'a> PageMut<'a> {
     /// A page of `page_bytes` at `start`.
     ///
     /// # Safety
-    /// As [`PageRef::new`], for writing, and nobody else reads or writes the page while `'a` lasts. Before [`PageMut::init`] the content may
-    /// be anything, and nothing but `init` may be called.
+    /// As for [`PageRef::new`], for writing, and nobody else reads or writes the page while `'a` lasts. Before
+    /// [`PageMut::init`] the content may be anything, and nothing but `init` may be called.
     #[inline(always)]
     pub(crate) unsafe fn new(start: *mut u8, page_bytes: usize) -> Self {
         // SAFETY: promised by the caller.
@@ -103,7 +103,7 @@ impl<'a> PageMut<'a> {
         unsafe { self.start.add(field::EPOCH).cast::<u64>().write(epoch.to_le()) }
     }
 
-    /// Notes the size of the page in it, as pages in files do.
+    /// Stores the size of the page in it, as pages in files do.
     pub(crate) fn set_stored_page_bytes(&mut self) {
         self.set_short(field::PAGE_BYTES, self.page_bytes);
     }
@@ -130,7 +130,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Remembers where an insert went, so that a split can tell ascending and descending runs from random inserts.
+    /// Records where an insert went, so that a split can distinguish ascending and descending runs from random inserts.
     #[inline(always)]
     fn note_insert(&mut self, position: usize) {
         let hint = self.hint();
@@ -191,8 +191,8 @@ impl<'a> PageMut<'a> {
         for &size in sizes.iter().rev() {
             old -= size * count;
             new -= size * (count + added);
-            // SAFETY: both ends lie in the arrays, which grow into the gap that the caller has checked. Arrays move to higher addresses, so
-            // the last array moves first, and of each the part behind the position.
+            // SAFETY: both ends lie in the arrays, which grow into the gap that the caller has checked. Arrays move to
+            // higher addresses, so the last array moves first, and of each the part after the position.
             unsafe {
                 let (old, new) = (self.start.add(old), self.start.add(new));
                 std::ptr::copy(old.add(size * position), new.add(size * (position + added)), size * (count - position));
@@ -204,7 +204,7 @@ impl<'a> PageMut<'a> {
         self.set_count(count + added);
     }
 
-    /// Closes the gap that removing the entries of `gone` leaves.
+    /// Closes the gap that the removed entries of `gone` leave.
     #[inline(always)]
     fn close_gap(&mut self, sizes: &[usize], gone: Range<usize>) {
         let count = self.count();
@@ -236,12 +236,14 @@ impl<'a> PageMut<'a> {
         unsafe { self.start.add(self.slots_at()).cast::<u16>().add(position).write(at as u16) }
     }
 
-    /// Takes `len` bytes of the heap for a record and returns where they are, and leaves `arrays` bytes of the gap for the arrays.
+    /// Takes `len` bytes of the heap for a record and returns where they are. Leaves `arrays` bytes of the gap for the
+    /// arrays.
     #[inline(always)]
     fn allocate(&mut self, len: usize, arrays: usize) -> Result<usize, PageFull> {
         let (gap, hole) = (self.gap(), self.hole());
         if hole != 0 && gap >= arrays {
-            // Records of one page tend to be of one length: then what a removal or a split has left is filled without moving anything.
+            // Records of one page tend to have one length: then holes of removals or splits are filled without moving
+            // anything.
             let (next, hole_len) = self.read_hole(hole);
             if hole_len == len {
                 self.set_short(field::HOLE, next);
@@ -253,7 +255,7 @@ impl<'a> PageMut<'a> {
             if gap + self.garbage() < len + arrays {
                 return Err(PageFull);
             }
-            // What was garbage is gap then, and the two together are enough.
+            // Garbage then becomes gap, and the two together are enough.
             self.compact();
         }
         let at = self.heap_start() - len;
@@ -281,17 +283,17 @@ impl<'a> PageMut<'a> {
         let old_len = self.leaf_record(position).len;
         let len = new.len(KIND_LEAF, self.prefix_len());
         if len == old_len {
-            // In place: a record of the same length is written where the old one is.
+            // In place: a record of the same length overwrites the old one.
             self.write_record(KIND_LEAF, old, new, len);
             return Ok(());
         }
-        // The entry keeps its place in the arrays, so the record has all that is free, and that of the old one.
+        // The entry keeps its place in the arrays, so the record can use all free bytes and those of the old one.
         if self.gap() + self.garbage() + old_len < len {
             return Err(PageFull);
         }
         self.free_record(old, old_len);
         if self.gap() < len {
-            // The slot of the freed record would be copied by `compact`: take the entry out and put it back. The gap then has
+            // `compact` would copy the record of the freed slot: take the entry out and put it back. The gap then has
             // what was counted above.
             let head = self.head(position);
             self.close_gap(&LEAF_SIZES, position..position + 1);
@@ -305,13 +307,13 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Takes over what `other` remembers of inserts in a row.
+    /// Copies the record of inserts in a row from `other`.
     pub(crate) fn copy_insert_run(&mut self, other: &PageRef<'_>) {
         self.set_short(field::HINT, other.hint());
         self.set_byte(field::RUN, other.run());
     }
 
-    /// Gives `len` bytes of the heap back, from `at` on.
+    /// Frees `len` bytes of the heap from `at` on.
     #[inline(always)]
     fn free_record(&mut self, at: usize, len: usize) {
         if at == self.heap_start() {
@@ -338,8 +340,8 @@ impl<'a> PageMut<'a> {
         self.set_byte(field::RUN, 0);
     }
 
-    /// Moves the entries of `moved`, which are the first or the last of this leaf, to `other`, its neighbour on that side, whose prefix is the same and which has
-    /// room for them. `lens` are the lengths of their records.
+    /// Moves the entries of `moved`, the first or the last of this leaf, to `other`, its neighbour on that side, which
+    /// has the same prefix and room for them. `lens` are the lengths of their records.
     pub(crate) fn move_entries(&mut self, moved: Range<usize>, lens: &[u16], other: &mut PageMut<'_>) {
         debug_assert!(self.is_leaf() && moved.len() == lens.len() && self.prefix() == other.prefix());
         let bytes: usize = lens.iter().map(|&len| usize::from(len)).sum();
@@ -358,8 +360,9 @@ impl<'a> PageMut<'a> {
             let (from, len) = (self.slot(moved.start + number), usize::from(len));
             other.set_head(position + number, self.head(moved.start + number));
             other.set_slot(position + number, to);
-            // SAFETY: a record of this page to a place in the other's heap. Short ones are copied in one piece, with what follows them: in this page there are
-            // as many bytes, and in the other the next record comes over it, or the end of what was made free is far enough.
+            // SAFETY: a record of this page to a place in the other's heap. Short ones are copied in one piece, with
+            // what follows them: in this page there are as many bytes, and in the other the next record comes over it,
+            // or the end of what was made free is far enough.
             unsafe {
                 let (from, to_start) = (self.start.add(from), other.start.add(to));
                 if len <= 16 && to + 16 <= heap_end && from.offset_from_unsigned(self.start) + 16 <= self.page_bytes {
@@ -394,7 +397,8 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Removes the entry at `position` of an inner page. If that is the first, the next takes its place, whatever its key.
+    /// Removes the entry at `position` of an inner page. If it is the first, the next takes its place, whatever its
+    /// key.
     pub(crate) fn remove_inner(&mut self, position: usize) {
         let len = self.inner_record(position).len;
         self.free_record(self.slot(position), len);
@@ -452,8 +456,9 @@ impl<'a> PageMut<'a> {
         let mut to = self.page_bytes;
         for position in 0..self.count() {
             let at = self.slot(position);
-            // Lengths are read from the page: records move up, so those not yet copied may be overwritten. Hence from the scratch copy.
-            // SAFETY: a copy of the heap, shifted so that its offsets are those of the page; only the record is read through it.
+            // Lengths are read from the page: records move up, so those not yet copied may be overwritten. Hence from
+            // the scratch copy. SAFETY: a copy of the heap, shifted so that its offsets are those of the page; only the
+            // record is read through it.
             let len = unsafe { self.record_len_in(scratch.as_ptr().cast::<u8>(), at - heap_start) };
             to -= len;
             // SAFETY: `to` stays above the arrays since the records together are shorter than the heap was.
@@ -524,14 +529,15 @@ impl<'a> PageMut<'a> {
         self.set_slot(position, at);
     }
 
-    /// As `place`, for the entries of `other` from `from` on that `lens` has the record lengths of; its prefix is the same.
+    /// Like `place`, for entries of `other` from `from` on, whose records have the lengths `lens`; its prefix is the
+    /// same.
     pub(crate) fn place_copies(&mut self, position: usize, other: &PageRef<'_>, from: usize, lens: &[u16]) {
         let total: usize = lens.iter().map(|&len| usize::from(len)).sum();
         assert!(self.gap() >= total, "a page under construction was planned too small");
         let (heads, slots) = (self.heads_at(), self.slots_at());
         let (other_slots, mut at) = (other.slots_at(), self.heap_start());
-        // SAFETY: positions from `position` on are below the final count, which has been set; the records of the other page have the lengths given, and
-        // together fit the gap.
+        // SAFETY: positions from `position` on are below the final count, which has been set; the records of the other
+        // page have the lengths given, and together fit the gap.
         unsafe {
             let heads = self.start.add(heads).cast::<u32>().add(position);
             let slots = self.start.add(slots).cast::<u16>().add(position);

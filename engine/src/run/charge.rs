@@ -1,53 +1,57 @@
-//! What a range of runs holds and costs, and its pages asked for all at once, before the first entry is read (precharge: YDB).
+//! Plans what a range of runs costs, and requests all its pages before the first read (precharge: YDB).
 //!
-//! Both note what they lack, as far as the pages that are there lead. Who asked loads it and asks again: see
+//! Both note the missing pages, as far as the present pages lead. The caller loads them and repeats: see
 //! [`ReadPages::answer`](super::ReadPages::answer).
 //!
 //! Invariants:
-//! 1. While the place of a cut is unknown, bounds of it are known: the entries before and in the lowest page known on the way there. So a
-//!    page is *sure* to be needed, or *may* be, or is not.
-//! 2. An inner page is asked for if it may be needed, a leaf if it is sure to be, or if the range ends in it and it may be.
-//! 3. Bounds only get closer. So after `k` rounds what may be needed of the upper `k` inner levels is there, and is not asked for again.
+//! 1. While the place of a cut is unknown, bounds of it are known: the entries before and in the lowest page known on
+//!    the path to it. So each page is *sure* to be needed, or *may* be needed, or is not.
+//! 2. An inner page is requested if it may be needed; a leaf if it is sure to be needed, or if it may be and the range
+//!    ends in it.
+//! 3. Bounds only get closer. So after `k` rounds all pages of the upper `k` inner levels that may be needed are there,
+//!    and are not requested again.
 //!
-//! Costs: a charge takes as many rounds as the run has levels, one more if what the first leaf holds of the range decides which others are
-//! needed, and one more for long values. It reads what the walk looks at, and beyond that at most: one leaf, in which the range ends, if a
-//! limit of rows is reached just before it; and of each inner level as many pages as hold the entries of its first one, and one for the
-//! entry past the end. Each round goes once over the children in range of all inner pages that are there.
-//! Not here: loading (`pages`); which layers of a stack are runs.
+//! Cost: a charge takes as many rounds as the run has levels, one more if the contents of the first leaf decide which
+//! others are needed, and one more for long values. It reads what the walk reads, and in addition at most: one leaf, in
+//! which the range ends, if a limit of rows is reached just before it; and on each inner level as many pages as hold
+//! the entries of its first one, and one for the entry past the end. Each round goes once over the children in range of
+//! all inner pages that are there. Not here: loading (`page_cache`); which layers of a stack are runs.
 
 use std::iter::Sum;
 use std::ops::Range;
 
 use super::fetch::Passed;
-use super::file::Place;
 use super::layer::RunLayer;
-use super::pages::Missing;
+use super::page_cache::Missing;
+use super::place::Place;
 use crate::page::PageRef;
 use crate::stack::{Cut, ask_all};
 
 /// How far a charge goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Entries of each run, as if it were alone; of a bottom run these are its rows. A scan of a stack for so many rows passes fewer
-    /// of each run if several have some, and more where entries are erased or overwritten: then it may lack a page, and is charged
-    /// again from there.
+    /// Entries of each run, as if it were alone; in a bottom run these are its rows. A scan of a stack for this many
+    /// rows passes fewer of each run if several have some, and more if entries are erased or overwritten: then it may
+    /// miss a page, and is charged again from there.
     pub(crate) rows: Option<u64>,
-    /// Bytes of each run's file from the end of the first leaf, which is not counted, to where the last one or its long values begin:
-    /// leaves, long values, and the few inner pages between. So the last leaf may end beyond the limit.
+    /// Bytes of each run's file from the end of the first leaf, which does not count, to the start of the last one or
+    /// its long values: leaves, long values, and the few inner pages between. So the last leaf may end beyond the
+    /// limit.
     pub(crate) bytes: Option<u64>,
-    /// Whether long values are put into the cache, for who comes back to them. A scan that passes over them has no use for that, and what it would cost is several times
-    /// what reading a value does.
+    /// Whether long values are cached, for a caller that returns to them. A scan that passes them once does not need
+    /// it, and caching would cost several times what reading a value does.
     pub(crate) keeps_values: bool,
-    /// Whether `bytes` are those that pages and values take when they are unpacked, by the average of the run: for who has so much memory.
+    /// Whether `bytes` counts pages and values unpacked, by the average of the run: for a caller with a limit of
+    /// memory.
     pub(crate) bytes_are_unpacked: bool,
 }
 
-/// What a range holds and costs.
+/// The contents and the cost of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangePlan {
-    /// Entries, tombstones among them.
+    /// Entries, including tombstones.
     pub(crate) entries: u64,
-    /// What their weights sum to: over all layers of a stack, its live rows.
+    /// The sum of their weights: over all layers of a stack, its live rows.
     pub(crate) rows: i64,
     /// Leaves with an entry of the range.
     pub(crate) leaves: u64,
@@ -69,14 +73,14 @@ impl Sum for RangePlan {
     }
 }
 
-/// The sum of [`RunLayer::plan`] over `runs`, in as many rounds as the highest takes.
+/// The sum of [`RunLayer::plan`] over `runs`, in as many rounds as the highest run takes.
 pub(crate) fn plan(runs: &[RunLayer<'_>], start: Cut<'_>, end: Cut<'_>) -> Result<RangePlan, Missing> {
     let mut plans = Vec::new();
     ask_all(runs.iter().map(|run| run.plan(start, end)), |plan| plans.push(plan))?;
     Ok(plans.into_iter().sum())
 }
 
-/// [`RunLayer::charge`] of all `runs`, in as many rounds as the highest takes.
+/// [`RunLayer::charge`] of all `runs`, in as many rounds as the highest run takes.
 pub(crate) fn charge(
     runs: &[RunLayer<'_>],
     start: Cut<'_>,
@@ -87,9 +91,10 @@ pub(crate) fn charge(
     ask_all(runs.iter().map(|run| run.charge(start, end, limits, reverse)), |()| ())
 }
 
-/// As [`charge`], with limits of rows for all `runs` together: each has a share of them by its entries, and what chance may add to that.
+/// Like [`charge`], with limits of rows for all `runs` together: each gets a share by its entries, and a margin for
+/// chance.
 ///
-/// A walk of so many rows that comes to more of one run lacks a page, and is charged again from there.
+/// A walk that comes to more rows of one run misses a page, and is charged again from there.
 pub(crate) fn charge_together(
     runs: &[RunLayer<'_>],
     start: Cut<'_>,
@@ -102,7 +107,7 @@ pub(crate) fn charge_together(
     let charge_share = |run: &RunLayer<'_>| {
         let rows = limits.rows.map(|rows| {
             let expected = rows as f64 * entries_of(run) as f64 / all as f64;
-            // No more than all, which is what a run that is alone has.
+            // At most all rows, which is the share of a single run.
             rows.min((expected + expected.sqrt()).ceil() as u64 + 1)
         });
         run.charge(start, end, Limits { rows, ..limits }, reverse)
@@ -110,20 +115,20 @@ pub(crate) fn charge_together(
     ask_all(runs.iter().map(charge_share), |()| ())
 }
 
-/// Where a cut is, as far as the pages that are there tell.
+/// Where a cut is, as far as the present pages tell.
 struct Edge {
-    /// The lowest page known on the way to it.
+    /// The lowest page known on the path to it.
     place: Place,
-    /// At least and at most so many entries are before the cut.
+    /// The least and the most entries before the cut.
     low: i64,
     high: i64,
-    /// Rows before the cut, if `low` is `high`.
+    /// Rows before the cut, if `low` equals `high`.
     rows: i64,
-    /// Whether all pages on the way are there, as far as it was gone.
+    /// Whether all pages on the path are there, as far as it was followed.
     ready: Result<(), Missing>,
 }
 
-/// Entries, and bytes of the file, of which a page must have some.
+/// Ranges of entries and of bytes of the file. A page is in the window if it has some of both.
 #[derive(Clone)]
 struct Window {
     entries: Range<i64>,
@@ -161,12 +166,13 @@ fn is_key(cut: Cut<'_>) -> bool {
 }
 
 impl Limits {
-    /// What lies before the limits, for sure and at most, of a walk that begins at `near`.
+    /// The windows that a walk from `near` is sure to need, and may need, within the limits.
     fn windows(&self, near: &Edge, reverse: bool) -> (Window, Window) {
         let rows = self.rows.and_then(|rows| i64::try_from(rows).ok()).unwrap_or(i64::MAX);
         let bytes = self.bytes.unwrap_or(u64::MAX);
         let (floor, end) = (near.place.start(), near.place.end());
-        // The first leaf is not counted. While only a page above it is known, it may be the first under that, or the last.
+        // The first leaf does not count. While only a page above it is known, it may be the first or the last below
+        // that page.
         let is_leaf = near.place.level == 0;
         let window = |cut: i64, leaf: u64| match reverse {
             false => Window { entries: i64::MIN..cut.saturating_add(rows), bytes: 0..leaf.saturating_add(bytes) },
@@ -181,8 +187,8 @@ impl Limits {
 }
 
 impl RunLayer<'_> {
-    /// What lies between two cuts, exactly. Reads the inner pages over it and, of each cut at a key, the leaf there, in as many rounds as
-    /// the run has levels.
+    /// What lies between two cuts, exactly. Reads the inner pages over it and, for each cut at a key, the leaf there,
+    /// in as many rounds as the run has levels.
     pub(crate) fn plan(&self, start: Cut<'_>, end: Cut<'_>) -> Result<RangePlan, Missing> {
         let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end)) else {
             return Ok(RangePlan::default());
@@ -205,11 +211,11 @@ impl RunLayer<'_> {
         Ok(RangePlan { entries: (to.low - from.low) as u64, rows: to.rows - from.rows, ..plan })
     }
 
-    /// Asks for all pages that a walk from one cut to the other, or back, looks at until it reaches a limit: those on the way to its first
-    /// entry, those of its entries, their long values, and, if the range ends before the limits, that of the entry past it, whose value
-    /// is not asked for. Once this is answered, such a walk lacks none.
+    /// Requests all pages that a walk between the cuts, in either direction, reads until it reaches a limit: those on
+    /// the path to its first entry, those of its entries, their long values, and, if the range ends before the limits,
+    /// that of the entry past it, without its value. Once this succeeds, such a walk misses no page.
     ///
-    /// Asks for nothing if the limit is no rows, or no key can be between the cuts.
+    /// Requests nothing if the limit is no rows, or no key can be between the cuts.
     pub(crate) fn charge(&self, start: Cut<'_>, end: Cut<'_>, limits: Limits, reverse: bool) -> Result<(), Missing> {
         let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end) && limits.rows != Some(0)) else {
             return Ok(());
@@ -220,7 +226,8 @@ impl RunLayer<'_> {
         let (sure, maybe) = limits.windows(&near, reverse);
         let far = self.edge(root, far, |place| is_key(far) && maybe.meets(place));
         let (from, to) = if reverse { (&far, &near) } else { (&near, &far) };
-        // A walk looks at an entry past the range to see that it has ended. One that goes back also begins at one, as it seeks the end.
+        // A walk reads an entry past the range to see that it has ended. A backward walk also begins at one, since it
+        // seeks the end.
         let past = i64::from(reverse);
         let reach = Reach {
             inner: maybe.within(from.low - past..to.high + 1),
@@ -231,7 +238,7 @@ impl RunLayer<'_> {
         near.ready.and(far.ready).and(ready)
     }
 
-    /// A limit of bytes as one of bytes of the file.
+    /// Converts a limit of bytes to bytes of the file.
     fn file_bytes(&self, bytes: u64, limits: &Limits) -> u64 {
         let info = self.run.info();
         if !limits.bytes_are_unpacked || info.saved_bytes == 0 {
@@ -241,7 +248,7 @@ impl RunLayer<'_> {
         (u128::from(bytes) * u128::from(info.bytes) / unpacked_bytes) as u64
     }
 
-    /// Asks for a leaf, and for the long values of those of its entries that are among `values`.
+    /// Requests a leaf, and the long values of its entries that are among `values`.
     fn charge_leaf(&self, place: &Place, values: &Range<i64>, keeps_values: bool) -> Result<(), Missing> {
         let leaf = self.pages.page(self.run, place)?.leaf();
         if place.floor == place.pointer.offset {
@@ -260,7 +267,8 @@ impl RunLayer<'_> {
         ask_all(values, |_| ())
     }
 
-    /// Asks for the long values of these entries in one piece; `None` if some are packed or lead astray, and each is to be asked for on its own.
+    /// Requests the long values of these entries in one piece; `None` if some are packed or have a bad reference, so
+    /// that each must be requested on its own.
     fn pass_values(
         &self,
         place: &Place,
@@ -288,7 +296,7 @@ impl RunLayer<'_> {
         Some(lacking.map_or(Ok(()), |values| Err(self.pages.pass(file, values))))
     }
 
-    /// Goes to a cut as long as the pages on the way are reached, and there.
+    /// Descends to a cut as far as the pages on the path are in reach and present.
     fn edge(&self, root: Place, cut: Cut<'_>, reached: impl Fn(&Place) -> bool) -> Edge {
         let mut place = root;
         let ready = loop {
@@ -330,7 +338,8 @@ impl RunLayer<'_> {
         Edge { place, low: low.entries, high: high.entries, rows: low.tally.rows, ready }
     }
 
-    /// Calls `visit` with each leaf in reach that the inner pages which are there lead to, and asks for the others of these.
+    /// Calls `visit` with each leaf in reach that the present inner pages lead to, and requests the missing inner
+    /// pages.
     fn visit(
         &self,
         place: &Place,

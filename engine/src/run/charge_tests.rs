@@ -1,7 +1,7 @@
-//! Goal: a charged walk lacks no page, with as few rounds and pages as promised; a plan says exactly what a range holds.
-//! Method: small runs of up to six levels, bottom and upper ones, with and without long values. All pairs of cuts at keys, in gaps and at
-//! prefixes, both directions, limits of rows and bytes around every edge; and drawn ones of larger runs and of stacks. What a walk needs is
-//! what the same walk reads for a reader that charged nothing.
+//! Goal: a charged walk lacks no page, with as few rounds and pages as promised; a plan says exactly what a range
+//! holds. Method: small runs of up to six levels, bottom and upper ones, with and without long values. All pairs of
+//! cuts at keys, in gaps and at prefixes, both directions, limits of rows and bytes around every edge; and drawn ones
+//! of larger runs and of stacks. What a walk needs is what the same walk reads for a reader that charged nothing.
 //! Replay: SEED=... cargo test -p quipu run::charge_tests
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,9 @@ use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
 
 use super::charge::RangePlan;
-use super::file::Place;
+use super::place::Place;
 
-use super::pages::ReadCost;
+use super::page_cache::ReadCost;
 use super::tests::{PATH, new_disk};
 use super::*;
 use crate::page::KeyBuffer;
@@ -206,8 +206,8 @@ fn steps(sample: &Sample, start: Cut<'_>, end: Cut<'_>, limits: Limits, reverse:
     }
 }
 
-/// The most pages of an inner level that a charge reads and a walk does not, if they are of about the same size: one as the first of the
-/// level is not counted, and one past the end.
+/// The most pages of an inner level that a charge reads and a walk does not, if they are of about the same size: one as
+/// the first of the level is not counted, and one past the end.
 const INNER_SLACK_PAGES: usize = 2;
 
 fn compare_charge(sample: &Sample, start: Cut<'_>, end: Cut<'_>, limits: Limits, reverse: bool) {
@@ -301,7 +301,8 @@ fn huge_key(number: usize) -> Vec<u8> {
     [&[number as u8 / 5; 400][..], &[2 * (number as u8 % 5)]].concat()
 }
 
-/// Ten short keys, ten of which three fill a leaf, and so on: the first leaf of a range may have more entries than all others of it.
+/// Ten short keys, ten of which three fill a leaf, and so on: the first leaf of a range may have more entries than all
+/// others of it.
 fn uneven_key(number: usize) -> Vec<u8> {
     let group = number as u8 / 10;
     [&[group; 250][..if group.is_multiple_of(2) { 1 } else { 250 }], &[2 * (number as u8 % 10)]].concat()
@@ -315,7 +316,8 @@ fn short_key(number: usize) -> Vec<u8> {
     }
 }
 
-/// Entries with values of some bytes, every so many of them a long one; in an upper run also tombstones and entries over live rows.
+/// Entries with values of some bytes, every so many of them a long one; in an upper run also tombstones and entries
+/// over live rows.
 fn entries(count: usize, key: fn(usize) -> Vec<u8>, long_value_every: usize, is_bottom: bool) -> Vec<Entry> {
     let entry = |number: usize| {
         let value_len = if number % long_value_every == long_value_every - 1 { 300 } else { 7 + number % 13 };

@@ -1,19 +1,18 @@
-//! What the columns of an inner page mean, in both versions: the sums of all entries before a child, and where the child is.
+//! The columns of an inner page: for each child, the sums of all entries before it and its place.
 //!
 //! ```text
-//! from version 2: rows, further measures | entries, erased (not in a bottom run) | offset / 8, length / 8, crc32c
-//! version 1:      rows, further measures | offset | crc32c << 32 + length, and page_bytes in place of a child's number
+//! rows, further measures | entries, erased (not in a bottom run) | offset / 8, length / 8, crc32c
 //! ```
 
 use super::format::{Pointer, Sums};
 use super::node::{FilterPart, NodeRef};
-use crate::page::{KeyBuffer, PageRef, UNIT_ALIGNMENT_BYTES};
+use crate::page::{KeyBuffer, UNIT_ALIGNMENT_BYTES};
 use crate::tally::{Measures, Tally};
 
-/// Offsets and lengths are counted in these.
+/// The unit of offsets and lengths, in bytes.
 const UNIT: u64 = UNIT_ALIGNMENT_BYTES as u64;
 
-/// Which columns inner pages of a run have from version 2 on.
+/// The columns of the inner pages of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
     measures: Measures,
@@ -39,7 +38,14 @@ impl Columns {
         node.item(self.pointer_at(), position).wrapping_mul(UNIT)
     }
 
-    /// Fetches what [`Columns::offset`] looks at into the processor's cache.
+    /// Rows of all entries of the file before child `position` of a checked node.
+    #[inline]
+    pub(super) fn rows_before(&self, node: &NodeRef<'_>, position: usize) -> i64 {
+        // The first measure is rows.
+        node.item(0, position) as i64
+    }
+
+    /// Fetches what [`Columns::offset`] reads into the processor's cache.
     #[inline]
     pub(super) fn prefetch_offset(&self, node: &NodeRef<'_>, position: usize) {
         node.prefetch_item(self.pointer_at(), position);
@@ -57,9 +63,9 @@ impl Columns {
     }
 }
 
-/// What is above the parts of a run: as an inner page that has the parts for children.
+/// The level above the parts of a run: an inner page with the parts as children.
 pub(super) struct Top {
-    /// Of each part, a key that none of its own is below, and all before are; empty of the first.
+    /// For each part, a key above all keys before it and at or below its own; empty for the first.
     pub(super) lows: Vec<KeyBuffer>,
     /// The sums of all entries before it.
     pub(super) before: Vec<Sums>,
@@ -75,17 +81,14 @@ impl Top {
 
 /// An inner page of a run.
 pub(super) enum Inner<'p> {
-    /// Of version 1: as in memory, with pointers in two more arrays.
-    First(PageRef<'p>, Measures),
     Node(NodeRef<'p>, Columns),
     Top(&'p Top),
 }
 
 impl Inner<'_> {
-    /// Children.
+    /// The number of children.
     pub(super) fn count(&self) -> usize {
         match self {
-            Inner::First(page, _) => page.count(),
             Inner::Node(node, _) => node.count(),
             Inner::Top(top) => top.lows.len(),
         }
@@ -93,7 +96,6 @@ impl Inner<'_> {
 
     pub(super) fn level(&self) -> usize {
         match self {
-            Inner::First(page, _) => page.level(),
             Inner::Node(node, _) => node.level(),
             Inner::Top(top) => top.level,
         }
@@ -102,16 +104,14 @@ impl Inner<'_> {
     /// The child that `key` belongs to.
     pub(super) fn child_of(&self, key: &[u8]) -> usize {
         match self {
-            Inner::First(page, _) => page.child_position(key),
             Inner::Node(node, _) => node.child_of(key),
             Inner::Top(top) => top.part_of(key),
         }
     }
 
-    /// The key that parts child `position`, which is not the first, from the one before.
+    /// The key that separates child `position`, which is not the first, from the one before.
     pub(super) fn separator(&self, position: usize) -> KeyBuffer {
         match self {
-            Inner::First(page, _) => page.key(position),
             Inner::Node(node, _) => node.separator(position),
             Inner::Top(top) => top.lows[position].clone(),
         }
@@ -125,7 +125,6 @@ impl Inner<'_> {
             tally
         };
         match self {
-            Inner::First(page, measures) => Sums::of_rows(tally_of(measures, &|index| page.tallies(index)[position])),
             Inner::Node(node, columns) => {
                 let tally = tally_of(&columns.measures, &|index| node.item(index, position) as i64);
                 if columns.is_bottom {
@@ -142,7 +141,6 @@ impl Inner<'_> {
     /// The child with the entry that has `entries` entries before it.
     pub(super) fn child_at(&self, entries: i64) -> usize {
         let through = match self {
-            Inner::First(page, _) => page.tallies(0).partition_point(|&before| before <= entries),
             Inner::Node(node, columns) => {
                 let column = if columns.is_bottom { 0 } else { columns.measures.len() };
                 node.items_before(column, |before| before as i64 <= entries)
@@ -155,7 +153,7 @@ impl Inner<'_> {
     /// The filter over child `position`.
     pub(super) fn filter_of(&self, position: usize) -> Option<FilterPart> {
         match self {
-            Inner::First(..) | Inner::Top(_) => None,
+            Inner::Top(_) => None,
             Inner::Node(node, _) => node.filter_of(position),
         }
     }
@@ -163,25 +161,25 @@ impl Inner<'_> {
     /// All filters over children.
     pub(super) fn filters(&self) -> impl Iterator<Item = FilterPart> {
         let node = match self {
-            Inner::First(..) | Inner::Top(_) => None,
+            Inner::Top(_) => None,
             Inner::Node(node, _) => Some(*node),
         };
         node.into_iter().flat_map(|node| (0..node.filters()).map(move |number| node.filter(number)))
     }
 
-    /// Bytes of all these, which end where the page begins.
+    /// The bytes of all filters, which end where the page begins.
     pub(super) fn filter_bytes(&self) -> u32 {
         match self {
-            Inner::First(..) | Inner::Top(_) => 0,
+            Inner::Top(_) => 0,
             Inner::Node(node, _) => node.filter_bytes(),
         }
     }
 
-    /// Where in the page the checksum of child `position` stands, from version 2 on.
+    /// Where in the page the checksum of child `position` stands.
     #[cfg(test)]
     pub(super) fn checksum_at(&self, position: usize) -> Option<usize> {
         match self {
-            Inner::First(..) | Inner::Top(_) => None,
+            Inner::Top(_) => None,
             Inner::Node(node, _) => Some(node.checksum_at(position)),
         }
     }
@@ -190,23 +188,14 @@ impl Inner<'_> {
     #[cfg(test)]
     pub(super) fn filter_checksum_at(&self, number: usize) -> usize {
         match self {
-            Inner::First(..) | Inner::Top(_) => unreachable!("it has no filters"),
+            Inner::Top(_) => unreachable!("it has no filters"),
             Inner::Node(node, _) => node.filter_checksum_at(number),
         }
     }
 
-    /// Where child `position` is; `None` if that is no place.
+    /// Where child `position` is; `None` if the items give no valid place.
     pub(super) fn pointer(&self, position: usize) -> Option<Pointer> {
         match self {
-            Inner::First(page, measures) => {
-                let length_and_checksum = page.tallies(measures.len() + 1)[position] as u64;
-                Some(Pointer {
-                    offset: page.tallies(measures.len())[position] as u64,
-                    length: length_and_checksum as u32,
-                    checksum: (length_and_checksum >> 32) as u32,
-                    page_bytes: page.child(position),
-                })
-            }
             Inner::Node(node, columns) => {
                 let at = columns.pointer_at();
                 let length = node.item(at + 1, position).checked_mul(UNIT)?;
@@ -214,7 +203,6 @@ impl Inner<'_> {
                     offset: node.item(at, position).checked_mul(UNIT)?,
                     length: u32::try_from(length).ok()?,
                     checksum: u32::try_from(node.item(at + 2, position)).ok()?,
-                    page_bytes: 0,
                 })
             }
             Inner::Top(_) => None,

@@ -1,13 +1,13 @@
-//! Goal: whatever happens to the bytes of a run, it is noticed, and no row is told that was not written. Forged bytes, whose checksums
-//! are right, may be refused or make another sound run, and never a panic.
-//! Method: every bit of a small run inverted; every truncation; every byte changed and the checksums made right again; a crash at
-//! every step of writing.
+//! Goal: whatever happens to the bytes of a run, it is noticed, and no row is told that was not written. Forged bytes,
+//! whose checksums are right, may be refused or make another sound run, and never a panic. Method: every bit of a small
+//! run inverted; every truncation; every byte changed and the checksums made right again; a crash at every step of
+//! writing.
 
 use std::ops::Range;
 use std::path::Path;
 
-use super::file::Place;
 use super::format::{FOOTER_BYTES, VERSION};
+use super::place::Place;
 use super::tests::{ALL_MEASURES, Model, PATH, bytes_of, new_disk, write};
 use super::*;
 use crate::error::ErrorKind;
@@ -165,8 +165,8 @@ struct Sealed {
     is_filter: bool,
 }
 
-/// All bytes of a sound run that lie under a checksum which stands elsewhere, in the order of the file, so that what holds the checksum
-/// comes later; then the footer.
+/// All bytes of a sound run that lie under a checksum which stands elsewhere, in the order of the file, so that what
+/// holds the checksum comes later; then the footer.
 fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     let disk = SimDisk::new();
     disk.write_file(PATH, bytes);

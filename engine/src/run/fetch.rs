@@ -1,39 +1,44 @@
-//! Loading what a reader lacks of a run: what stands close together in the file comes by one read, and is checked piece by piece.
+//! Loads missing pages of a run: pages close together in the file come with one read, each checked.
 //!
-//! The leaves of a charged range are neighbours, but for filters and nodes between them: without this each would be a request of its own.
+//! The leaves of a charged range are neighbours, except for filters and nodes between them: without this each would be
+//! a request of its own.
 //!
 //! Invariants:
-//! 1. What comes together is checked as what comes alone; values that a reader passes, when it takes them.
-//! 2. Where a read of several pieces fails, each is read on its own: a bad place in the file is an error for who wants it and nobody else.
+//! 1. Pieces read together are checked like pieces read alone; passing values when the reader takes them.
+//! 2. If a read of several pieces fails, each is read on its own: a bad place in the file fails only the readers that
+//!    need it.
 //!
-//! Costs: one read for pieces with gaps of at most [`GAP_BYTES_MAX`] between them, up to [`SPAN_BYTES_MAX`] in all, and one copy more of their bytes; one read for any other.
-//! Not here: what is wanted (`pages`), what pieces must be (`file`).
+//! Cost: one read for pieces with gaps of at most [`GAP_BYTES_MAX`] between them, up to [`SPAN_BYTES_MAX`] in all, and
+//! one more copy of their bytes; one read for any other piece. Not here: what is wanted (`page_cache`), what pieces
+//! must be (`file`).
 
 use std::ops::Range;
 
-use super::file::{Loaded, Place, RunFile};
+use super::file::RunFile;
 use super::format::{Pointer, ValueReference};
+use super::loaded::Loaded;
+use super::place::Place;
 use crate::error::Result;
 use crate::page::UnitBuffer;
 
-/// Bytes that nobody wants are read too if they are at most so many: a disk passes over them sooner than it answers one more request.
+/// The largest gap between pieces that is read with them: a disk reads over it faster than it answers one more request.
 const GAP_BYTES_MAX: u64 = 16 << 10;
-/// Pieces that end within so many bytes come together.
+/// The most bytes from the start of the first piece to the end of the last in one read.
 const SPAN_BYTES_MAX: u64 = 1 << 20;
 
-/// A piece of a run's file that is to be in memory.
+/// A piece of a run's file that must be in memory.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted {
     Page(Place),
     Filter(Pointer),
     Value(ValueReference),
-    /// One that is not to be kept in the cache.
+    /// A value that is not kept in the cache.
     PassingValue(ValueReference),
-    /// Several of them, unchecked.
+    /// Several of these, unchecked.
     Passed(Passed),
 }
 
-/// Values of one leaf that stand behind each other, none of them packed.
+/// Consecutive values of one leaf, none of them packed.
 #[derive(Clone, Copy)]
 pub(super) struct Passed {
     /// Where the leaf is.
@@ -51,7 +56,7 @@ impl Passed {
 }
 
 impl Wanted {
-    /// Where it stands in the file.
+    /// Its range in the file.
     fn extent(&self) -> Range<u64> {
         let of = |pointer: &Pointer| pointer.offset..pointer.offset + u64::from(pointer.length);
         match self {
@@ -72,18 +77,19 @@ struct Span {
 }
 
 impl Span {
-    /// `len` bytes from `offset` of the file, which are among these.
+    /// `len` bytes from `offset` of the file, which the span contains.
     fn at(&self, offset: u64, len: usize) -> &[u8] {
         &self.bytes[(offset - self.start) as usize..][..len]
     }
 }
 
 impl RunFile {
-    /// Reads and checks all that is `wanted`, in ascending order of offsets, and gives each to `take`, with its number.
+    /// Reads and checks all that is `wanted`, in ascending order of offsets, and passes each piece to `take` with its
+    /// index.
     ///
     /// # Errors
-    /// [`Corrupt`](crate::ErrorKind::Corrupt) if some bytes are not those that were written, what the disk says: for the first piece that is not sound; those
-    /// before have been given.
+    /// For the first unsound piece; those before have been passed on: [`Corrupt`](crate::ErrorKind::Corrupt) if some
+    /// bytes are not those that were written, and errors of the disk.
     pub(super) fn fetch(&self, wanted: &[Wanted], mut take: impl FnMut(usize, Loaded)) -> Result<()> {
         let mut number = 0;
         while number < wanted.len() {
@@ -97,14 +103,14 @@ impl RunFile {
         Ok(())
     }
 
-    /// What stands at `extent`, if it can be read.
+    /// The bytes of `extent`, if they can be read.
     fn read_span(&self, extent: Range<u64>) -> Option<Span> {
         let mut bytes = vec![0; (extent.end - extent.start) as usize];
         self.read(&mut bytes, extent.start).ok()?;
         Some(Span { start: extent.start, bytes })
     }
 
-    /// Checks a piece and gives it as its reader needs it: out of `span`, which has it, or from the file.
+    /// Checks a piece and returns it in the form its reader needs: from `span`, which has it, or from the file.
     fn load_wanted(&self, wanted: &Wanted, span: Option<&Span>) -> Result<Loaded> {
         let Range { start, end } = wanted.extent();
         let len = (end - start) as usize;
@@ -123,7 +129,7 @@ impl RunFile {
             }
         };
         match wanted {
-            // If one of them cannot be read, that is an error for who wants that one.
+            // If one of them cannot be read, only readers of that one fail.
             Wanted::Passed(_) => Ok(Loaded::Value(bytes().unwrap_or_default())),
             Wanted::Page(place) => self.page_in(place, unit()?),
             Wanted::Filter(pointer) => self.filter_in(pointer, unit()?).map(Loaded::Filter),
@@ -142,7 +148,7 @@ impl RunFile {
     }
 }
 
-/// How many of the first pieces are to come by one read, and where they stand.
+/// How many of the first pieces come with one read, and their range in the file.
 fn close_together(wanted: &[Wanted]) -> (usize, Range<u64>) {
     let mut together = wanted[0].extent();
     let mut count = 1;

@@ -1,7 +1,7 @@
-//! Goal: pieces that come together are what they are alone, damage and bad places are told of those that have them, and reads are few.
-//! Method: random choices of the pieces of a run with nodes, filters, leaves and long values, fetched together and one by one, over a disk with an unreadable stretch or
-//! an inverted bit anywhere; reads counted by the simulated disk.
-//! Replay: SEED=... cargo test -p quipu run::fetch_tests
+//! Goal: pieces that come together are what they are alone, damage and bad places are told of those that have them, and
+//! reads are few. Method: random choices of the pieces of a run with nodes, filters, leaves and long values, fetched
+//! together and one by one, over a disk with an unreadable stretch or an inverted bit anywhere; reads counted by the
+//! simulated disk. Replay: SEED=... cargo test -p quipu run::fetch_tests
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::fetch::Wanted;
-use super::file::{Loaded, Place};
+use super::loaded::Loaded;
+use super::place::Place;
 use super::tests::{Model, PATH, new_disk, write};
 use super::*;
 use crate::error::ErrorKind;
@@ -182,7 +183,8 @@ fn a_bad_value_is_an_error_for_who_reaches_it() {
     }
 }
 
-/// A merge left a file as it was, after another one that now has other rows: so it is at another place of its run, in the bytes and in the sums.
+/// A merge left a file as it was, after another one that now has other rows: so it is at another place of its run, in
+/// the bytes and in the sums.
 #[test]
 fn a_file_that_two_versions_have_at_different_places_is_read_through_one_reader() {
     let disk = new_disk();

@@ -1,7 +1,7 @@
-//! An open file of a run: header and footer, and its pages, none of which is believed before it is what the way to it promised.
+//! An open file of a run; each page is verified against its parent's pointer before use.
 //!
-//! Costs: one read and one allocation a page; nothing is kept but the root, once a reader has loaded it.
-//! Not here: runs of several files (`parts`), questions (`layer`), reading several pages at once (`fetch`), reading everything (`scan`), checking everything (`check`).
+//! Cost: one read and one allocation for each page. Not here: runs of several files (`parts`), questions (`layer`),
+//! reading several pages at once (`fetch`), reading everything (`scan`), checking everything (`check`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,153 +9,73 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::RunInfo;
-use super::columns::{Columns, Inner, Top};
+use super::columns::{Columns, Inner};
 use super::filter::FilterRef;
-use super::format::{
-    FOOTER_BYTES_1, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference, footer_bytes,
-};
+use super::format::{FOOTER_BYTES, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference};
 use super::kept::{KEPT_BYTES_MAX, KeptPages};
+use super::loaded::{Loaded, NO_PAGE_THERE};
 use super::node::{FilterPart, NodeRef};
 use super::packed::PackedUnit;
-use super::resident::ResidentPages;
+use super::pinned_pages::{PinnedPages, Tier};
+use super::place::Place;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::compression::{Compression, unpack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{AlignedBuffer, Disk, File, OpenMode};
-use crate::page::{
-    KIND_INNER, KIND_LEAF, POINTER_ARRAYS, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, record,
-};
+use crate::page::{KIND_INNER, KIND_LEAF, PageRef, UNIT_ALIGNMENT_BYTES, Unit, UnitBuffer, checked_page, record};
 
-/// Files of runs that this process has opened.
+/// The number of run files that this process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// A file to read, in its place in a run.
 pub(crate) struct RunFile {
     opened: Arc<Opened>,
-    /// Which part of the run it is.
+    /// Its index among the parts of the run.
     part: u32,
-    /// What the parts before it have, and the bytes of their files.
+    /// The sums of the parts before it, and the bytes of their files.
     base: Sums,
     shift: u64,
 }
 
-/// An open file, wherever it has its place.
+/// An open file, independent of its place in a run.
 struct Opened {
-    /// Tells open files apart, and one from another that had its name before.
+    /// Distinguishes open files, also from earlier ones of the same name.
     number: u64,
     file: Box<dyn File>,
     path: PathBuf,
     info: RunInfo,
     identity: u64,
     root: Pointer,
-    /// The page there, once it was loaded: every question begins with it.
+    /// The page there, once loaded: every question begins with it.
     root_page: OnceLock<Loaded>,
     kept: KeptPages,
-    resident: ResidentPages,
+    pinned: PinnedPages,
 }
-
-/// What is known of a unit before it is read.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) pointer: Pointer,
-    /// Where the subtree begins: the unit and everything under it fill the file from here to the unit's end.
-    pub(super) floor: u64,
-    /// Which part of the run has it; [`TOP`] for what is above all parts.
-    pub(super) part: u32,
-    /// Bytes of the parts before that one.
-    pub(super) shift: u64,
-    /// Levels above the leaves.
-    pub(super) level: usize,
-    /// The sums of all entries of the run before the subtree, and of those and its own.
-    pub(super) before: Sums,
-    pub(super) until: Sums,
-}
-
-impl Place {
-    /// The sums of the subtree.
-    pub(super) fn sums(&self) -> Sums {
-        self.until - self.before
-    }
-
-    /// Where the subtree begins, in the files of the run as if they stood one behind the other.
-    pub(super) fn start(&self) -> u64 {
-        self.shift + self.floor
-    }
-
-    /// Where the unit, and with it the subtree, ends there.
-    pub(super) fn end(&self) -> u64 {
-        self.shift + self.pointer.offset + u64::from(self.pointer.length)
-    }
-
-    /// Whether this is what is above all parts.
-    pub(super) fn is_top(&self) -> bool {
-        self.part == TOP
-    }
-}
-
-/// The part of a run that none is.
-pub(super) const TOP: u32 = u32::MAX;
-
-/// A unit in memory that has been checked.
-pub(super) enum Loaded {
-    /// A leaf, or an inner page of version 1.
-    Page(Unit),
-    Node(UnitBuffer),
-    /// A filter over leaves.
-    Filter(UnitBuffer),
-    /// A value out of line, or several.
-    Value(Vec<u8>),
-    /// What is above the parts of a run: no unit of a file.
-    Top(Box<Top>),
-}
-
-impl Loaded {
-    pub(super) fn as_slice(&self) -> &[u8] {
-        match self {
-            Loaded::Page(unit) => unit.as_slice(),
-            Loaded::Node(buffer) | Loaded::Filter(buffer) => buffer.as_slice(),
-            Loaded::Value(value) => value,
-            Loaded::Top(_) => &[],
-        }
-    }
-
-    /// Bytes of memory that it takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.as_slice().len()
-    }
-
-    /// The bytes of a value out of line, or of several.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Loaded::Value(bytes) => bytes,
-            _ => unreachable!("{NO_PAGE_THERE}"),
-        }
-    }
-
-    /// The leaf that this is.
-    pub(super) fn leaf(&self) -> PageRef<'_> {
-        match self {
-            Loaded::Page(unit) => unit.page(),
-            _ => unreachable!("{NO_PAGE_THERE}"),
-        }
-    }
-}
-
-const NO_PAGE_THERE: &str = "what a place leads to is checked when it is loaded";
 
 impl RunFile {
+    /// Keeps the inner page or filter at `offset` if a cache of `cache_bytes` leaves room for it; otherwise returns it.
+    /// `tier` counts what runs hold.
+    pub(super) fn keep(&self, offset: u64, page: Loaded, tier: &Arc<Tier>, cache_bytes: u64) -> Option<Loaded> {
+        self.kept().keep(self.info(), offset, page, tier, cache_bytes)
+    }
+
+    /// Releases the pages that it holds: it has been replaced, and its remaining readers use the cache.
+    pub(crate) fn release(&self) {
+        self.pinned().set(None);
+    }
+
     /// Opens the run at `path`.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`] if there is no such file, [`ErrorKind::Version`] if a newer version wrote it, [`ErrorKind::Corrupt`] if
-    /// header or footer is damaged; what the disk says.
+    /// [`ErrorKind::Missing`] if there is no such file, [`ErrorKind::Version`] if a newer version wrote it,
+    /// [`ErrorKind::Corrupt`] if header or footer is damaged, and errors of the disk.
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<RunFile> {
         let refused = |error| Error::io("cannot open", path, error);
         let file = disk.open(path, OpenMode::Read).map_err(refused)?;
         let bytes = file.len().map_err(refused)?;
         let too_short = || Error::corrupt(path, bytes, "the file is too short to be a run");
-        if bytes < (HEADER_BYTES + FOOTER_BYTES_1) as u64 {
+        if bytes < (HEADER_BYTES + FOOTER_BYTES) as u64 {
             return Err(too_short());
         }
         let mut header_bytes = [0; HEADER_BYTES];
@@ -171,7 +91,7 @@ impl RunFile {
             ),
         };
         let header = Header::decode(&header_bytes).map_err(|found| fault(0, found))?;
-        let mut footer_bytes = vec![0; footer_bytes(header.version)];
+        let mut footer_bytes = [0; FOOTER_BYTES];
         let footer_at = bytes.checked_sub((HEADER_BYTES + footer_bytes.len()) as u64).ok_or_else(too_short)?;
         let footer_at = footer_at + HEADER_BYTES as u64;
         file.read_exact_at(&mut footer_bytes, footer_at).map_err(refused)?;
@@ -203,17 +123,17 @@ impl RunFile {
             root: footer.root,
             root_page: OnceLock::new(),
             kept: KeptPages::default(),
-            resident: ResidentPages::default(),
+            pinned: PinnedPages::default(),
         };
         Ok(RunFile { opened: Arc::new(opened), part: 0, base: Sums::default(), shift: 0 })
     }
 
-    /// The same open file as part `part` of a run, behind others that have `base` and are `shift` bytes long.
+    /// The same open file as part `part` of a run, after parts with the sums `base` and `shift` bytes.
     pub(super) fn in_place(&self, part: u32, base: Sums, shift: u64) -> RunFile {
         RunFile { opened: Arc::clone(&self.opened), part, base, shift }
     }
 
-    /// What the parts before this one have.
+    /// The sums of the parts before this one.
     pub(super) fn base(&self) -> &Sums {
         &self.base
     }
@@ -223,7 +143,7 @@ impl RunFile {
         Arc::ptr_eq(&self.opened, &other.opened)
     }
 
-    /// The number of the open file, of which the process has no two.
+    /// The number of the open file, unique in the process.
     pub(super) fn number(&self) -> u64 {
         self.opened.number
     }
@@ -249,18 +169,18 @@ impl RunFile {
         self.opened.root_page.get()
     }
 
-    /// Where it is.
+    /// Where the root is.
     #[inline]
     pub(super) fn root_offset(&self) -> u64 {
         self.opened.root.offset
     }
 
-    /// Whether that is where the root is.
+    /// Whether `place` is that of the root.
     pub(super) fn is_root(&self, place: &Place) -> bool {
         place.pointer.offset == self.root_offset()
     }
 
-    /// Keeps `page`, the root; gives it back if it is too long.
+    /// Keeps `page`, the root; returns it if it is too long.
     pub(super) fn keep_root(&self, page: Loaded) -> Option<Loaded> {
         if page.bytes() > KEPT_BYTES_MAX {
             return Some(page);
@@ -272,8 +192,8 @@ impl RunFile {
 
     /// Pages that stay in memory with it.
     #[inline]
-    pub(super) fn resident(&self) -> &ResidentPages {
-        &self.opened.resident
+    pub(super) fn pinned(&self) -> &PinnedPages {
+        &self.opened.pinned
     }
 
     /// The name of its file.
@@ -285,18 +205,18 @@ impl RunFile {
         &self.opened.path
     }
 
-    /// What header and footer hash to (XXH3): it tells the file from every other one, as the footer has a checksum of the root, each node one of its children, and
-    /// the header a number that no other run of the database has.
+    /// The hash (XXH3) of header and footer. It identifies the file, since the footer has a checksum of the root, each
+    /// node one of its children, and the header a number that no other run of the database has.
     pub(crate) fn identity(&self) -> u64 {
         self.opened.identity
     }
 
-    /// What the file is.
+    /// The properties of the file.
     pub(crate) fn info(&self) -> &RunInfo {
         &self.opened.info
     }
 
-    /// Where the tree begins; none if there are no rows.
+    /// Where the tree begins; `None` if there are no rows.
     pub(super) fn root(&self) -> Option<Place> {
         Some(Place {
             pointer: self.opened.root,
@@ -309,7 +229,7 @@ impl RunFile {
         })
     }
 
-    /// What the inner page at `place` says of its child at `position`.
+    /// The place of the child at `position`, from the inner page at `place`.
     pub(super) fn child(&self, place: &Place, page: &Inner<'_>, position: usize) -> Place {
         const BOUNDED: &str = "`check_inner` has bounded it";
         let is_last = position + 1 == page.count();
@@ -327,23 +247,22 @@ impl RunFile {
         }
     }
 
-    /// The inner page that a loaded unit is.
+    /// The inner page in a loaded unit.
     pub(super) fn inner<'l>(&self, loaded: &'l Loaded) -> Inner<'l> {
         match loaded {
-            Loaded::Page(unit) => Inner::First(unit.page(), self.info().measures),
             Loaded::Node(buffer) => Inner::Node(NodeRef::unchecked(buffer.as_slice()), self.columns()),
             Loaded::Top(top) => Inner::Top(top),
-            Loaded::Filter(_) | Loaded::Value(_) => unreachable!("{NO_PAGE_THERE}"),
+            Loaded::Leaf(_) | Loaded::Filter(_) | Loaded::Value(_) => unreachable!("{NO_PAGE_THERE}"),
         }
     }
 
-    /// Where the filter over a child of the inner page at `place` is; none if there is none, or it says nothing.
+    /// Where the filter over a child of the inner page at `place` is; `None` if there is none, or it is empty.
     pub(super) fn filter_of(&self, place: &Place, page: &Inner<'_>, position: usize) -> Option<Pointer> {
         let part = page.filter_of(position)?;
         (!part.bytes.is_empty()).then(|| self.filter_at(place, page, &part))
     }
 
-    /// Where the filter `part` of a node is that stands at `node` and has filters of so many bytes.
+    /// Where the filter `part` is, of a node at offset `node` with filters of `filter_bytes`.
     #[inline]
     pub(super) fn filter_offset(node: u64, filter_bytes: u32, part: &FilterPart) -> u64 {
         node - u64::from(filter_bytes) + u64::from(part.bytes.start)
@@ -355,7 +274,13 @@ impl RunFile {
         self.columns().offset(node, position)
     }
 
-    /// Fetches what [`RunFile::child_offset`] looks at into the processor's cache.
+    /// Rows of all entries of the file before child `position` of a node.
+    #[inline]
+    pub(super) fn rows_before_child(&self, node: &NodeRef<'_>, position: usize) -> i64 {
+        self.columns().rows_before(node, position)
+    }
+
+    /// Fetches what [`RunFile::child_offset`] reads into the processor's cache.
     #[inline]
     pub(super) fn prefetch_child(&self, node: &NodeRef<'_>, position: usize) {
         self.columns().prefetch_offset(node, position);
@@ -367,7 +292,6 @@ impl RunFile {
             offset: RunFile::filter_offset(place.pointer.offset, page.filter_bytes(), part),
             length: part.bytes.end - part.bytes.start,
             checksum: part.checksum,
-            page_bytes: 0,
         }
     }
 
@@ -375,23 +299,19 @@ impl RunFile {
         Columns::new(self.info().measures, self.info().is_bottom)
     }
 
-    /// How many bytes of a unit are its page, as far as that stands in the pointer.
-    fn told_page_bytes(&self, pointer: &Pointer) -> Option<usize> {
-        (self.info().version == 1).then_some(pointer.page_bytes as usize)
-    }
-
     /// Reads and checks the unit at `place`.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] if its bytes are not those that were written, or not those of this place; what the disk says.
+    /// [`ErrorKind::Corrupt`] if its bytes are not those that were written, or not those of this place; errors of the
+    /// disk.
     pub(super) fn load(&self, place: &Place) -> Result<Loaded> {
-        // What pointed here lies in a page that was checked, so these are bytes of the file.
+        // The pointer comes from a checked page, so these are bytes of the file.
         let mut buffer = UnitBuffer::new(place.pointer.length as usize);
         self.read(buffer.as_mut_slice(), place.pointer.offset)?;
         self.page_in(place, buffer)
     }
 
-    /// Checks `buffer`, read from where `place` says, and gives the unit in it.
+    /// Checks `buffer`, read from `place`, and returns the unit in it.
     pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
         let buffer = match self.packed_in(place, buffer.as_slice())? {
@@ -402,19 +322,18 @@ impl RunFile {
                 plain
             }
         };
-        let loaded = if place.level > 0 && self.info().version > 1 {
+        let loaded = if place.level > 0 {
             NodeRef::new(buffer.as_slice(), self.columns().count()).map_err(|fault| self.damaged(place, fault))?;
             Loaded::Node(buffer)
         } else {
-            let page_bytes = self.told_page_bytes(&place.pointer);
-            let unit = Unit::new(buffer, page_bytes, self.info().is_bottom);
-            Loaded::Page(unit.map_err(|fault| self.damaged(place, fault))?)
+            let unit = Unit::new(buffer, self.info().is_bottom);
+            Loaded::Leaf(unit.map_err(|fault| self.damaged(place, fault))?)
         };
         self.check_place(place, &loaded).map_err(|fault| self.damaged(place, fault))?;
         Ok(loaded)
     }
 
-    /// The packed unit in `stored`, read from where `place` says, whose checksum holds; none if it is not packed.
+    /// The packed unit in `stored`, read from `place`, whose checksum holds; `None` if it is not packed.
     fn packed_in<'b>(&self, place: &Place, stored: &'b [u8]) -> Result<Option<PackedUnit<'b>>> {
         if place.level > 0 || self.info().compression == Compression::None {
             return Ok(None);
@@ -422,7 +341,8 @@ impl RunFile {
         PackedUnit::new(stored, self.info().page_bytes).map_err(|fault| self.damaged(place, fault))
     }
 
-    /// Checks `stored`, read from where `place`, that of a leaf, says, and gives the unit and the page in it: there, or unpacked into `scratch`.
+    /// Checks `stored`, read from `place`, that of a leaf, and returns the unit and the page in it: in place, or
+    /// unpacked into `scratch`.
     pub(super) fn leaf_in<'b>(
         &self,
         place: &Place,
@@ -441,7 +361,7 @@ impl RunFile {
                 &**scratch
             }
         };
-        let page = checked_page(bytes, self.told_page_bytes(&place.pointer), self.info().is_bottom)
+        let page = checked_page(bytes, self.info().is_bottom)
             .and_then(|page| self.check_kind(place, &page).and_then(|()| self.check_leaf(place, &page)).map(|()| page))
             .map_err(|fault| self.damaged(place, fault))?;
         Ok((bytes, page))
@@ -458,9 +378,9 @@ impl RunFile {
         Error::corrupt(self.path(), place.pointer.offset, what)
     }
 
-    /// Whether a page that is sound in itself is what the way to it promised.
+    /// Checks that a page, sound in itself, is the one its parent promised.
     fn check_place(&self, place: &Place, loaded: &Loaded) -> Result<(), String> {
-        if let Loaded::Page(unit) = loaded {
+        if let Loaded::Leaf(unit) = loaded {
             self.check_kind(place, &unit.page())?;
         }
         if place.level == 0 {
@@ -486,7 +406,7 @@ impl RunFile {
         if page.count() as i64 != sums.entries {
             return Err(format!("{} entries where {} were counted", page.count(), sums.entries));
         }
-        // Long values stand right before the leaf; if there are none, so do the rows before.
+        // Long values stand right before the leaf; if there are none, the previous rows do.
         let has_weights = !self.info().is_bottom || place.floor < place.pointer.offset;
         let expected = if has_weights { 8 * (self.info().measures.len() - 1) } else { 0 };
         if page.weight_bytes() != expected {
@@ -507,14 +427,6 @@ impl RunFile {
         if page.level() != place.level {
             return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
         }
-        if let Inner::First(page, measures) = page {
-            if page.measures() != measures.len() + POINTER_ARRAYS {
-                return Err(format!("{} arrays for {} measures", page.measures(), measures.len()));
-            }
-            if page.open_low() != (place.before.entries == self.base.entries) {
-                return Err("minus infinity stands anywhere but first".into());
-            }
-        }
         let mut before = self.base + page.before(0);
         if before != place.before {
             return Err("the sums before a page are not those before its first child".into());
@@ -530,13 +442,10 @@ impl RunFile {
             let end = page.pointer(position).and_then(|pointer| {
                 let aligned = pointer.offset.is_multiple_of(UNIT_ALIGNMENT_BYTES as u64)
                     && (pointer.length as usize).is_multiple_of(UNIT_ALIGNMENT_BYTES);
-                let is_inside = aligned && pointer.offset >= floor && pointer.page_bytes <= pointer.length;
+                let is_inside = aligned && pointer.offset >= floor;
                 pointer.end().filter(|&end| is_inside && end <= place.pointer.offset)
             });
             floor = end.ok_or_else(|| format!("the pointer to child {position} leads out of the subtree"))?;
-        }
-        if page.filter_bytes() > 0 && self.info().version < 3 {
-            return Err("a filter in a version that has none".into());
         }
         if floor.checked_add(u64::from(page.filter_bytes())) != Some(place.pointer.offset) {
             return Err("the last child and the filters do not end where their parent begins".into());
@@ -551,7 +460,7 @@ impl RunFile {
         self.filter_in(pointer, buffer)
     }
 
-    /// Checks `buffer`, read from where `pointer` says: a filter.
+    /// Checks `buffer`, a filter read from where `pointer` says.
     pub(super) fn filter_in(&self, pointer: &Pointer, buffer: UnitBuffer) -> Result<UnitBuffer> {
         let damaged = |what: String| Error::corrupt(self.path(), pointer.offset, what);
         if crc32c::crc32c(buffer.as_slice()) != pointer.checksum {
@@ -568,7 +477,7 @@ impl RunFile {
         is_within.then_some(reference)
     }
 
-    /// As [`RunFile::reference_within`].
+    /// Like [`RunFile::reference_within`].
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) if it leads elsewhere.
@@ -584,7 +493,7 @@ impl RunFile {
         Err(Error::corrupt(self.path(), reference.offset, "the checksum of a value is wrong"))
     }
 
-    /// The value in the checked extent that `reference` leads to: there, or unpacked into `scratch`.
+    /// The value in the checked extent that `reference` leads to: in place, or unpacked into `scratch`.
     pub(super) fn value_in<'b>(
         &self,
         reference: &ValueReference,

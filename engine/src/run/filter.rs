@@ -1,23 +1,28 @@
-//! A filter: of a key that some leaves do not have it says mostly that they surely do not, and of one that they have always that they may.
+//! A filter over some leaves: says "surely absent" for most absent keys, never for a present one.
 //!
-//! A binary fuse filter of 8 bits (Graf and Lemire, "Binary Fuse Filters", 2022), as the library `xorf` builds it. It is read by the code here, so that what old
-//! files say depends on no library's version; and one that does not know a key that it was built of is not written.
+//! A binary fuse filter of 8 bits (Graf and Lemire, "Binary Fuse Filters", 2022), built by the library `xorf`. It is
+//! read by the code here, so that the meaning of old files does not depend on a library's version. A filter that lacks
+//! one of its own keys is not written.
 //!
 //! ```text
 //! | seed u64 | segment_bytes u32 | segments u32 | fingerprints u8[(segments + 2) * segment_bytes] | zeros to 8 |
 //! ```
 //!
 //! Invariants (checked by [`FilterRef::new`]):
-//! 1. `segment_bytes` is a power of two, and there is a segment at least; so the three places of any hash lie among the fingerprints.
-//! 2. Nothing is left over, and the zeros are zeros.
+//! 1. `segment_bytes` is a power of two, and there is at least one segment; so the three places of any hash lie among
+//!    the fingerprints.
+//! 2. No bytes are left over, and the zeros are zeros.
 //!
-//! Costs: some 10.5 bits a key, and 0.4 % of absent keys that it does not tell (one in 2^8). A look-up reads three places of two neighbouring segments and the one
-//! behind: 5 ns where the filter is in the processor's cache. Building takes some 30 ns a key, and 25 bytes of memory.
-//! Not here: which keys a filter is of (`pending_filters`), where it stands (`node`, `file`).
+//! Cost: some 10.5 bits for each key. It fails to recognise 0.4 % of absent keys (one in 2^8). A look-up reads three
+//! places, in three consecutive segments: 5 ns if the filter is in the processor's cache. Building takes some 30 ns and
+//! 25 bytes of memory for each key. Not here: which keys a filter has (`filter_builder`), where it stands (`node`,
+//! `file`).
 
+use smallvec::SmallVec;
 use xorf::BinaryFuse8;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::descent::GROUP;
 use super::format::{u32_at, u64_at};
 use crate::page::{PageRef, UNIT_ALIGNMENT_BYTES};
 
@@ -25,15 +30,15 @@ const SEED_AT: usize = 0;
 const SEGMENT_BYTES_AT: usize = 8;
 const SEGMENTS_AT: usize = 12;
 const FINGERPRINTS_AT: usize = 16;
-/// A key's places lie in as many segments: one in each.
+/// The number of places of a key, each in a segment of its own.
 const PLACES: usize = 3;
 
-/// What filters know of a key.
+/// The hash of a key in filters.
 pub(super) fn hash_of(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// Where the fingerprints of a hash are, and what they come to if it is that of a key.
+/// The places of a hash's fingerprints, and their combined value if a key of the filter has this hash.
 pub(super) struct Places {
     at: [usize; PLACES],
     fingerprint: u8,
@@ -46,7 +51,7 @@ pub(super) struct FilterRef<'a> {
 }
 
 impl<'a> FilterRef<'a> {
-    /// The filter that `bytes` are; else what is wrong with them.
+    /// The filter in `bytes`, or what is wrong with them.
     pub(super) fn new(bytes: &'a [u8]) -> Result<FilterRef<'a>, String> {
         if bytes.len() < FINGERPRINTS_AT {
             return Err(format!("a filter of {} bytes", bytes.len()));
@@ -78,7 +83,7 @@ impl<'a> FilterRef<'a> {
         self.has(&self.places(hash))
     }
 
-    /// Where the fingerprints of a hash are.
+    /// The places of a hash's fingerprints.
     #[inline]
     pub(super) fn places(&self, hash: u64) -> Places {
         let segment_bytes = self.segment_bytes();
@@ -91,21 +96,21 @@ impl<'a> FilterRef<'a> {
         Places { at: [first, second, third], fingerprint: (mixed ^ (mixed >> 32)) as u8 }
     }
 
-    /// Fetches what [`FilterRef::has`] looks at into the processor's cache.
+    /// Fetches what [`FilterRef::has`] reads into the processor's cache.
     #[inline]
     pub(super) fn prefetch(&self, places: &Places) {
         let fingerprints = self.bytes.as_ptr().wrapping_add(FINGERPRINTS_AT);
         places.at.iter().for_each(|&at| PageRef::prefetch_at(fingerprints.wrapping_add(at), 1));
     }
 
-    /// Whether the fingerprint of a hash with these places is that of a key of the filter.
+    /// Whether the fingerprint at these places is that of a key of the filter.
     #[inline]
     pub(super) fn has(&self, places: &Places) -> bool {
         let fingerprints = &self.bytes[FINGERPRINTS_AT..];
         places.at.iter().fold(0, |found, &at| found ^ fingerprints[at]) == places.fingerprint
     }
 
-    /// What stands in the filter, part by part: how many bytes, and what they are. For pages of documentation.
+    /// The parts of the filter: their bytes and their meaning. For pages of documentation.
     #[cfg(test)]
     pub(super) fn parts(&self) -> Vec<(usize, String)> {
         let (segment_bytes, segments) = (self.segment_bytes() as usize, u32_at(self.bytes, SEGMENTS_AT) as usize);
@@ -120,6 +125,19 @@ impl<'a> FilterRef<'a> {
     }
 }
 
+/// [`FilterRef::may_have`] of many filters and hashes, interleaved. The heads of the filters are being fetched.
+pub(super) fn may_have_each(asked: &[(FilterRef<'_>, u64)]) -> SmallVec<[bool; GROUP]> {
+    let places: SmallVec<[Places; GROUP]> = asked
+        .iter()
+        .map(|(filter, hash)| {
+            let places = filter.places(*hash);
+            filter.prefetch(&places);
+            places
+        })
+        .collect();
+    asked.iter().zip(&places).map(|((filter, _), places)| filter.has(places)).collect()
+}
+
 /// The finalizer of MurmurHash3.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -127,15 +145,15 @@ fn mix(mut hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// Appends a filter of keys with these hashes to `out`, whose length is a multiple of 8. Appends nothing if there is none, which but for keys that are made to
-/// have the same hash is not to be expected.
+/// Appends a filter of keys with these hashes to `out`, whose length is a multiple of 8. Appends nothing if none can be
+/// built, which happens only with keys crafted to have the same hash.
 pub(super) fn build(hashes: &mut Vec<u64>, out: &mut Vec<u8>) {
     let start = out.len();
     if append(hashes, out) {
         return;
     }
     out.truncate(start);
-    // The library manages few hashes that are there twice, if any.
+    // The library tolerates few duplicate hashes, if any.
     hashes.sort_unstable();
     hashes.dedup();
     if !append(hashes, out) {
@@ -143,7 +161,7 @@ pub(super) fn build(hashes: &mut Vec<u64>, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether what was appended is a filter that knows all `hashes`.
+/// Builds and appends a filter. Returns whether it has all `hashes`.
 fn append(hashes: &[u64], out: &mut Vec<u8>) -> bool {
     let Ok(built) = BinaryFuse8::try_from(hashes) else { return false };
     let start = out.len();

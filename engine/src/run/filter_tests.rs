@@ -1,7 +1,8 @@
-//! Goal: a filter never denies a key that is there, and nearly always one that is not, so that its leaf is not read; all other answers are as without.
-//! Method: filters of all small numbers of keys, and of some that are hard to build; forged ones; the same entries in runs with and without filters, bottom and upper,
-//! all keys and gaps asked by readers that have nothing in memory; reads of a hundred thousand absent keys counted.
-//! Replay: SEED=... cargo test -p quipu run::filter_tests
+//! Goal: a filter never denies a key that is there, and nearly always one that is not, so that its leaf is not read;
+//! all other answers are as without. Method: filters of all small numbers of keys, and of some that are hard to build;
+//! forged ones; the same entries in runs with and without filters, bottom and upper, all keys and gaps asked by readers
+//! that have nothing in memory; reads of a hundred thousand absent keys counted. Replay: SEED=... cargo test -p quipu
+//! run::filter_tests
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::filter::{FilterRef, build};
-use super::pages::ReadCost;
+use super::page_cache::ReadCost;
 use super::tests::{PATH, new_disk};
 use super::*;
 use crate::stack::Layer;
@@ -124,7 +125,7 @@ fn entries(count: u32, is_bottom: bool, long_value_every: u32) -> Vec<Entry> {
 #[test]
 fn answers_are_the_same_without_filters() {
     for is_bottom in [true, false] {
-        for index in [Index::Tree, Index::Flat] {
+        for index in [RunLayout::Tree, RunLayout::Flat] {
             for count in (0..60).chain([100, 200, 900]) {
                 let entries = entries(count, is_bottom, 10);
                 let options = RunOptions { page_bytes: 256, is_bottom, index, ..RunOptions::default() };
@@ -155,11 +156,11 @@ fn answers_are_the_same_without_filters() {
 
 #[test]
 fn the_keys_of_a_node_are_cut_into_filters_of_about_a_page() {
-    for index in [Index::Tree, Index::Flat] {
+    for index in [RunLayout::Tree, RunLayout::Flat] {
         let options = RunOptions { page_bytes: 1024, index, ..RunOptions::default() };
         let run = run_of(&entries(60_000, true, u32::MAX), options);
         let shape = run.files()[0].shape().unwrap();
-        let nodes = if index == Index::Flat { 1 } else { shape.inner_pages - 1 };
+        let nodes = if index == RunLayout::Flat { 1 } else { shape.inner_pages - 1 };
         assert!(shape.filters > 4 * nodes, "{shape:?}");
         assert!((900..1400).contains(&(shape.filter_bytes / shape.filters)), "{shape:?}");
         assert_eq!(run.files()[0].check(&mut |_| ()).filters, shape.filters);

@@ -1,14 +1,15 @@
-//! The bytes of a run beside its pages: header, footer, pointers, references to values. The page for it is `docs/format-run.md`.
+//! The bytes of a run except its pages: header, footer, pointers, references to values.
+//!
+//! `docs/format-run.md` describes them.
 //!
 //! Invariants:
 //! 1. All integers are little-endian; units and values begin at multiples of eight.
 //! 2. Magic, version and checksum of the header stay where they are in all versions.
 //!
-//! Costs: decoding allocates nothing and never panics, whatever the bytes.
-//!
-//! Not here: files, pages (`page`).
+//! Cost: decoding allocates nothing, and never panics on any bytes. Not here: files, pages (`page`).
 
 use crate::compression::Compression;
+use crate::options::RunLayout;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::tally::{Measures, Tally};
 
@@ -16,16 +17,18 @@ use crate::tally::{Measures, Tally};
 pub(super) const MAGIC: [u8; 8] = *b"QuipuRun";
 /// The first bytes of its footer: the top cord, which holds the sum of the cords below it.
 pub(super) const FOOTER_MAGIC: [u8; 8] = *b"QuipuTop";
-/// The version written, and the newest that is read. Version 1 had bottom runs only, and inner pages as those in memory; version 2 had no filters, version 3 nothing packed.
-pub(super) const VERSION: u32 = 4;
+/// The version written, and the newest that is read.
+pub(super) const VERSION: u32 = 1;
+/// The oldest version that is read. Tests invent one before the first, to test that runs of older versions can be
+/// rewritten.
+const OLDEST: u32 = if cfg!(test) { VERSION - 1 } else { VERSION };
 /// Length of the header; the tree begins here.
 pub(super) const HEADER_BYTES: usize = 32;
-/// Length of the footer, which ends the file, and that of version 1.
+/// Length of the footer, which ends the file.
 pub(super) const FOOTER_BYTES: usize = 192;
-pub(super) const FOOTER_BYTES_1: usize = 128;
 /// Length of a reference to a value out of line.
 pub(super) const VALUE_REFERENCE_BYTES: usize = 24;
-/// No tree of rows that fit a file is higher.
+/// A tree whose rows fit a file is not higher.
 pub(super) const LEVELS_MAX: usize = 64;
 
 const VERSION_AT: usize = 8;
@@ -40,12 +43,9 @@ const ROOT_AT: usize = 24;
 const LEVELS_AT: usize = 44;
 const MEASURES_AT: usize = 48;
 const TOTAL_AT: usize = 56;
-const FOOTER_1_RESERVED_AT: usize = 88;
-const FOOTER_1_CHECKSUM_AT: usize = 124;
 const ENTRIES_AT: usize = 88;
 const ERASED_AT: usize = 96;
 const KIND_AT: usize = 104;
-const FOOTER_3_RESERVED_AT: usize = 105;
 const COMPRESSION_AT: usize = 105;
 const SAVED_BYTES_AT: usize = 112;
 const FOOTER_RESERVED_AT: usize = 120;
@@ -67,19 +67,16 @@ const _: () = {
     assert!(LEVELS_AT == ROOT_AT + POINTER_BYTES);
     assert!(MEASURES_AT == LEVELS_AT + 4);
     assert!(TOTAL_AT == MEASURES_AT + Measures::ENCODED_BYTES);
-    assert!(FOOTER_1_RESERVED_AT == TOTAL_AT + TALLY_BYTES);
-    assert!(FOOTER_1_CHECKSUM_AT + 4 == FOOTER_BYTES_1);
     assert!(ENTRIES_AT == TOTAL_AT + TALLY_BYTES);
     assert!(ERASED_AT == ENTRIES_AT + 8);
     assert!(KIND_AT == ERASED_AT + 8);
-    assert!(FOOTER_3_RESERVED_AT == KIND_AT + 1);
     assert!(COMPRESSION_AT == KIND_AT + 1);
     assert!(SAVED_BYTES_AT == (COMPRESSION_AT + 1).next_multiple_of(8));
     assert!(FOOTER_RESERVED_AT == SAVED_BYTES_AT + 8);
     assert!(FOOTER_CHECKSUM_AT + 4 == FOOTER_BYTES);
 };
 
-/// Where a unit is, and how to know it.
+/// Where a unit is, and how to verify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pointer {
     pub(super) offset: u64,
@@ -87,36 +84,35 @@ pub(super) struct Pointer {
     pub(super) length: u32,
     /// The checksum (CRC-32C) of the whole unit.
     pub(super) checksum: u32,
-    /// Bytes of the page that the unit starts with; zero from version 2 on, where that stands in the page.
-    pub(super) page_bytes: u32,
 }
 
 impl Pointer {
-    /// Where the unit ends, if offsets go so far.
+    /// Where the unit ends; `None` if that overflows.
     pub(super) fn end(&self) -> Option<u64> {
         self.offset.checked_add(u64::from(self.length))
     }
 }
 
-/// Where a value out of line is, and how to know it: what stands in its row instead.
+/// Where a value out of line is, and how to verify it. Stands in the row in place of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValueReference {
     pub(super) offset: u64,
     /// Bytes of the value; if it is stored as it is, zeros follow up to a multiple of eight.
     pub(super) length: u64,
-    /// Bytes of the LZ4 block that the value is stored as, which are fewer; 0 if it is stored as it is. Zeros follow up to a multiple of eight.
+    /// Bytes of the LZ4 block that stores the value, which are fewer; 0 if it is stored as it is. Zeros follow up to a
+    /// multiple of eight.
     pub(super) packed_bytes: u32,
-    /// The checksum of what is stored and the zeros behind it.
+    /// The checksum of the stored bytes and the zeros after them.
     pub(super) checksum: u32,
 }
 
 /// Longer values are not packed, so that packing and unpacking take no more memory.
 pub(super) const PACKED_VALUE_BYTES_MAX: usize = 16 << 20;
-/// No block of LZ4 unpacks to more than so many times its length.
+/// The most that a block of LZ4 can grow when it is unpacked.
 const UNPACKED_FACTOR_MAX: u64 = 255;
 
 impl ValueReference {
-    /// A reference that no bytes satisfy.
+    /// A reference that no bytes match.
     pub(super) const ASTRAY: ValueReference =
         ValueReference { offset: 0, length: 0, packed_bytes: 0, checksum: u32::MAX };
 
@@ -129,7 +125,7 @@ impl ValueReference {
         bytes
     }
 
-    /// The reference in `bytes`, of a run with that compression.
+    /// The reference in `bytes`, in a run with that compression.
     pub(super) fn decode(bytes: &[u8], compression: Compression) -> Option<ValueReference> {
         let bytes: &[u8; VALUE_REFERENCE_BYTES] = bytes.try_into().ok()?;
         let reference = ValueReference {
@@ -146,7 +142,7 @@ impl ValueReference {
         is_possible.then_some(reference)
     }
 
-    /// Bytes that the value takes in the file, if so many can be.
+    /// Bytes that the value takes in the file; `None` if that overflows.
     pub(super) fn extent_bytes(&self) -> Option<u64> {
         match self.packed_bytes {
             0 => self.length.checked_next_multiple_of(8),
@@ -154,13 +150,13 @@ impl ValueReference {
         }
     }
 
-    /// How many bytes fewer that are than if it were not packed.
+    /// The bytes saved by packing it.
     pub(super) fn saved_bytes(&self) -> u64 {
         let plain_bytes = self.length.checked_next_multiple_of(8);
         plain_bytes.zip(self.extent_bytes()).map_or(0, |(plain, stored)| plain - stored)
     }
 
-    /// Where the extent ends, if offsets go so far.
+    /// Where the extent ends; `None` if that overflows.
     pub(super) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.extent_bytes()?)
     }
@@ -169,13 +165,13 @@ impl ValueReference {
 /// Why a header or footer is not usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Not one, or a damaged one.
+    /// Not a header or footer, or a damaged one.
     Invalid(&'static str),
     /// A sound one of this newer version.
     Newer(u32),
 }
 
-/// Of a stretch of entries: how many, how many of them are tombstones, and their tally.
+/// The sums of some entries: how many, how many of them are tombstones, and their tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) entries: i64,
@@ -184,7 +180,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Of live rows that nothing lies below.
+    /// The sums of live rows with nothing below.
     pub(super) fn of_rows(tally: Tally) -> Sums {
         Sums { entries: tally.rows, erased: 0, tally }
     }
@@ -194,7 +190,7 @@ impl Sums {
         self.tally.rows.wrapping_add(self.erased)
     }
 
-    /// Whether so many entries can have these tombstones and weigh these rows.
+    /// Whether this many entries can have these tombstones and weigh these rows.
     pub(super) fn are_possible(&self) -> bool {
         (0..=self.entries).contains(&self.erased) && (0..=self.entries - self.erased).contains(&self.fresh())
     }
@@ -231,7 +227,7 @@ impl std::ops::Sub for Sums {
     }
 }
 
-/// What stands at the start of a run.
+/// The start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) version: u32,
@@ -260,7 +256,7 @@ impl Header {
     }
 }
 
-/// What stands at the end of a run: where its tree is, and what it holds in all.
+/// The end of a run: where its tree is, and its totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) page_bytes: usize,
@@ -273,43 +269,27 @@ pub(super) struct Footer {
     pub(super) total: Sums,
     /// Whether nothing lies below, so that every entry is a live row.
     pub(super) is_bottom: bool,
-    pub(super) index: Index,
+    pub(super) index: RunLayout,
     /// Whether leaves and long values may be packed, and how.
     pub(super) compression: Compression,
-    /// How many bytes longer the file would be if none were.
+    /// How many bytes longer the file would be if nothing were packed.
     pub(super) saved_bytes: u64,
-}
-
-/// How leaves are found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Index {
-    /// By nodes over nodes, each of about the size of a page.
-    #[default]
-    Tree,
-    /// By one node over all of them, which is loaded whole: what a tree is compared with.
-    Flat,
 }
 
 /// Bits of a footer's kind.
 const KIND_UPPER: u8 = 1;
 const KIND_FLAT: u8 = 2;
 
-/// How many bytes the footer of a version has.
-pub(super) fn footer_bytes(version: u32) -> usize {
-    if version == 1 { FOOTER_BYTES_1 } else { FOOTER_BYTES }
-}
-
 impl Footer {
     pub(super) fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut bytes = [0; FOOTER_BYTES];
         bytes[..VERSION_AT].copy_from_slice(&FOOTER_MAGIC);
-        put_u32(&mut bytes, VERSION_AT, VERSION);
+        put_u32(&mut bytes, VERSION_AT, version_written());
         put_u32(&mut bytes, PAGE_BYTES_AT, self.page_bytes as u32);
         put_u64(&mut bytes, FILE_BYTES_AT, self.file_bytes);
         put_u64(&mut bytes, ROOT_AT, self.root.offset);
         put_u32(&mut bytes, ROOT_AT + 8, self.root.length);
         put_u32(&mut bytes, ROOT_AT + 12, self.root.checksum);
-        put_u32(&mut bytes, ROOT_AT + 16, self.root.page_bytes);
         put_u32(&mut bytes, LEVELS_AT, self.levels as u32);
         bytes[MEASURES_AT..TOTAL_AT].copy_from_slice(&self.measures.encode());
         let tally = &self.total.tally;
@@ -320,7 +300,7 @@ impl Footer {
         put_u64(&mut bytes, ENTRIES_AT, self.total.entries as u64);
         put_u64(&mut bytes, ERASED_AT, self.total.erased as u64);
         let upper = if self.is_bottom { 0 } else { KIND_UPPER };
-        bytes[KIND_AT] = upper | if self.index == Index::Flat { KIND_FLAT } else { 0 };
+        bytes[KIND_AT] = upper | if self.index == RunLayout::Flat { KIND_FLAT } else { 0 };
         bytes[COMPRESSION_AT] = match self.compression {
             Compression::None => 0,
             Compression::Lz4 => 1,
@@ -333,12 +313,7 @@ impl Footer {
 
     /// Reads the footer of a file of `file_bytes` and that version.
     pub(super) fn decode(bytes: &[u8], version: u32, file_bytes: u64) -> Result<Footer, Fault> {
-        let (checksum_at, reserved_at) = match version {
-            1 => (FOOTER_1_CHECKSUM_AT, FOOTER_1_RESERVED_AT),
-            2 | 3 => (FOOTER_CHECKSUM_AT, FOOTER_3_RESERVED_AT),
-            _ => (FOOTER_CHECKSUM_AT, FOOTER_RESERVED_AT),
-        };
-        if verify(bytes, FOOTER_MAGIC, checksum_at, &FOOTER_COMPLAINTS)? != version {
+        if verify(bytes, FOOTER_MAGIC, FOOTER_CHECKSUM_AT, &FOOTER_COMPLAINTS)? != version {
             return Err(Fault::Invalid("the footer is of another version than the header"));
         }
         let measures = bytes[MEASURES_AT..TOTAL_AT].try_into().expect("eight bytes");
@@ -348,25 +323,14 @@ impl Footer {
             hash: u64_at(bytes, TOTAL_AT + 16),
             sum: u64_at(bytes, TOTAL_AT + 24) as i64,
         };
-        let (total, kind) = match version {
-            1 => (Sums::of_rows(tally), 0),
-            _ => {
-                let (entries, erased) = (u64_at(bytes, ENTRIES_AT) as i64, u64_at(bytes, ERASED_AT) as i64);
-                (Sums { entries, erased, tally }, bytes[KIND_AT])
-            }
+        let (entries, erased) = (u64_at(bytes, ENTRIES_AT) as i64, u64_at(bytes, ERASED_AT) as i64);
+        let (total, kind) = (Sums { entries, erased, tally }, bytes[KIND_AT]);
+        let compression = match bytes[COMPRESSION_AT] {
+            0 => Compression::None,
+            1 => Compression::Lz4,
+            _ => return Err(Fault::Invalid("the footer says an unknown compression")),
         };
-        let (compression, saved_bytes) = match version {
-            1..=3 => (Compression::None, 0),
-            _ => {
-                let compression = match bytes[COMPRESSION_AT] {
-                    0 => Compression::None,
-                    1 => Compression::Lz4,
-                    _ => return Err(Fault::Invalid("the footer says an unknown compression")),
-                };
-                (compression, u64_at(bytes, SAVED_BYTES_AT))
-            }
-        };
-        let is_gap_zero = version < 4 || bytes[COMPRESSION_AT + 1..SAVED_BYTES_AT].iter().all(|&byte| byte == 0);
+        let saved_bytes = u64_at(bytes, SAVED_BYTES_AT);
         let footer = Footer {
             page_bytes: u32_at(bytes, PAGE_BYTES_AT) as usize,
             file_bytes: u64_at(bytes, FILE_BYTES_AT),
@@ -374,50 +338,53 @@ impl Footer {
                 offset: u64_at(bytes, ROOT_AT),
                 length: u32_at(bytes, ROOT_AT + 8),
                 checksum: u32_at(bytes, ROOT_AT + 12),
-                page_bytes: u32_at(bytes, ROOT_AT + 16),
             },
             levels: u32_at(bytes, LEVELS_AT) as usize,
             measures: Measures::decode(measures).ok_or(Fault::Invalid("the footer declares unknown measures"))?,
             total,
             is_bottom: kind & KIND_UPPER == 0,
-            index: if kind & KIND_FLAT == 0 { Index::Tree } else { Index::Flat },
+            index: if kind & KIND_FLAT == 0 { RunLayout::Tree } else { RunLayout::Flat },
             compression,
             saved_bytes,
         };
         if footer.file_bytes != file_bytes {
             return Err(Fault::Invalid("the file has not the length that its footer says"));
         }
-        let start = HEADER_BYTES as u64;
-        let end = file_bytes.checked_sub(bytes.len() as u64);
-        let sound = if footer.levels == 0 {
-            footer.root == Pointer::default() && footer.total == Sums::default() && end == Some(start)
-        } else {
-            footer.levels <= LEVELS_MAX
-                && total.entries > 0
-                && total.are_possible()
-                && (!footer.is_bottom || total == Sums::of_rows(tally))
-                && (footer.index == Index::Tree || footer.levels <= 2)
-                && (version == 1 || footer.root.page_bytes == 0)
-                && footer.root.offset >= start
-                && footer.root.offset.is_multiple_of(8)
-                && footer.root.length.is_multiple_of(8)
-                && footer.root.end() == end
-        };
-        let reserved = &bytes[reserved_at..checksum_at];
-        if !sound
-            || !is_gap_zero
-            || compression == Compression::None && saved_bytes != 0
-            || kind & !(KIND_UPPER | KIND_FLAT) != 0
-            || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&footer.page_bytes)
-            || reserved.iter().any(|&byte| byte != 0)
-        {
+        let mut reserved =
+            [ROOT_AT + 16..LEVELS_AT, COMPRESSION_AT + 1..SAVED_BYTES_AT, FOOTER_RESERVED_AT..FOOTER_CHECKSUM_AT]
+                .into_iter()
+                .flat_map(|range| &bytes[range]);
+        if !footer.is_sound() || kind & !(KIND_UPPER | KIND_FLAT) != 0 || reserved.any(|&byte| byte != 0) {
             return Err(Fault::Invalid("the footer's fields contradict each other"));
         }
         Ok(footer)
     }
+
+    /// Whether the fields fit each other.
+    fn is_sound(&self) -> bool {
+        let (root, total) = (&self.root, &self.total);
+        let start = HEADER_BYTES as u64;
+        let end = self.file_bytes.checked_sub(FOOTER_BYTES as u64);
+        let is_tree_sound = if self.levels == 0 {
+            *root == Pointer::default() && *total == Sums::default() && end == Some(start)
+        } else {
+            self.levels <= LEVELS_MAX
+                && total.entries > 0
+                && total.are_possible()
+                && (!self.is_bottom || *total == Sums::of_rows(total.tally))
+                && (self.index == RunLayout::Tree || self.levels <= 2)
+                && root.offset >= start
+                && root.offset.is_multiple_of(8)
+                && root.length.is_multiple_of(8)
+                && root.end() == end
+        };
+        is_tree_sound
+            && (self.compression != Compression::None || self.saved_bytes == 0)
+            && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&self.page_bytes)
+    }
 }
 
-/// What [`verify`] says of a header or of a footer.
+/// The messages of [`verify`] for a header or a footer.
 struct Complaints {
     magic: &'static str,
     checksum: &'static str,
@@ -430,7 +397,7 @@ const FOOTER_COMPLAINTS: Complaints = Complaints {
     checksum: "the footer's checksum is wrong",
 };
 
-/// Checks magic and checksum, and gives the version.
+/// Checks magic and checksum, and returns the version.
 fn verify(bytes: &[u8], magic: [u8; 8], checksum_at: usize, complaints: &Complaints) -> Result<u32, Fault> {
     if !bytes.starts_with(&magic) {
         return Err(Fault::Invalid(complaints.magic));
@@ -439,10 +406,19 @@ fn verify(bytes: &[u8], magic: [u8; 8], checksum_at: usize, complaints: &Complai
         return Err(Fault::Invalid(complaints.checksum));
     }
     match u32_at(bytes, VERSION_AT) {
-        version @ 1..=VERSION => Ok(version),
-        0 => Err(Fault::Invalid("there is no version 0")),
-        newer => Err(Fault::Newer(newer)),
+        newer if newer > VERSION => Err(Fault::Newer(newer)),
+        version if (OLDEST..=VERSION).contains(&version) => Ok(version),
+        _ => Err(Fault::Invalid("there is no version 0")),
     }
+}
+
+/// The version that runs are written in: the newest, unless a test invents an older one.
+pub(super) fn version_written() -> u32 {
+    #[cfg(test)]
+    if made_up::IS_WRITTEN.get() {
+        return OLDEST;
+    }
+    VERSION
 }
 
 /// The number at `at`, which the caller has seen to be there.
@@ -460,4 +436,14 @@ fn put_u32(bytes: &mut [u8], at: usize, number: u32) {
 
 fn put_u64(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+}
+
+#[cfg(test)]
+pub(crate) mod made_up {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Whether runs that this thread writes are of a version before the first.
+        pub(crate) static IS_WRITTEN: Cell<bool> = const { Cell::new(false) };
+    }
 }

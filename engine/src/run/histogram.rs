@@ -1,23 +1,23 @@
-//! Where the rows of a table lie, from its trees and the inner pages of its runs: a histogram with bounds that hold. (After the build
-//! stats of YDB.)
+//! Histograms with certain bounds, from a table's trees and the inner pages of its runs (after YDB).
 //!
-//! All runs are cut into tiles (`tiles`), and a sweep goes over the stretches between neighbouring borders of them. No run has more than
-//! one tile over a stretch. Where these together sway by more than half the resolution, the largest are opened, until they do not or all
-//! are leaves. Trees are exact at any key (`trees`); where they hold more over a stretch than an eighth of the resolution, they cut it.
-//! Then the sweep lays buckets, each as long as the resolution allows; a leaf that a boundary cuts is opened only if the
-//! tiles that it cuts sway too much.
+//! All runs are cut into tiles (`tiles`), and a sweep goes over the stretches between neighbouring borders of tiles. No
+//! run has more than one tile over a stretch. Where these together sway by more than half the resolution, the largest
+//! are opened, until they do not or all are leaves. Trees are exact at any key (`trees`); where they hold more over a
+//! stretch than an eighth of the resolution, they cut it. Then the sweep lays buckets, each as long as the resolution
+//! allows; a leaf that a boundary cuts is opened only if the tiles that it cuts sway too much.
 //!
 //! Invariants:
 //! 1. The rows and bytes of the whole range are exact: the pages at its two ends are opened down to the leaves.
-//! 2. Before a boundary, rows and bytes are known to within half the resolution; within a bucket to within the resolution.
-//! 3. A bucket has no more rows than the resolution, unless those that a run adds or takes away there are of one leaf, of each run, and
-//!    what trees hold there is one entry each, or no more than an eighth of the resolution; and no more bytes, unless they are.
+//! 2. Before a boundary, rows and bytes are known to within half the resolution; within a bucket to within the
+//!    resolution.
+//! 3. A bucket has no more rows than the resolution, unless those that runs add or remove there are of one leaf of
+//!    each run, and those of trees are one entry each or at most an eighth of the resolution. The same holds for bytes.
 //!
-//! Costs: a descent a run for each end that is a key. Beyond these, inner pages under which lies more than half the resolution, shared out
-//! over the runs; and leaves, where those that a boundary cuts have more than half the resolution together. Each wave of the sweep asks for
-//! all its pages at once. There are about as many waves as the highest run has levels, and never more than all runs have together, and
-//! one. Trees cost descents, about sixteen a bucket, and one for each page's border. A tile takes some 400 bytes of memory, a page that
-//! was opened stays with the reader.
+//! Cost: a descent of each run for each end that is a key; inner pages that cover more than half the resolution, shared
+//! out over the runs; and leaves, where those that a boundary cuts have more than half the resolution together. Each
+//! wave of the sweep requests all its pages at once. There are about as many waves as the highest run has levels, and
+//! never more than all runs have together, and one. Trees cost descents: about sixteen for each bucket, and one for
+//! each page's border. A tile takes some 400 bytes of memory; an opened page stays with the reader.
 
 use smallvec::SmallVec;
 
@@ -28,34 +28,34 @@ use crate::bounds::Bounds;
 use crate::page::KeyBuffer;
 use crate::stack::{Cut, Stack, ask_all};
 
-/// How exact a [`Histogram`] is to be: how much a bucket may have, and how far apart the bounds of what it has may be. One that asks
-/// for less costs less; `u64::MAX` asks for nothing.
+/// The precision of a [`Histogram`]: the most that a bucket may hold, and the largest distance between its bounds. A
+/// coarser one costs less; `u64::MAX` sets no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
     /// Live rows.
     pub rows: u64,
-    /// Bytes, as those of a [`Bucket`].
+    /// Bytes, counted like those of a [`Bucket`].
     pub bytes: u64,
 }
 
 impl Resolution {
-    /// In rows alone.
+    /// A resolution in rows alone.
     pub fn of_rows(rows: u64) -> Resolution {
         Resolution { rows, bytes: u64::MAX }
     }
 }
 
-/// A number that is at least `low` and at most `high`; exact if they are the same.
+/// A number between `low` and `high`, inclusive; exact if they are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Estimate {
-    /// The least that it can be.
+pub struct CountInterval {
+    /// The least possible value.
     pub low: u64,
-    /// The most that it can be.
+    /// The greatest possible value.
     pub high: u64,
 }
 
-impl Estimate {
-    /// How far off the number can be from either end.
+impl CountInterval {
+    /// The distance between the bounds.
     pub fn width(&self) -> u64 {
         self.high - self.low
     }
@@ -65,50 +65,52 @@ impl Estimate {
         self.low + self.width() / 2
     }
 
-    /// Of a number that is known to be at least zero and at most `most`.
-    fn new(low: i64, high: i64, most: u64) -> Estimate {
+    /// The interval of a number that is also known to be between zero and `most`.
+    fn new(low: i64, high: i64, most: u64) -> CountInterval {
         let within = |number: i64| u64::try_from(number).unwrap_or(0).min(most);
-        Estimate { low: within(low), high: within(high) }
+        CountInterval { low: within(low), high: within(high) }
     }
 }
 
-/// Rows and bytes of keys that are neighbours.
+/// Rows and bytes of neighbouring keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its keys. The first bucket begins with the range, every other where the one before ends.
+    /// Its keys. The first bucket begins where the range does, every other where the one before ends.
     pub bounds: Bounds<'static>,
     /// Live rows in it.
-    pub rows: Estimate,
-    /// Bytes that it takes on disk: those of the pages of runs, with long values and dead entries. The bytes of a page are spread evenly
-    /// over its entries, those of inner pages and filters are with the last page below them. If the table measures bytes, then with them what
-    /// the layers in memory add to the bytes of keys and values, or take from them; else nothing for these.
-    pub bytes: Estimate,
+    pub rows: CountInterval,
+    /// Its bytes on disk: those of the pages of runs, with long values and dead entries. The bytes of a page are spread
+    /// evenly over its entries; those of inner pages and filters count with the last page below them. If the table
+    /// measures bytes, then also the bytes of keys and values that the layers in memory add or remove; otherwise these
+    /// do not count.
+    pub bytes: CountInterval,
     /// Live rows from the start of the range to the bucket's end.
-    pub rows_until: Estimate,
-    /// Bytes from there to there.
-    pub bytes_until: Estimate,
+    pub rows_until: CountInterval,
+    /// Bytes from the start of the range to the bucket's end.
+    pub bytes_until: CountInterval,
 }
 
-/// Where the rows and bytes of a range lie: made by [`Read::histogram`](crate::Read::histogram).
+/// How the rows and bytes of a range are distributed. Made by
+/// [`ReadableTable::histogram`](crate::ReadableTable::histogram).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Side by side and ascending, over the whole range; none if no key can be in it.
+    /// Adjacent and ascending, over the whole range; none if no key can be in it.
     pub buckets: Vec<Bucket>,
     /// Live rows in the range.
     pub rows: u64,
-    /// Bytes in the range, as those of a bucket.
+    /// Bytes in the range, counted like those of a bucket.
     pub bytes: u64,
-    /// Different pages of runs that were looked at.
+    /// Number of distinct pages of runs used.
     pub pages: u64,
     /// Those of them that were not in the cache, and were read from a file.
     pub pages_read: u64,
 }
 
-/// The histogram of the rows between two cuts, of trees over runs: those of a table, or all from some layer down, as weights are relative
-/// to what lies below. It does not know which pages were read.
+/// The histogram of the rows between two cuts, of trees over runs: those of a table, or all from some layer down, since
+/// weights are relative to what lies below. It does not know which pages were read.
 ///
 /// # Errors
-/// If pages are missing. All that the sweep was sure to need have been noted; asking again gets further.
+/// If pages are missing. All that the sweep was sure to need have been noted; repeating gets further.
 pub(crate) fn histogram(
     trees: &Stack<'_>,
     runs: &[RunLayer<'_>],
@@ -133,7 +135,7 @@ pub(crate) fn histogram(
 
 /// The keys between two cuts; `None` if there can be none.
 fn keys_between(start: Cut<'_>, end: Cut<'_>) -> Option<Keys> {
-    // No key is between one and the same with a zero behind it.
+    // No key is between a key and the same key followed by a zero byte.
     let after = |key: &[u8]| key.iter().copied().chain([0]).collect::<KeyBuffer>();
     let start = match start {
         Cut::Start => KeyBuffer::new(),
@@ -157,21 +159,21 @@ struct Sweep<'a> {
     range: &'a Keys,
     /// Where trees cut the range; ascending.
     tree_borders: Vec<KeyBuffer>,
-    /// The most that a bucket is to have.
+    /// The most that a bucket should hold.
     rows_max: i64,
     bytes_max: i64,
 }
 
-/// What the tiles over a stretch are to have little of together, and how little: half the resolution.
+/// What the tiles over a stretch should have at most together: half the resolution.
 struct Measure {
     of: fn(&Sway) -> i64,
     limit: i64,
 }
 
-/// A stretch of keys between neighbouring borders: which tile each run has there.
+/// A stretch of keys between neighbouring borders, with each run's tile there.
 struct Stretch {
     tiles: SmallVec<[usize; 8]>,
-    /// The number of the first border of trees that is not behind it.
+    /// The index of the first border of trees that is not before it.
     tree_border: usize,
 }
 
@@ -183,7 +185,8 @@ impl Stretch {
         sweep.range.end.as_ref().is_none_or(|range_end| end < range_end).then(|| end.clone())
     }
 
-    /// Moves to the one behind `border`, where this one ends; `ended` takes the number of each run whose tile ends there too, and the tile.
+    /// Moves to the stretch after `border`, where this one ends. `ended` gets the index of each run whose tile ends
+    /// there too, and the tile.
     fn pass(&mut self, sweep: &Sweep<'_>, border: &KeyBuffer, mut ended: impl FnMut(usize, &Tile)) {
         for (run, at) in self.tiles.iter_mut().enumerate() {
             let tile = &sweep.runs[run].as_slice()[*at];
@@ -219,7 +222,7 @@ impl<'a> Sweep<'a> {
         self.trees.before(border.or(self.range.end.as_ref()).map(|border| &**border))
     }
 
-    /// The tiles over a stretch, with the numbers of their runs.
+    /// The tiles over a stretch, with the indexes of their runs.
     fn tiles(&self, stretch: &Stretch) -> impl Iterator<Item = (usize, &Tile)> {
         stretch.tiles.iter().enumerate().map(|(run, &at)| (run, &self.runs[run].as_slice()[at]))
     }
@@ -231,7 +234,7 @@ impl<'a> Sweep<'a> {
         ]
     }
 
-    /// Has the tiles opened that lie across the ends of the range.
+    /// Marks the tiles that lie across the ends of the range for opening.
     fn want_ends(&mut self) {
         for tile in self.runs.iter_mut().flat_map(Tiles::as_mut_slice) {
             for end in [Some(&self.range.start), self.range.end.as_ref()].into_iter().flatten() {
@@ -242,8 +245,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Has the inner pages opened that are larger than the resolution allows: of those over a stretch the largest, and the next if
-    /// without it the rest still is too large. So none is opened that opening a larger one might have spared.
+    /// Marks the inner pages that are larger than the resolution allows for opening: over each stretch the largest, and
+    /// the next if the rest is still too large. So none is opened that opening a larger one could have spared.
     fn want_inner(&mut self) {
         let mut stretch = self.first_stretch();
         loop {
@@ -268,15 +271,15 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Opens what is to be opened, and says whether there was something.
+    /// Opens the marked tiles. Returns whether there were any.
     fn open(&mut self) -> Result<bool, Missing> {
         let is_any_wanted = self.runs.iter().any(Tiles::is_any_wanted);
         ask_all(self.runs.iter_mut().map(Tiles::open), |()| ())?;
         Ok(is_any_wanted)
     }
 
-    /// Puts borders where trees have more between those of pages than an eighth of the resolution. Tombstones in them may hide as many more
-    /// rows as the tiles there have, and no more: these die of them.
+    /// Adds borders where trees hold more than an eighth of the resolution between those of pages. Their tombstones may
+    /// hide as many rows as the tiles there have, and no more.
     fn cut_by_trees(&mut self) {
         let most = Net { rows: (self.rows_max / 8).max(1), bytes: (self.bytes_max / 8).max(1) };
         let mut borders = Vec::new();
@@ -292,11 +295,11 @@ impl<'a> Sweep<'a> {
         self.tree_borders = borders;
     }
 
-    /// Says where buckets are to end and others to begin, and has the leaves opened that are cut there where the resolution asks for it.
+    /// Decides where buckets end, and marks leaves that are cut there for opening where the resolution requires it.
     fn lay_buckets(&mut self) -> Vec<KeyBuffer> {
         let mut boundaries: Vec<KeyBuffer> = Vec::new();
         let mut stretch = self.first_stretch();
-        // The most that the bucket can have before the stretch, and which tiles it has only a part of.
+        // The most that the bucket can have before the stretch, and which tiles lie only partly in it.
         let (mut rows, mut bytes) = (0, 0);
         let mut is_cut: SmallVec<[bool; 8]> = self.runs.iter().map(|_| false).collect();
         let mut start: Option<KeyBuffer> = None;
@@ -327,7 +330,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Has leaves opened and cut at a boundary, where a stretch begins: the largest, until those left are as small as they are to be.
+    /// Marks leaves to be opened and cut at a boundary, where a stretch begins: the largest first, until the rest is
+    /// small enough.
     fn cut_leaves(&mut self, stretch: &Stretch, boundary: &KeyBuffer) {
         let mut open: SmallVec<[(usize, Sway); 8]> = (self.tiles(stretch))
             .filter(|(_, tile)| tile.keys.straddle(boundary))
@@ -342,7 +346,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Adds up what lies between boundaries, in a range that begins and ends at these cuts.
+    /// Adds up what lies between boundaries, in a range between these cuts.
     fn histogram(&self, boundaries: Vec<KeyBuffer>, start: Cut<'_>, end: Cut<'_>) -> Histogram {
         let total = self.runs.iter().flat_map(Tiles::as_slice).fold(Sway::default(), |sum, tile| sum + tile.sway);
         let trees_start = self.trees_before(Some(&self.range.start));
@@ -352,7 +356,7 @@ impl<'a> Sweep<'a> {
         let mut stretch = self.first_stretch();
         let mut buckets: Vec<Bucket> = Vec::with_capacity(boundaries.len() + 1);
         let mut boundaries = boundaries.into_iter().peekable();
-        // Of all tiles that have ended; of those within the bucket, and of those that it has a part of.
+        // The sums of all tiles that have ended, of those within the bucket, and of those partly in it.
         let (mut before, mut whole, mut part) = (Sway::default(), Sway::default(), Sway::default());
         let mut is_cut: SmallVec<[bool; 8]> = self.runs.iter().map(|_| false).collect();
         let mut trees_before = trees_start;
@@ -366,11 +370,11 @@ impl<'a> Sweep<'a> {
             bucket_start = boundary.cloned();
             let rows_of = |sure: Sway, maybe: Sway, net: Net| {
                 let sure = sure.rows() + net.rows;
-                Estimate::new(sure - maybe.erased, sure + maybe.fresh, rows)
+                CountInterval::new(sure - maybe.erased, sure + maybe.fresh, rows)
             };
             let bytes_of = |sure: Sway, maybe: Sway, net: Net| {
                 let sure = sure.bytes + net.bytes;
-                Estimate::new(sure, sure + maybe.bytes, u64::MAX)
+                CountInterval::new(sure, sure + maybe.bytes, u64::MAX)
             };
             buckets.push(Bucket {
                 bounds,

@@ -1,7 +1,8 @@
-//! Goal: what a histogram says of rows and bytes holds at every boundary, is as exact as was asked, and costs no page more than that needs.
-//! Method: random stacks of up to four runs of small pages, with weights from a model; every bucket is compared with the model (rows) and
-//! with the leaves that a scan found in the runs (bytes), for resolutions from one row to all. No page is cached: each is missed first.
-//! Replay: SEED=... cargo test -p quipu run::histogram_tests
+//! Goal: what a histogram says of rows and bytes holds at every boundary, is as exact as was asked, and costs no page
+//! more than that needs. Method: random stacks of up to four runs of small pages, with weights from a model; every
+//! bucket is compared with the model (rows) and with the leaves that a scan found in the runs (bytes), for resolutions
+//! from one row to all. No page is cached: each is missed first. Replay: SEED=... cargo test -p quipu
+//! run::histogram_tests
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,9 +12,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
 
-use super::file::Place;
-use super::histogram::{Estimate, Histogram, Resolution, histogram};
-use super::pages::ReadCost;
+use super::histogram::{CountInterval, Histogram, Resolution, histogram};
+use super::page_cache::ReadCost;
+use super::place::Place;
 use super::scan::Visitor;
 use super::tests::{Model, new_disk};
 use super::*;
@@ -239,7 +240,7 @@ impl Table {
             let before = |run: &Known, cut: &Cut<'_>| run.bytes_before(|key| is_before(key, cut));
             self.runs.iter().map(|run| before(run, to).saturating_sub(before(run, from))).sum()
         };
-        let holds = |bounds: &Estimate, truth: u64, width: u64, what: &str| {
+        let holds = |bounds: &CountInterval, truth: u64, width: u64, what: &str| {
             assert!(bounds.low <= truth && truth <= bounds.high, "{what} {truth} not in {bounds:?}: {asked}");
             assert!(bounds.width() <= width, "{what} {bounds:?}, wider than {width}: {asked}");
         };
@@ -397,7 +398,7 @@ fn what_a_page_weighs_is_not_what_it_hides() {
 #[test]
 fn nothing_has_a_histogram_too() {
     let mut rng = StdRng::seed_from_u64(seed());
-    let nothing = Estimate { low: 0, high: 0 };
+    let nothing = CountInterval { low: 0, high: 0 };
     let mut table = Table::new();
     for _ in 0..3 {
         let histogram = table.check(ALL.0, ALL.1, rows(1));

@@ -1,30 +1,32 @@
-//! Inner pages and filters that stay with their file once a reader has loaded them, so that the way to a leaf is not through the cache: an upper page is a look into one
-//! line of memory there, without a lock, and without a count of who holds it.
+//! Inner pages and filters that stay with their file once read, so that descents bypass the cache.
+//!
+//! A page in the cache takes a lock and a reference count; a kept one takes a look at one cache line.
 //!
 //! Invariants:
-//! 1. A page comes to stay only while all files together keep no more than a quarter of the bytes of the cache, what else is in the resident tier counted; other pages then have less. What
-//!    finds no room is cached and evicted like others.
-//! 2. A page that is kept stays as long as the file is open: so readers borrow it.
-//! 3. A slot is filled once. So a page is in the first of its slots that was free when it came, and no slot behind a free one need be looked at.
+//! 1. A page is kept only while all files together keep at most a quarter of the bytes of the cache, including the
+//!    pinned tier; this leaves less for other pages. Pages that find no room are cached and evicted like others.
+//! 2. A kept page stays as long as the file is open: so readers borrow it.
+//! 3. A slot is filled once. So a page is in the first of its slots that was free when it came, and a search ends at
+//!    the first free slot.
 //!
-//! Costs: a slot of 48 bytes for each page, and about as many free ones.
-//! Not here: roots, which are kept whatever the room (`file`); pages that were asked to stay (`resident`).
+//! Cost: a slot of 48 bytes for each page, and about as many free ones.
+//! Not here: roots, which are always kept (`file`); pages that were asked to stay (`pinned`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::RunInfo;
-use super::file::{Loaded, RunFile};
-use super::resident::Tier;
+use super::loaded::Loaded;
+use super::pinned_pages::Tier;
 use crate::page::PageRef;
 
-/// Longer ones are not kept: those of flat indexes are as long as the run has leaves.
+/// Longer pages are not kept: those of flat indexes are as long as the run has leaves.
 pub(super) const KEPT_BYTES_MAX: usize = 64 << 10;
-/// Of the bytes of the cache.
+/// The part of the cache's bytes that may be kept, as a divisor.
 const SHARE: u64 = 4;
-/// So many neighbouring slots may have a page.
+/// The number of neighbouring slots that may hold a page.
 const PROBES: usize = 16;
-/// About the bytes that a leaf takes in its node, and the bits that an entry takes in its filter.
+/// About the bytes of a leaf in its node, and the bits of an entry in its filter.
 const NODE_BYTES_A_LEAF: u64 = 16;
 const FILTER_BITS_AN_ENTRY: u64 = 11;
 
@@ -35,14 +37,14 @@ const _: () = assert!(size_of::<Slot>() <= 48);
 /// The pages that a file keeps.
 #[derive(Default)]
 pub(super) struct KeptPages {
-    /// Made when the first one comes for which there is room.
+    /// Made when the first page comes for which there is room.
     slots: OnceLock<Slots>,
 }
 
 struct Slots {
-    /// A power of two of them.
+    /// Their number is a power of two.
     slots: Box<[Slot]>,
-    /// Bytes that were taken of the tier.
+    /// Bytes taken from the tier.
     bytes: AtomicU64,
     tier: Arc<Tier>,
 }
@@ -69,10 +71,10 @@ impl Slots {
         })
     }
 
-    /// The slots that what stands at `offset` may have, in their order.
+    /// The slots that the page at `offset` may have, in their order.
     #[inline]
     fn of(&self, offset: u64) -> impl Iterator<Item = &Slot> {
-        // The golden ratio's bits, whose products spread what is a multiple of some page size.
+        // The bits of the golden ratio: products with it spread multiples of a page size.
         let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mask = self.slots.len() - 1;
         let first = (hash >> 32) as usize;
@@ -90,7 +92,7 @@ impl Slots {
         None
     }
 
-    /// Keeps `page`; gives it back if there is no room.
+    /// Keeps `page`; returns it if there is no room.
     fn insert(&self, offset: u64, page: Loaded, most: u64) -> Option<Loaded> {
         let bytes = page.bytes() as u64;
         if !self.tier.take(bytes, most) {
@@ -115,7 +117,32 @@ impl Slots {
 }
 
 impl KeptPages {
-    /// Fetches the slot that what stands at `offset` is likely to have into the processor's cache.
+    /// Keeps the inner page or filter at `offset` if a cache of `cache_bytes` leaves room for it; otherwise returns it.
+    /// `tier` counts what runs hold.
+    pub(super) fn keep(
+        &self,
+        info: &RunInfo,
+        offset: u64,
+        page: Loaded,
+        tier: &Arc<Tier>,
+        cache_bytes: u64,
+    ) -> Option<Loaded> {
+        let most = cache_bytes / SHARE;
+        if page.bytes() > KEPT_BYTES_MAX {
+            return Some(page);
+        }
+        let kept = &self.slots;
+        let slots = match kept.get() {
+            Some(slots) => slots,
+            None => match Slots::new(info, tier, most) {
+                Some(made) => kept.get_or_init(|| made),
+                None => return Some(page),
+            },
+        };
+        slots.insert(offset, page, most)
+    }
+
+    /// Fetches the likeliest slot of the page at `offset` into the processor's cache.
     #[inline]
     pub(super) fn prefetch(&self, offset: u64) {
         if let Some(slot) = self.slots.get().and_then(|slots| slots.of(offset).next()) {
@@ -123,28 +150,9 @@ impl KeptPages {
         }
     }
 
-    /// What stands at `offset` of the file, if it is kept.
+    /// The page at `offset` of the file, if it is kept.
     #[inline]
     pub(super) fn get(&self, offset: u64) -> Option<&Loaded> {
         self.slots.get()?.get(offset)
-    }
-}
-
-impl RunFile {
-    /// Keeps the inner page or filter at `offset` if a cache of so many bytes, of which `tier` says what runs hold, leaves room for it; else gives it back.
-    pub(super) fn keep(&self, offset: u64, page: Loaded, tier: &Arc<Tier>, cache_bytes: u64) -> Option<Loaded> {
-        let most = cache_bytes / SHARE;
-        if page.bytes() > KEPT_BYTES_MAX {
-            return Some(page);
-        }
-        let kept = &self.kept().slots;
-        let slots = match kept.get() {
-            Some(slots) => slots,
-            None => match Slots::new(self.info(), tier, most) {
-                Some(made) => kept.get_or_init(|| made),
-                None => return Some(page),
-            },
-        };
-        slots.insert(offset, page, most)
     }
 }

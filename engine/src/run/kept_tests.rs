@@ -1,12 +1,13 @@
-//! Goal: inner pages and filters that were read once are not read again while there is room for them, whoever asks and however many at once; what they take is within their share, and given back.
-//! Method: runs of a few levels under caches that keep pages and others that do not, and shares of all sizes.
+//! Goal: inner pages and filters that were read once are not read again while there is room for them, whoever asks and
+//! however many at once; what they take is within their share, and given back. Method: runs of a few levels under
+//! caches that keep pages and others that do not, and shares of all sizes.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use super::file::Loaded;
-use super::resident::Tier;
+use super::loaded::Loaded;
+use super::pinned_pages::Tier;
 use super::tests::{PATH, new_disk};
 use super::*;
 use crate::io::sim::SimDisk;
@@ -50,7 +51,7 @@ fn the_way_to_a_leaf_stays() {
     let shape = run.files()[0].shape().unwrap();
     assert!(shape.levels >= 4);
     (0..2 * ROWS).for_each(|number| assert!(ask(&cache, &run, number).rounds < 20));
-    let kept_bytes = cache.stats().resident_bytes;
+    let kept_bytes = cache.stats().pinned_bytes;
     // All but the root, which stays apart from them, and slots.
     let all_bytes = shape.inner_bytes + shape.filter_bytes;
     assert!(kept_bytes > all_bytes - 600 && kept_bytes < 2 * all_bytes + 100_000, "{kept_bytes} of {all_bytes}");
@@ -63,9 +64,9 @@ fn the_way_to_a_leaf_stays() {
     let (small, again) = (PageCache::new(CACHE_BYTES - 1), Arc::new(Run::open(&disk, Path::new(PATH)).unwrap()));
     (0..2 * ROWS).for_each(|number| assert!(ask(&small, &again, number).rounds < 20));
     assert!(ask(&small, &again, 5).pages > shape.levels);
-    assert_eq!(small.stats().resident_bytes, 0);
+    assert_eq!(small.stats().pinned_bytes, 0);
     drop(run);
-    assert_eq!(cache.stats().resident_bytes, 0);
+    assert_eq!(cache.stats().pinned_bytes, 0);
 }
 
 #[test]
@@ -82,12 +83,12 @@ fn readers_at_once_keep_a_page_once() {
             }
         });
         (1..2 * ROWS).step_by(601).for_each(|number| assert_eq!(ask(&cache, &run, number).pages, 1));
-        let twice = cache.stats().resident_bytes;
+        let twice = cache.stats().pinned_bytes;
         (1..2 * ROWS).step_by(601).for_each(|number| assert!(ask(&cache, &run, number).rounds < 20));
-        assert_eq!(cache.stats().resident_bytes, twice);
+        assert_eq!(cache.stats().pinned_bytes, twice);
     }
     cache.fit();
-    assert_eq!(cache.stats().resident_bytes, 0);
+    assert_eq!(cache.stats().pinned_bytes, 0);
 }
 
 #[test]

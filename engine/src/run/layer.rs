@@ -1,9 +1,8 @@
-//! A run as a layer of a stack: questions by key and by position, and walks, of which each may lack a page.
+//! A run as a layer of a stack: questions by key and by position, and walks; each may miss a page.
 //!
-//! Costs: one page a level for a question, and one value if it lies out of line. For a key that the run does not have, in a leaf that is not in memory, mostly a filter
-//! in place of the leaf. A walk keeps the pages on the way to its leaf, and passes from leaf to leaf over the
-//! lowest page that both hang under.
-//! Not here: where pages come from (`pages`).
+//! Cost: one page on each level for a question, and one value if it lies out of line. For an absent key whose leaf is
+//! not in memory, mostly a filter instead of the leaf. A walk keeps the pages on the path to its leaf, and passes from
+//! leaf to leaf through their lowest common page. Not here: where pages come from (`page_cache`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +11,15 @@ use smallvec::SmallVec;
 
 use super::Run;
 use super::columns::Inner;
-use super::file::{Loaded, Place};
 use super::filter::hash_of;
 use super::format::ValueReference;
-use super::pages::{Missing, ReadPages};
+use super::loaded::Loaded;
+use super::page_cache::{Missing, ReadPages};
+use super::place::Place;
+use super::weight::weight_of;
 use crate::page::{KeyBuffer, PageRef, Record};
 use crate::stack::{Layer, LayerWalk, Located};
-use crate::tally::{Measures, Tally};
+use crate::tally::Tally;
 use crate::tree::Side;
 
 /// A run, read through one reader's pages.
@@ -28,7 +29,7 @@ pub struct RunLayer<'a> {
     pub(super) pages: &'a ReadPages<'a>,
 }
 
-/// An inner page on the way down, and which child the way went to.
+/// An inner page on the way down, and the child the path went to.
 #[derive(Clone, Copy)]
 struct Step<'a> {
     place: Place,
@@ -36,7 +37,7 @@ struct Step<'a> {
     child: usize,
 }
 
-/// The way to a leaf.
+/// The path to a leaf.
 #[derive(Clone)]
 struct Way<'a> {
     steps: SmallVec<[Step<'a>; 5]>,
@@ -57,7 +58,7 @@ impl<'a> RunLayer<'a> {
         self.pages
     }
 
-    /// Goes on from `place`, which `steps` lead to, down to a leaf, by what `child` says of each inner page.
+    /// Descends from `place`, which `steps` lead to, to a leaf. `child` chooses the child of each inner page.
     fn descend(
         &self,
         mut steps: SmallVec<[Step<'a>; 5]>,
@@ -76,12 +77,12 @@ impl<'a> RunLayer<'a> {
         }
     }
 
-    /// The way from the root; `None` if there are no entries.
+    /// The path from the root; `None` if there are no entries.
     fn way(&self, child: impl Fn(&Place, &Inner<'_>) -> usize) -> Result<Option<Way<'a>>, Missing> {
         self.run.root().map(|root| self.descend(SmallVec::new(), root, child)).transpose()
     }
 
-    /// The way to where `key` belongs, and how many entries of the leaf are before the cut there.
+    /// The path to where `key` belongs, and how many entries of the leaf are before the cut there.
     fn find(&self, key: &[u8], side: Side) -> Result<Option<(Way<'a>, usize)>, Missing> {
         let Some(way) = self.way(|_, page| page.child_of(key))? else { return Ok(None) };
         let (position, found) = way.leaf.search::<true>(key);
@@ -95,7 +96,12 @@ impl<'a> RunLayer<'a> {
         Ok(found.then(|| (place, leaf.leaf_record(position))))
     }
 
-    /// The leaf that has `key` if any has; none if it is told without that leaf that none has.
+    /// Like [`RunLayer::entry`], without the place.
+    pub(super) fn record(&self, key: &[u8]) -> Result<Option<Record<'a>>, Missing> {
+        Ok(self.entry(key)?.map(|(_, record)| record))
+    }
+
+    /// The leaf that has `key` if any has; `None` if it is known without that leaf that none has.
     fn leaf_that_may_have(&self, key: &[u8]) -> Result<Option<(Place, PageRef<'a>)>, Missing> {
         let Some(mut place) = self.run.root() else { return Ok(None) };
         loop {
@@ -112,9 +118,10 @@ impl<'a> RunLayer<'a> {
         }
     }
 
-    /// Whether the filter over child `child`, a leaf, of the inner page at `place` says that `key` is not there.
+    /// Whether the filter over child `child`, a leaf, of the inner page at `place` says that `key` is absent.
     ///
-    /// A filter takes a hundredth of its leaves, so it is likelier to be at hand than they are, and to be in the processor's cache.
+    /// A filter takes a hundredth of its leaves' bytes, so it is likelier than they are to be in memory and in the
+    /// processor's cache.
     fn is_surely_absent(&self, place: &Place, inner: &Inner<'a>, child: usize, key: &[u8]) -> Result<bool, Missing> {
         // The top has no filters.
         if place.is_top() {
@@ -124,7 +131,7 @@ impl<'a> RunLayer<'a> {
         let Some(pointer) = file.filter_of(place, inner, child) else { return Ok(false) };
         let filter = match self.pages.filter_if_here(file, &pointer) {
             Some(filter) => filter,
-            // Of the bottom run most keys are there: reading it spares nothing if the leaf is at hand.
+            // Most keys are in the bottom run: reading the filter saves nothing if the leaf is in memory.
             None if self.is_bottom()
                 && self.pages.page_if_here(self.run, &self.run.child(place, inner, child)).is_some() =>
             {
@@ -135,7 +142,7 @@ impl<'a> RunLayer<'a> {
         Ok(!filter.may_have(hash_of(key)))
     }
 
-    /// The walk at the entry with `entries` before it, of which there are more.
+    /// The walk at the entry with `entries` entries before it, which exists.
     fn at_entry(&self, entries: i64) -> Result<RunWalk<'a>, Missing> {
         let way = self.way(|place, page| self.run.child_at(place, page, entries))?;
         let place = way.as_ref().map_or(Spot::End, |way| Spot::Entry((entries - way.place.before.entries) as usize));
@@ -155,7 +162,7 @@ impl<'a> RunLayer<'a> {
         (0..end).map(|position| leaf.leaf_record(position).rows()).sum()
     }
 
-    /// The value of an entry of the leaf at `place`, `None` of a tombstone.
+    /// The value of an entry of the leaf at `place`; `None` for a tombstone.
     pub(super) fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
         self.value_from(place, entry, |reference| {
             let file = self.run.file(place);
@@ -166,7 +173,7 @@ impl<'a> RunLayer<'a> {
         })
     }
 
-    /// As [`RunLayer::value`]; a long one is read for this reader alone.
+    /// Like [`RunLayer::value`], but a long value is read for this reader alone.
     pub(super) fn value_in_passing(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
         self.value_from(place, entry, |reference| self.pages.value_in_passing(self.run.file(place), reference))
     }
@@ -183,7 +190,7 @@ impl<'a> RunLayer<'a> {
         if !entry.value_is_out() {
             return Ok(Some(entry.value));
         }
-        // One that leads astray leads to bytes whose checksum is another, or to none: reading them says so.
+        // A bad reference leads to bytes with another checksum, or to none: reading them gives the error.
         let reference = self.run.file(place).reference_within(place, entry.value);
         ask(&reference.unwrap_or(ValueReference::ASTRAY)).map(Some)
     }
@@ -203,12 +210,22 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Missing> {
+        match self.get_shortly(key) {
+            Some(None) => return Ok(None),
+            Some(Some(entry)) if entry.is_tombstone() => return Ok(Some(None)),
+            Some(Some(entry)) if !entry.value_is_out() => return Ok(Some(Some(entry.value))),
+            _ => {}
+        }
         let Some((place, entry)) = self.entry(key)? else { return Ok(None) };
         self.value(&place, &entry).map(Some)
     }
 
     fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Missing> {
-        Ok(self.entry(key)?.map(|(_, entry)| !entry.is_tombstone()))
+        let entry = match self.get_shortly(key) {
+            Some(entry) => entry,
+            None => self.record(key)?,
+        };
+        Ok(entry.map(|entry| !entry.is_tombstone()))
     }
 
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Missing> {
@@ -228,7 +245,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Missing> {
-        // Both are asked before either is missed, so that one round brings the pages of both.
+        // Both are asked before either is reported missing, so that one round brings the pages of both.
         let (before_start, before_end) = (self.rows_before(start.0, start.1), self.rows_before(end.0, end.1));
         Ok(before_end? - before_start?)
     }
@@ -259,7 +276,7 @@ impl<'a> Layer<'a> for RunLayer<'a> {
             let child = self.run.child_at(&place, &inner, position);
             place = self.run.child(&place, &inner, child);
             let before = place.before;
-            // The separator before the leaf, if that parts them too.
+            // The separator before the leaf, if that separates them too.
             if place.level == 0 && child > 0 && within.start < before.entries && before.entries < within.end {
                 let place = Located { rows: before.tally.rows, entries: before.entries, is_found: false };
                 return Ok((inner.separator(child), place));
@@ -297,23 +314,10 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 }
 
-/// What an entry weighs. Weights stand in the entry unless they can be told from its key and the value that stands in it too.
-pub(super) fn weight_of<K: std::ops::Deref<Target = [u8]>>(
-    entry: &Record<'_>,
-    measures: &Measures,
-    key: impl FnOnce() -> K,
-) -> Tally {
-    if entry.weights.is_empty() && !measures.only_rows() {
-        measures.of_row(&key(), entry.value)
-    } else {
-        entry.explicit_weight(measures)
-    }
-}
-
 /// A place in a run.
 pub struct RunWalk<'a> {
     layer: RunLayer<'a>,
-    /// `None` if there are no entries. Past an end, the way to the entry there.
+    /// `None` if there are no entries. Past an end, the path to the entry there.
     way: Option<Way<'a>>,
     spot: Spot,
 }
@@ -322,7 +326,7 @@ pub struct RunWalk<'a> {
 enum Spot {
     /// At this entry of the leaf.
     Entry(usize),
-    /// Before the first entry of all.
+    /// Before the first entry of the run.
     Start,
     /// After the last one.
     End,
@@ -336,7 +340,7 @@ impl<'a> RunWalk<'a> {
         }
     }
 
-    /// The way to the leaf after this one, or before it; `None` if this is the last.
+    /// The path to the next or the previous leaf; `None` if there is none.
     fn neighbour(&self, way: &Way<'a>, forward: bool) -> Result<Option<Way<'a>>, Missing> {
         let can_turn = |step: &Step<'a>| {
             if forward { step.child + 1 < self.layer.run.inner(&step.place, step.page).count() } else { step.child > 0 }

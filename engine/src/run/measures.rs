@@ -1,6 +1,6 @@
-//! The eight bytes that say in a file what a table measures; the same in a run's footer and in the manifest.
+//! The encoding of a table's measures, eight bytes in a run's footer and in the manifest.
 
-use crate::tally::{Field, Measures};
+use crate::tally::{Measures, SumField};
 
 const HAS_BYTES: u8 = 1;
 const HAS_HASH: u8 = 2;
@@ -9,29 +9,29 @@ impl Measures {
     /// Bytes of the encoding.
     pub(crate) const ENCODED_BYTES: usize = 8;
 
-    /// `flags u8, kind of the summed field u8, zero u16, where that field is u32`.
+    /// `flags u8, kind of the summed field u8, zero u16, offset of that field u32`.
     pub(crate) fn encode(&self) -> [u8; Self::ENCODED_BYTES] {
         let flags = (HAS_BYTES * u8::from(self.bytes)) | (HAS_HASH * u8::from(self.hash));
         let (kind, at) = match self.sum {
             None => (0, 0),
-            Some(Field::BigEndian { at }) => (1, at),
-            Some(Field::LittleEndian { at }) => (2, at),
-            Some(Field::Element { at }) => (3, at),
+            Some(SumField::BigEndian { at }) => (1, at),
+            Some(SumField::LittleEndian { at }) => (2, at),
+            Some(SumField::Element { at }) => (3, at),
         };
         let mut bytes = [flags, kind, 0, 0, 0, 0, 0, 0];
         bytes[4..].copy_from_slice(&at.to_le_bytes());
         bytes
     }
 
-    /// What [`Measures::encode`] gave; `None` of anything else.
+    /// Decodes the result of [`Measures::encode`]; `None` for any other bytes.
     pub(crate) fn decode(bytes: [u8; Self::ENCODED_BYTES]) -> Option<Measures> {
         let [flags, kind, zero, also_zero, at @ ..] = bytes;
         let at = u32::from_le_bytes(at);
         let sum = match kind {
             0 if at == 0 => None,
-            1 => Some(Field::BigEndian { at }),
-            2 => Some(Field::LittleEndian { at }),
-            3 => Some(Field::Element { at }),
+            1 => Some(SumField::BigEndian { at }),
+            2 => Some(SumField::LittleEndian { at }),
+            3 => Some(SumField::Element { at }),
             _ => return None,
         };
         let known = flags & !(HAS_BYTES | HAS_HASH) == 0 && zero == 0 && also_zero == 0;
@@ -47,9 +47,9 @@ mod tests {
     fn measures_come_back() {
         let fields = [
             None,
-            Some(Field::BigEndian { at: 7 }),
-            Some(Field::LittleEndian { at: 0 }),
-            Some(Field::Element { at: u32::MAX }),
+            Some(SumField::BigEndian { at: 7 }),
+            Some(SumField::LittleEndian { at: 0 }),
+            Some(SumField::Element { at: u32::MAX }),
         ];
         for sum in fields {
             for (bytes, hash) in [(false, false), (true, false), (false, true), (true, true)] {

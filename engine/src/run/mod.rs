@@ -1,61 +1,77 @@
-//! A run: an immutable file that is a static counted B+-tree. The page for its bytes is `docs/format-run.md`.
+//! A run: an immutable file that is a static counted B+-tree. `docs/format-run.md` describes its bytes.
 //!
-//! A [`RunWriter`] makes one of rows in key order; a [`Run`] answers from it.
+//! A [`RunWriter`] makes one from rows in key order; a [`Run`] answers from it.
 //!
 //! Invariants:
-//! 1. Every byte of the file lies under a checksum, and no byte is believed before its checksum holds: that of a unit stands in
-//!    the pointer to it, that of a filter in its node, that of a value in the reference to it, those of header and footer in themselves.
-//! 2. The file is header, tree in post-order, footer, without holes: an inner page stands right behind the last of its
-//!    subtrees (a lowest one behind the filters over its leaves, and these behind the leaves), a leaf right behind the long values of its rows. So whatever a damaged or forged file says, a walk ends.
-//! 3. The tally in a pointer is that of all rows before its subtree, from the file's start: one number gives a prefix, and the
-//!    difference of neighbours gives a subtree.
-//! 4. A leaf has weights in its records exactly where measures could not be told from its bytes: where a value lies out of line
-//!    and more than rows is measured. So no question for a tally reads a long value.
-//! 5. A filter knows every key of its leaves, those of tombstones too. So no `get` of a run misses an entry, whatever is read for it.
-//! 6. A leaf or a long value may be stored packed. Its checksum is that of the stored bytes, so damage is noticed before anything is unpacked; what comes out is checked like any other, and
-//!    whoever reads never sees that it was packed.
+//! 1. Every byte of the file is under a checksum, and none is used before its checksum holds: that of a unit stands in
+//!    the pointer to it, that of a filter in its node, that of a value in the reference to it, those of header and
+//!    footer in themselves.
+//! 2. The file is header, tree in post-order, footer, without holes: an inner page follows the last of its subtrees (a
+//!    lowest one follows the filters over its leaves, and these follow the leaves), a leaf follows the long values of
+//!    its rows. So a walk ends, even in a damaged or forged file.
+//! 3. The tally in a pointer is that of all rows before its subtree, from the file's start: one number gives a prefix,
+//!    and the difference of neighbours gives a subtree.
+//! 4. A leaf has weights in its records exactly where its bytes do not determine the measures: where a value lies out
+//!    of line and more than rows is measured. So no question for a tally reads a long value.
+//! 5. A filter knows every key of its leaves, including those of tombstones. So no `get` of a run misses an entry.
+//! 6. A leaf or a long value may be stored packed. Its checksum is that of the stored bytes, so damage is noticed
+//!    before anything is unpacked; the result is checked like any other, and readers never see that it was packed.
 //! 7. An open run never changes; it is safe to share between threads.
 //!
-//! Costs: writing keeps one page a level in memory and a buffer of 256 KiB. Opening reads header and footer. A question looks at
-//! one unit a level, of about [`RunOptions::page_bytes`], and a long value one extent more; `get` of an absent key at a filter of about that size in place of a leaf. A scan reads the file once, 1 MiB at
-//! a time, two threads ahead of itself, without an allocation a row.
+//! Cost: writing keeps one page for each level in memory and a buffer of 256 KiB. Opening reads header and footer. A
+//! question reads one unit on each level, of about [`RunOptions::page_bytes`], and one more extent for a long value;
+//! `get` of an absent key reads a filter of about that size instead of a leaf. A scan reads the file once, 1 MiB at a
+//! time, two threads ahead of itself, without an allocation for each row.
 //!
 //! Not here: which runs make up a database (`manifest`).
 
+mod absent_keys;
 mod charge;
 mod check;
 mod columns;
+mod descent;
 mod fetch;
 mod file;
 mod filter;
+mod filter_builder;
 mod format;
+#[cfg(any(test, feature = "fuzz"))]
+mod from_bytes;
 mod histogram;
 mod kept;
-mod lacking;
 mod layer;
+mod leaf_builder;
+mod loaded;
+mod long_values;
+mod lookup;
 mod measures;
 mod node;
 mod node_builder;
 mod output;
 mod packed;
-mod pages;
+mod page_cache;
+mod page_key;
 mod parts;
-mod passing;
-mod pending;
-mod pending_filters;
+mod pinned;
+mod pinned_pages;
+mod place;
 mod read_ahead;
-mod resident;
 #[cfg(test)]
 mod rewrite;
 mod salvage;
 mod scan;
 mod seen;
+#[cfg(any(test, feature = "bench"))]
 mod shape;
+mod striped;
 mod tiles;
 mod trees;
+mod weight;
 mod window;
 mod writer;
 
+#[cfg(test)]
+mod absent_keys_tests;
 #[cfg(test)]
 mod charge_tests;
 #[cfg(test)]
@@ -71,40 +87,44 @@ mod histogram_tests;
 #[cfg(test)]
 mod kept_tests;
 #[cfg(test)]
-mod lacking_tests;
-#[cfg(test)]
 mod node_tests;
 #[cfg(test)]
-mod resident_tests;
+mod pinned_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use absent_keys::{Lacking, lacking};
 pub(crate) use charge::{Limits, charge, charge_together, plan};
-pub(crate) use check::{check_bytes, check_leaf_bytes};
 pub(crate) use file::RunFile;
-pub(crate) use format::{Index, Sums};
+pub(crate) use format::Sums;
+#[cfg(test)]
+pub(crate) use format::made_up;
+#[cfg(feature = "fuzz")]
+pub(crate) use from_bytes::packed_unit;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use from_bytes::{check_bytes, check_leaf_bytes};
 pub(crate) use histogram::histogram;
-pub use histogram::{Bucket, Estimate, Histogram, Resolution};
-pub(crate) use lacking::{Lacking, lacking};
+pub use histogram::{Bucket, CountInterval, Histogram, Resolution};
 pub use layer::RunLayer;
-pub(crate) use packed::packed_unit;
-pub use pages::Missing;
-pub(crate) use pages::{PageCache, ReadCost, ReadPages};
+pub use page_cache::Missing;
+pub(crate) use page_cache::{PageCache, ReadCost, ReadPages};
 pub(crate) use parts::{Part, Run};
-pub use resident::Preloaded;
+pub use pinned::Preloaded;
 pub(crate) use salvage::Lost;
+#[cfg(feature = "bench")]
 pub use shape::RunShape;
 pub(crate) use writer::{RunOptions, RunWriter};
 
 use crate::compression::Compression;
+use crate::options::RunLayout;
 use crate::tally::Measures;
 
-/// What a run is, in short.
+/// The properties of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunInfo {
-    /// The table that the rows belong to, as the writer said.
+    /// The table that the rows belong to, as given to the writer.
     pub(crate) table_id: u32,
-    /// Tells this run from others of the table, as the writer said.
+    /// Distinguishes this run from others of the table, as given to the writer.
     pub(crate) run_id: u64,
     /// Length of the file.
     pub(crate) bytes: u64,
@@ -113,11 +133,11 @@ pub(crate) struct RunInfo {
     /// Whether nothing lies below, so that every entry is a live row.
     pub(crate) is_bottom: bool,
     /// How leaves are found.
-    pub(crate) index: Index,
+    pub(crate) index: RunLayout,
     /// The sums of all entries.
     pub(crate) total: Sums,
     pub(crate) measures: Measures,
-    /// The size that pages were filled to.
+    /// The target size of pages.
     pub(crate) page_bytes: usize,
     /// Pages from the root to a leaf; zero if there are no entries.
     pub(crate) levels: usize,
@@ -128,7 +148,7 @@ pub(crate) struct RunInfo {
 }
 
 impl RunInfo {
-    /// Whether every entry is a live row that nothing lies below.
+    /// Whether every entry is a live row with nothing below.
     pub(crate) fn has_live_rows_only(&self) -> bool {
         self.is_bottom || self.total.fresh() == self.total.entries && self.total.erased == 0
     }

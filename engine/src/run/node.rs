@@ -1,20 +1,25 @@
-//! An inner page of a run: separators, and for each child where it is and the sums of all entries before it, in columns of as few bits as they need.
+//! An inner page of a run: separators, and each child's place and preceding sums in packed columns.
+//!
+//! The columns have as few bits as they need, and the sums are those of all entries before the child.
 //!
 //! ```text
 //! | header 16 | prefix, padded to 8 | filters, 12 each | columns, 16 each | heads u32[n - 1] | ends u16|u32 [n - 1] | packed columns | rests | zeros |
 //! ```
 //!
 //! Invariants (checked by [`NodeRef::new`]):
-//! 1. `n` children, at least one, and `n - 1` separators between them, strictly ascending. A key belongs to the child whose number is that of the
-//!    separators not above it.
-//! 2. A separator is the prefix and its rest. `heads[i]` is the first four bytes of the rest, as in `page`. If `SHORT` is set all rests have four bytes and
-//!    there is nothing more of them; else `ends[i]` says where the rest ends among the rests, which stand one behind the other.
-//! 3. A filter is of the children from where the one before ends to its own end, of which there is one at least; children behind the last have none. Only a node over
-//!    leaves has filters. Each takes so many bytes, a multiple of eight and perhaps none; all stand one behind the other, and end where the node begins.
-//! 4. Item `i` of a column is its base plus the `i`-th number of `width` bits, modulo 2^64. The last column, of checksums, has the base 0 and 32 bits.
+//! 1. `n` children, at least one, and `n - 1` separators between them, strictly ascending. A key belongs to the child
+//!    whose index is the number of separators at or below the key.
+//! 2. A separator is the prefix and its rest. `heads[i]` is the first four bytes of the rest, as in `page`. If `SHORT`
+//!    is set, all rests have four bytes and nothing more of them is stored; else `ends[i]` says where the rest ends
+//!    among the rests, which are concatenated.
+//! 3. A filter covers the children from the end of the one before to its own end, at least one; children after the last
+//!    filter have none. Only a node over leaves has filters. The length of each is a multiple of eight, possibly zero;
+//!    all are concatenated, and end where the node begins.
+//! 4. Item `i` of a column is its base plus the `i`-th number of `width` bits, modulo 2^64. The last column, of
+//!    checksums, has the base 0 and 32 bits.
 //!
-//! Costs: a search is one over heads, and of equal heads one over rests; an item of a column is one read of eight bytes. Of a bottom run that counts rows only, with
-//! pages of 8 KiB and short separators, a child takes some 14 bytes.
+//! Cost: a search is one over heads, and one over rests if heads are equal; an item of a column is one read of eight
+//! bytes. In a bottom run that counts rows only, with pages of 8 KiB and short separators, a child takes some 14 bytes.
 //! Not here: how it is made (`node_builder`), what columns mean (`columns`).
 
 use std::ops::Range;
@@ -46,7 +51,7 @@ const COLUMN_DATA_AT: usize = 8;
 const COLUMN_WIDTH_AT: usize = 12;
 /// Reading an item reads eight bytes from where it begins.
 pub(super) const SLACK_BYTES: usize = 8;
-/// Numbers of more bits are not read at once unless they have all 64.
+/// Numbers of more bits cannot be read at once, except those of 64.
 pub(super) const WIDTH_MAX: u32 = 56;
 /// Bits of an item of the last column.
 pub(super) const CHECKSUM_BITS: u32 = 32;
@@ -65,7 +70,7 @@ pub(super) struct NodeRef<'a> {
     flags: u8,
 }
 
-/// Of a filter: which children it is of, where it stands among the bytes of all filters of the node, and the checksum of it.
+/// A filter: the children it covers, its place among the bytes of all filters of the node, and its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FilterPart {
     pub(super) children: Range<usize>,
@@ -73,12 +78,12 @@ pub(super) struct FilterPart {
     pub(super) checksum: u32,
 }
 
-/// A search under way: the child is one from `low` to `high`.
+/// A search in progress: the child is one from `low` to `high`.
 #[derive(Clone, Copy)]
 pub(super) struct Search {
     low: usize,
     high: usize,
-    /// That of the key; none if the prefix has told the child.
+    /// The head of the key; `None` if the prefix has decided the child.
     head: Option<u32>,
 }
 
@@ -87,7 +92,7 @@ fn u16_at(bytes: &[u8], at: usize) -> usize {
 }
 
 impl<'a> NodeRef<'a> {
-    /// The page that `bytes` are, with so many columns; else what is wrong with them.
+    /// The page in `bytes`, with this many columns, or what is wrong with it.
     pub(super) fn new(bytes: &'a [u8], columns: usize) -> Result<NodeRef<'a>, String> {
         if bytes.len() < HEADER_BYTES + SLACK_BYTES || bytes[0] != KIND {
             return Err("not an inner page".into());
@@ -209,7 +214,7 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Children.
+    /// The number of children.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -218,7 +223,7 @@ impl<'a> NodeRef<'a> {
         usize::from(self.bytes[LEVEL_AT])
     }
 
-    /// Filters over its children.
+    /// The number of filters over its children.
     pub(super) fn filters(&self) -> usize {
         self.filters
     }
@@ -289,7 +294,7 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// The rest of a separator, of a page whose rests are there.
+    /// The rest of a separator, in a page that stores rests.
     fn rest(&self, position: usize) -> &'a [u8] {
         let start = if position == 0 { 0 } else { self.end(position - 1) };
         &self.bytes[self.rests_at + start..self.rests_at + self.end(position)]
@@ -310,7 +315,7 @@ impl<'a> NodeRef<'a> {
         key
     }
 
-    /// The child that `key` belongs to: how many separators are not above it.
+    /// The child that `key` belongs to: the number of separators at or below it.
     pub(super) fn child_of(&self, key: &[u8]) -> usize {
         let mut search = self.search(key);
         if let Some(head) = search.head {
@@ -330,7 +335,7 @@ impl<'a> NodeRef<'a> {
         Search { low: 0, high: self.separators(), head: Some(head_of(&key[self.prefix_len..])) }
     }
 
-    /// Narrows a search down by half; false if it was over.
+    /// Halves a search; false if it was over.
     #[inline]
     pub(super) fn narrow(&self, search: &mut Search) -> bool {
         let Search { low, high, head: Some(head) } = *search else { return false };
@@ -340,14 +345,14 @@ impl<'a> NodeRef<'a> {
         low < high
     }
 
-    /// Fetches what the next step of a search looks at into the processor's cache.
+    /// Fetches what the next step of a search reads into the processor's cache.
     #[inline]
     pub(super) fn prefetch(&self, search: &Search) {
         let middle = middle(search.low, search.high);
         PageRef::prefetch_at(self.bytes.as_ptr().wrapping_add(self.heads_at + 4 * middle), 1);
     }
 
-    /// Where a search that is over has led, which was one for `key`.
+    /// The result of a finished search for `key`.
     #[inline]
     pub(super) fn found(&self, search: &Search, key: &[u8]) -> usize {
         let below = search.low;
@@ -357,7 +362,7 @@ impl<'a> NodeRef<'a> {
         }
         let rest = &key[self.prefix_len..];
         if self.flags & SHORT != 0 {
-            // A shorter key is below the separator that it is the start of.
+            // A key that is a proper start of the separator is below it.
             return below + usize::from(rest.len() >= 4);
         }
         let through = partition(below, self.separators(), |position| self.head(position) <= head);
@@ -400,7 +405,7 @@ impl<'a> NodeRef<'a> {
         self.filters_at() + FILTER_BYTES * number + FILTER_CHECKSUM_AT
     }
 
-    /// What stands in the page, part by part: how many bytes, and what they are. For pages of documentation.
+    /// The parts of the page: their bytes and their meaning. For pages of documentation.
     #[cfg(test)]
     pub(super) fn parts(&self, columns: &[&str]) -> Vec<(usize, String)> {
         let (count, separators) = (self.count, self.separators());
@@ -439,7 +444,7 @@ impl<'a> NodeRef<'a> {
         parts
     }
 
-    /// How many items of a column satisfy `before`, all at its start.
+    /// How many items of a column satisfy `before`. All of them stand at its start.
     pub(super) fn items_before(&self, column: usize, before: impl Fn(u64) -> bool) -> usize {
         partition(0, self.count, |position| before(self.item(column, position)))
     }
@@ -452,7 +457,7 @@ fn partition(mut low: usize, mut high: usize, before: impl Fn(usize) -> bool) ->
     low
 }
 
-/// A step of it.
+/// A step of a binary search.
 #[inline(always)]
 fn halve(low: usize, high: usize, before: impl Fn(usize) -> bool) -> (usize, usize) {
     let middle = middle(low, high);
@@ -465,7 +470,7 @@ fn middle(low: usize, high: usize) -> usize {
     low + (high - low) / 2
 }
 
-/// Bytes of so many numbers of `width` bits.
+/// Bytes of `count` numbers of `width` bits.
 pub(super) fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }

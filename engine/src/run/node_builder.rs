@@ -1,25 +1,25 @@
-//! An inner page of a run under construction.
+//! Builds an inner page of a run: collects children, and knows at each step how many bytes they take.
 //!
-//! Costs: one copy of each separator and its items; whether one more child fits is told from sums that are kept.
+//! Cost: one copy of each separator and its items; running sums tell whether one more child fits.
 //! Not here: when a node is written (`writer`).
 
 use super::node::{COLUMN_BYTES, FILTER_BYTES, HEADER_BYTES, KIND, SHORT, SLACK_BYTES, WIDE, WIDTH_MAX, packed_bytes};
 use crate::page::{PREFIX_MAX, common_prefix_len, head_of, padded};
 
-/// An inner page under construction: children are collected, and the bytes they will take are known at each step.
+/// An inner page under construction.
 pub(super) struct NodeBuilder {
     level: usize,
     columns: usize,
     filters: Vec<Filter>,
-    /// `columns` items a child.
+    /// `columns` items for each child.
     items: Vec<u64>,
-    /// Separators one behind the other, each with what may follow.
+    /// Separators, concatenated, each followed by the bytes that may lengthen it.
     separators: Vec<u8>,
     bounds: Vec<Bounds>,
-    /// Of each column the least and the greatest item, as the signed numbers that they are.
+    /// The least and the greatest item of each column, as signed numbers.
     ranges: Vec<(i64, i64)>,
     shared_len: usize,
-    /// Bytes of the separators, none lengthened.
+    /// Bytes of the separators at their shortest.
     shortest_bytes: usize,
     /// The longest of the separators, and the shortest of the keys that they may be lengthened to.
     separator_len_max: usize,
@@ -33,7 +33,7 @@ struct Filter {
     checksum: u32,
 }
 
-/// Where a separator and what may follow it stand.
+/// Where a separator and the bytes that may lengthen it stand.
 #[derive(Clone, Copy)]
 struct Bounds {
     start: usize,
@@ -41,7 +41,8 @@ struct Bounds {
     whole_end: usize,
 }
 
-/// A separator: the shortest there can be, and the key that it is the start of. Any length between the two parts the same keys.
+/// A separator: the shortest possible one, and the key whose start it is. Any length between the two separates the same
+/// keys.
 #[derive(Clone, Copy)]
 pub(super) struct Separator<'k> {
     key: &'k [u8],
@@ -49,12 +50,12 @@ pub(super) struct Separator<'k> {
 }
 
 impl<'k> Separator<'k> {
-    /// The first `len` bytes of `key`, or more of them.
+    /// The first `len` bytes of `key`, which may be lengthened by a few more.
     pub(super) fn new(key: &'k [u8], len: usize) -> Separator<'k> {
         Separator { key: &key[..key.len().min(len + HEAD_LEN)], len }
     }
 
-    /// All that there is to know of it, as bytes and a length.
+    /// The separator as owned values: bytes and length.
     pub(super) fn to_owned(self) -> (Vec<u8>, usize) {
         (self.key.to_vec(), self.len)
     }
@@ -86,7 +87,7 @@ impl NodeBuilder {
         }
     }
 
-    /// Children so far.
+    /// The number of children so far.
     pub(super) fn count(&self) -> usize {
         self.items.len() / self.columns
     }
@@ -126,8 +127,8 @@ impl NodeBuilder {
         }
     }
 
-    /// Says that all children that are in no filter yet are in one that ends at byte `end` of all filters. False, and it says nothing, if a node does not hold that
-    /// many.
+    /// Ends a filter at byte `end` of all filters. It covers all children that no filter covers yet. Does nothing and
+    /// returns false if a node cannot have that many.
     pub(super) fn push_filter(&mut self, end: usize, checksum: u32) -> bool {
         let (count, end) = (u32::try_from(self.count()), u32::try_from(end));
         let has_room = self.filters.len() < usize::from(u16::MAX);
@@ -143,7 +144,7 @@ impl NodeBuilder {
         separator_len_max <= prefix_len + HEAD_LEN && whole_len_min >= prefix_len + HEAD_LEN
     }
 
-    /// Whether a page of `page_bytes` has room for one more child with this separator, whatever its items are up to `items`.
+    /// Whether a page of `page_bytes` has room for one more child with this separator and items of at most `items`.
     pub(super) fn fits(&self, separator: Separator<'_>, items: &[u64], page_bytes: usize) -> bool {
         let count = self.count() + 1;
         let prefix_len = self.shared_with(separator.shortest()).min(PREFIX_MAX);
@@ -170,7 +171,7 @@ impl NodeBuilder {
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         let count = self.count();
         let separators = count - 1;
-        // A page of one separator would have all of it as prefix, and that is well: nothing is ever added.
+        // A page of one separator would have all of it as prefix, which is fine: nothing is ever added.
         let prefix_len = if separators == 0 { 0 } else { self.shared_len.min(PREFIX_MAX) };
         let is_short = separators > 0 && Self::is_short(prefix_len, self.separator_len_max, self.whole_len_min);
         let rests = |number: usize| {
@@ -227,14 +228,14 @@ impl NodeBuilder {
     }
 }
 
-/// Bits for numbers from `least` to `greatest`, counted from `least`.
+/// The number of bits for numbers from `least` to `greatest`, counted from `least`.
 fn width_of(least: i64, greatest: i64) -> u32 {
     let span = greatest.wrapping_sub(least) as u64;
     let width = u64::BITS - span.leading_zeros();
     if width > WIDTH_MAX { 64 } else { width }
 }
 
-/// Appends numbers of `width` bits each, from the lowest bit of each byte on.
+/// Appends numbers of `width` bits each, from the lowest bit of each byte up.
 fn pack(out: &mut Vec<u8>, width: u32, numbers: impl Iterator<Item = u64>) {
     let (mut word, mut bits) = (0u128, 0);
     for number in numbers {

@@ -1,6 +1,6 @@
-//! Goal: a node gives back what was put in, in both forms, finds the child of any key, and its checker refuses every changed byte that matters.
-//! Method: random separators and items at several shapes against vectors; all single-byte changes.
-//! Replay: SEED=... cargo test -p quipu run::node
+//! Goal: a node gives back what was put in, in both forms, finds the child of any key, and its checker refuses every
+//! changed byte that matters. Method: random separators and items at several shapes against vectors; all single-byte
+//! changes. Replay: SEED=... cargo test -p quipu run::node
 
 use super::node::{CHECKSUM_BITS, FilterPart, NodeRef};
 use super::node_builder::{NodeBuilder, Separator};

@@ -1,19 +1,19 @@
-//! Writing a file from front to back in aligned pieces, past the page cache.
+//! Writes a file from front to back in aligned pieces, past the operating system's page cache.
 //!
-//! What will be read soon is fetched into the page cache piece by piece, right behind the writing: each place on its own would cost a wait, and the whole file at once would have all
-//! other readers of the disk wait behind it.
+//! A file that will be read soon is fetched into that cache piece by piece, right after each write: reads of single
+//! places would cost a wait each, and the whole file at once would hold up all other readers of the disk.
 //!
-//! Costs: one buffer of 256 KiB, one write for each of its fillings, one sync at the end.
-//! Not here: what the bytes mean; removing the file after an error (the caller's).
+//! Cost: one buffer of 256 KiB, one write for each filling, one sync at the end.
+//! Not here: what the bytes mean; removing the file after an error (the caller's task).
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::io::{AlignedBuffer, Disk, File, OpenMode};
 
-/// Who reads the same disk waits behind such a piece. Four times as many bytes are written no faster.
+/// Other readers of the disk wait for such a piece to be written. Four times as many bytes are written no faster.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Of a longer file no more than this is fetched: it would push more out of the operating system's cache than it brings.
+/// The most of a file that is fetched: more would evict more from the operating system's cache than it brings.
 const READ_SOON_BYTES_MAX: u64 = 2 << 30;
 
 /// A file under construction.
@@ -37,7 +37,7 @@ impl Output {
         self.written + self.buffer.len() as u64
     }
 
-    /// Appends `bytes` and returns the checksum that goes on from `checksum` over them.
+    /// Appends `bytes` and returns the checksum that continues `checksum` over them.
     pub(super) fn write(&mut self, mut bytes: &[u8], checksum: u32) -> Result<u32> {
         let checksum = crc32c::crc32c_append(checksum, bytes);
         loop {
@@ -50,14 +50,14 @@ impl Output {
         }
     }
 
-    /// Appends zeros up to a multiple of eight, under the checksum as well.
+    /// Appends zeros up to a multiple of eight, included in the checksum.
     pub(super) fn align(&mut self, checksum: u32) -> Result<u32> {
         let position = self.position();
         let missing = position.next_multiple_of(8) - position;
         self.write(&[0; 8][..missing as usize], checksum)
     }
 
-    /// Writes out what the buffer holds, padded to whole sectors.
+    /// Writes out the buffer, padded to whole sectors.
     fn flush(&mut self) -> Result<()> {
         let len = self.buffer.len() as u64;
         self.buffer.pad_to_sector();
@@ -72,7 +72,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes out the rest, cuts the padding off and makes the file durable; its name is the caller's to sync.
+    /// Writes out the rest, cuts the padding off and makes the file durable. The caller syncs its directory.
     pub(super) fn finish(mut self) -> Result<u64> {
         self.flush()?;
         self.file.set_len(self.written).map_err(|error| Error::io("cannot cut", &self.path, error))?;

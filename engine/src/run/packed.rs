@@ -1,21 +1,22 @@
-//! A leaf that is stored as an LZ4 block: a unit whose first byte says so, in the place of the unit that it comes from.
+//! Packed leaves: a unit stored as an LZ4 block, as its first byte says, in place of the plain unit.
 //!
 //! ```text
-//! | kind 4 | zeros behind the block | 0 0 | plain_bytes u32 | block | zeros to a multiple of 8 |
+//! | kind 4 | zeros after the block  | 0 0 | plain_bytes u32 | block | zeros to a multiple of 8 |
 //! ```
 //!
 //! Invariants:
-//! 1. `plain_bytes` is a multiple of 8, more than the packed unit has, and no more than a leaf of the run can have by choice of its writer: so reading never takes more memory than
-//!    for a leaf that is not packed. A leaf that is longer, because its one key is, is not packed.
-//! 2. The checksum in the parent is that of the stored bytes. What comes out is checked as a unit that was never packed.
+//! 1. `plain_bytes` is a multiple of 8, more than the packed unit has, and no more than the writer chooses for a leaf:
+//!    so reading never takes more memory than for a plain leaf. A leaf that is longer, because its only key is long, is
+//!    not packed.
+//! 2. The checksum in the parent is that of the stored bytes. The result of unpacking is checked like a plain unit.
 //!
 //! Not here: LZ4 (`compression`).
 
-use super::pending::LONG_KEY_PAGES;
-use crate::compression::{Compression, Packer, unpack};
+use super::leaf_builder::LONG_KEY_PAGES;
+use crate::compression::unpack;
 use crate::page::{PAGE_BYTES_MAX, UNIT_ALIGNMENT_BYTES};
 
-/// The first byte of a packed unit: no kind of page.
+/// The first byte of a packed unit; no page has this kind.
 pub(super) const KIND: u8 = 4;
 /// Bytes before the block.
 pub(super) const HEADER_BYTES: usize = 8;
@@ -23,14 +24,14 @@ const PADDING_AT: usize = 1;
 const RESERVED_AT: usize = 2;
 const PLAIN_BYTES_AT: usize = 4;
 
-/// The most bytes of a unit that is packed, in a run whose pages are filled up to `page_bytes`.
+/// The longest unit that is packed, in a run whose pages are filled up to `page_bytes`.
 pub(super) fn plain_bytes_max(page_bytes: usize) -> usize {
     (1 + LONG_KEY_PAGES) * page_bytes
 }
 
 const _: () = assert!((1 + LONG_KEY_PAGES) * PAGE_BYTES_MAX <= u32::MAX as usize);
 
-/// The header of a unit of `plain_bytes` that was packed into a block of `block_bytes`.
+/// The header of a unit of `plain_bytes`, packed into a block of `block_bytes`.
 pub(super) fn header(plain_bytes: usize, block_bytes: usize) -> [u8; HEADER_BYTES] {
     let padding = (HEADER_BYTES + block_bytes).next_multiple_of(UNIT_ALIGNMENT_BYTES) - HEADER_BYTES - block_bytes;
     let mut header = [KIND, padding as u8, 0, 0, 0, 0, 0, 0];
@@ -38,16 +39,7 @@ pub(super) fn header(plain_bytes: usize, block_bytes: usize) -> [u8; HEADER_BYTE
     header
 }
 
-/// A unit as it is stored if it is packed; none if that does not pay.
-pub(crate) fn packed_unit(plain: &[u8]) -> Option<Vec<u8>> {
-    let mut packer = Packer::new(Compression::Lz4)?;
-    let block = packer.pack(plain, HEADER_BYTES + UNIT_ALIGNMENT_BYTES)?;
-    let mut unit = [&header(plain.len(), block.len()), block].concat();
-    unit.resize(unit.len().next_multiple_of(UNIT_ALIGNMENT_BYTES), 0);
-    Some(unit)
-}
-
-/// A packed unit as its bytes give it.
+/// A packed unit, decoded from its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct PackedUnit<'b> {
     plain_bytes: usize,
@@ -55,7 +47,7 @@ pub(super) struct PackedUnit<'b> {
 }
 
 impl<'b> PackedUnit<'b> {
-    /// The packed unit in `stored`, or what is wrong with it; none if it is not packed.
+    /// The packed unit in `stored`, or what is wrong with it; `None` if it is not packed.
     pub(super) fn new(stored: &'b [u8], page_bytes: usize) -> Result<Option<PackedUnit<'b>>, String> {
         if stored.first() != Some(&KIND) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! A run: its entries in one file, or in several that follow each other by keys and hang under one root in memory.
+//! A run: its entries in one file, or in several, ordered by keys, under one root in memory.
 //!
 //! ```text
 //! top         lows "", "k", "t" | before 0, 4000, 9000          in memory, made when the run is
@@ -6,13 +6,13 @@
 //! files      [a .. j] [k .. s] [t .. z]                         each a tree of its own, as docs/format-run.md has it
 //! ```
 //!
-//! So a compaction need not write what it does not change: a file goes from one run into the next, and what readers have cached of it stays so. To everything above, a run is one tree,
-//! one level higher.
+//! So a compaction need not rewrite what it does not change: a file goes from one run into the next, and its cached
+//! pages stay cached. To everything above, a run is one tree, one level higher.
 //!
 //! Invariants:
 //! 1. All keys of a part are at or above its low key, and below that of the next.
 //! 2. A run of several parts has none without entries.
-//! 3. A part of the bottom run has live rows only, be it written as an upper one.
+//! 3. A part of the bottom run has live rows only, even if it was written for an upper run.
 //!
 //! Not here: which files make up a run (`manifest`, `compaction`), what is in a file (`file`).
 
@@ -22,8 +22,10 @@ use std::sync::Arc;
 
 use super::RunInfo;
 use super::columns::{Inner, Top};
-use super::file::{Loaded, Place, RunFile, TOP};
+use super::file::RunFile;
 use super::format::{Pointer, Sums};
+use super::loaded::Loaded;
+use super::place::{Place, TOP};
 use super::scan::Visit;
 use crate::error::Result;
 use crate::io::Disk;
@@ -32,12 +34,12 @@ use crate::page::KeyBuffer;
 /// A run to read.
 pub(crate) struct Run {
     files: Vec<Arc<RunFile>>,
-    /// What is above them, if they are several.
+    /// The level above them, if there are several.
     top: Option<Loaded>,
     info: RunInfo,
 }
 
-/// A file of a run, and a key that none of its own is below, and all of the files before are.
+/// A file of a run, and a key at or below all of its keys and above those of the files before.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) low: KeyBuffer,
@@ -55,7 +57,7 @@ impl Run {
     /// Opens a run of one file.
     ///
     /// # Errors
-    /// As [`RunFile::open`].
+    /// Those of [`RunFile::open`].
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Run> {
         Ok(Run::of_file(RunFile::open(disk, path)?))
     }
@@ -64,7 +66,7 @@ impl Run {
         Run { info: *file.info(), files: vec![Arc::new(file)], top: None }
     }
 
-    /// Puts parts together, of which there must be one at least, in the order of their keys; `is_bottom`: nothing lies below them.
+    /// Puts together at least one part, in the order of their keys. With `is_bottom`, nothing lies below them.
     pub(crate) fn of_parts(parts: &[Part], is_bottom: bool) -> Run {
         if let [part] = parts {
             let file = part.file.in_place(0, Sums::default(), 0);
@@ -94,7 +96,7 @@ impl Run {
         Run { files, top: Some(Loaded::Top(Box::new(Top { lows, before, level: levels }))), info }
     }
 
-    /// What the run is, all parts together.
+    /// The properties of the run, over all parts.
     pub(crate) fn info(&self) -> &RunInfo {
         &self.info
     }
@@ -113,12 +115,12 @@ impl Run {
         self.files.iter().enumerate().map(move |(number, file)| Part { low: low(number), file: Arc::clone(file) })
     }
 
-    /// As [`RunFile::scan`], of all files.
+    /// Like [`RunFile::scan`], over all files.
     pub(crate) fn scan(&self, visit: &mut Visit<'_>) -> Result<()> {
         self.files.iter().try_for_each(|file| file.scan(&mut |_| (), visit))
     }
 
-    /// Where the tree begins; none if there are no rows.
+    /// Where the tree begins; `None` if there are no rows.
     pub(super) fn root(&self) -> Option<Place> {
         if self.top.is_none() {
             return self.files[0].root();
@@ -143,13 +145,13 @@ impl Run {
         }
     }
 
-    /// The file that has what is at `place`.
+    /// The file that contains `place`.
     #[inline]
     pub(super) fn file(&self, place: &Place) -> &Arc<RunFile> {
         &self.files[place.part as usize]
     }
 
-    /// What is at `place`, if the run itself keeps that in memory.
+    /// The page at `place`, if the run itself keeps it in memory.
     #[inline]
     pub(super) fn kept(&self, place: &Place) -> Option<&Loaded> {
         if place.is_top() { self.top.as_ref() } else { self.file(place).kept_page(place) }
@@ -157,12 +159,12 @@ impl Run {
 
     /// The inner page that was loaded from `place`.
     pub(super) fn inner<'l>(&self, place: &Place, loaded: &'l Loaded) -> Inner<'l> {
-        // What is above all parts can be told by any.
+        // Any file can decode the level above all parts.
         let file = if place.is_top() { &self.files[0] } else { self.file(place) };
         file.inner(loaded)
     }
 
-    /// What the inner page at `place` says of its child at `position`.
+    /// The place of the child at `position`, from the inner page at `place`.
     #[inline]
     pub(super) fn child(&self, place: &Place, page: &Inner<'_>, position: usize) -> Place {
         if place.is_top() {
@@ -172,7 +174,7 @@ impl Run {
         self.file(place).child(place, page, position)
     }
 
-    /// The child of the inner page at `place` with the entry of the run that has `entries` entries before it.
+    /// The child of the inner page at `place` that contains the entry with `entries` entries of the run before it.
     pub(super) fn child_at(&self, place: &Place, page: &Inner<'_>, entries: i64) -> usize {
         let base = if place.is_top() { 0 } else { self.file(place).base().entries };
         page.child_at(entries - base)

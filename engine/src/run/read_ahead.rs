@@ -1,14 +1,15 @@
-//! Reading a file ahead of the one who goes through it: a few chunks, by two threads of their own.
+//! Reads a file ahead of a scan: a few chunks, by two threads.
 //!
-//! A single reader waits for the disk while it works and works while the disk waits, and a kernel reads too little ahead of it. Two
-//! requests at once keep the disk busy: a cold file of 500 MB came at 1,680 MB/s instead of 240 MB/s.
+//! A single reader waits for the disk while it works and works while the disk waits, and the kernel reads too little
+//! ahead. Two requests at once keep the disk busy: a cold file of 500 MB came at 1,680 MB/s instead of 240 MB/s.
 //!
 //! Invariants:
-//! 1. The chunks in memory are consecutive, [`DEPTH`] at most; the first moves forward only, when a later one is asked for.
-//! 2. A chunk that could not be read is read again by the one who wants it, so errors are told in their place and by the ordinary way.
-//! 3. Nobody waits for a chunk that no thread has taken on or will take on.
+//! 1. The chunks in memory are consecutive, at most [`DEPTH`]; the first moves forward only, when a later one is
+//!    requested.
+//! 2. The scan itself rereads a chunk that could not be read, so errors appear in their place and by the ordinary path.
+//! 3. The scan never waits for a chunk that no thread reads or will read.
 //!
-//! Costs: [`DEPTH`] MiB, two threads for as long as the walk lasts, one more copy of the bytes.
+//! Cost: [`DEPTH`] MiB, two threads while the walk lasts, one more copy of the bytes.
 //! Not here: checksums; which chunks are worth it.
 
 use std::collections::VecDeque;
@@ -22,10 +23,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 const DEPTH: usize = 6;
 /// Threads that read.
 pub(super) const READERS: usize = 2;
-/// Shorter files are read by who wants them.
+/// Shorter files are read without these threads.
 pub(super) const FILE_BYTES_MIN: u64 = 4 << 20;
 
-/// The chunks of one file that are in memory or on their way.
+/// The chunks of one file that are in memory or being read.
 pub(super) struct ReadAhead<'r> {
     run: &'r RunFile,
     ahead: Mutex<Ahead>,
@@ -33,7 +34,7 @@ pub(super) struct ReadAhead<'r> {
 }
 
 struct Ahead {
-    /// The number of the first chunk, whose bytes begin at as many times [`CHUNK_BYTES`].
+    /// The number of the first chunk, whose bytes begin at this many times [`CHUNK_BYTES`].
     first: u64,
     chunks: VecDeque<Chunk>,
     spare: Vec<AlignedBuffer>,
@@ -43,7 +44,7 @@ struct Ahead {
 enum Chunk {
     Coming,
     Here(AlignedBuffer),
-    /// The reader could not, or the copier has the bytes at the moment.
+    /// The thread could not read it, or the copier has the bytes at the moment.
     Absent,
 }
 
@@ -57,14 +58,14 @@ impl<'r> ReadAhead<'r> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the readers' work when it is dropped.
+    /// Ends the readers' work when the result is dropped.
     pub(super) fn end_at_drop(&self) -> EndAtDrop<'_, 'r> {
         EndAtDrop(self)
     }
 
-    /// What a reader does.
+    /// The work of a reader thread.
     pub(super) fn work(&self) {
-        // One that has nothing left to take on, or panics, says so: the rest is read by who wants it.
+        // A thread that has no more chunks, or panics, ends the work: the scan reads the rest.
         let _end = self.end_at_drop();
         while let Some(mut turn) = self.take_turn() {
             let mut buffer = turn.buffer.take().unwrap_or_else(|| AlignedBuffer::new(CHUNK_BYTES));
@@ -77,7 +78,7 @@ impl<'r> ReadAhead<'r> {
         }
     }
 
-    /// The next chunk to read, when there is room for one; none when there are no more.
+    /// The next chunk to read, once there is room for one; `None` when there are no more.
     fn take_turn(&self) -> Option<Turn<'_, 'r>> {
         let mut ahead = self.lock();
         loop {
@@ -94,7 +95,7 @@ impl<'r> ReadAhead<'r> {
         }
     }
 
-    /// Fills `target` from `offset`, which belongs to the file.
+    /// Fills `target` from `offset` of the file.
     pub(super) fn copy(&self, mut target: &mut [u8], mut offset: u64) -> Result<()> {
         while !target.is_empty() {
             let number = offset / CHUNK_BYTES as u64;
@@ -113,11 +114,12 @@ impl<'r> ReadAhead<'r> {
         Ok(())
     }
 
-    /// Waits for the chunk and takes it out; none if it is behind or could not be read. Chunks before it are given up.
+    /// Waits for the chunk and takes it out; `None` if it was given up or could not be read. Gives up the chunks before
+    /// it.
     fn take(&self, number: u64) -> Option<AlignedBuffer> {
         let mut ahead = self.lock();
         while ahead.first < number {
-            // One that is still coming finds its place gone.
+            // A chunk still being read will find its place gone.
             match ahead.chunks.pop_front() {
                 Some(Chunk::Here(buffer)) => ahead.spare.push(buffer),
                 Some(Chunk::Coming | Chunk::Absent) => {}
@@ -148,7 +150,7 @@ impl<'r> ReadAhead<'r> {
         }
     }
 
-    /// Puts the chunk into its place, if that is still there.
+    /// Puts the chunk into its place, if that still exists.
     fn put(&self, number: u64, chunk: Chunk) {
         let mut ahead = self.lock();
         let position = number.checked_sub(ahead.first).map(|position| position as usize);
@@ -162,7 +164,7 @@ impl<'r> ReadAhead<'r> {
     }
 }
 
-/// A chunk that a reader has taken on. It is put into its place also if the reader panics.
+/// A chunk that a thread is reading. Its place is filled even if the thread panics.
 struct Turn<'a, 'r> {
     ahead: &'a ReadAhead<'r>,
     number: u64,

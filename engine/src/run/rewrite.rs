@@ -1,5 +1,4 @@
-//! A run written anew, alone: in the newest version of the format, with other pages or another index. For tests; a table writes its runs anew by merging them
-//! (`compaction`).
+//! Rewrites a single run in the newest format, for tests; tables merge their runs (`compaction`).
 
 use std::path::Path;
 
@@ -9,10 +8,11 @@ use crate::error::Result;
 use crate::io::Disk;
 
 impl RunFile {
-    /// Writes the same entries to `path`, which must not exist, in the newest version; `progress` hears how many bytes of the old file are done. What the run is of, and
-    /// what it measures, stays; `options` says the rest. Reads the file once.
+    /// Writes the same entries to `path`, which must not exist, in the newest version; `progress` gets how many bytes
+    /// of the old file are done. Table, number and measures stay; `options` gives the rest. Reads the file once.
     ///
     /// # Errors
+    /// Those of [`RunFile::scan`] and [`RunWriter::push`]; then the caller must remove the new file.
     /// As [`RunFile::scan`] and [`RunWriter::push`]; then the new file is to be removed.
     pub(crate) fn rewrite(
         &self,

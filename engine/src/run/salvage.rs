@@ -1,34 +1,34 @@
-//! Reading what is left of a damaged run.
+//! Reads what is left of a damaged run.
 //!
-//! Whatever a page leads to is read if it is what the page promised; what is not is passed over, and told of by the separators that lead to it.
+//! Every page that is what its parent promised is read; the others are skipped, and reported with the separators around
+//! them.
 //!
-//! Costs: those of a scan.
-//! Not here: what becomes of what was read (`repair`).
+//! Cost: that of a scan. Not here: what becomes of the entries (`repair`).
 
 use super::file::RunFile;
-use super::layer::weight_of;
 use super::scan::{Gap, VisitEntry, Visitor};
+use super::weight::weight_of;
 use crate::error::{Error, Result};
 use crate::page::Record;
 
 /// Entries of a run that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// No key of them is below this one; `None`: the start.
+    /// None of their keys is below this one; `None`: the start.
     pub(crate) low: Option<Vec<u8>>,
-    /// All keys of them are below this one; `None`: the end.
+    /// All of their keys are below this one; `None`: the end.
     pub(crate) high: Option<Vec<u8>>,
     /// How many there were.
     pub(crate) entries: u64,
-    /// What was met there.
+    /// The error found there.
     pub(crate) error: String,
 }
 
 impl RunFile {
-    /// Visits all entries that can be read, in key order, and tells `lose` of the others.
+    /// Visits all entries that can be read, in key order, and reports the others to `lose`.
     ///
     /// # Errors
-    /// What `visit` returns.
+    /// Those of `visit`.
     pub(crate) fn salvage(
         &self,
         progress: &mut dyn FnMut(u64),
@@ -46,15 +46,16 @@ struct Salvage<'v> {
     visit: &'v mut VisitEntry<'v>,
     lose: &'v mut dyn FnMut(Lost),
     last: Option<Vec<u8>>,
-    /// What the next fault has taken.
+    /// The entries that the next fault loses.
     gap: Option<Lost>,
-    /// Who was given the entries wants no more.
+    /// `visit` has failed, which ends the walk.
     has_failed: bool,
 }
 
 impl Visitor for Salvage<'_> {
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
-        // Pages that are what their parents promise have ascending keys; if a writer's defect made others, the first one counts.
+        // Pages that are what their parents promise have ascending keys; if a defect of a writer made others, the first
+        // one counts.
         if self.last.as_deref().is_some_and(|last| key <= last) {
             let error = "a key that is not above the one before".to_owned();
             (self.lose)(Lost { low: Some(key.to_vec()), high: Some(after(key)), entries: 1, error });
@@ -70,12 +71,12 @@ impl Visitor for Salvage<'_> {
         result
     }
 
-    fn leaf_end(&mut self, place: &super::file::Place) -> Result<()> {
+    fn leaf_end(&mut self, place: &super::place::Place) -> Result<()> {
         (self.progress)(place.end());
         Ok(())
     }
 
-    fn page(&mut self, _: &super::file::Place, _: &[u8], _: Option<usize>) -> Result<()> {
+    fn page(&mut self, _: &super::place::Place, _: &[u8], _: Option<usize>) -> Result<()> {
         Ok(())
     }
 
@@ -96,7 +97,7 @@ impl Visitor for Salvage<'_> {
         if self.has_failed {
             return Err(error);
         }
-        // A fault without a gap takes nothing: the keys stand in the wrong place, and are told all the same.
+        // A fault without a gap loses nothing: the keys stand in the wrong place, and are visited all the same.
         if let Some(lost) = self.gap.take() {
             (self.lose)(Lost { error: error.to_string(), ..lost });
         }

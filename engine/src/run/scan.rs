@@ -1,18 +1,19 @@
-//! Reading a whole run in key order, which is the order of the file: one walk, for a scan and for the checker.
+//! Reads a whole run in key order, the order of the file: one walk for scans and the checker.
 //!
-//! An inner page is read before the pages below it, which stand before it in the file: one jump for every few hundred leaves.
-//! Leaves and long values then come from a [`Window`] that moves forward only.
+//! An inner page is read before the pages below it, which precede it in the file: one jump for every few hundred
+//! leaves. Leaves and long values then come from a [`Window`] that moves forward only.
 //!
-//! Costs: for rows in leaves of 8 KiB one read of 1 MiB for every 128 of them. Checksum, check of the page and visit together take
-//! 10 to 20 ns for a row of 30 bytes. A unit or a value longer than 1 MiB is read at once. One key buffer, two windows,
-//! one inner page a level. Filters are passed over.
-//! Not here: what rows mean; what to do about damage ([`Visitor`]).
+//! Cost: for rows in leaves of 8 KiB, one read of 1 MiB for every 128 leaves. Checksum, check of the page and visit
+//! together take 10 to 20 ns for a row of 30 bytes. A unit or a value longer than 1 MiB is read at once. One key
+//! buffer, two windows, one inner page for each level. Filters are skipped. Not here: what rows mean; what to do about
+//! damage ([`Visitor`]).
 
 use std::thread;
 
 use super::columns::Inner;
-use super::file::{Loaded, Place, RunFile};
-use super::layer::weight_of;
+use super::file::RunFile;
+use super::loaded::Loaded;
+use super::place::Place;
 use super::read_ahead::{FILE_BYTES_MIN, READERS, ReadAhead};
 use super::window::{WINDOW_BYTES, Window};
 use crate::error::{Error, Result};
@@ -23,37 +24,38 @@ use crate::tally::Tally;
 /// Takes a key and its value.
 pub(super) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
 
-/// Takes an entry's record, its key and the value where it was read.
-type VisitRecord<'v> = dyn FnMut(&Record<'_>, &[u8], &[u8]) -> Result<()> + 'v;
+/// Takes an entry's record, its key, and its value in the buffer it was read into.
+pub(super) type VisitRecord<'v> = dyn FnMut(&Record<'_>, &[u8], &[u8]) -> Result<()> + 'v;
 
 /// Takes a key, its value unless it is a tombstone, and the weight.
 pub(super) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Result<()> + 'v;
 
-/// What a walk tells. An error ends it.
+/// Receives what a walk finds. An error ends the walk.
 pub(super) trait Visitor {
-    /// A page that is sound and what the way to it promised: its whole unit, unpacked, and if it is no node, how many bytes of that are the page.
+    /// A sound page that is what its parent promised: its whole unit, unpacked, and for a leaf how many bytes of it are
+    /// the page.
     fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()>;
-    /// The inner page that was just told of.
+    /// The inner page of the last call of `page`.
     fn inner(&mut self, _: &Place, _: &Inner<'_>) -> Result<()> {
         Ok(())
     }
-    /// An entry of the last leaf told of; `value` is read and checked.
+    /// An entry of the last leaf; `value` is read and checked.
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()>;
-    /// All rows of that leaf have been told.
+    /// The end of that leaf's rows.
     fn leaf_end(&mut self, place: &Place) -> Result<()>;
-    /// The value to come takes so many bytes fewer than it would if it were not packed.
+    /// The bytes that packing saves on the value to come.
     fn saved(&mut self, _: u64) {}
-    /// What the next fault takes, if that is told before it.
+    /// The entries that the next fault loses, if any are known.
     fn lose(&mut self, _: Gap<'_>) {}
-    /// Something that cannot be read: a subtree, or one value. Without an error the walk goes on behind it.
+    /// Something that cannot be read: a subtree, or one value. If this returns no error, the walk goes on after it.
     fn fault(&mut self, error: Error) -> Result<()>;
 }
 
 /// Entries that cannot be read.
 pub(super) enum Gap<'g> {
-    /// All between two separators, as far as there are any.
+    /// All entries between two separators, as far as these exist.
     Subtree { place: &'g Place, low: Option<&'g [u8]>, high: Option<&'g [u8]> },
-    /// The one of this key, whose value is damaged.
+    /// The entry with this key, whose value is damaged.
     Value(&'g [u8]),
 }
 
@@ -61,33 +63,24 @@ pub(super) enum Gap<'g> {
 struct Frame {
     place: Place,
     unit: Loaded,
-    /// Keys under it are not below this one, if there is one, and are below the other.
+    /// Keys below it in the tree are at or above `low` and below `high`, if these exist.
     low: Option<KeyBuffer>,
     high: Option<KeyBuffer>,
     next: usize,
 }
 
 impl RunFile {
-    /// As [`RunFile::scan`], of any run: visits all entries.
-    pub(crate) fn scan_entries(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitEntry<'_>) -> Result<()> {
-        let measures = self.info().measures;
-        self.scan_records(progress, &mut |entry, key, value| {
-            let value = (!entry.is_tombstone()).then_some(value);
-            visit(key, value, weight_of(entry, &measures, || key))
-        })
-    }
-
-    /// Visits all rows of a bottom run in key order with keys and values, and after each leaf reports how many bytes of the file are done.
+    /// Visits all rows of a bottom run in key order. After each leaf, reports how many bytes of the file are done.
     ///
     /// # Errors
-    /// What `visit` returns; [`Corrupt`](crate::ErrorKind::Corrupt) at the first damage, with all rows visited so far sound; what the
-    /// disk says.
+    /// Those of `visit`; [`Corrupt`](crate::ErrorKind::Corrupt) at the first damage, with all rows visited so far
+    /// sound; errors of the disk.
     pub(crate) fn scan(&self, progress: &mut dyn FnMut(u64), visit: &mut Visit<'_>) -> Result<()> {
         debug_assert!(self.info().is_bottom);
         self.scan_records(progress, &mut |_, key, value| visit(key, value))
     }
 
-    fn scan_records(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitRecord<'_>) -> Result<()> {
+    pub(super) fn scan_records(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitRecord<'_>) -> Result<()> {
         self.walk(&mut Scan { progress, visit })
     }
 
@@ -139,7 +132,7 @@ impl RunFile {
         Ok(())
     }
 
-    /// Tells of a leaf and its rows, or of an inner page and puts it on the way.
+    /// Reports a leaf and its rows, or reports an inner page and puts it on the path.
     fn enter<V: Visitor>(
         &self,
         place: &Place,
@@ -169,17 +162,13 @@ impl RunFile {
         if is_below || is_above {
             visitor.fault(self.damaged(place, "a separator does not lie between those that lead to it"))?;
         }
-        let page_bytes = match &page {
-            Inner::First(..) => Some(place.pointer.page_bytes as usize),
-            Inner::Node(..) | Inner::Top(_) => None,
-        };
-        visitor.page(place, unit.as_slice(), page_bytes)?;
+        visitor.page(place, unit.as_slice(), None)?;
         visitor.inner(place, &page)?;
         frames.push(Frame { place: *place, unit, low, high, next: 0 });
         Ok(())
     }
 
-    /// Checks that the keys of a page lie between the separators on the way to it.
+    /// Checks that the keys of a page lie between the separators on the path to it.
     fn check_bounds<V: Visitor>(
         &self,
         place: &Place,
@@ -205,7 +194,7 @@ struct LeafReader<'r> {
     /// For long values that the window does not hold.
     values: Window<'r>,
     key: Vec<u8>,
-    /// A leaf and a value that were packed.
+    /// The unpacked form of a leaf and of a value.
     unit: AlignedBuffer,
     value: Vec<u8>,
 }
@@ -219,35 +208,19 @@ impl LeafReader<'_> {
         visitor: &mut V,
     ) -> Result<()> {
         let Self { run, window, values, key, unit, value } = self;
-        let (offset, len) = (place.pointer.offset, place.pointer.length as usize);
-        if window.get(offset, len).is_none() {
-            // The leaf's values stand before it: if both are not too much, they come together, and much of what follows with them.
-            let with_values = (offset - place.floor) + len as u64;
-            if with_values <= WINDOW_BYTES as u64 {
-                window.fill(place.floor, with_values as usize)?;
-            } else {
-                window.fill_exactly(offset, len)?;
-            }
-        }
+        fill_with_leaf(window, place)?;
         let window = &*window;
-        let stored = window.get(offset, len).expect("the window was filled with it");
+        let stored = window.get(place.pointer.offset, place.pointer.length as usize);
+        let stored = stored.expect("the window was filled with it");
         let (unit, page) = run.leaf_in(place, stored, unit)?;
         run.check_bounds(place, &page, low, high, visitor)?;
-        visitor.page(place, unit, Some(page.stored_page_bytes().unwrap_or(place.pointer.page_bytes as usize)))?;
+        visitor.page(place, unit, Some(page.stored_page_bytes()))?;
         key.clear();
         key.extend_from_slice(page.prefix());
         let mut extents_end = place.floor;
         for position in 0..page.count() {
             let row = page.leaf_record(position);
-            let whole_key: &[u8] = if row.key_is_out() {
-                page.out_key(row.tail)
-            } else {
-                key.truncate(page.prefix_len());
-                let head = page.head(position).to_be_bytes();
-                key.extend_from_slice(&head[..row.rest_len.min(4)]);
-                key.extend_from_slice(row.tail);
-                key
-            };
+            let whole_key = key_of(&page, position, &row, key);
             if !row.value_is_out() {
                 visitor.row(&row, whole_key, row.value)?;
                 continue;
@@ -261,13 +234,7 @@ impl LeafReader<'_> {
             let extent_bytes = (extent_end - reference.offset) as usize;
             let extent = match window.get(reference.offset, extent_bytes) {
                 Some(extent) => Ok(extent),
-                None => {
-                    let filled = match values.get(reference.offset, extent_bytes) {
-                        Some(_) => Ok(()),
-                        None => values.fill(reference.offset, extent_bytes),
-                    };
-                    filled.map(|()| values.get(reference.offset, extent_bytes).expect("the window was filled"))
-                }
+                None => values_through(values, reference.offset, extent_bytes),
             };
             let checked = extent.and_then(|extent| run.check_value(&reference, extent).map(|()| extent));
             visitor.saved(reference.saved_bytes());
@@ -279,11 +246,48 @@ impl LeafReader<'_> {
                 }
             }
         }
-        if extents_end != offset {
+        if extents_end != place.pointer.offset {
             return Err(run.damaged(place, "the values before a leaf are not all its own"));
         }
         visitor.leaf_end(place)
     }
+}
+
+/// Has the leaf at `place` in the window.
+fn fill_with_leaf(window: &mut Window<'_>, place: &Place) -> Result<()> {
+    let (offset, len) = (place.pointer.offset, place.pointer.length as usize);
+    if window.get(offset, len).is_none() {
+        // The leaf's values stand before it: if both are not too much, they come together, and much of what follows
+        // with them.
+        let with_values = (offset - place.floor) + len as u64;
+        if with_values <= WINDOW_BYTES as u64 {
+            window.fill(place.floor, with_values as usize)?;
+        } else {
+            window.fill_exactly(offset, len)?;
+        }
+    }
+    Ok(())
+}
+
+/// So many bytes at `offset`, and some that follow.
+fn values_through<'w>(window: &'w mut Window<'_>, offset: u64, bytes: usize) -> Result<&'w [u8]> {
+    if window.get(offset, bytes).is_none() {
+        window.fill(offset, bytes)?;
+    }
+    Ok(window.get(offset, bytes).expect("the window was filled"))
+}
+
+/// The key of the row at `position`: in the unit, or put together in `buffer`, which begins with the page's prefix.
+#[inline(always)]
+fn key_of<'k>(page: &PageRef<'k>, position: usize, row: &Record<'k>, buffer: &'k mut Vec<u8>) -> &'k [u8] {
+    if row.key_is_out() {
+        return page.out_key(row.tail);
+    }
+    buffer.truncate(page.prefix_len());
+    let head = page.head(position).to_be_bytes();
+    buffer.extend_from_slice(&head[..row.rest_len.min(4)]);
+    buffer.extend_from_slice(row.tail);
+    buffer
 }
 
 /// Stops at the first fault.

@@ -1,6 +1,6 @@
-//! The pages that one reader has seen: they stay where they are until it ends.
+//! The pages that one reader has seen. They stay where they are until it ends.
 //!
-//! Costs: the first few are found by looking at each, without a hash map, which most questions would pay for and not need.
+//! Cost: the first few are found by looking at each, since most questions need no hash map and should not pay for one.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use elsa::FrozenMap;
 use foldhash::fast::FixedState;
 
-use super::file::Loaded;
-use super::pages::PageKey;
+use super::loaded::Loaded;
+use super::page_key::PageKey;
 
-/// So many stand side by side: those of a question to two or three runs.
+/// The number of pages side by side: enough for a question to two or three runs.
 const FEW: usize = 10;
 
-/// Pages by where they are.
+/// Pages by their keys.
 pub(super) struct Seen {
     few: [OnceCell<(PageKey, Arc<Loaded>)>; FEW],
     /// All others.
@@ -44,7 +44,7 @@ impl Seen {
         few.chain(self.many.into_map())
     }
 
-    /// Adds a page, which is not there.
+    /// Adds a page that is not in it yet.
     pub(super) fn insert(&self, key: PageKey, page: Arc<Loaded>) -> &Loaded {
         match self.few.iter().find(|slot| slot.get().is_none()) {
             Some(slot) => &slot.get_or_init(|| (key, page)).1,

@@ -1,8 +1,8 @@
-//! How a run is built: pages of each kind and their bytes.
+//! The shape of a run: its pages of each kind and their bytes.
 
 use super::columns::Inner;
-use super::file::Place;
 use super::file::RunFile;
+use super::place::Place;
 use super::scan::Visitor;
 use crate::error::{Error, Result};
 use crate::page::Record;
@@ -14,11 +14,11 @@ pub struct RunShape {
     pub levels: u64,
     /// Leaves.
     pub leaves: u64,
-    /// Bytes of the leaves in the file, long values not counted.
+    /// Bytes of the leaves in the file, without long values.
     pub leaf_bytes: u64,
     /// Inner pages.
     pub inner_pages: u64,
-    /// Bytes of the inner pages: per child, these over all pages but the root.
+    /// Bytes of the inner pages. For bytes by child, divide by the number of pages without the root.
     pub inner_bytes: u64,
     /// Filters over leaves.
     pub filters: u64,
@@ -32,7 +32,7 @@ impl RunFile {
     /// Counts the pages. Reads the whole file.
     ///
     /// # Errors
-    /// As [`RunFile::scan`].
+    /// Those of [`RunFile::scan`].
     pub(crate) fn shape(&self) -> Result<RunShape> {
         let info = self.info();
         let mut shape = RunShape { levels: info.levels as u64, file_bytes: info.bytes, ..RunShape::default() };

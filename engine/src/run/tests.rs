@@ -1,7 +1,6 @@
-//! Goal: a run equals the `BTreeMap` it was written from in everything it can be asked, at page sizes at which a few dozen rows make
-//! several levels.
-//! Method: random rows; the checker; all questions compared with the model.
-//! Replay: SEED=... cargo test -p quipu run::tests
+//! Goal: a run equals the `BTreeMap` it was written from in everything it can be asked, at page sizes at which a few
+//! dozen rows make several levels. Method: random rows; the checker; all questions compared with the model. Replay:
+//! SEED=... cargo test -p quipu run::tests
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,7 +15,7 @@ use super::*;
 use crate::error::{Error, ErrorKind};
 use crate::io::sim::SimDisk;
 use crate::stack::{Layer, LayerWalk};
-use crate::tally::Field;
+use crate::tally::SumField;
 use crate::tally::Tally;
 use crate::tree::Side;
 
@@ -45,7 +44,8 @@ pub(super) fn bytes_of(model: &Model, options: RunOptions) -> Vec<u8> {
     disk.read_file(PATH).unwrap()
 }
 
-pub(super) const ALL_MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(Field::BigEndian { at: 0 }) };
+pub(super) const ALL_MEASURES: Measures =
+    Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
 
 fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
@@ -156,7 +156,7 @@ fn compare(run: RunFile, model: &Model, rng: &mut StdRng, rows: Rows) {
 fn equals_the_model() {
     let seed = seed();
     let kinds = [Rows::Numbers, Rows::LongPrefix, Rows::Mixed, Rows::LongKeys, Rows::LongValues];
-    let sum = Some(Field::BigEndian { at: 0 });
+    let sum = Some(SumField::BigEndian { at: 0 });
     let all_measures = [
         Measures::ROWS,
         Measures { bytes: true, ..Measures::ROWS },
@@ -187,12 +187,12 @@ fn equals_the_model() {
             let flat_info = run.rewrite(
                 &disk,
                 flat_path,
-                RunOptions { index: Index::Flat, compression: other, ..options },
+                RunOptions { index: RunLayout::Flat, compression: other, ..options },
                 &mut |_| (),
             );
             assert_eq!(flat_info.unwrap().levels, info.levels.min(2));
             let flat = RunFile::open(&disk, flat_path).unwrap();
-            assert_eq!((flat.info().index, flat.info().total), (Index::Flat, info.total));
+            assert_eq!((flat.info().index, flat.info().total), (RunLayout::Flat, info.total));
             flat.rewrite(&disk, tree_path, options, &mut |_| ()).unwrap();
             assert_eq!(disk.read_file(tree_path), disk.read_file(Path::new(PATH)));
             let (packed, plain) = if compression == Compression::Lz4 { (&run, &flat) } else { (&flat, &run) };

@@ -1,28 +1,30 @@
-//! The key space as one run cuts it: tiles side by side, each the subtree of a page, or entries of a leaf. Opening a tile puts smaller
-//! ones in its place.
+//! Tiles: one run's cuts of the key space, each the subtree of a page or entries of a leaf.
+//!
+//! Opening a tile replaces it by smaller ones.
 //!
 //! Invariants:
-//! 1. The tiles of a run cover the range that is asked about, ascending, without holes; each overlaps it.
-//! 2. What stands in a tile is exact of all its entries. How much of it lies before a key within is known as far as [`Sway`] says.
+//! 1. The tiles of a run cover the requested range, ascending, without holes; each overlaps it.
+//! 2. The sums of a tile are exact for all its entries. How much of it lies before a key within is known as far as
+//!    [`Sway`] says.
 //!
-//! Costs: opening reads one page; of an inner page it makes as many tiles as children overlap the range.
+//! Cost: opening reads one page; for an inner page it makes a tile for each child that overlaps the range.
 //! Not here: which tiles are worth opening (`histogram`).
 
 use std::ops::{Add, AddAssign, Range};
 
 use super::RunLayer;
-use super::file::Place;
-use super::pages::Missing;
+use super::page_cache::Missing;
+use super::place::Place;
 use crate::page::{KeyBuffer, record};
 
-/// Rows and bytes of entries, none of which is known to lie before or behind a key.
+/// Rows and bytes of entries, any of which may lie before or after a key.
 ///
-/// An entry over a live value weighs nothing, wherever it lies: before the key are from `-erased` to `fresh` rows.
+/// An entry over a live value weighs nothing, wherever it lies: between `-erased` and `fresh` rows lie before the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sway {
     /// Entries that weigh one row.
     pub(super) fresh: i64,
-    /// Entries that take one row away.
+    /// Entries that remove one row.
     pub(super) erased: i64,
     /// Bytes of the file.
     pub(super) bytes: i64,
@@ -34,7 +36,7 @@ impl Sway {
         self.fresh - self.erased
     }
 
-    /// How many different numbers of rows may lie before a key, less one.
+    /// How many different numbers of rows may lie before a key, minus one.
     pub(super) fn width(&self) -> i64 {
         self.fresh + self.erased
     }
@@ -75,17 +77,17 @@ impl Keys {
 
 /// A part of a run.
 pub(super) struct Tile {
-    /// All its entries have such keys.
+    /// The range of all its keys.
     pub(super) keys: Keys,
     pub(super) sway: Sway,
     place: Place,
-    /// Where it begins and ends in the file. Leaves stand there in the order of keys, an inner page behind the last of its subtree.
+    /// Its range in the file. Leaves stand there in the order of keys, an inner page after the last of its subtree.
     extent: Range<u64>,
-    /// Which entries of the leaf it has, once that has been opened.
+    /// Its entries of the leaf, once that has been opened.
     entries: Option<Range<usize>>,
-    /// Of an inner page: that it is to be opened.
+    /// For an inner page: whether it is marked for opening.
     inner_is_wanted: bool,
-    /// Of a leaf: keys, which it straddles, before which it is to be opened and cut; ascending.
+    /// For a leaf: keys within it before which it will be opened and cut; ascending.
     cuts: Vec<KeyBuffer>,
 }
 
@@ -101,18 +103,18 @@ impl Tile {
         self.place.level > 0
     }
 
-    /// Whether it is to be opened.
+    /// Whether it is marked for opening.
     pub(super) fn is_wanted(&self) -> bool {
         self.inner_is_wanted || !self.cuts.is_empty()
     }
 
-    /// Has it opened, an inner page.
+    /// Marks it, an inner page, for opening.
     pub(super) fn want_inner(&mut self) {
         debug_assert!(self.is_inner());
         self.inner_is_wanted = true;
     }
 
-    /// Has it opened that straddles the cut before `key`, and a leaf cut there. Keys come ascending.
+    /// Marks it, which straddles the cut before `key`, for opening, and a leaf for cutting there. Keys come ascending.
     pub(super) fn want(&mut self, key: &[u8]) {
         if self.is_inner() {
             self.want_inner();
@@ -132,7 +134,7 @@ pub(super) struct Tiles<'a> {
 }
 
 impl<'a> Tiles<'a> {
-    /// One tile: the whole run; none if that has no entries.
+    /// One tile, the whole run; none if that has no entries.
     pub(super) fn new(layer: RunLayer<'a>, range: &'a Keys) -> Tiles<'a> {
         let everything = Keys { start: KeyBuffer::new(), end: None };
         let root = layer.run().root().map(|root| {
@@ -154,15 +156,15 @@ impl<'a> Tiles<'a> {
         &mut self.tiles
     }
 
-    /// Whether a tile is to be opened.
+    /// Whether a tile is marked for opening.
     pub(super) fn is_any_wanted(&self) -> bool {
         self.tiles.iter().any(Tile::is_wanted)
     }
 
-    /// Opens the tiles that are to be opened.
+    /// Opens the marked tiles.
     ///
     /// # Errors
-    /// If a page is missing; then all that are have been noted, and the tiles are of no more use.
+    /// If pages are missing; then all of them have been noted, and the tiles are of no more use.
     pub(super) fn open(&mut self) -> Result<(), Missing> {
         let mut opened = Ok(());
         let tiles = std::mem::take(&mut self.tiles);
@@ -203,7 +205,7 @@ impl<'a> Tiles<'a> {
         self.pages += u64::from(tile.entries.is_none());
         let entries = tile.entries.clone().unwrap_or(0..leaf.count());
         let extent_bytes = tile.extent.end - tile.extent.start;
-        // Entries of a leaf take equal parts of its bytes, so that those of neighbours add up.
+        // Entries of a leaf take equal parts of its bytes, so that neighbours add up.
         let bytes_before = |position| (u128::from(extent_bytes) * position as u128 / leaf.count() as u128) as i64;
         let (mut start, mut from) = (tile.keys.start.clone(), entries.start);
         for cut in tile.cuts.iter().map(Some).chain([None]) {

@@ -1,9 +1,10 @@
-//! What trees in memory hold between keys, for a histogram of the table that they are the upper layers of, or all of.
+//! What trees in memory hold between keys, for a histogram of a table that has them as layers.
 //!
-//! A tree knows the tally before any key, so it is never a reason for bounds. What it owes a histogram are borders: keys between which
-//! there is so little that buckets can be laid along them.
+//! A tree knows the tally before any key, so it never makes a result inexact. It gives a histogram borders: keys
+//! between which there is so little that buckets can be laid along them.
 //!
-//! Costs: a descent a tree for what is before a key; for a border, two more and those of its pivot. No page of a run.
+//! Cost: a descent of each tree for what is before a key; for a border, two more and those of its pivot. No page of a
+//! run.
 
 use super::tiles::Keys;
 use crate::page::KeyBuffer;
@@ -17,7 +18,7 @@ pub(super) struct Trees<'a> {
     measures: Measures,
 }
 
-/// What trees hold: the sum of weights, so that either number may be less than nothing.
+/// What trees hold: a sum of weights, so either number may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Net {
     pub(super) rows: i64,
@@ -39,7 +40,7 @@ impl<'a> Trees<'a> {
         Trees { trees: trees.copied().collect(), measures: *stack.measures() }
     }
 
-    /// What is before `key`; all there is, if `None`.
+    /// What is before `key`; the total for `None`.
     pub(super) fn before(&self, key: Option<&[u8]>) -> Net {
         let before = |tree: &View<'a>| match key {
             None => (tree.total().rows, tree.total().bytes),
@@ -55,7 +56,8 @@ impl<'a> Trees<'a> {
             .fold(Net::default(), |sum, (rows, bytes)| Net { rows: sum.rows + rows, bytes: sum.bytes + bytes })
     }
 
-    /// Keys within `keys`, ascending, that cut them into parts with at most `most` in each, or with no entry behind their first key.
+    /// Keys within `keys`, ascending, that cut them into parts with at most `most` in each, or with no entry after
+    /// their first key.
     pub(super) fn borders(&self, keys: &Keys, most: Net) -> Vec<KeyBuffer> {
         let mut borders = Vec::new();
         let (low, high) = (Some(&*keys.start), keys.end.as_deref());
@@ -63,7 +65,7 @@ impl<'a> Trees<'a> {
         borders
     }
 
-    /// Adds borders between two keys, each of which comes with what is before it.
+    /// Adds borders between two keys, each given with what is before it.
     fn cut(&self, low: (Option<&[u8]>, Net), high: (Option<&[u8]>, Net), most: Net, borders: &mut Vec<KeyBuffer>) {
         let net = high.1 - low.1;
         if net.rows <= most.rows && net.bytes <= most.bytes {

@@ -1,7 +1,7 @@
-//! A piece of a file in memory, moved over it from front to back.
+//! A window over a file, moved from front to back.
 //!
-//! Costs: one read for each move, of 1 MiB or what is asked for; no allocation unless more than ever before is asked for.
-//! Not here: checksums; what to read.
+//! Cost: one read for each move, of 1 MiB or what is requested; an allocation only when more is requested than ever
+//! before. Not here: checksums; what to read.
 
 use super::file::RunFile;
 use super::read_ahead::ReadAhead;
@@ -44,7 +44,7 @@ impl<'r> Window<'r> {
         Ok(())
     }
 
-    /// As [`Window::fill`], no more, and out of turn.
+    /// Like [`Window::fill`], but reads no more than `len` bytes, and not in sequence.
     pub(super) fn fill_exactly(&mut self, offset: u64, len: usize) -> Result<()> {
         self.make_room(len);
         self.run.read(&mut self.buffer[..len], offset)?;

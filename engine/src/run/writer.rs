@@ -1,54 +1,56 @@
-//! Writing a run: rows come in key order, pages leave for the file as they fill, from the leaves up.
+//! Writes a run: rows come in key order, full pages go to the file, from the leaves up.
 //!
-//! Invariant: a leaf or a node, with the filters over its leaves before it, is written as soon as it is known that the next entry does not fit, before anything that belongs to the next one.
-//! So the file is the tree in post-order.
+//! Invariant: a leaf or a node, after the filters over its leaves, is written as soon as the next entry is known not to
+//! fit, before anything that belongs to the next one. So the file is the tree in post-order.
 //!
-//! Costs: one page a level in memory, the filters of one node, eight bytes a key of one filter, and buffers of 1 MiB and 32 KiB. A row is copied three times (into the collected page, into the
-//! built one, into the buffer); the declared measures are computed once. Filters
-//! take some 35 ns a row.
-//! Not here: syncing the directory and removing a file that failed (the caller's).
+//! Cost: one page for each level in memory, the filters of one node, eight bytes for each key of one filter, and
+//! buffers of 256 KiB and 32 KiB. A row is copied three times (into the collected page, into the built one, into the
+//! buffer); the declared measures are computed once. Filters take some 35 ns a row. Not here: syncing the directory and
+//! removing a failed file (the caller's task).
 
 use std::path::Path;
 
 use super::RunInfo;
 use super::columns::Columns;
+use super::filter_builder::PendingFilters;
 use super::format::{
-    FOOTER_BYTES, Footer, Header, Index, PACKED_VALUE_BYTES_MAX, Pointer, Sums, VALUE_REFERENCE_BYTES, VERSION,
-    ValueReference,
+    FOOTER_BYTES, Footer, Header, PACKED_VALUE_BYTES_MAX, Pointer, Sums, VALUE_REFERENCE_BYTES, ValueReference,
+    version_written,
 };
+use super::leaf_builder::{Entry, PendingLeaf};
 use super::node_builder::{NodeBuilder, Separator};
 use super::output::Output;
-use super::pending::{Entry, PendingLeaf};
-use super::pending_filters::PendingFilters;
 use crate::compression::{Compression, Packer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{AlignedBuffer, Disk};
+use crate::options::RunLayout;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, common_prefix_len, record};
 use crate::tally::{Measures, Tally};
 
-/// Longer keys are refused, so that a unit's length, which has 32 bits, holds two of them.
+/// Longer keys are refused, so that the 32 bits of a unit's length suffice for two of them.
 const KEY_BYTES_MAX: usize = 1 << 30;
 
-/// How a run is to be.
+/// How to write a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunOptions {
     /// Pages are filled up to this size: 256 to 32,768.
     pub(crate) page_bytes: usize,
-    /// What is measured beside rows.
+    /// What is measured besides rows.
     pub(crate) measures: Measures,
-    /// Stands in the header, to tell swapped files apart.
+    /// Stands in the header, to detect swapped files.
     pub(crate) table_id: u32,
-    /// Stands in the header, to tell an older run of the table apart; a checkpoint's number, say.
+    /// Stands in the header, to detect an older run of the table; for example a checkpoint's number.
     pub(crate) run_id: u64,
     /// Whether nothing lies below the run, so that every entry is a live row.
     pub(crate) is_bottom: bool,
     /// How leaves are found.
-    pub(crate) index: Index,
-    /// Whether there are filters, by which most keys that the run does not have are told without reading a leaf.
+    pub(crate) index: RunLayout,
+    /// Whether there are filters, which recognise most absent keys without reading a leaf.
     pub(crate) has_filters: bool,
     /// How leaves and long values are stored.
     pub(crate) compression: Compression,
-    /// Whether it will be read soon, here and there: then the operating system, past whose cache it is written, is to fetch it meanwhile.
+    /// Whether it will be read soon, at random: then the operating system, whose cache the writes bypass, should fetch
+    /// it.
     pub(crate) is_read_soon: bool,
 }
 
@@ -60,7 +62,7 @@ impl Default for RunOptions {
             table_id: 0,
             run_id: 0,
             is_bottom: true,
-            index: Index::Tree,
+            index: RunLayout::Tree,
             has_filters: true,
             compression: Compression::None,
             is_read_soon: false,
@@ -73,14 +75,14 @@ pub(crate) struct RunWriter {
     options: RunOptions,
     output: Output,
     leaf: PendingLeaf,
-    /// Those over the leaves of the lowest node that is not written.
+    /// The filters over the leaves of the lowest node that is not written yet.
     filters: Option<PendingFilters>,
     packer: Option<Packer>,
     /// How many bytes packing has saved.
     saved_bytes: u64,
     /// The inner levels, from the bottom.
     levels: Vec<Level>,
-    /// The sums of all entries pushed, and of those in leaves that are written.
+    /// The sums of all entries pushed, and of those in written leaves.
     total: Sums,
     before: Sums,
     scratch: AlignedBuffer,
@@ -89,7 +91,7 @@ pub(crate) struct RunWriter {
 
 struct Level {
     node: NodeBuilder,
-    /// The separator before the child to come; none before the first of the level.
+    /// The separator before the next child; `None` before the first of the level.
     separator: Option<(Vec<u8>, usize)>,
     /// The pointer to the last child.
     last: Pointer,
@@ -101,8 +103,8 @@ impl RunWriter {
     /// Begins the file at `path`, which must not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a page size out of bounds; what the disk says. After an error here or later the caller removes
-    /// the file; nothing reads it in any case, as the footer comes last.
+    /// [`ErrorKind::Invalid`] for a page size out of bounds; errors of the disk. After an error here or later the
+    /// caller removes the file; until then nothing can read it, since the footer comes last.
     pub(crate) fn create(disk: &dyn Disk, path: &Path, options: RunOptions) -> Result<RunWriter> {
         let page_bytes = options.page_bytes;
         if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
@@ -110,7 +112,7 @@ impl RunWriter {
             return Err(Error::new(ErrorKind::Invalid, format!("a run has pages of {limits} bytes, not {page_bytes}")));
         }
         let mut output = Output::create(disk, path, options.is_read_soon)?;
-        let header = Header { version: VERSION, table_id: options.table_id, run_id: options.run_id };
+        let header = Header { version: version_written(), table_id: options.table_id, run_id: options.run_id };
         output.write(&header.encode(), 0)?;
         Ok(RunWriter {
             options,
@@ -132,19 +134,20 @@ impl RunWriter {
         self.output.position()
     }
 
-    /// Appends a live row that nothing lies below, whose key is above all before.
+    /// Appends a live row with nothing below. Its key must be above all before.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if it is not, or longer than 1 GiB; what the disk says.
+    /// [`ErrorKind::Invalid`] if the key is not above them, or longer than 1 GiB; errors of the disk.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let weight = self.options.measures.of_row(key, value);
         self.push_entry(key, Some(value), weight)
     }
 
-    /// Appends an entry, a tombstone without a value, whose weight is relative to the layers below. A bottom run takes rows only.
+    /// Appends an entry whose weight is relative to the layers below; without a value it is a tombstone. A bottom run
+    /// takes rows only.
     ///
     /// # Errors
-    /// As [`RunWriter::push`].
+    /// Those of [`RunWriter::push`].
     pub(crate) fn push_entry(&mut self, key: &[u8], value: Option<&[u8]>, weight: Tally) -> Result<()> {
         let state = match (value, weight.rows) {
             (Some(_), 1) => record::FRESH,
@@ -199,7 +202,7 @@ impl RunWriter {
         Ok(reference)
     }
 
-    /// Writes the collected leaf; `next` is the first key of the one that follows.
+    /// Writes the collected leaf; `next` is the first key of the following one.
     fn finish_leaf(&mut self, next: Option<&[u8]>) -> Result<()> {
         // The shortest key above all of this leaf and not above the next one.
         let next_separator = next.map(|next| Separator::new(next, common_prefix_len(self.leaf.last_key(), next) + 1));
@@ -209,7 +212,8 @@ impl RunWriter {
         self.add_child(0, pointer, before, next_separator)
     }
 
-    /// Adds a written page to the inner level `level`, counted from the bottom; `next_separator` belongs to the page after it.
+    /// Adds a written page to the inner level `level`, counted from the bottom; `next_separator` belongs to the page
+    /// after it.
     fn add_child(
         &mut self,
         level: usize,
@@ -224,8 +228,9 @@ impl RunWriter {
             self.levels.push(Level { node, separator: None, last: Pointer::default(), before });
         }
         let next_items = columns.items(
-            // What is known of the next child: what stands before it. It may begin later and be longer, which makes the page a little larger than planned.
-            &Pointer { offset: self.output.position(), length: page_bytes as u32, checksum: u32::MAX, page_bytes: 0 },
+            // What is known of the next child: what stands before it. It may begin later and be longer, which makes the
+            // page a little larger than planned.
+            &Pointer { offset: self.output.position(), length: page_bytes as u32, checksum: u32::MAX },
             &self.before,
         );
         let Level { node, separator, last, before: first } = &mut self.levels[level];
@@ -245,9 +250,9 @@ impl RunWriter {
         let Some(next_separator) = next_separator else {
             return Ok(());
         };
-        // Two children at least, or levels would not end.
+        // At least two children, or levels would not end.
         let is_full = || node.count() > 1 && !node.fits(next_separator, &next_items, page_bytes);
-        if index == Index::Tree && is_full() {
+        if index == RunLayout::Tree && is_full() {
             self.finish_inner(level, Some(next_separator))?;
         }
         self.levels[level].separator = Some(next_separator.to_owned());
@@ -268,10 +273,10 @@ impl RunWriter {
         let offset = self.output.position();
         let checksum = self.output.write(&self.node_bytes, 0)?;
         let length = self.node_bytes.len() as u32;
-        self.add_child(level + 1, Pointer { offset, length, checksum, page_bytes: 0 }, before, next_separator)
+        self.add_child(level + 1, Pointer { offset, length, checksum }, before, next_separator)
     }
 
-    /// Writes what is left, and the footer, and makes the file durable. The directory is the caller's to sync.
+    /// Writes the rest and the footer, and makes the file durable. The caller syncs the directory.
     pub(crate) fn finish(mut self) -> Result<RunInfo> {
         let mut root = Pointer::default();
         let mut height = 0;
@@ -306,7 +311,7 @@ impl RunWriter {
             table_id,
             run_id,
             bytes,
-            version: VERSION,
+            version: version_written(),
             is_bottom,
             index,
             total: self.total,

@@ -1,4 +1,4 @@
-//! What a stack asks of a layer. Trees in memory answer at once; a layer on disk may have to load a page first.
+//! What a stack asks of a layer. Trees answer at once; a layer on disk may miss a page.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -8,14 +8,15 @@ use crate::page::KeyBuffer;
 use crate::tally::Tally;
 use crate::tree::{Side, View, Walk};
 
-/// The answer of a stack all of whose layers are in memory.
+/// The answer of a stack whose layers are all in memory.
 #[inline(always)]
-pub(crate) fn resident<T>(answer: Result<T, Infallible>) -> T {
+pub(crate) fn infallible<T>(answer: Result<T, Infallible>) -> T {
     let Ok(answer) = answer;
     answer
 }
 
-/// Takes answers, each with `each`. Every one is asked for before a fault is told, so that the pages of all come together.
+/// Passes each answer to `each`. Evaluates all of them before it returns a fault, so that all missing pages are noted
+/// together.
 #[inline(always)]
 pub(crate) fn ask_all<T, F>(answers: impl Iterator<Item = Result<T, F>>, mut each: impl FnMut(T)) -> Result<(), F> {
     let mut asked = Ok(());
@@ -41,9 +42,9 @@ pub(crate) fn first_of<'l, L: 'l, T, F>(
 pub trait Layer<'a>: Copy {
     /// A place in the layer.
     type Walk: LayerWalk<'a, Fault = Self::Fault>;
-    /// That a page is not in memory, of layers that may lack one.
+    /// The fault of a missing page, for layers that may miss one.
     type Fault;
-    /// What a stack of such layers remembers of the last key that it was asked for.
+    /// What a stack of such layers remembers of its last key.
     type Asked: Default;
 
     /// Whether nothing lies below, so that every entry is a live row.
@@ -52,7 +53,8 @@ pub trait Layer<'a>: Copy {
     fn total(&self) -> Tally;
     /// The entry of `key`: `None` if there is none, `Some(None)` if it is a tombstone.
     fn get(&self, key: &[u8]) -> Result<Option<Option<&'a [u8]>>, Self::Fault>;
-    /// What `ask` says of `key` in the newest of `layers` that has an entry of it; `asked` is what their stack remembers. Layers that are known to have none need not be asked.
+    /// The answer of `ask` for `key` in the newest of `layers` that has an entry of it; `asked` is what their stack
+    /// remembers. Layers known to have none may be skipped.
     #[inline(always)]
     fn newest<T>(
         layers: &[Self],
@@ -62,22 +64,23 @@ pub trait Layer<'a>: Copy {
     ) -> Result<Option<T>, Self::Fault> {
         first_of(layers.iter(), ask)
     }
-    /// Whether the entry of `key` is live, as far as there is one.
+    /// Whether the entry of `key` is live; `None` if there is none.
     fn is_live(&self, key: &[u8]) -> Result<Option<bool>, Self::Fault>;
     /// The tally of the entries before `key`.
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Self::Fault>;
     /// The rows of the entries before `key`.
     fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Self::Fault>;
-    /// The rows of the entries between two cuts, the first not behind the second.
+    /// The rows of the entries between two cuts, the first not after the second.
     fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Self::Fault>;
     /// The entry at `offset` of a bottom layer.
     fn nth(&self, offset: u64) -> Result<Self::Walk, Self::Fault>;
-    /// How many entries there are, of a layer that knows the positions of its entries.
+    /// The number of entries, for a layer that knows the positions of its entries.
     fn entries(&self) -> Option<i64> {
         None
     }
-    /// A key that parts the entries at positions `within` near `position`, which is one of them, and where it is, of such a layer. One that is told without looking at entries is
-    /// preferred: then there is at least one on either side; else it is that of the entry at `position`.
+    /// A key near `position` that splits the entries at positions `within`, and where it is, for a layer that knows
+    /// positions. `position` is one of them. Prefers a key that is known without reading entries: then there is at
+    /// least one on either side; otherwise it is that of the entry at `position`.
     fn pivot_near(&self, _position: i64, _within: Range<i64>) -> Result<(KeyBuffer, Located), Self::Fault> {
         unreachable!("the layer knows no positions")
     }
@@ -85,11 +88,12 @@ pub trait Layer<'a>: Copy {
     fn locate(&self, key: &[u8]) -> Result<Located, Self::Fault> {
         Located::of_rows(self, key)
     }
-    /// A key between two others that has about as many entries on either side, and about how many: `None` if no entry lies between. Of a layer that knows no positions.
+    /// A key between two others with about as many entries on either side, and about how many; `None` if no entry lies
+    /// between. For a layer that knows no positions.
     fn pivot(&self, _low: Option<&[u8]>, _high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Self::Fault> {
         unreachable!("the layer knows positions")
     }
-    /// The first entry that is not before `key`; the first of all if `None`.
+    /// The first entry that is not before `key`; the first of all for `None`.
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<Self::Walk, Self::Fault>;
     /// The place after all entries.
     fn end(&self) -> Result<Self::Walk, Self::Fault>;
@@ -97,7 +101,7 @@ pub trait Layer<'a>: Copy {
 
 /// A place in a layer, at an entry or past an end.
 pub trait LayerWalk<'a> {
-    /// As that of the layer. A walk that meets one stays where it is.
+    /// The fault of the layer. A walk that fails stays where it is.
     type Fault;
 
     /// Whether there is an entry here.
@@ -114,9 +118,9 @@ pub trait LayerWalk<'a> {
         self.key_into(&mut key);
         key
     }
-    /// Whether the entry here is none of a dead key.
+    /// Whether the entry here is a value, not a tombstone.
     fn is_live(&self) -> bool;
-    /// The value here, `None` of a tombstone.
+    /// The value here; `None` for a tombstone.
     fn value(&self) -> Result<Option<&'a [u8]>, Self::Fault>;
     /// The weight of the entry here, whose key is `key`.
     fn weight(&self, key: &[u8]) -> Tally;

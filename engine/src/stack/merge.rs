@@ -1,6 +1,7 @@
-//! Walking a stack: the live rows of all layers in key order, in one direction.
+//! Walks over a stack: the live rows of all layers in key order, in one direction.
 //!
-//! Invariant: a walk that lacks a page has lost nothing. Each layer's walk moves on when the next row is asked for, and remembers that it has.
+//! Invariant: a walk that misses a page loses nothing. Each layer's walk moves on only when the next row is requested,
+//! and remembers that it has.
 
 use smallvec::SmallVec;
 
@@ -15,12 +16,12 @@ pub(crate) struct Merge<'a, L: Layer<'a>> {
     lifetime: std::marker::PhantomData<&'a ()>,
 }
 
-/// What the entries of a key in some layers come to.
+/// The sum of a key's entries in some layers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Merged<'a> {
-    /// The newest value, `None` of a tombstone.
+    /// The newest value; `None` for a tombstone.
     pub(crate) value: Option<&'a [u8]>,
-    /// What they weigh together: the tally of the key, less what lies below them.
+    /// Their total weight: the tally of the key, minus what lies below them.
     pub(crate) weight: Tally,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Merged<'a> {
 struct Arm<'a, L: Layer<'a>> {
     walk: L::Walk,
     key: KeyBuffer,
-    /// Whether the entry here has been told, so that the walk is to move on.
+    /// Whether the entry here has been returned, so that the walk must move on.
     is_told: bool,
 }
 
@@ -64,8 +65,8 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Ok(Merge { arms, reverse, lifetime: std::marker::PhantomData })
     }
 
-    /// The next live row, if its key is `inside`: that replaces `key`, its value is returned. `None` at the end, and at the first key that is not inside, be it live
-    /// or dead, without a look at its value.
+    /// The next live row, if its key is `inside`: replaces `key`, and returns the value. `None` at the end, and at the
+    /// first key that is not inside, whether live or dead, without reading its value.
     #[inline]
     pub(crate) fn next_within(
         &mut self,
@@ -111,8 +112,9 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         }
     }
 
-    /// The next entry, if its key is `inside`: what those of all layers at its key come to, tombstones included. Its key replaces `key`; `None` at the end, and at the first key
-    /// that is not inside. Passes over keys of which nothing is left: those that these layers bring to life and end.
+    /// The next entry, if its key is `inside`: the sum of the entries of all layers at its key, including tombstones.
+    /// Its key replaces `key`; `None` at the end, and at the first key that is not inside. Skips keys that these layers
+    /// both insert and remove.
     pub(crate) fn next_entry(
         &mut self,
         key: &mut KeyBuffer,
@@ -133,7 +135,7 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         }
     }
 
-    /// Passes over `rows` live rows, of which there are as many. Looks at no value that lies apart from its key.
+    /// Skips `rows` live rows, which must exist. Reads no value that is stored apart from its key.
     pub(crate) fn skip(&mut self, rows: u64) -> Result<(), L::Fault> {
         let mut key = KeyBuffer::new();
         let mut left = rows;
@@ -145,7 +147,8 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Ok(())
     }
 
-    /// The first of the arms that are at the nearest key; `None` at the end. Layers are newest first, so among equal keys the first arm decides.
+    /// The first of the arms at the nearest key; `None` at the end. Layers are newest first, so among equal keys the
+    /// first arm decides.
     #[inline(always)]
     fn nearest(&mut self) -> Result<Option<usize>, L::Fault> {
         let told = self.arms.iter_mut().filter(|arm| arm.is_told);
@@ -166,7 +169,7 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Ok(nearest)
     }
 
-    /// Gives the key of an arm. All arms at that key move on when the next one is asked for.
+    /// Returns the key of an arm. All arms at that key move on when the next one is requested.
     #[inline(always)]
     fn tell(&mut self, number: usize, key: &mut KeyBuffer) {
         key.clear();
@@ -184,7 +187,7 @@ impl<'a, L: Layer<'a>> Arm<'a, L> {
         arm
     }
 
-    /// Moves on if the entry here has been told.
+    /// Moves on if the entry here has been returned.
     #[inline(always)]
     fn step(&mut self, reverse: bool) -> Result<(), L::Fault> {
         if self.is_told {

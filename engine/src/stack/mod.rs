@@ -3,10 +3,11 @@
 //! Invariants:
 //! 1. The newest entry of a key decides its value.
 //! 2. Over all layers, the weights of a key sum to what its row weighs if it is live, and to zero if not.
-//! 3. Hence `tally(range)` is the sum over layers of `tally_before(end) - tally_before(start)`: exact, one descent a layer and bound.
+//! 3. Hence `tally(range)` is the sum over layers of `tally_before(end) - tally_before(start)`: exact, one descent for
+//!    each layer and bound.
 //!
-//! A layer may lack a page ([`Layer::Fault`]): every answer passes that on, and asking again after the page came gives it.
-//! Not here: who made the layers, where they lie.
+//! A layer may miss a page ([`Layer::Fault`]): every answer passes that on, and asking again once the page is there
+//! succeeds. Not here: who made the layers, where they lie.
 
 mod layer;
 mod merge;
@@ -18,7 +19,7 @@ mod tests;
 use smallvec::SmallVec;
 
 pub use layer::{Layer, LayerWalk};
-pub(crate) use layer::{ask_all, first_of, resident};
+pub(crate) use layer::{ask_all, first_of, infallible};
 pub(crate) use merge::Merge;
 pub use nth::Located;
 
@@ -26,7 +27,8 @@ use crate::page::KeyBuffer;
 use crate::tally::{Measures, Tally};
 use crate::tree::{self, GROUP, Side, View};
 
-/// A cut between keys: every key is on one side. A start bound cuts before the first key that is in, an end bound before the first key that is out.
+/// A cut between keys: every key is on one side. A start bound cuts before the first key inside, an end bound before
+/// the first key outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut<'k> {
     /// Before all keys.
@@ -40,8 +42,8 @@ pub(crate) enum Cut<'k> {
 }
 
 impl<'k> Cut<'k> {
-    /// The key and which side of it, unless the cut is at an end.
-    fn key(&self) -> Option<(&'k [u8], Side)> {
+    /// The key and its side of the cut, unless the cut is at an end.
+    pub(crate) fn key(&self) -> Option<(&'k [u8], Side)> {
         match *self {
             Cut::Before(key) => Some((key, Side::Below)),
             Cut::After(key) => Some((key, Side::Through)),
@@ -49,7 +51,7 @@ impl<'k> Cut<'k> {
         }
     }
 
-    /// Whether `key` lies behind the cut.
+    /// Whether `key` lies after the cut.
     #[inline]
     pub(crate) fn is_before(&self, key: &[u8]) -> bool {
         match *self {
@@ -60,7 +62,7 @@ impl<'k> Cut<'k> {
         }
     }
 
-    /// Whether keys of `self` to `end` are none, whatever the content.
+    /// Whether no key can lie between `self` and `end`.
     pub(crate) fn is_at_or_past(&self, end: &Cut<'_>) -> bool {
         match (self, end) {
             (Cut::End, _) | (_, Cut::Start) => true,
@@ -100,7 +102,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         &self.measures
     }
 
-    /// The only layer, if there is just one and it is a bottom one: then the short ways apply.
+    /// The only layer, if there is just one and it is a bottom layer. Then the short paths apply.
     #[inline]
     pub(crate) fn single(&self) -> Option<&L> {
         match &self.layers[..] {
@@ -109,13 +111,13 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         }
     }
 
-    /// The value of `key`, if live.
+    /// The value of `key`, if it is live.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>, L::Fault> {
         Ok(L::newest(&self.layers, &self.asked, key, |layer| layer.get(key))?.flatten())
     }
 
-    /// Whether `key` is live. Looks at no value that lies apart from its key.
+    /// Whether `key` is live. Reads no value that is stored apart from its key.
     pub(crate) fn is_live(&self, key: &[u8]) -> Result<bool, L::Fault> {
         Ok(L::newest(&self.layers, &self.asked, key, |layer| layer.is_live(key))?.unwrap_or(false))
     }
@@ -190,7 +192,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         self.nth_of_many(offset)
     }
 
-    /// Calls `visit` with the live rows between two cuts, ascending or descending, until it says no.
+    /// Calls `visit` with the live rows between two cuts, ascending or descending, until it returns false.
     pub(crate) fn scan(
         &self,
         start: Cut<'_>,
@@ -213,16 +215,16 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 }
 
-/// Many questions at once, of layers in memory.
+/// Interleaved questions, for layers in memory.
 impl<'a> Stack<'a> {
-    /// Looks up many keys, with interleaved descents. `found` sees the value of each that is live, in their order.
+    /// Looks up many keys, with interleaved descents. `found` gets the value of each, in order, or `None`.
     pub(crate) fn get_many(&self, keys: &[impl AsRef<[u8]>], mut found: impl FnMut(usize, Option<&'a [u8]>)) {
         if let Some(view) = self.single() {
             return tree::get_many(view, keys, |number, entry| found(number, entry.and_then(|entry| entry.value())));
         }
         for (chunk, keys) in keys.chunks(GROUP).enumerate() {
             let mut values: [Option<&[u8]>; GROUP] = [None; GROUP];
-            // Those that no layer so far has an entry of, with their numbers.
+            // The indexes of the keys that no layer so far has an entry of.
             let mut numbers: SmallVec<[usize; GROUP]> = (0..keys.len()).collect();
             let mut asked: SmallVec<[&[u8]; GROUP]> = keys.iter().map(AsRef::as_ref).collect();
             for layer in &self.layers {
@@ -242,7 +244,8 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Counts the live rows before many cuts, with interleaved descents. Each comes with a mark of the caller's, which goes with its answer to `counted`.
+    /// Counts the live rows before many cuts, with interleaved descents. Each comes with a mark of the caller's, which
+    /// `counted` gets with its answer.
     pub(crate) fn rows_before_many<'k, M>(
         &self,
         cuts: impl IntoIterator<Item = (M, Cut<'k>)>,

@@ -1,11 +1,16 @@
-//! The row at an offset of a stack of several layers. The total rank is monotone even though that of one layer is not, so a search for the row asks the whole stack for
-//! the ranks of pivots, and narrows.
+//! Finds the row at an offset of a stack of several layers, by a search over keys.
 //!
-//! Layers that know the positions of their entries (runs) give pivots near where the row must be, if they can those between leaves, which are told without reading one: the nearer bound and the density of rows between the bounds tell (interpolation
-//! search, Perl, Itai and Avni 1978), and each pivot is put a little beyond that, so that it becomes the other bound. Trees give keys from about their middle. In the end few entries
-//! are left, and a walk over all layers counts them.
+//! The total rank is monotone, though that of one layer is not, so the search asks the whole stack for the ranks of
+//! pivots, and narrows.
 //!
-//! Cost, of rows whose keys are spread alike over the layers: some five ranks in the stack, of which the last ones look at the same leaves.
+//! Layers that know the positions of their entries (runs) give pivots near where the row must be, preferably between
+//! leaves, which need no leaf to be read. The nearer bound and the density of rows between the bounds give an estimate
+//! (interpolation search, Perl, Itai and Avni 1978), and each pivot is put a little beyond it, so that it becomes the
+//! other bound. Trees give keys from about their middle. In the end few entries are left, and a walk over all layers
+//! counts them.
+//!
+//! Cost for rows whose keys are spread alike over the layers: some five ranks in the stack, the last of which read the
+//! same leaves.
 
 use smallvec::SmallVec;
 
@@ -13,21 +18,21 @@ use super::{Cut, Layer, LayerWalk, Merge, Row, Stack};
 use crate::page::KeyBuffer;
 use crate::tree::Side;
 
-/// Entries between the bounds that are rather walked over than parted once more.
+/// The number of entries between the bounds that are walked over instead of split once more.
 const WALKED_MAX: i64 = 40;
-/// After so many pivots from an estimate those from the middle take over, which need no luck.
+/// After this many estimated pivots, those from the middle take over, which need no luck.
 const ESTIMATES_MAX: usize = 8;
 
-/// A key with the rank that it has in the stack.
+/// A key and its rank in the stack.
 struct Bound {
     /// `None` at the ends.
     key: Option<KeyBuffer>,
     rows: u64,
-    /// By layer: how many entries are before it; in the lower bound, with one at the key itself.
+    /// For each layer, the number of entries before it; in the lower bound, including one at the key itself.
     entries: SmallVec<[i64; 8]>,
 }
 
-/// Between which keys the row is: its offset is that of the lower one or more, and less than that of the upper one.
+/// A search in progress: the offset of the row is at least that of the lower bound, and less than that of the upper.
 struct Search<'s, 'a, L: Layer<'a>> {
     stack: &'s Stack<'a, L>,
     offset: u64,
@@ -36,7 +41,7 @@ struct Search<'s, 'a, L: Layer<'a>> {
 }
 
 impl<'a, L: Layer<'a>> Stack<'a, L> {
-    /// `nth` of several layers; there are more than `offset` rows.
+    /// `nth` for several layers that have more than `offset` rows.
     pub(super) fn nth_of_many(&self, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
         if let Some((bottom, upper)) = self.layers().split_last()
             && bottom.is_bottom()
@@ -59,10 +64,11 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         search.finish()
     }
 
-    /// `nth` of trees. Pivots come from the layer over the bottom that has most entries left between the bounds, until only the bottom has any there: then it answers
-    /// alone. So a transaction that has written little pays little, however large the table is.
+    /// `nth` for trees. Pivots come from the layer above the bottom with the most entries left between the bounds,
+    /// until only the bottom has any there: then it answers alone. So a transaction that has written little pays
+    /// little, however large the table is.
     fn nth_over_bottom(&self, upper: &[L], bottom: &L, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
-        // Rows before `low` are at most `offset`, rows before `high` are more.
+        // At most `offset` rows are before `low`, and more are before `high`.
         let mut low: Option<KeyBuffer> = None;
         let mut high: Option<KeyBuffer> = None;
         loop {
@@ -81,7 +87,7 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
                 high = Some(pivot);
             }
         }
-        // Between `low` and `high` only the bottom has entries; `low` itself may be one of any layer.
+        // Between `low` and `high` only the bottom has entries; `low` itself may belong to any layer.
         let mut passed = 0;
         let mut start = Cut::Start;
         if let Some(low) = &low {
@@ -128,7 +134,7 @@ impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
         let left_f = left as f64;
         let (behind, ahead) = ((self.offset - self.low.rows) as f64, (self.high.rows - self.offset) as f64);
         let place = left_f * (behind + 0.5) / span;
-        // What the estimate is likely to be wrong by: entries of other layers are as many more or fewer before the pivot as chance has it.
+        // The likely error of the estimate: chance decides how many entries of other layers are before the pivot.
         let doubt = 1.5 * behind.min(ahead).sqrt() * left_f / span + 2.0;
         let place = if behind < ahead { place + doubt } else { place - doubt };
         (place as i64).clamp(0, left - 1)
@@ -152,7 +158,7 @@ impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
         }
     }
 
-    /// Makes a key between the bounds one of them. Where it is in the layer of that number is known.
+    /// Replaces a bound by a key between the bounds. `known`: its place in the layer of that index.
     fn ask(&mut self, key: KeyBuffer, known: Option<(usize, Located)>) -> Result<(), L::Fault> {
         let mut rows = 0;
         let (mut below, mut through) = (SmallVec::new(), SmallVec::new());
@@ -196,7 +202,7 @@ pub struct Located {
 }
 
 impl Located {
-    /// As a layer has it that knows no positions.
+    /// The place in a layer that knows no positions.
     pub(super) fn of_rows<'a, L: Layer<'a>>(layer: &L, key: &[u8]) -> Result<Located, L::Fault> {
         Ok(Located { rows: layer.rows_before(key, Side::Below)?, entries: 0, is_found: false })
     }

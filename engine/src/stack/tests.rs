@@ -1,8 +1,9 @@
-//! Goal: a stack of layers equals a `BTreeMap` in everything it can be asked, and merging layers changes no tally (the law).
-//! Method: random stacks of up to five layers, with and without a bottom, over few keys, so that every key is overwritten, deleted and inserted
-//! again across layers; every cut, offset and direction is compared. Then the layers are merged pair by pair, and all is compared again.
-//! The same of stacks whose lower layers are runs in files, read through a cache of a page or two, so that every page is missed again and again.
-//! Replay: SEED=... cargo test -p quipu stack::tests
+//! Goal: a stack of layers equals a `BTreeMap` in everything it can be asked, and merging layers changes no tally (the
+//! law). Method: random stacks of up to five layers, with and without a bottom, over few keys, so that every key is
+//! overwritten, deleted and inserted again across layers; every cut, offset and direction is compared. Then the layers
+//! are merged pair by pair, and all is compared again. The same of stacks whose lower layers are runs in files, read
+//! through a cache of a page or two, so that every page is missed again and again. Replay: SEED=... cargo test -p quipu
+//! stack::tests
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,10 +17,11 @@ use super::*;
 use crate::compression::Compression;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
-use crate::mixed::Mixed;
-use crate::run::{Index, Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter};
-use crate::tally::Field;
-use crate::transaction::merge_layer;
+use crate::options::RunLayout;
+use crate::read::table_layer::Mixed;
+use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter};
+use crate::tally::SumField;
+use crate::tree::merge_layer;
 use crate::tree::{Arena, Tree, Walk, When};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -32,8 +34,8 @@ const MEASURES: [Measures; 5] = [
     Measures::ROWS,
     Measures { bytes: true, ..Measures::ROWS },
     Measures { hash: true, ..Measures::ROWS },
-    Measures { sum: Some(Field::BigEndian { at: 0 }), ..Measures::ROWS },
-    Measures { bytes: true, hash: true, sum: Some(Field::LittleEndian { at: 1 }) },
+    Measures { sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS },
+    Measures { bytes: true, hash: true, sum: Some(SumField::LittleEndian { at: 1 }) },
 ];
 
 /// Some hundred keys: the empty one, prefixes of each other, a long shared prefix, and some that lie out of line.
@@ -72,11 +74,12 @@ impl Layers {
             let lower = self.stack();
             let written = layer
                 .write_over(key, value.as_deref(), |existing| {
-                    let live = existing.map_or_else(|| resident(lower.get(key)).is_some(), |existing| existing.live);
+                    let live = existing.map_or_else(|| infallible(lower.get(key)).is_some(), |existing| existing.live);
                     assert_eq!(live, model.contains_key(key));
                     // To delete what is dead is nothing, as in a transaction.
-                    (live || value.is_some())
-                        .then(|| existing.map_or_else(|| resident(lower.contribution(key)), |existing| existing.below))
+                    (live || value.is_some()).then(|| {
+                        existing.map_or_else(|| infallible(lower.contribution(key)), |existing| existing.below)
+                    })
                 })
                 .unwrap();
             let before = model.get(key).map_or(Tally::ZERO, |old| self.measures.of_row(key, old));
@@ -126,7 +129,7 @@ struct Resident;
 
 impl Answer<Infallible> for Resident {
     fn answer<T>(&self, mut ask: impl FnMut() -> Result<T, Infallible>) -> T {
-        resident(ask())
+        infallible(ask())
     }
 }
 
@@ -221,7 +224,7 @@ fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdR
                 measures: layers.measures,
                 // A file of an upper run may have come down, if it has live rows only.
                 is_bottom: tree.is_bottom() && (entries_max == usize::MAX || rng.random_bool(0.7)),
-                index: [Index::Tree, Index::Flat][rng.random_range(0..2)],
+                index: [RunLayout::Tree, RunLayout::Flat][rng.random_range(0..2)],
                 compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
                 ..RunOptions::default()
             };
@@ -315,7 +318,8 @@ fn the_cache_keeps_its_budget_and_serves_what_it_has() {
     assert!(pages_read < asked / 2, "{pages_read} of {asked}");
 }
 
-/// Several runs are asked together: as many rounds as the highest has levels. And a scan of a range does not look at what lies behind it.
+/// Several runs are asked together: as many rounds as the highest has levels. And a scan of a range does not look at
+/// what lies behind it.
 #[test]
 fn layers_share_rounds_and_a_range_ends_where_it_ends() {
     let disk = disk();
@@ -416,7 +420,7 @@ fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
     }
     compare_runs(&layers, &model, &keys, &mut rng);
     let tallies = |layers: &Layers| -> Vec<Tally> {
-        all_cuts(&keys).into_iter().map(|cut| resident(layers.stack().tally_before(cut))).collect()
+        all_cuts(&keys).into_iter().map(|cut| infallible(layers.stack().tally_before(cut))).collect()
     };
     let before = tallies(&layers);
     while layers.trees.len() > 1 {
@@ -447,10 +451,10 @@ fn a_stack_is_a_map_and_merging_its_layers_changes_no_tally() {
 fn a_stack_of_nothing_answers() {
     let stack: Stack<'_> = Stack::new(SmallVec::new(), Measures::ROWS);
     assert_eq!(stack.total(), Tally::ZERO);
-    assert_eq!(resident(stack.count(Cut::Start, Cut::End)), 0);
-    assert!(resident(stack.nth(0)).is_none());
-    assert!(resident(stack.get(b"")).is_none());
-    resident(stack.scan(Cut::Start, Cut::End, true, |_, _| panic!("there are no rows")));
+    assert_eq!(infallible(stack.count(Cut::Start, Cut::End)), 0);
+    assert!(infallible(stack.nth(0)).is_none());
+    assert!(infallible(stack.get(b"")).is_none());
+    infallible(stack.scan(Cut::Start, Cut::End, true, |_, _| panic!("there are no rows")));
 }
 
 #[test]
@@ -463,13 +467,13 @@ fn a_key_that_dies_in_one_layer_and_comes_back_in_the_next_counts_once() {
     let mut layers = Layers { trees: vec![bottom], measures: Measures::ROWS };
     for value in [None, Some(&b"new"[..]), None, Some(b"newer")] {
         let mut layer = Tree::new(arena.clone(), Measures::ROWS, false);
-        let below = resident(layers.stack().contribution(b"b"));
+        let below = infallible(layers.stack().contribution(b"b"));
         layer.write_over(b"b", value, |_| Some(below)).unwrap();
         layers.trees.insert(0, layer);
         assert_eq!(layers.stack().total().rows, 2 + i64::from(value.is_some()));
     }
     let stack = layers.stack();
-    let row = resident(stack.nth(1)).expect("three rows");
+    let row = infallible(stack.nth(1)).expect("three rows");
     assert_eq!((&*row.key, row.value), (&b"b"[..], &b"newer"[..]));
-    assert_eq!(resident(stack.rows_before(Cut::Before(b"c"))), 2);
+    assert_eq!(infallible(stack.rows_before(Cut::Before(b"c"))), 2);
 }

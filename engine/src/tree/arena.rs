@@ -1,23 +1,23 @@
-//! Where pages in memory live: one reservation of address space per database, handed out page by page.
+//! The memory of pages: one reservation of address space per database, handed out page by page.
 //!
 //! Invariants:
 //! 1. A page id stands for the same address as long as the arena lives: growth moves nothing.
 //! 2. An id is either free or owned by exactly one tree (its current version or its retired pages).
 //! 3. There is address space for half as much again as the limit, and the slack. A restart may need it, since rows that
-//!    were accepted once are accepted again though pages may be filled otherwise than before. So may a commit, whose need
-//!    is estimated: it may copy and split each page in use, and was let in where as many are free as there are.
+//!    were accepted once are accepted again, though pages may be filled otherwise than before. So may a commit: its
+//!    need is estimated, it may copy and split each page in use, and it was admitted with as many pages free.
 //!
-//! Costs: an id becomes an address by one shift and one addition. Allocation takes a lock, once in some seventy inserts.
-//! With huge pages a dependent read that misses takes about 240 ns instead of 360; their first touch is slow (2 to 4 ms per 2 MiB),
-//! so [`Arena::prefault`] does it ahead of need, on another thread.
-//! Not here: what is in a page, when it may be freed.
+//! Cost: an id becomes an address by one shift and one addition. Allocation takes a lock, once in some seventy inserts.
+//! With huge pages a dependent read that misses takes about 240 ns instead of 360; their first touch is slow (2 to 4 ms
+//! per 2 MiB), so [`Arena::prefault`] does it ahead of need, on another thread. Not here: what is in a page, when it
+//! may be freed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::page::{PageMut, PageRef};
+use crate::page::{Blob, PageMut, PageRef};
 
 /// Names a page of an arena.
 pub(crate) type PageId = u32;
@@ -27,11 +27,11 @@ pub(crate) const NO_PAGE: PageId = u32::MAX;
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// The space that may be overdrawn between a check of the limit and the allocations that follow it, in pages.
+/// The most pages by which the limit may be exceeded between a check of it and the allocations that follow.
 const SLACK_PAGES: usize = 4096;
 
-/// Pages that one step of a write may take after it has asked [`Arena::check_space`]: it splits a page of each level at
-/// most.
+/// The most pages that one step of a write takes after a call of [`Arena::check_space`]: it splits at most one page of
+/// each level.
 const STEP_PAGES: usize = 128;
 
 /// Pages of one size in one reservation.
@@ -53,13 +53,15 @@ struct Free {
     prefaulter: Option<Thread>,
 }
 
-// SAFETY: the pointer names memory that belongs to the arena; who may touch which page is the contract of `page` and `page_mut`.
+// SAFETY: the pointer names memory that belongs to the arena; who may touch which page is the contract of `page` and
+// `page_mut`.
 unsafe impl Send for Arena {}
 // SAFETY: as above; the arena's own state is behind a lock or atomic.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Reserves address space for `limit_bytes` of pages of `page_bytes` (a power of two). No memory is used before pages are.
+    /// Reserves address space for `limit_bytes` of pages of `page_bytes` (a power of two). Memory is used only as pages
+    /// are.
     pub(crate) fn new(page_bytes: usize, limit_bytes: u64) -> Result<Arena> {
         assert!(page_bytes.is_power_of_two());
         let page_shift = page_bytes.trailing_zeros();
@@ -102,8 +104,23 @@ impl Arena {
         self.blob_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add_blob_bytes(&self, bytes: i64) {
-        self.blob_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Copies `bytes`, born in `epoch`, into a blob.
+    pub(crate) fn new_blob(&self, bytes: &[u8], epoch: u64) -> Result<Blob> {
+        let blob = Blob::new(bytes, epoch)?;
+        self.blob_bytes.fetch_add(Blob::size_of(bytes.len()), Ordering::Relaxed);
+        Ok(blob)
+    }
+
+    /// Frees the memory of a blob.
+    ///
+    /// # Safety
+    /// [`Arena::new_blob`] made it, and nothing names it any more.
+    pub(crate) unsafe fn release_blob(&self, blob: Blob) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.blob_bytes.fetch_sub(Blob::size_of(blob.bytes().len()), Ordering::Relaxed);
+            blob.release();
+        }
     }
 
     /// The address of a page, to prefetch.
@@ -134,10 +151,10 @@ impl Arena {
         unsafe { PageMut::new(self.address(id), self.page_bytes()) }
     }
 
-    /// Adds to a number in a page: what counting rows costs a write on each level.
+    /// Adds to a number in a page: the cost of counting rows for a write, on each level.
     ///
     /// # Safety
-    /// As [`Arena::page_mut`], and an aligned `i64` stands at `offset`.
+    /// As for [`Arena::page_mut`], and an aligned `i64` stands at `offset`.
     #[inline(always)]
     pub(crate) unsafe fn add_at(&self, id: PageId, offset: usize, amount: i64) {
         // SAFETY: promised by the caller.
@@ -147,7 +164,8 @@ impl Arena {
         }
     }
 
-    /// Fails if the memory limit is reached. A write asks this before it starts to change anything; then `allocate` cannot fail.
+    /// Fails if the memory limit is reached. A write calls this before it changes anything; then `allocate` cannot
+    /// fail.
     #[inline]
     pub(crate) fn check_room(&self) -> Result<()> {
         let blob_pages = (self.blob_bytes_used() >> self.page_shift) as usize;
@@ -179,23 +197,23 @@ impl Arena {
         )
     }
 
-    /// Whether half of what may be used is in use.
+    /// Whether half of the limit is in use.
     pub(crate) fn is_half_full(&self) -> bool {
         2 * self.bytes_used() >= (self.limit_pages.load(Ordering::Relaxed) as u64) << self.page_shift
     }
 
-    /// As `check_room`, for `pages` more.
+    /// Like `check_room`, for `pages` more.
     pub(crate) fn check_room_for(&self, pages: u64) -> Result<()> {
         let used = self.used_pages.load(Ordering::Relaxed) as u64 + (self.blob_bytes_used() >> self.page_shift);
-        // The slack covers what small commits may take at most, so that at the limit removals still work.
+        // The slack covers the most that small commits take, so that removals still work at the limit.
         let free = self.limit_pages.load(Ordering::Relaxed) as u64 + SLACK_PAGES as u64 / 4;
         if used + pages < free { Ok(()) } else { Err(self.full()) }
     }
 
-    /// As `check_room_for`, for a removal: it may take from what is over the limit what copies for snapshots and
-    /// readers need, but never more than there is.
+    /// Like `check_room_for`, for a removal: it may exceed the limit by what copies for snapshots and readers need, but
+    /// never by more than there is.
     pub(crate) fn check_room_to_remove(&self, pages: u64) -> Result<()> {
-        let used = self.used_pages.load(Ordering::Relaxed) as u64;
+        let used = self.used_pages.load(Ordering::Relaxed) as u64 + (self.blob_bytes_used() >> self.page_shift);
         if used + pages + SLACK_PAGES as u64 / 8 <= self.pages_max as u64 {
             return Ok(());
         }
@@ -233,7 +251,8 @@ impl Arena {
         id
     }
 
-    /// Overwrites pages that are given back, so that a reader that still sees one shows it. In tests that choose interleavings, where one thread runs at a time.
+    /// Overwrites freed pages, so that a reader that still sees one shows it. For tests that choose interleavings,
+    /// where one thread runs at a time.
     #[cfg(feature = "shuttle")]
     fn spoil(&self, ids: &[PageId]) {
         for id in ids {
@@ -246,21 +265,21 @@ impl Arena {
     #[inline(always)]
     fn spoil(&self, _: &[PageId]) {}
 
-    /// Gives a page back.
+    /// Frees a page.
     pub(crate) fn free(&self, id: PageId) {
         self.spoil(&[id]);
         self.used_pages.fetch_sub(1, Ordering::Relaxed);
         self.free.lock().expect("no holder of this lock panics").pages.push(id);
     }
 
-    /// Gives many pages back under one lock.
+    /// Frees many pages under one lock.
     pub(crate) fn free_all(&self, ids: &[PageId]) {
         self.spoil(ids);
         self.used_pages.fetch_sub(ids.len(), Ordering::Relaxed);
         self.free.lock().expect("no holder of this lock panics").pages.extend_from_slice(ids);
     }
 
-    /// Names the thread to wake when [`Arena::prefault`] has something to do.
+    /// Sets the thread to wake when [`Arena::prefault`] has something to do.
     pub(crate) fn set_prefaulter(&self, thread: Option<Thread>) {
         self.free.lock().expect("no holder of this lock panics").prefaulter = thread;
     }

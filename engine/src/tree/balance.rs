@@ -1,9 +1,10 @@
-//! Keeping pages well filled: every split, merge and move of entries between siblings is one operation, [`Tree::rebuild`], which
-//! spreads the entries of `k` neighbouring children over `m` new pages.
+//! Keeps pages well filled: splits, merges and moves of entries between siblings.
 //!
-//! A full page first looks at its siblings: if one has room to spare, the two share it (2 to 2); else three pages are made of two
-//! (2 to 3), as in B*-trees (Knuth, TAOCP 3, 6.2.4), which leaves random inserts at about 80 % instead of 69 %. A page that is full because inserts
-//! ascend or descend is cut at the place of insertion, so that the part which gets no more inserts stays full.
+//! All of them are one operation, [`Tree::rebuild`], which spreads the entries of `k` neighbouring children over `m`
+//! new pages. A full page first tries its siblings: if one has room to spare, the two share it (2 to 2); otherwise two
+//! pages become three (2 to 3), as in B*-trees (Knuth, TAOCP 3, 6.2.4), which leaves random inserts at about 80 %
+//! instead of 69 %. A page that is full because inserts ascend or descend is cut at the place of insertion, so that the
+//! part without further inserts stays full.
 
 use super::{HEIGHT_MAX, NO_PAGE, PageId, Path, Tree};
 use crate::error::Result;
@@ -13,10 +14,10 @@ use crate::page::{
 };
 use crate::tally::Tally;
 
-/// Inserts in a row next to each other that make a page count as filled in order.
+/// The number of adjacent inserts in a row after which a page counts as filled in order.
 const RUN_MIN: u8 = 4;
 
-/// Working space of a rebuild, kept between calls; empty outside of them.
+/// Buffers of a rebuild, kept between calls; empty outside of them.
 #[derive(Default)]
 pub(super) struct Scratch {
     sources: Vec<Source<'static>>,
@@ -43,16 +44,15 @@ pub(super) enum Rebuilt {
     Done,
     /// The parent was full and has been split instead: descend again.
     ParentSplit,
-    /// Entries of two pages do not fit that few pages once their prefixes are shorter. Those of one page always fit
-    /// two.
+    /// The entries of two pages do not fit that few pages with shorter prefixes. Those of one page always fit two.
     DoesNotFit,
 }
 
 impl Tree {
     /// Makes room in the page at `index` of the path, or takes one step towards it. Afterwards the path is stale.
     ///
-    /// `attempt` counts the steps for one write: sharing with a sibling may not help an entry that makes its page's prefix shorter, so from the third
-    /// on the page itself is split, and pages of one entry have room for another.
+    /// `attempt` counts the steps for one write: sharing with a sibling may not help an entry that shortens its page's
+    /// prefix, so from the third step on the page itself is split, and pages of one entry have room for another.
     pub(super) fn make_room(&mut self, path: &mut Path, index: usize, attempt: usize) -> Result<()> {
         self.check_room()?;
         if index == 0 {
@@ -77,8 +77,9 @@ impl Tree {
         let left = (at > 0).then(|| (used(at - 1), at - 1));
         let right = (at + 1 < parent.count()).then(|| (used(at + 1), at));
         if let Some((sibling_used, from)) = left.into_iter().chain(right).min() {
-            // Pages of few, large entries are cheap to copy, and worth filling: two share what one of them has to spare, or become three. Of pages of many
-            // small entries a plain split costs least; they share only what leaves room for many inserts.
+            // Pages of few, large entries are cheap to copy and worth filling: two share what one of them has to spare,
+            // or become three. For pages of many small entries a plain split costs least; they share only if that
+            // leaves room for many inserts.
             let few = count <= 64;
             let spare = page_bytes - sibling_used;
             let pages = if spare >= if few { page_bytes / 6 } else { page_bytes * 2 / 5 } { 2 } else { 3 };
@@ -108,7 +109,7 @@ impl Tree {
         self.structure += 1;
     }
 
-    /// Spreads the entries of the `taken` children of the page above `index` from position `from` on over new pages.
+    /// Spreads the entries of `taken` children of the page above `index`, from position `from` on, over new pages.
     fn rebuild(
         &mut self,
         path: &mut Path,
@@ -159,23 +160,10 @@ impl Tree {
         let pages = cuts.len() - 1;
 
         let mut prefixes: [KeyBuffer; 3] = Default::default();
-        for (number, bounds) in cuts.windows(2).enumerate() {
-            let part = &sources[bounds[0]..bounds[1]];
-            let prefix = &mut prefixes[number];
-            *prefix = plan_prefix(part, page_bytes);
-            // Under a prefix no shorter than theirs, records are no longer than they are.
-            let old_bytes: usize = lens[bounds[0]..bounds[1]].iter().map(|&len| usize::from(len) + arrays).sum();
-            let shrinks =
-                [part.first(), part.last()].into_iter().flatten().all(|end| end.page.prefix_len() <= prefix.len());
-            if shrinks && HEADER_BYTES + padded(prefix.len()) + old_bytes <= page_bytes
-                || Builder::fits(part, prefix.len(), page_bytes)
-            {
-                continue;
-            }
-            // A longer prefix takes more than it saves where keys are out of line or end within their heads. Entries of
-            // one page fit under the prefix that they have, as they do now.
-            prefix.truncate(part.iter().map(|source| source.page.prefix_len()).min().unwrap_or(0));
-            if !Builder::fits(part, prefix.len(), page_bytes) {
+        for (bounds, prefix) in cuts.windows(2).zip(&mut prefixes) {
+            let part = bounds[0]..bounds[1];
+            *prefix = plan_prefix(&sources[part.clone()], page_bytes);
+            if !fits_under(prefix, &sources[part.clone()], &lens[part], arrays, page_bytes) {
                 return Ok(Rebuilt::DoesNotFit);
             }
         }
@@ -189,22 +177,11 @@ impl Tree {
         let level = self.height - 1 - index;
         let mut new_ids = [NO_PAGE; 3];
         for (number, bounds) in cuts.windows(2).enumerate() {
-            let part = &sources[bounds[0]..bounds[1]];
+            let part = bounds[0]..bounds[1];
             let id = self.new_page(kind, level);
-            let mut builder = Builder::new(self.page_mut(id), &prefixes[number], part.len());
-            if kind == KIND_LEAF {
-                // Runs of neighbours of one page are copied together.
-                let mut done = 0;
-                for run in part.chunk_by(|a, b| a.page.start() == b.page.start()) {
-                    let run_lens = &lens[bounds[0] + done..bounds[0] + done + run.len()];
-                    builder.push_leaf_run(run[0].page, run[0].position, run_lens);
-                    done += run.len();
-                }
-            } else {
-                part.iter().for_each(|&source| builder.push(source));
-            }
-            builder.finish();
             new_ids[number] = id;
+            let builder = Builder::new(self.page_mut(id), &prefixes[number], part.len());
+            fill_page(builder, kind, &sources[part.clone()], &lens[part]);
         }
         let old_ids: Vec<PageId> = (from..from + taken).map(|position| parent.child(position)).collect();
         self.replace_children(path, index - 1, from, taken, &new_ids[..pages], &separators, parent_prefix)?;
@@ -215,7 +192,8 @@ impl Tree {
         Ok(Rebuilt::Done)
     }
 
-    /// The length of the parent's prefix with `separators` in place of those of the `taken` children; `None` if it has no room for them.
+    /// The length of the parent's prefix with `separators` in place of those of the `taken` children; `None` if they do
+    /// not fit.
     pub(super) fn parent_prefix(
         &self,
         parent: &PageRef<'_>,
@@ -240,7 +218,7 @@ impl Tree {
                 (from + 1..from + taken).map(|position| parent.inner_record(position).len + arrays).sum();
             return (parent.used(page_bytes) + added - removed <= page_bytes).then_some(prefix_len);
         }
-        // Counted with the records that go: a little pessimistic, and rare.
+        // Counted with the records that will go: a little pessimistic, and rare.
         let sources: Vec<Source<'_>> = (0..parent.count()).map(|position| Source { page: *parent, position }).collect();
         (page_bytes_of(&sources, prefix_len) + added <= page_bytes).then_some(prefix_len)
     }
@@ -294,7 +272,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The sum of the weights in a page, or under it.
+    /// The sum of the weights in or below a page.
     pub(super) fn page_tally(&self, page: &PageRef<'_>) -> Tally {
         if page.is_leaf() {
             self.view().leaf_tally(page, 0, page.count())
@@ -303,7 +281,8 @@ impl Tree {
         }
     }
 
-    /// Rewrites the page at `index` of the path with the first `prefix_len` bytes of its prefix only. False, and nothing changed, if it does not fit then.
+    /// Rewrites the page at `index` of the path with only the first `prefix_len` bytes of its prefix. Returns false,
+    /// with nothing changed, if it does not fit then.
     pub(super) fn shorten_prefix(&mut self, path: &mut Path, index: usize, prefix_len: usize) -> bool {
         let old_id = path.steps[index].page;
         let old: PageRef<'_> = self.page(old_id);
@@ -330,19 +309,18 @@ impl Tree {
         true
     }
 
-    /// Takes away what a removal has left empty, and merges what it has left nearly empty.
+    /// Removes pages that a removal has left empty, and merges those it has left nearly empty.
     pub(super) fn rebalance_after_removal(&mut self, path: &Path, key: &[u8]) {
         let page_bytes = self.arena.page_bytes();
         let leaf = self.leaf(path);
         if leaf.used(page_bytes) >= page_bytes / 4 && leaf.count() > 0 {
             return;
         }
-        // Removal must work when memory is full: the few pages that it takes come from the slack, and more are given
-        // back.
+        // Removal must work when memory is full: the few pages that it takes come from the slack, and more are freed.
         let room_was_reserved = std::mem::replace(&mut self.room_reserved, true);
         let mut path = Path { steps: path.steps };
         let mut index = self.height - 1;
-        // A step splits a level of parents at most, or makes room on it.
+        // A step splits at most one level of parents, or makes room on it.
         for _ in 0..2 * HEIGHT_MAX {
             if self.leaf(&path).count() > 0 || self.height == 1 {
                 break;
@@ -359,9 +337,9 @@ impl Tree {
         self.room_reserved = room_was_reserved;
     }
 
-    /// Drops the empty leaf of the path with the pages above that have no other child, up to the index that is
-    /// returned; from there on the path is stale. `None`: it was given a sibling on some level, or a step was taken
-    /// towards that; descend again.
+    /// Drops the empty leaf of the path with the pages above that have no other child, up to the returned index; from
+    /// there on the path is stale. `None`: on some level it was given a sibling, or a step was taken towards that;
+    /// descend again.
     fn drop_empty_leaf(&mut self, path: &mut Path) -> Option<usize> {
         let children = |index: usize| self.page(path.steps[index - 1].page).count();
         let Some(index) = (1..self.height).rev().find(|&index| children(index) > 1) else {
@@ -374,8 +352,8 @@ impl Tree {
             self.share_with_next(path, index);
             return None;
         }
-        // The page before takes over the keys up to the next separator, and where there is none the leaf behind takes
-        // over those down to the last. An inner page could not: its first separator would be above keys that it has.
+        // The page before takes over the keys up to the next separator; if there is none, the leaf after takes over the
+        // keys down to the last one. An inner page could not: its first separator would be above keys that it has.
         let (from, heir) = if at > 0 { (at - 1, at - 1) } else { (0, 1) };
         let (empty, heir) = (parent.child(at), parent.child(heir));
         let replaced = self.replace_children(path, index - 1, from, 2, &[heir], &[], parent.prefix_len());
@@ -385,16 +363,16 @@ impl Tree {
         Some(index)
     }
 
-    /// Gives the page at `index` of the path, an inner page with an only child that is the first under its parent, some
-    /// children of the next page, or all.
+    /// Moves children of the next page, or all of them, to the page at `index` of the path: an inner page with an only
+    /// child that is the first under its parent.
     fn share_with_next(&mut self, path: &mut Path, index: usize) {
         let page_bytes = self.arena.page_bytes();
         let parent: PageRef<'_> = self.page(path.steps[index - 1].page);
         let (page, next) = (self.page(parent.child(0)), self.page(parent.child(1)));
         let count = page.count() + next.count();
         let used = page.used(page_bytes) + next.used(page_bytes);
-        // Two entries fit any page, and so does what is left of the next page under the prefix that it has. So the last
-        // one fits.
+        // Two entries fit any page, and so does the rest of the next page under its present prefix. So the last cut
+        // fits.
         let cuts = [
             (used <= page_bytes * 4 / 5 || count == 2).then_some(Cut::Even(1)),
             (count > 4).then_some(Cut::At(count / 2)),
@@ -414,7 +392,7 @@ impl Tree {
             if self.page(path.steps[index].page).used(page_bytes) >= page_bytes / 4 {
                 return;
             }
-            // An only child has nobody to merge with, and its parent is nearly empty too.
+            // An only child has no sibling to merge with, and its parent is nearly empty too.
             let is_only = self.page(path.steps[index - 1].page).count() == 1;
             if !is_only && !self.merge(path, index) {
                 return;
@@ -423,7 +401,7 @@ impl Tree {
     }
 
     /// Merges the page at `index` of the path with its emptier sibling if the result is not too full. Returns whether
-    /// it did; the path is stale from there on.
+    /// it did; then the path is stale from there on.
     fn merge(&mut self, path: &mut Path, index: usize) -> bool {
         let page_bytes = self.arena.page_bytes();
         let parent = self.page(path.steps[index - 1].page);
@@ -436,11 +414,11 @@ impl Tree {
         if page.used(page_bytes) + sibling_used > page_bytes * 4 / 5 {
             return false;
         }
-        // Without a separator to add the parent has room, so this is no error and no step towards it.
+        // No separator is added, so the parent has room: this is neither an error nor a step towards it.
         matches!(self.rebuild(path, index, from, 2, Cut::Even(1), 0), Ok(Rebuilt::Done))
     }
 
-    /// Takes away roots with a single child.
+    /// Removes roots with a single child.
     fn collapse_root(&mut self) {
         while self.height > 1 && self.page(self.root).count() == 1 {
             let old = self.root;
@@ -452,6 +430,38 @@ impl Tree {
             self.drop_page(old);
         }
     }
+}
+
+/// Whether entries fit a page under `prefix`, which is made shorter if only that helps. `lens` are the bytes of their
+/// records as they are, `arrays` those that each takes beside.
+fn fits_under(prefix: &mut KeyBuffer, part: &[Source<'_>], lens: &[u16], arrays: usize, page_bytes: usize) -> bool {
+    // Under a prefix no shorter than theirs, records are no longer than they are.
+    let old_bytes: usize = lens.iter().map(|&len| usize::from(len) + arrays).sum();
+    let shrinks = [part.first(), part.last()].into_iter().flatten().all(|end| end.page.prefix_len() <= prefix.len());
+    if shrinks && HEADER_BYTES + padded(prefix.len()) + old_bytes <= page_bytes
+        || Builder::fits(part, prefix.len(), page_bytes)
+    {
+        return true;
+    }
+    // A longer prefix takes more than it saves where keys are out of line or end within their heads. Entries of one
+    // page fit under the prefix that they have, as they do now.
+    prefix.truncate(part.iter().map(|source| source.page.prefix_len()).min().unwrap_or(0));
+    Builder::fits(part, prefix.len(), page_bytes)
+}
+
+/// Copies entries into a new page. `lens` are the bytes of their records.
+fn fill_page(mut builder: Builder<'_>, kind: u8, part: &[Source<'_>], lens: &[u16]) {
+    if kind == KIND_LEAF {
+        // Runs of neighbours of one page are copied together.
+        let mut done = 0;
+        for run in part.chunk_by(|a, b| a.page.start() == b.page.start()) {
+            builder.push_leaf_run(run[0].page, run[0].position, &lens[done..done + run.len()]);
+            done += run.len();
+        }
+    } else {
+        part.iter().for_each(|&source| builder.push(source));
+    }
+    builder.finish();
 }
 
 /// Cuts records of these lengths into `pages` parts of about equal bytes, or fewer if there are fewer of them; none is
@@ -477,7 +487,7 @@ fn cut_evenly(lens: &[u16], arrays: usize, pages: usize, cuts: &mut Vec<usize>) 
     cuts.push(lens.len());
 }
 
-/// The shortest key above `left` and not above `right` if these are leaf entries; of inner entries the key of `right` itself.
+/// The shortest key above `left` and not above `right` for leaf entries; for inner entries the key of `right` itself.
 pub(super) fn separator(left: &Source<'_>, right: &Source<'_>) -> KeyBuffer {
     let mut key = right.page.key(right.position);
     if right.page.is_leaf() {

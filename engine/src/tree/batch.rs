@@ -1,27 +1,31 @@
-//! Many descents at once: a group of keys goes down level by level, and what one needs next is fetched while the others are searched.
-//! A miss to memory costs 240 to 360 ns when it is waited for and about 25 ns when sixteen are under way.
+//! Interleaved descents: a group of keys goes down level by level.
 //!
-//! A group fetches its leaves into the second cache, and of each only what is needed next: the heads, then one slot, then one record. The first cache waits
-//! for two dozen lines at most, and the leaves of a group take 160; and since pages begin at multiples of 4096 bytes, the same line of each falls into the same
-//! set, which has eight places. With the first cache as the target a batch takes half as long again.
+//! What one key needs next is fetched while the others are searched: a miss to memory costs 240 to 360 ns on its own,
+//! and about 25 ns when sixteen are in flight.
+//!
+//! A group fetches its leaves into the second cache, and of each only what is needed next: the heads, then one slot,
+//! then one record. The first cache has at most two dozen misses in flight, and the leaves of a group take 160 lines.
+//! Also, pages begin at multiples of 4096 bytes, so the same line of each falls into the same set, which has eight
+//! places. With the first cache as the target a batch takes half as long again.
 
 use super::arena::NO_PAGE;
 use super::view::{Found, HEAD_BYTES, Side, View, child_at_offset};
 use crate::page::{Aim, PageRef};
 
-/// Descents under way together. Twice as many take 10 % longer.
+/// The number of descents in flight together. Twice as many take 10 % longer.
 pub(crate) const GROUP: usize = 16;
 
 /// The two ends of a range. So few leaves fit the first cache, and are read at once.
 const PAIR: usize = 2;
 
-/// The leaves of a group of keys, and how far heads tell where in them each key is. The records that tell the rest are under way.
+/// The leaves of a group of keys, and how far heads locate each key in its leaf. The records that decide the rest are
+/// being fetched.
 struct Leaves<'a, const N: usize> {
     pages: [PageRef<'a>; N],
     aims: [Aim; N],
 }
 
-/// Takes `count` keys to their leaves. `visit` sees every inner page with the position taken in it.
+/// Takes `count` keys to their leaves. `visit` gets every inner page with the position taken in it.
 #[inline(always)]
 fn descend<'a, 'k, const N: usize>(
     view: &View<'a>,
@@ -59,7 +63,7 @@ fn descend<'a, 'k, const N: usize>(
     Leaves { pages, aims }
 }
 
-/// Looks up keys, and gives each with its number to `found`, in order.
+/// Looks up keys. `found` gets each entry with the index of its key, in order.
 pub(crate) fn get_many<'a>(
     view: &View<'a>,
     keys: &[impl AsRef<[u8]>],
@@ -79,7 +83,7 @@ pub(crate) fn get_many<'a>(
     }
 }
 
-/// Counts the rows before each of the cuts, and gives them to `counted`, in order.
+/// Counts the rows before each of the cuts. `counted` gets the counts in order.
 pub(crate) fn rows_before_many(
     view: &View<'_>,
     cuts: &[(impl AsRef<[u8]>, Side)],
@@ -110,12 +114,14 @@ pub(crate) fn rows_before_many(
     }
 }
 
-/// Counts the rows between two cuts, the first not behind the second, of a tree that is not empty: both descents at once.
+/// Counts the rows between two cuts, the first not after the second, of a tree that is not empty. Both descents are
+/// interleaved.
 pub(super) fn rows_between(view: &View<'_>, cuts: [(&[u8], Side); PAIR]) -> i64 {
     let mut rows = 0i64;
     let mut below = [view.total.rows; PAIR];
     let mut start = (view.page(view.root), 0);
-    // Each level is visited for the start, then for the end. As long as they take the same page, what lies between them there is all.
+    // Each level is visited for the start, then for the end. While both take the same page, only what lies between
+    // their positions there counts.
     let leaves = descend::<PAIR>(
         view,
         PAIR,
@@ -144,7 +150,7 @@ pub(super) fn rows_between(view: &View<'_>, cuts: [(&[u8], Side); PAIR]) -> i64 
     rows + before(1) - before(0)
 }
 
-/// Finds the entries at the offsets of a bottom layer, all of which are below its rows.
+/// Finds the entries at the offsets of a bottom layer, all of which are below its row count.
 pub(crate) fn nth_many<'a>(view: &View<'a>, offsets: &[u64], mut found: impl FnMut(usize, PageRef<'a>, usize)) {
     debug_assert!(view.is_bottom());
     for (chunk, offsets) in offsets.chunks(GROUP).enumerate() {
@@ -175,7 +181,7 @@ pub(crate) fn nth_many<'a>(view: &View<'a>, offsets: &[u64], mut found: impl FnM
     }
 }
 
-/// Brings the leaves of keys that are about to be written into the cache.
+/// Fetches the leaves of keys that are about to be written into the processor's cache.
 pub(crate) fn warm(view: &View<'_>, keys: &[impl AsRef<[u8]>]) {
     if view.height < 2 {
         return;

@@ -213,7 +213,7 @@ impl Subject {
             layer.write_over(key, value.as_deref(), |_| Some(below)).unwrap();
         }
         assert_eq!(layer.check(), [""; 0]);
-        crate::transaction::merge_layer(&mut self.tree, &layer).unwrap();
+        crate::tree::merge_layer(&mut self.tree, &layer).unwrap();
         for (key, value) in writes {
             if value.is_some() || self.below(key).rows > 0 {
                 self.model.insert(key.clone(), value.clone());

@@ -5,7 +5,7 @@ use crate::page::{KeyBuffer, check as check_page};
 use crate::tally::Tally;
 
 impl Tree {
-    /// Every broken invariant of the current version, in words; none if it is sound. Reads all pages.
+    /// Describes every broken invariant of the current version; empty if it is sound. Reads all pages.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.root == NO_PAGE {

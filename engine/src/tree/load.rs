@@ -1,7 +1,7 @@
-//! Building a bottom tree from rows in key order, bottom-up: how a checkpoint comes back into memory.
+//! Builds a bottom tree from rows in key order, bottom-up, as when a checkpoint is read into memory.
 //!
-//! The leaves are no more than those that the rows were in before, as far as it matters: what fits one page with a
-//! prefix is put into one, and pages are filled up where memory is short.
+//! The tree has about as many leaves as the rows were in before, at most: what fits one page with a prefix is put into
+//! one, and pages are filled up where memory is short.
 
 use super::{PageId, Tree};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,11 +11,11 @@ use crate::page::{
 };
 use crate::tally::Tally;
 
-/// Pages are filled to this part, in percent, so that the first inserts after a restart do not split every one of them;
+/// How far pages are filled, in percent, so that the first inserts after a restart do not split every one of them;
 /// wholly once half of the memory is in use.
 const FILL_PERCENT: usize = 90;
 
-/// Collects rows in ascending order and builds pages of them. O(levels) memory beside the pages.
+/// Collects rows in ascending order and builds pages of them. O(levels) memory besides the pages.
 pub(crate) struct Loader {
     tree: Tree,
     /// Rows of the leaf that is being collected: bytes of keys and values, and their ends.
@@ -39,20 +39,20 @@ struct Child {
     tally: Tally,
 }
 
-/// How large a page would be, to the byte.
+/// The exact size of a page.
 #[derive(Clone, Copy, Default)]
 struct Plan {
     /// Arrays and records without a prefix.
     plain_bytes: usize,
-    /// How many bytes at the start of the keys are the same in all.
+    /// How many bytes at the start of all keys are the same.
     shared_len: usize,
-    /// The longest prefix that there can be, and what it saves in records.
+    /// The longest possible prefix, and the bytes it saves in records.
     prefix_len: usize,
     saved_bytes: usize,
 }
 
 impl Plan {
-    /// The prefix that the page gets: none that saves less than it takes, as where keys lie out of line or are short.
+    /// The prefix that the page gets: none if it saves less than it takes, as where keys lie out of line or are short.
     fn chosen_len(&self) -> usize {
         if self.saved_bytes < padded(self.prefix_len) { 0 } else { self.prefix_len }
     }
@@ -63,14 +63,14 @@ impl Plan {
     }
 }
 
-/// What a prefix saves in the record of a key.
+/// The bytes that a prefix saves in the record of a key.
 fn saved_bytes(kind: u8, flags: u8, key: &[u8], prefix_len: usize) -> usize {
     let new = NewRecord { flags, key, key_handle: 0, weights: &[], value: &[] };
     new.len(kind, 0) - new.len(kind, prefix_len)
 }
 
 impl Loader {
-    /// Loads into `tree`, an empty bottom tree.
+    /// Starts loading into `tree`, an empty bottom tree.
     pub(crate) fn new(tree: Tree) -> Loader {
         debug_assert!(tree.entries == 0 && tree.bottom);
         Loader {
@@ -83,7 +83,7 @@ impl Loader {
         }
     }
 
-    /// Appends a row, whose key is above all before.
+    /// Appends a row. Its key must be above all before.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if self.tree.entries > 0 && *key <= *self.last_key {
             return Err(Error::new(ErrorKind::Corrupt, "rows are not in ascending order of their keys"));
@@ -134,7 +134,7 @@ impl Loader {
             .map(move |row| (row.flags, &self.bytes[std::mem::replace(&mut start, row.value_end)..row.key_end]))
     }
 
-    /// The plan of the leaf with one row more. O(1) but where the shared prefix becomes shorter.
+    /// The plan of the leaf with one more row. O(1) except where the shared prefix becomes shorter.
     fn plan_with(&self, new: &NewRecord<'_>) -> Plan {
         let plain_bytes = self.plan.plain_bytes + new.len(KIND_LEAF, 0) + array_bytes(KIND_LEAF, 0);
         let Some(first) = self.rows.first() else {
@@ -152,7 +152,7 @@ impl Loader {
         Plan { plain_bytes, shared_len, prefix_len, saved_bytes: saved }
     }
 
-    /// Writes the collected leaf; `next` is the first key of the one that follows.
+    /// Writes the collected leaf; `next` is the first key of the following one.
     fn finish_leaf(&mut self, next: &[u8]) -> Result<()> {
         self.tree.check_room()?;
         let id = self.tree.new_page(KIND_LEAF, 0);

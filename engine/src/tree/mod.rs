@@ -3,19 +3,20 @@
 //! Invariants (checked by [`Tree::check`], after every operation in tests):
 //! 1. Keys in a page ascend strictly; all keys under child i lie between separators i and i+1.
 //! 2. Every leaf has the same depth, and no page but the root is empty.
-//! 3. The tally of a child equals the sum of the weights under it, in every measure; `total` and `entries` equal those of the root.
+//! 3. The tally of a child equals the sum of the weights under it, in every measure; `total` and `entries` equal those
+//!    of the root.
 //! 4. A page that a protected snapshot can see (born at or before `protected`) is never changed.
 //! 5. In a bottom tree every entry is a value and weighs what its row weighs. In others weights are explicit.
 //!
-//! Cost: rank, offset and count read one page a level and no sibling. An insert changes one leaf and one number a level.
-//! Not here: layers below, transactions, files, threads, clocks.
+//! Cost: rank, offset and count read one page of each level and no sibling. An insert changes one leaf and one number
+//! on each level. Not here: layers below, transactions, files, threads, clocks.
 
 mod arena;
 mod balance;
 mod batch;
-mod blob;
 mod check;
 mod load;
+mod merge;
 mod place;
 mod shift;
 mod view;
@@ -34,17 +35,17 @@ use std::sync::Arc;
 pub(crate) use arena::Arena;
 use arena::{NO_PAGE, PageId};
 pub(crate) use batch::{GROUP, get_many, nth_many, rows_before_many, warm};
-pub(crate) use blob::Blob;
 pub(crate) use load::Loader;
+pub(crate) use merge::{merge_layer, merge_layer_but};
 pub(crate) use place::{Place, Sweep};
-pub(crate) use view::value_of;
+pub(crate) use view::{Found, value_of};
 use view::{HEIGHT_MAX, Step};
 pub use view::{Side, View};
 pub use walk::Walk;
 pub(crate) use write::{When, Written};
 
 use crate::error::Result;
-use crate::page::record;
+use crate::page::{Blob, KIND_LEAF, record};
 use crate::tally::{Measures, Tally};
 
 /// The current version of one counted tree, and the pages it has retired.
@@ -53,9 +54,9 @@ pub(crate) struct Tree {
     root: PageId,
     height: usize,
     measures: Measures,
-    /// Whether inner pages carry tallies. Only a benchmark says no.
+    /// Whether inner pages carry tallies. False only in a benchmark.
     counted: bool,
-    /// Whether it counts, and nothing but rows: the short way.
+    /// Whether it counts rows and nothing else, so that the short path applies.
     rows_only: bool,
     bottom: bool,
     total: Tally,
@@ -67,7 +68,7 @@ pub(crate) struct Tree {
     epoch: u64,
     /// The newest snapshot that knows this tree; 0 if none.
     protected: u64,
-    /// Whether room for the writes that follow was reserved, so that they need not ask.
+    /// Whether room for the following writes was reserved, so that they need not check.
     room_reserved: bool,
     /// Changes whenever pages split, merge or move, so that a remembered path can tell that it is stale.
     structure: u64,
@@ -75,7 +76,7 @@ pub(crate) struct Tree {
     scratch: balance::Scratch,
 }
 
-/// Something that the current version no longer has but a snapshot in `birth..death` may.
+/// Something that the current version no longer has, but that a snapshot in `birth..death` may see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retired {
     what: Thing,
@@ -89,7 +90,7 @@ enum Thing {
     Blob(Blob),
 }
 
-/// Where a descent for a write went.
+/// The path of a descent for a write.
 pub(super) struct Path {
     steps: [Step; HEIGHT_MAX],
 }
@@ -119,6 +120,7 @@ impl Tree {
     }
 
     /// A bottom tree without any tallies, the baseline of the cost of counting.
+    #[cfg(any(test, feature = "bench"))]
     pub(crate) fn uncounted(arena: Arc<Arena>) -> Tree {
         let mut tree = Tree::new(arena, Measures::ROWS, true);
         tree.counted = false;
@@ -126,7 +128,7 @@ impl Tree {
         tree
     }
 
-    /// The current version, to read. The caller keeps writers out while it is used.
+    /// The current version, to read. The caller keeps writers out while it is in use.
     #[inline]
     pub(crate) fn view(&self) -> View<'_> {
         self.version().view(&self.arena)
@@ -145,7 +147,7 @@ impl Tree {
         }
     }
 
-    /// Entries, tombstones included.
+    /// The number of entries, including tombstones.
     pub(crate) fn entries(&self) -> u64 {
         self.entries
     }
@@ -158,14 +160,15 @@ impl Tree {
         &self.measures
     }
 
-    /// Says which epoch writes belong to, and the newest snapshot that knows the tree (0: none). Before every group of writes.
+    /// Sets the epoch of the following writes, and the newest snapshot that knows the tree (0: none). Call it before
+    /// every group of writes.
     pub(crate) fn set_epochs(&mut self, epoch: u64, protected: u64) {
         debug_assert!(protected < epoch);
         self.epoch = epoch;
         self.protected = protected;
     }
 
-    /// Pages and blobs waiting for snapshots to end.
+    /// The number of pages and blobs that wait for snapshots to end.
     pub(crate) fn retired(&self) -> usize {
         self.retired.len()
     }
@@ -181,7 +184,7 @@ impl Tree {
             match retired.what {
                 Thing::Page(id) => arena.free(id),
                 // SAFETY: the current version dropped it, and no snapshot that could see it is alive.
-                Thing::Blob(blob) => unsafe { blob.release(arena) },
+                Thing::Blob(blob) => unsafe { arena.release_blob(blob) },
             }
             false
         });
@@ -197,9 +200,9 @@ impl Tree {
         }
     }
 
-    /// Copies bytes that are too long for a page, for the current version.
+    /// Copies bytes that are too long for a page into a blob of the current version.
     fn new_blob(&mut self, bytes: &[u8]) -> Result<Blob> {
-        let blob = Blob::new(&self.arena, bytes, self.epoch)?;
+        let blob = self.arena.new_blob(bytes, self.epoch)?;
         self.blobs += 1;
         self.blob_bytes += bytes.len() as u64;
         Ok(blob)
@@ -217,15 +220,23 @@ impl Tree {
             self.retired.push(Retired { what: Thing::Blob(blob), birth, death: self.epoch });
         } else {
             // SAFETY: nobody else knows it.
-            unsafe { blob.release(&self.arena) };
+            unsafe { self.arena.release_blob(blob) };
         }
     }
 
     #[inline(always)]
     fn page<'p>(&self, id: PageId) -> crate::page::PageRef<'p> {
-        // SAFETY: ids come from the current version, whose pages are in use; this tree is their only writer, and the references made here are
-        // not kept across a change of their page.
+        // SAFETY: ids come from the current version, whose pages are in use; this tree is their only writer, and the
+        // references made here are not kept across a change of their page.
         unsafe { self.arena.page(id) }
+    }
+
+    /// A fresh, empty page of this tree.
+    fn new_page(&self, kind: u8, level: usize) -> PageId {
+        let id = self.arena.allocate();
+        let (arrays, weight_bytes) = if kind == KIND_LEAF { (0, self.weight_bytes()) } else { (self.arrays(), 0) };
+        self.page_mut(id).init(kind, level, arrays, weight_bytes, self.epoch);
+        id
     }
 
     #[inline(always)]
@@ -234,7 +245,7 @@ impl Tree {
         unsafe { self.arena.page_mut(id) }
     }
 
-    /// Arrays of tallies in an inner page.
+    /// The number of arrays of tallies in an inner page.
     #[inline(always)]
     fn arrays(&self) -> usize {
         if self.counted { self.measures.len() } else { 0 }
@@ -246,16 +257,23 @@ impl Tree {
         if self.bottom { 0 } else { 8 * (self.measures.len() - 1) }
     }
 
-    /// Keys above this length lie out of line, in bytes. With values at their limit too, at least four records fit a page.
+    /// The longest key that stays in a page, in bytes; longer ones lie out of line. With values at their limit too, at
+    /// least four records fit a page.
     #[inline(always)]
     fn inline_key_max(&self) -> usize {
         self.arena.page_bytes() / 10
     }
 
-    /// Values above this length lie out of line, in bytes.
+    /// The longest value that stays in a page, in bytes; longer ones lie out of line.
     #[inline(always)]
     fn inline_value_max(&self) -> usize {
         self.arena.page_bytes() / 10
+    }
+
+    /// Bytes that an entry of these lengths takes out of line.
+    pub(crate) fn long_bytes(&self, key_bytes: usize, value_bytes: usize) -> u64 {
+        let long = |bytes: usize, max: usize| if bytes > max { Blob::size_of(bytes) } else { 0 };
+        long(key_bytes, self.inline_key_max()) + long(value_bytes, self.inline_value_max())
     }
 
     /// Empties the tree. Snapshots keep what they see.
@@ -313,8 +331,8 @@ impl Tree {
         }
     }
 
-    /// Takes over all of `other`, of the same arena, in place of this empty tree: how a transaction on an empty table commits. `other` counts only rows,
-    /// and its entries are all fresh values, so its pages are those of a bottom tree.
+    /// Replaces this empty tree by all of `other`, of the same arena: so a transaction on an empty table commits.
+    /// `other` counts only rows, and its entries are all fresh values, so its pages are those of a bottom tree.
     pub(crate) fn adopt(&mut self, mut other: Tree) {
         debug_assert!(self.entries == 0 && self.bottom && Arc::ptr_eq(&self.arena, &other.arena));
         debug_assert!(other.protected == 0 && other.retired.is_empty());
@@ -334,28 +352,28 @@ impl Tree {
         &self.arena
     }
 
-    /// Fails if there is no memory for a write; if room for it was reserved, only if that was far too little.
+    /// Fails if there is no memory for a write; if room was reserved for it, only if that was far too little.
     #[inline]
     fn check_room(&self) -> Result<()> {
         if self.room_reserved { self.arena.check_space() } else { self.arena.check_room() }
     }
 
-    /// Says that room for the writes that follow has been reserved in the arena: they must not fail half way.
+    /// Records that room for the following writes is reserved in the arena: they must not fail half way.
     pub(crate) fn set_room_reserved(&mut self, reserved: bool) {
         self.room_reserved = reserved;
     }
 
-    /// About the bytes of the pages, from above.
+    /// An upper estimate of the bytes of the pages.
     pub(crate) fn page_bytes_estimate(&self) -> u64 {
         self.view().page_bytes_estimate()
     }
 
-    /// Pages that `entries` writes of `bytes` in all may take, copies for snapshots included.
+    /// Pages that `entries` writes of `bytes` in all may take, including copies for snapshots.
     pub(crate) fn room_for(&self, entries: u64, bytes: u64) -> u64 {
         let page_bytes = self.arena.page_bytes() as u64;
-        // Each page is copied once at most. (Beside that each may split, and the records then fill half of a page; few
-        // entries split pages within the last term. If many of a version that a snapshot sees do, more is taken than
-        // said here: `pages` at most, for which the arena has space, since `pages` more were free.)
+        // Each page is copied at most once. (Each may also split, and the records then fill half of a page; few entries
+        // split pages within the last term. If many pages of a version that a snapshot sees do, it takes more than this
+        // estimate: at most `pages`, for which the arena has space, since `pages` more were free.)
         let pages = self.arena.page_bytes_used() / page_bytes;
         let copies = if self.protected == 0 && entries <= 64 { 0 } else { entries.saturating_mul(2).min(pages) };
         (bytes + entries * 24) * 3 / page_bytes + copies + 4 * HEIGHT_MAX as u64
@@ -371,7 +389,7 @@ impl Drop for Tree {
     }
 }
 
-/// One version of a tree as a value. It is worth something only while a registered snapshot or a latch keeps its pages.
+/// One version of a tree as a value. Valid only while a registered snapshot or a latch keeps its pages.
 #[derive(Clone, Copy)]
 pub(crate) struct Version {
     root: PageId,

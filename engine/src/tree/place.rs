@@ -1,4 +1,4 @@
-//! Places: finding a key and changing what is there in two steps, so that a write can be decided, and logged, in between.
+//! Places: a write finds its key, then changes it, and can be decided and logged in between.
 
 use super::batch::GROUP;
 use super::{Path, Step, Tree, Written, view};
@@ -12,28 +12,28 @@ pub(crate) struct Place {
     position: usize,
     /// Whether it is there.
     pub(crate) found: bool,
-    /// The structure of the tree for which the path holds.
+    /// The structure of the tree for which the path is valid.
     structure: u64,
 }
 
 impl Place {
-    /// Nowhere.
+    /// A place that leads nowhere.
     pub(crate) fn new() -> Place {
         Place { path: Path::new(), position: 0, found: false, structure: u64::MAX }
     }
 }
 
-/// Where a sweep over ascending keys is.
+/// The position of a sweep over ascending keys.
 pub(crate) struct Sweep {
     place: Place,
-    /// The first key behind the leaf; `None`: it is the last.
+    /// The first key after the leaf; `None` for the last leaf.
     fence: Option<KeyBuffer>,
-    /// The structure of the tree for which the place holds.
+    /// The structure of the tree for which the place is valid.
     structure: Option<u64>,
 }
 
 impl Sweep {
-    /// Before the first key.
+    /// A sweep before the first key.
     pub(crate) fn new() -> Self {
         Sweep { place: Place::new(), fence: None, structure: None }
     }
@@ -48,7 +48,8 @@ impl Tree {
         Ok(place)
     }
 
-    /// The first half of [`Tree::locate`]: finds the leaf and has it fetched, which takes some 100 ns that the caller may use.
+    /// The first half of [`Tree::locate`]: finds the leaf and starts to fetch it, which takes some 100 ns that the
+    /// caller may use.
     #[inline(always)]
     pub(crate) fn aim(&mut self, key: &[u8]) -> Result<Place> {
         self.ensure_root()?;
@@ -57,14 +58,15 @@ impl Tree {
         Ok(Place { path, position: 0, found: false, structure: self.structure })
     }
 
-    /// The second half: finds `key` in the leaf of a place that was aimed at, since when the tree has not changed.
+    /// The second half: finds `key` in the leaf that [`Tree::aim`] found. The tree has not changed since.
     #[inline(always)]
     pub(crate) fn settle(&self, place: &mut Place, key: &[u8]) {
         (place.position, place.found) = self.find_in_leaf(key, &mut place.path);
     }
 
-    /// Finds the leaves of up to [`GROUP`] keys, whose descents are interleaved and fetch what is needed as those of [`super::batch`] do. The places hold until the
-    /// tree changes; [`Tree::locate_again`], which is to follow, is cheap while its structure does not.
+    /// Finds the leaves of up to [`GROUP`] keys, with interleaved descents that fetch like those of [`super::batch`].
+    /// The places are valid until the tree changes; [`Tree::locate_again`], which must follow, is cheap while its
+    /// structure does not change.
     pub(crate) fn locate_many(&mut self, keys: &[impl AsRef<[u8]>], places: &mut [Place; GROUP]) -> Result<()> {
         self.ensure_root()?;
         let (root, leaf_level) = (self.root, self.height - 1);
@@ -103,7 +105,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Finds `key` again at a place that [`Tree::locate_many`] found, after other writes: one search of the leaf, or a descent if pages have moved since.
+    /// Finds `key` again at a place from [`Tree::locate_many`], after other writes: one search of the leaf, or a
+    /// descent if pages have moved since.
     #[inline(always)]
     pub(crate) fn locate_again(&mut self, place: &mut Place, key: &[u8]) -> Result<()> {
         // Copying for a snapshot moves pages without changing their structure.
@@ -120,7 +123,7 @@ impl Tree {
         view::value_of(&self.leaf(&place.path).leaf_record(place.position))
     }
 
-    /// Puts `value` at a place that [`Tree::locate`] found for `key`, since when the tree has not changed.
+    /// Puts `value` at a place that [`Tree::locate`] found for `key`. The tree has not changed since.
     #[inline(always)]
     pub(crate) fn put_at(&mut self, place: &mut Place, key: &[u8], value: &[u8]) -> Result<(Written, Tally)> {
         let Place { path, position, found, .. } = place;

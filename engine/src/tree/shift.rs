@@ -1,6 +1,7 @@
-//! Making room in a leaf in place: of the entries of one page, or of two neighbours, only those are moved that change pages.
+//! Makes room in a leaf in place: moves only the entries that change pages.
 //!
-//! Possible where no page gets another prefix and no snapshot sees a page that changes; everything else is left to [`Tree::rebuild`].
+//! Possible where no page gets another prefix and no snapshot sees a page that changes; [`Tree::rebuild`] does
+//! everything else.
 
 use super::balance::{Cut, Rebuilt, separator};
 use super::{PageId, Path, Tree};
@@ -8,7 +9,7 @@ use crate::error::Result;
 use crate::page::{KIND_LEAF, KeyBuffer, PageRef, Source, array_bytes, common_prefix_len, prefix_max};
 use std::ops::Range;
 
-/// A move that has been found possible.
+/// A move that was found possible.
 pub(super) struct Shift {
     /// The position of the first page in its parent.
     from: usize,
@@ -22,8 +23,8 @@ pub(super) struct Shift {
 }
 
 impl Tree {
-    /// How to cut the entries of the `taken` children of the page above `index` from position `from` on by moving some of them; `lens` becomes the lengths of their
-    /// records. `None` if that is not how to do it.
+    /// Plans to cut the entries of the `taken` children of the page above `index`, from position `from` on, by moving
+    /// some of them; `lens` becomes the lengths of their records. `None` if that is not possible.
     pub(super) fn plan_shift(
         &self,
         path: &Path,
@@ -123,18 +124,19 @@ impl Tree {
     }
 }
 
-/// The first entries of a leaf that have about `bytes` bytes, all but one at the most, and the lengths of their records; `None` if there are none.
+/// The first entries of a leaf with about `bytes` bytes, at most all but one, and the lengths of their records; `None`
+/// if there are none.
 ///
-/// They have `2 * bytes` at most. For with `sum` bytes before the last of them, which has `size`, `sum +
-/// size.div_ceil(2) <= bytes`, so that `sum + size <= 2 * sum + size <= 2 * bytes`. Where `bytes` is half of what this
-/// leaf has more than its neighbour, the neighbour will not be fuller than this leaf was, which fits; rounding down
-/// here would be one byte too many.
+/// They have at most `2 * bytes`: with `sum` bytes before the last of them, which has `size`, `sum + size.div_ceil(2)
+/// <= bytes`, so that `sum + size <= 2 * sum + size <= 2 * bytes`. If `bytes` is half of what this leaf has more than
+/// its neighbour, the neighbour will not be fuller than this leaf was, which fits; rounding down here would be one byte
+/// too many.
 fn lens_of_first(page: &PageRef<'_>, bytes: usize, lens: &mut Vec<u16>) -> Option<Range<usize>> {
     let count = lens_of_some(page, 0..page.count() - 1, bytes, lens);
     (count > 0).then_some(0..count)
 }
 
-/// As [`lens_of_first`], the last entries.
+/// Like [`lens_of_first`], for the last entries.
 fn lens_of_last(page: &PageRef<'_>, bytes: usize, lens: &mut Vec<u16>) -> Option<Range<usize>> {
     let count = lens_of_some(page, (1..page.count()).rev(), bytes, lens);
     lens.reverse();
@@ -161,7 +163,7 @@ fn lens_of_some(
     lens.len()
 }
 
-/// Whether a page from `first` to `last` would be better off with a longer prefix. Keys that end within their heads gain nothing.
+/// Whether a page from `first` to `last` would gain by a longer prefix. Keys that end within their heads gain nothing.
 fn grows(first: &(PageRef<'_>, usize), last: &(PageRef<'_>, usize), page_bytes: usize) -> bool {
     let prefix_len = last.0.prefix_len();
     let rest_len = |&(page, position): &(PageRef<'_>, usize)| page.leaf_record(position).rest_len;

@@ -1,6 +1,6 @@
-//! Goal: the tree equals a `BTreeMap` in everything it can be asked, at page sizes at which splits and merges happen within the first ten operations.
-//! Method: random operations; after each group the checker, and all questions compared with the model; versions protected on the way must not change.
-//! Replay: SEED=... cargo test -p quipu tree::tests
+//! Goal: the tree equals a `BTreeMap` in everything it can be asked, at page sizes at which splits and merges happen
+//! within the first ten operations. Method: random operations; after each group the checker, and all questions compared
+//! with the model; versions protected on the way must not change. Replay: SEED=... cargo test -p quipu tree::tests
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::tally::Field;
+use crate::tally::SumField;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -201,7 +201,7 @@ fn run(seed: u64, page_bytes: usize, keys: Keys, measures: Measures, steps: usiz
     assert_eq!(arena.blob_bytes_used(), 0, "every blob was given back");
 }
 
-pub(super) const ALL: Measures = Measures { bytes: true, hash: true, sum: Some(Field::LittleEndian { at: 1 }) };
+pub(super) const ALL: Measures = Measures { bytes: true, hash: true, sum: Some(SumField::LittleEndian { at: 1 }) };
 
 #[test]
 fn equals_the_model() {

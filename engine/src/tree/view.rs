@@ -1,24 +1,24 @@
-//! Reading a counted tree: descents for keys, prefixes and offsets.
+//! Reads one version of a counted tree: descents for keys, ranks and offsets.
 
 use super::arena::{Arena, NO_PAGE, PageId};
 use super::batch;
-use super::blob::Blob;
 use super::walk::Walk;
-use crate::page::{HEADER_BYTES, KeyBuffer, PageRef, Record, padded};
+use crate::page::{Blob, HEADER_BYTES, KeyBuffer, PageRef, Record, padded};
 use crate::tally::{Measures, Tally};
 
 /// Levels that a tree of 32-bit page ids can have.
 pub(crate) const HEIGHT_MAX: usize = 32;
 
-/// Cache lines of a page to fetch as soon as its id is known, if nothing tells how many it takes: a binary search over the heads then waits for one miss
-/// instead of four that depend on each other.
+/// Cache lines of a page to fetch as soon as its id is known, if its size is unknown: a binary search over the heads
+/// then waits for one miss instead of four that depend on each other.
 pub(super) const PREFETCH_LINES: usize = 24;
 
 /// Bytes of each entry of a leaf in its two arrays.
 pub(super) const HEAD_BYTES: usize = 4;
 const SLOT_BYTES: usize = 2;
 
-/// One version of a tree, to read. Whoever holds it keeps that version from changing: by a latch, or by a registered snapshot.
+/// One version of a tree, to read. Its holder keeps that version from changing: by a latch, or by a registered
+/// snapshot.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(super) arena: &'a Arena,
@@ -38,7 +38,7 @@ pub(crate) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// The value, or `None` of a tombstone.
+    /// The value, or `None` for a tombstone.
     #[inline(always)]
     pub(crate) fn value(&self) -> Option<&'a [u8]> {
         if self.record.is_tombstone() {
@@ -70,7 +70,8 @@ pub(crate) fn value_of<'a>(record: &Record<'a>) -> &'a [u8] {
 
 #[cold]
 fn out_value<'a>(record: &Record<'a>) -> &'a [u8] {
-    // SAFETY: a record in memory that says its value is out of line holds the handle of a blob that lives as long as the page's content.
+    // SAFETY: a record in memory that says its value is out of line holds the handle of a blob that lives as long as
+    // the page's content.
     unsafe { Blob::from_handle(blob_handle(record)).bytes() }
 }
 
@@ -90,17 +91,19 @@ pub enum Side {
 impl<'a> View<'a> {
     #[inline(always)]
     pub(super) fn page(&self, id: PageId) -> PageRef<'a> {
-        // SAFETY: every page reachable from the root of a version is initialised and unchanged while the version is held, see `View`.
+        // SAFETY: every page reachable from the root of a version is initialised and unchanged while the version is
+        // held, see `View`.
         unsafe { self.arena.page(id) }
     }
 
-    /// Where the arrays of a leaf begin, as the inner page above it tells: a leaf's prefix is that of the page above, and mostly a byte or two more.
+    /// Estimates where the arrays of a leaf begin from the inner page above it: a leaf's prefix is that of the page
+    /// above, and mostly a byte or two more.
     #[inline(always)]
     fn leaf_arrays(above: &PageRef<'_>) -> usize {
         HEADER_BYTES + padded(above.prefix_len() + 1)
     }
 
-    /// How many lines of a leaf to fetch for its header and `each` bytes of every entry, as the page above it tells.
+    /// How many lines of a leaf to fetch for its header and `each` bytes of every entry, by the page above it.
     #[inline(always)]
     pub(super) fn leaf_lines(&self, above: &PageRef<'_>, position: usize, each: usize) -> usize {
         if !self.bottom || above.measures() == 0 {
@@ -111,7 +114,7 @@ impl<'a> View<'a> {
         ((Self::leaf_arrays(above) + each * entries) / 64 + 1).min(PREFETCH_LINES)
     }
 
-    /// Fetches what tells where entry `entry` of a leaf is, at `position` of the inner page `above` it: header, head and slot.
+    /// Fetches what locates entry `entry` of a leaf, at `position` of the inner page `above` it: header, head and slot.
     #[inline(always)]
     pub(super) fn prefetch_entry(&self, above: &PageRef<'_>, position: usize, leaf: PageId, entry: usize) {
         let start = self.arena.address(leaf);
@@ -122,7 +125,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The child at `position` of `page`, which stands `level` levels above the leaves. What a search of it reads is under way.
+    /// The child at `position` of `page`, which is `level` levels above the leaves. Starts to fetch what a search of it
+    /// reads.
     #[inline(always)]
     fn fetch_child(&self, page: &PageRef<'a>, position: usize, level: usize) -> PageRef<'a> {
         let child = self.page(page.child(position));
@@ -139,7 +143,7 @@ impl<'a> View<'a> {
         self.total
     }
 
-    /// How many entries there are, tombstones included.
+    /// The number of entries, including tombstones.
     pub(crate) fn entries(&self) -> u64 {
         self.entries
     }
@@ -149,12 +153,18 @@ impl<'a> View<'a> {
         self.bottom
     }
 
-    /// About the bytes of memory that it takes, from above.
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.arena.page_bytes()
+    }
+
+    /// An upper estimate of the bytes of memory that it takes.
     pub(crate) fn bytes_estimate(&self) -> u64 {
         self.page_bytes_estimate() + self.blob_bytes
     }
 
-    /// About the bytes of the pages, from above: leaves are estimated from the fan-out of the levels above, without a look at them.
+    /// An upper estimate of the bytes of the pages: that of the leaves follows from the fan-out of the levels above,
+    /// without reading them.
     pub(crate) fn page_bytes_estimate(&self) -> u64 {
         if self.root == NO_PAGE {
             return 0;
@@ -190,7 +200,8 @@ impl<'a> View<'a> {
         self.aim(key)?.get(key)
     }
 
-    /// The first half of [`View::get`]: finds the leaf of `key` and has it fetched, which takes some 100 ns that the caller may use. `None` if there is no entry.
+    /// The first half of [`View::get`]: finds the leaf of `key` and starts to fetch it, which takes some 100 ns that
+    /// the caller may use. `None` if the tree is empty.
     #[inline]
     pub(crate) fn aim(&self, key: &[u8]) -> Option<Aimed<'a>> {
         (self.root != NO_PAGE).then(|| Aimed { leaf: self.leaf_of(key) })
@@ -252,13 +263,14 @@ impl<'a> View<'a> {
         rows + self.leaf_rows_before(&page, position)
     }
 
-    /// Rows of all entries between two cuts, the first not behind the second. About the time of one `rows_before`: both descents wait together.
+    /// Rows of all entries between two cuts, the first not after the second. Takes about as long as one `rows_before`:
+    /// the descents are interleaved.
     #[inline]
     pub(crate) fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> i64 {
         if self.root == NO_PAGE { 0 } else { batch::rows_between(self, [start, end]) }
     }
 
-    /// The tally of all entries before `key`: `prefix` in the design. One page a level.
+    /// The tally of all entries before `key`: `prefix` in the design. Reads one page of each level.
     pub(crate) fn tally_before(&self, key: &[u8], side: Side) -> Tally {
         if self.measures.only_rows() {
             return Tally { rows: self.rows_before(key, side), ..Tally::ZERO };
@@ -302,8 +314,8 @@ impl<'a> View<'a> {
         walk
     }
 
-    /// A key strictly between `low` and `high` (of those given) that has about as many entries on either side, or `None` if there is no entry in between.
-    /// With it, how many entries that is about.
+    /// A key strictly between `low` and `high` (where given) with about as many entries on either side, and about how
+    /// many entries that is; `None` if there is no entry in between.
     pub(crate) fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Option<(KeyBuffer, u64)> {
         let mut from = match low {
             None => Walk::first(*self),
@@ -316,7 +328,8 @@ impl<'a> View<'a> {
         if !from.valid || (to.valid && !from.is_before(&to)) {
             return None;
         }
-        // The first level at which the two paths part, with the distance there; on the leaf level entries, above it subtrees.
+        // The first level at which the two paths diverge, and the distance there: in entries on the leaf level, in
+        // subtrees above it.
         for level in 0..self.height {
             let start = from.steps[level];
             let page = self.page(start.page);
@@ -333,7 +346,7 @@ impl<'a> View<'a> {
                 let about = (distance as u64) << (6 * weight.min(9));
                 if !leaf {
                     let key = page.key(middle);
-                    // A separator is no entry, but it lies in between, and ranks are asked of it all the same.
+                    // A separator is no entry, but it lies in between, and its rank can be asked all the same.
                     if low.is_none_or(|low| *key > *low) && high.is_none_or(|high| *key < *high) {
                         return Some((key, about));
                     }
@@ -348,7 +361,7 @@ impl<'a> View<'a> {
                 continue;
             }
             if distance == 1 && to.valid && to.steps[level].page == start.page {
-                // Neighbouring subtrees: the border between them, if something of the left one is in the range.
+                // Neighbouring subtrees: the border between them, if the range includes something of the left one.
                 let key = page.key(start.position as usize + 1);
                 if low.is_none_or(|low| *key > *low) && high.is_none_or(|high| *key < *high) {
                     return Some((key, 2 << (6 * (self.height - 1 - level).min(9))));
@@ -387,7 +400,7 @@ pub(super) fn child_at_offset(rows: &[i64], offset: i64) -> (usize, i64) {
 pub(crate) struct Step {
     pub(crate) page: PageId,
     pub(crate) position: u16,
-    /// Of an inner page on the path of a write: where in the page the rows of the child stand.
+    /// In an inner page on the path of a write: where in the page the rows of the child stand.
     pub(super) rows_at: u16,
 }
 

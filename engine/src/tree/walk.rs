@@ -1,6 +1,6 @@
-//! Walking over the entries of one version, in either direction, from a key, an offset or an end.
+//! Walks over the entries of one version, in either direction, from a key, an offset or an end.
 //!
-//! Costs: a step within a leaf looks at the page's count; from leaf to leaf it goes over the lowest page that both hang under.
+//! Cost: a step within a leaf reads the page's count; a step from leaf to leaf goes through their lowest common page.
 
 use super::view::{Found, HEIGHT_MAX, PREFETCH_LINES, Side, Step, View};
 use super::{NO_PAGE, PageId};
@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
         self.valid
     }
 
-    /// Moves on to the next leaf while the place is behind the last entry of its leaf.
+    /// Moves on to the next leaf while the place is after the last entry of its leaf.
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
         while self.valid && self.leaf_step().position as usize >= self.leaf().count() {
@@ -230,7 +230,7 @@ impl<'a> Walk<'a> {
         self.view.weight_of(key, &self.record())
     }
 
-    /// The value here, `None` of a tombstone.
+    /// The value here; `None` for a tombstone.
     #[inline(always)]
     pub(crate) fn value(&self) -> Option<&'a [u8]> {
         Found { record: self.record() }.value()

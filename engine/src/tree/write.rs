@@ -1,6 +1,6 @@
 //! Writing single entries: descend, change the leaf, add the weight to every level above.
 
-use super::{Blob, NO_PAGE, PageId, Path, Retired, Step, Thing, Tree, Walk, view};
+use super::{Blob, NO_PAGE, Path, Retired, Step, Thing, Tree, Walk, view};
 use crate::error::Result;
 use crate::page::{KIND_LEAF, KeyBuffer, NewRecord, PageFull, PageRef, common_prefix_len, record};
 use crate::tally::Tally;
@@ -18,7 +18,7 @@ pub(crate) enum When {
 }
 
 impl When {
-    /// Whether a key that is there, or not, may be touched.
+    /// Whether this allows a write of a key, given whether that exists.
     #[inline(always)]
     pub(crate) fn allows(self, is_there: bool) -> bool {
         match self {
@@ -34,7 +34,7 @@ impl When {
 pub(crate) struct Existing {
     /// Whether the entry is a value and no tombstone.
     pub(crate) live: bool,
-    /// What the layers below contribute at the key, as the entry's weight tells.
+    /// What the layers below contribute at the key, according to the entry's weight.
     pub(crate) below: Tally,
 }
 
@@ -63,7 +63,7 @@ impl Tree {
         if when.allows(place.found) { self.put_at(&mut place, key, value) } else { Ok((Written::Nothing, Tally::ZERO)) }
     }
 
-    /// Removes `key` from a bottom tree. Returns whether it was there, and how the tally changed.
+    /// Removes `key` from a bottom tree. Returns whether it existed, and how the tally changed.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(Written, Tally)> {
         debug_assert!(self.bottom);
         if self.root == NO_PAGE {
@@ -76,9 +76,10 @@ impl Tree {
         Ok((Written::Removed, self.remove_at(&mut place, key)?))
     }
 
-    /// Writes an entry of a layer that lies over others: `None` is a tombstone. `below` is told what the layer has at the key, and says what the layers below
-    /// contribute there (zero if the key is dead there), or `None` to leave all as it is. The weight of the entry is what its row weighs, less that.
-    /// Returns how the tally of the layer changed, `None` if it was left.
+    /// Writes an entry of a layer above others: `None` is a tombstone. `below` gets what the layer has at the key, and
+    /// returns what the layers below contribute there (zero if the key is dead there), or `None` to change nothing. The
+    /// weight of the entry is that of its row, minus that contribution. Returns how the tally of the layer changed, or
+    /// `None` if nothing did.
     #[inline]
     pub(crate) fn write_over(
         &mut self,
@@ -123,6 +124,43 @@ impl Tree {
         Ok(Some(change))
     }
 
+    /// Sets what the layers below contribute at `key`, of which this layer has an entry, to `below`, whatever was
+    /// assumed when the entry was written. Removes a tombstone over nothing.
+    pub(crate) fn reweigh(&mut self, key: &[u8], below: Tally) -> Result<()> {
+        debug_assert!(!self.bottom && self.root != NO_PAGE);
+        let mut path = Path::new();
+        let (position, found) = self.descend(key, &mut path);
+        debug_assert!(found, "the entry was written before");
+        let record = self.leaf(&path).leaf_record(position);
+        let is_live = !record.is_tombstone();
+        let row = if is_live { self.measures.of_row(key, view::value_of(&record)) } else { Tally::ZERO };
+        let weight = row - below;
+        let change = weight - record.explicit_weight(&self.measures);
+        if change == Tally::ZERO {
+            return Ok(());
+        }
+        let state = match (is_live, weight.rows) {
+            (true, 1) => record::FRESH,
+            (true, _) => record::OVER,
+            (false, -1) => record::TOMBSTONE,
+            (false, _) => return self.erase_at(&mut path, position, key, change),
+        };
+        self.own(&mut path, self.height)?;
+        let old = self.leaf(&path).leaf_record(position);
+        // The record is rewritten in place: its length stays.
+        let value: SmallVec<[u8; 128]> = SmallVec::from_slice(old.value);
+        let weights = self.weight_bytes_of(&weight);
+        let flags = state | old.flags & (record::KEY_OUT | record::VALUE_OUT);
+        let mut new = NewRecord { flags, key, key_handle: 0, weights: &weights, value: &value };
+        if old.key_is_out() {
+            new.key_handle = u64::from_le_bytes(old.tail.try_into().expect("a handle has eight bytes"));
+        }
+        let replaced = self.page_mut(path.steps[self.height - 1].page).replace_leaf(position, &new);
+        debug_assert_eq!(replaced, Ok(()));
+        self.add_to_path(&path, change);
+        Ok(())
+    }
+
     fn weight_bytes_of(&self, weight: &Tally) -> WeightBytes {
         let mut bytes = WeightBytes::new();
         for index in 1..self.measures.len() {
@@ -140,15 +178,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A fresh, empty page of this tree.
-    pub(super) fn new_page(&self, kind: u8, level: usize) -> PageId {
-        let id = self.arena.allocate();
-        let (arrays, weight_bytes) = if kind == KIND_LEAF { (0, self.weight_bytes()) } else { (self.arrays(), 0) };
-        self.page_mut(id).init(kind, level, arrays, weight_bytes, self.epoch);
-        id
-    }
-
-    /// Goes down to the leaf that `key` belongs to, and finds it there.
+    /// Descends to the leaf that `key` belongs to, and finds it there.
     #[inline(always)]
     pub(super) fn descend(&self, key: &[u8], path: &mut Path) -> (usize, bool) {
         self.descend_to_leaf(key, path);
@@ -165,7 +195,7 @@ impl Tree {
         (position, found)
     }
 
-    /// Goes down to the leaf that `key` belongs to, which is then on its way into the cache.
+    /// Descends to the leaf that `key` belongs to, and starts to fetch it into the cache.
     #[inline(always)]
     pub(super) fn descend_to_leaf(&self, key: &[u8], path: &mut Path) {
         let mut id = self.root;
@@ -186,7 +216,7 @@ impl Tree {
         self.page(path.steps[self.height - 1].page)
     }
 
-    /// Copies what a snapshot can see of the path down to `levels`, so that it may be changed.
+    /// Copies pages of the path that a snapshot can see, down to `levels`, so that they may be changed.
     #[inline(always)]
     pub(super) fn own(&mut self, path: &mut Path, levels: usize) -> Result<()> {
         if self.protected == 0 {
@@ -236,7 +266,8 @@ impl Tree {
                     // SAFETY: a path has HEIGHT_MAX steps, and the tree's height is no more.
                     let step = unsafe { path.steps.get_unchecked(level) };
                     debug_assert_eq!(step.rows_at, self.page(step.page).rows_at(step.position as usize));
-                    // SAFETY: `descend` found the child's rows there, and nothing has moved them since; the page is owned.
+                    // SAFETY: `descend` found the child's rows there, and nothing has moved them since; the page is
+                    // owned.
                     unsafe { self.arena.add_at(step.page, step.rows_at as usize, change.rows) };
                 }
             }
@@ -322,7 +353,7 @@ impl Tree {
     #[inline(never)]
     fn place_new_slowly(&mut self, path: &mut Path, position: &mut usize, new: &NewRecord<'_>) -> Result<()> {
         for attempt in 1.. {
-            // Making room may have changed the path: own it anew (free where it is owned).
+            // Making room may have changed the path: own it again (free where it is owned).
             self.check_room()?;
             self.own(path, self.height)?;
             let level = self.height - 1;
@@ -392,7 +423,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Replaces a record by one for which its page is too full: splits first. Nothing is changed for the reader if that fails.
+    /// Replaces a record by one for which its page is too full: splits first. If that fails, readers see no change.
     #[inline(never)]
     fn replace_slowly(&mut self, path: &mut Path, mut position: usize, new: &NewRecord<'_>) -> Result<()> {
         for attempt in 1.. {
@@ -421,7 +452,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes every entry of a bottom tree from `low` (inclusive, of all if `None`) to `high` (exclusive). Returns how the tally changed, and how many entries went.
+    /// Removes every entry of a bottom tree from `low` (inclusive; from the start if `None`) to `high` (exclusive).
+    /// Returns how the tally changed, and how many entries were removed.
     pub(crate) fn remove_range(&mut self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<(Tally, u64)> {
         debug_assert!(self.bottom);
         let (mut change, mut removed) = (Tally::ZERO, 0);
@@ -440,7 +472,7 @@ impl Tree {
                 position
             });
             if start >= end {
-                // Nothing of the range in this leaf: the next entry decides.
+                // Nothing of the range is in this leaf: the next entry decides.
                 let walk = Walk::seek(self.view(), &from, view::Side::Below);
                 if !walk.valid() || high.is_some_and(|high| *walk.key() >= *high) {
                     break;

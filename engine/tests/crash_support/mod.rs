@@ -1,14 +1,14 @@
 //! A seeded workload over a database on a simulated disk, and the history it makes: what crash and fault tests share.
 //!
-//! The database numbers its commits without holes, so the state after a restart is fully told by the number of its last commit: it must be
-//! that entry of the history, and the number must not be below what was acknowledged.
+//! The database numbers its commits without holes, so the state after a restart is fully told by the number of its last
+//! commit: it must be that entry of the history, and the number must not be below what was acknowledged.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Bounds, Compression, Db, Durability, Error, ErrorKind, Field, IndexPages, Measures, Options, Read, Result,
-    RunIndex, Table, TableOptions, Tally, Write, WriteBatch, check,
+    Bounds, Compression, Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, ReadableTable, Result,
+    RunLayout, SumField, Table, TableOptions, Tally, WritableTable, WriteBatch, check,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
@@ -49,7 +49,8 @@ pub(crate) fn with_seeds(count: u64, test: impl Fn(u64)) {
     }
 }
 
-/// Runs `test` with the steps that are this seed's share, or with the one from the environment. Every step is some seed's.
+/// Runs `test` with the steps that are this seed's share, or with the one from the environment. Every step is some
+/// seed's.
 pub(crate) fn with_steps(steps: u64, seed: u64, stride: u64, mut test: impl FnMut(u64)) {
     let given = environment("STEP");
     let range = given.map_or(0..steps, |step| step..step + 1);
@@ -170,15 +171,15 @@ pub(crate) fn verify(db: &Db, image: &Image) {
     for table in db.tables() {
         let expected = &image[table.name()];
         // The index is no part of the history: a rewrite changes it beside commits.
-        let options = TableOptions { index: expected.options.index, ..table.options().clone() };
+        let options = TableOptions { layout: expected.options.layout, ..table.options().clone() };
         assert_eq!(options, expected.options, "options of {}", table.name());
         verify_rows(&table, expected);
-        let snapshot = db.read();
+        let snapshot = db.snapshot();
         verify_rows(&snapshot.table(&table).unwrap(), expected);
     }
 }
 
-fn verify_rows(table: &impl Read, expected: &TableImage) {
+fn verify_rows(table: &impl ReadableTable, expected: &TableImage) {
     let (rows, measures) = (&*expected.rows, &expected.options.measures);
     let mut count = 0;
     let mut pairs = rows.iter();
@@ -229,21 +230,22 @@ pub(crate) fn random_options(random: &mut impl Rng) -> TableOptions {
     let measures = Measures {
         bytes: random.random_bool(0.5),
         hash: random.random_bool(0.5),
-        sum: random.random_bool(0.5).then_some(Field::BigEndian { at: 0 }),
+        sum: random.random_bool(0.5).then_some(SumField::BigEndian { at: 0 }),
     };
-    let annotation = vec![b'n'; random.random_range(0..20)];
+    let metadata = vec![b'n'; random.random_range(0..20)];
     // How runs are stored and held has no say in what happens, so it draws nothing of its own.
-    let compression = |bit: usize| [Compression::None, Compression::Lz4][(annotation.len() >> bit) & 1];
-    let index_pages = [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident][annotation.len() % 3];
+    let compression = |bit: usize| [Compression::None, Compression::Lz4][(metadata.len() >> bit) & 1];
+    let inner_pages = [InnerPages::AsNeeded, InnerPages::Preloaded, InnerPages::Pinned][metadata.len() % 3];
     TableOptions {
         measures,
         compression: compression(0),
         upper_compression: compression(1),
-        index_pages,
-        annotation,
-        resident: random.random_bool(0.2),
-        blind: random.random_bool(0.5),
-        index: if random.random_bool(0.3) { RunIndex::Flat } else { RunIndex::Tree },
+        inner_pages,
+        comment: "c".repeat(metadata.len() / 3),
+        metadata,
+        in_memory: random.random_bool(0.2),
+        blind_writes: random.random_bool(0.5),
+        layout: if random.random_bool(0.3) { RunLayout::Flat } else { RunLayout::Tree },
     }
 }
 
@@ -292,7 +294,8 @@ impl Work {
         self.db.as_ref().expect("open")
     }
 
-    /// Opens, or opens again. What is found must be the latest state that memory had, whatever its durability: nothing crashed.
+    /// Opens, or opens again. What is found must be the latest state that memory had, whatever its durability: nothing
+    /// crashed.
     pub(crate) fn open(&mut self, random: &mut impl Rng) -> Result<()> {
         self.db = None;
         self.durability = random_durability(random);
@@ -310,7 +313,8 @@ impl Work {
         self.history.images.push(image);
     }
 
-    /// One random piece of work, by most measures one commit. An error leaves the state that the commit would have made as the last one.
+    /// One random piece of work, by most measures one commit. An error leaves the state that the commit would have made
+    /// as the last one.
     pub(crate) fn step(&mut self, random: &mut impl Rng) -> Result<()> {
         let image = self.history.last().clone();
         let names: Vec<&String> = image.keys().collect();
@@ -389,7 +393,7 @@ impl Work {
                 Ok(())
             }
             81..=82 => table.freeze(),
-            83..=85 if table.options().resident => {
+            83..=85 if table.options().in_memory => {
                 assert_eq!(table.flush().map_err(|error| error.kind()), Err(ErrorKind::Invalid));
                 Ok(())
             }
@@ -397,7 +401,7 @@ impl Work {
             86..=87 => table.thaw(),
             88 => table.compact(),
             89 => {
-                let index = if random.random_bool(0.5) { RunIndex::Flat } else { RunIndex::Tree };
+                let index = if random.random_bool(0.5) { RunLayout::Flat } else { RunLayout::Tree };
                 table.rewrite(index, &mut |_| ())
             }
             90..=93 => {
@@ -421,7 +425,8 @@ impl Work {
         Ok(())
     }
 
-    /// As `forward`, after writes that may have come to nothing: then there was no commit, and the state is the one before.
+    /// As `forward`, after writes that may have come to nothing: then there was no commit, and the state is the one
+    /// before.
     fn forward_if_there(&mut self, durability: Durability) -> Result<()> {
         let committed = self.db().stats().sequence as usize == self.history.images.len() - 1;
         if !committed {
@@ -458,7 +463,7 @@ impl Work {
         self.expect(table.name(), rows);
         {
             let db = self.db.as_ref().expect("open");
-            let mut edit = db.edit()?;
+            let mut edit = db.latched_write()?;
             for (key, high, value) in plan {
                 match (high, value) {
                     (Some(high), _) => drop(edit.remove_range(table, &key..&high)?),
@@ -482,7 +487,7 @@ impl Work {
         let live = rows.contains_key(&key);
         let kind = random.random_range(0..5);
         // A removal from a blind table does not ask whether there is something to remove.
-        let is_unasked = kind == 2 && table.options().blind;
+        let is_unasked = kind == 2 && table.options().blind_writes;
         let committed = match kind {
             0 => !live,
             _ if is_unasked => true,

@@ -1,5 +1,5 @@
-//! What the integration tests share: the model (a `BTreeMap` and naive scanning), random keys, values and bounds, and one comparison of everything that
-//! `Read` can be asked.
+//! What the integration tests share: the model (a `BTreeMap` and naive scanning), random keys, values and bounds, and
+//! one comparison of everything that `ReadableTable` can be asked.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Bounds, Db, Durability, Entry, ErrorKind, Estimate, Histogram, Measures, Options, Read, Resolution, RunIndex,
-    Tally, Write,
+    Bounds, CountInterval, Db, Durability, Entry, ErrorKind, Histogram, Measures, Options, ReadableTable, Resolution,
+    RunLayout, Tally, WritableTable,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -56,8 +56,8 @@ pub(crate) fn fresh() -> Db {
 }
 
 /// An index that runs may have: every answer must be the same under both.
-pub(crate) fn any_index(rng: &mut StdRng) -> RunIndex {
-    if rng.random() { RunIndex::Flat } else { RunIndex::Tree }
+pub(crate) fn any_index(rng: &mut StdRng) -> RunLayout {
+    if rng.random() { RunLayout::Flat } else { RunLayout::Tree }
 }
 
 /// Few enough that keys meet again: the empty key, prefixes of each other, long shared prefixes, and some of a few KiB.
@@ -148,8 +148,8 @@ fn row<'m>(row: Option<&(&'m Vec<u8>, &'m Vec<u8>)>) -> Option<(&'m [u8], &'m [u
     row.map(|(key, value)| (&***key, &***value))
 }
 
-/// Asks a reader everything that `Read` can be asked, and compares with the model.
-pub(crate) fn compare(reader: &impl Read, model: &Model, measures: &Measures, rng: &mut StdRng) {
+/// Asks a reader everything that `ReadableTable` can be asked, and compares with the model.
+pub(crate) fn compare(reader: &impl ReadableTable, model: &Model, measures: &Measures, rng: &mut StdRng) {
     let all: Vec<(&Vec<u8>, &Vec<u8>)> = model.iter().collect();
     assert_eq!(reader.len().unwrap(), all.len() as u64);
     assert_eq!(reader.is_empty().unwrap(), all.is_empty());
@@ -167,12 +167,13 @@ pub(crate) fn compare(reader: &impl Read, model: &Model, measures: &Measures, rn
     compare_cursor(reader, &all, rng);
 }
 
-fn compare_keys(reader: &impl Read, model: &Model, all: &[(&Vec<u8>, &Vec<u8>)], rng: &mut StdRng) {
+fn compare_keys(reader: &impl ReadableTable, model: &Model, all: &[(&Vec<u8>, &Vec<u8>)], rng: &mut StdRng) {
     let keys: Vec<Vec<u8>> = (0..rng.random_range(0..20)).map(|_| key(rng)).collect();
     let rank = |key: &[u8]| all.partition_point(|row| &**row.0 < key) as u64;
     for key in &keys {
         assert_eq!(reader.get(key).unwrap().as_deref(), model.get(key).map(|value| &**value));
         assert_eq!(reader.contains(key).unwrap(), model.contains_key(key));
+        assert!(reader.get_with(key, |value| value == model.get(key).map(|value| &**value)).unwrap());
         assert_eq!(reader.rank(key).unwrap(), rank(key));
         let mut prefix = key.clone();
         prefix.truncate(rng.random_range(0..=prefix.len()));
@@ -193,17 +194,30 @@ fn compare_keys(reader: &impl Read, model: &Model, all: &[(&Vec<u8>, &Vec<u8>)],
     assert!(reader.nth(.., u64::MAX).unwrap().is_none());
 }
 
-fn compare_range(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, measures: &Measures, rng: &mut StdRng) {
+fn compare_range(
+    reader: &impl ReadableTable,
+    model: &Model,
+    bounds: &Bounds<'_>,
+    measures: &Measures,
+    rng: &mut StdRng,
+) {
     let rows = rows_in(model, bounds);
     let count = rows.len() as u64;
     assert_eq!(reader.count(bounds).unwrap(), count, "{bounds:?}");
-    let around = reader.count_bounds(bounds).unwrap();
+    let around = reader.count_interval(bounds).unwrap();
     assert!(around.low <= count && count <= around.high, "{count} rows: {around:?} of {bounds:?}");
     assert_eq!(reader.tally(bounds).unwrap(), tally_of(measures, &rows), "{bounds:?}");
 
     let resolution = [1, 3, count / 5 + 1, u64::MAX][rng.random_range(0..4)];
     compare_histogram(reader, bounds, &rows, Resolution::of_rows(resolution));
-    assert_eq!(reader.explain(|reader| reader.count(bounds)).unwrap().0, count, "{bounds:?}");
+    assert_eq!(reader.with_cost(|reader| reader.count(bounds)).unwrap().0, count, "{bounds:?}");
+
+    let mut lent = reader.range(bounds);
+    for (key, value) in &rows {
+        assert_eq!(lent.lend_next().unwrap(), Some((&***key, &***value)), "{bounds:?}");
+    }
+    assert_eq!(lent.lend_next().unwrap(), None, "{bounds:?}");
+    drop(lent);
 
     // A walk that takes from both ends in turn.
     let (mut walk, mut from, mut to) = (reader.range(bounds), 0, rows.len());
@@ -267,7 +281,7 @@ fn compare_range(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, measure
     }
 
     for parts in [0, 1, 2, 3, 10, count as usize + 5] {
-        let cuts = reader.split(bounds, parts).unwrap();
+        let cuts = reader.split_points(bounds, parts).unwrap();
         let parts = parts.min(count as usize);
         assert_eq!(cuts.len(), parts.saturating_sub(1), "{bounds:?} in {parts} parts");
         let mut edges: Vec<usize> = cuts.iter().map(|cut| rows.partition_point(|row| **row.0 < **cut)).collect();
@@ -285,14 +299,14 @@ fn compare_range(reader: &impl Read, model: &Model, bounds: &Bounds<'_>, measure
 
 /// Buckets lie side by side over the range, and what they say of rows is true and as narrow as was asked.
 pub(crate) fn compare_histogram(
-    reader: &impl Read,
+    reader: &impl ReadableTable,
     bounds: &Bounds<'_>,
     rows: &[(&Vec<u8>, &Vec<u8>)],
     resolution: Resolution,
 ) -> Histogram {
     let histogram = reader.histogram(bounds, resolution).unwrap();
     assert_eq!(histogram.rows, rows.len() as u64, "{bounds:?}");
-    let holds = |estimate: Estimate, truth: usize, width: u64| {
+    let holds = |estimate: CountInterval, truth: usize, width: u64| {
         let is_true = estimate.low <= truth as u64 && truth as u64 <= estimate.high;
         assert!(is_true && estimate.width() <= width, "{truth} rows: {estimate:?} of {bounds:?}, {resolution:?}");
     };
@@ -315,7 +329,7 @@ pub(crate) fn compare_histogram(
 }
 
 /// A cursor is a place between 0 (before the first row) and len + 1 (after the last).
-fn compare_cursor(reader: &impl Read, all: &[(&Vec<u8>, &Vec<u8>)], rng: &mut StdRng) {
+fn compare_cursor(reader: &impl ReadableTable, all: &[(&Vec<u8>, &Vec<u8>)], rng: &mut StdRng) {
     let mut cursor = reader.cursor();
     let mut place = 0usize;
     for _ in 0..12 {
@@ -348,12 +362,12 @@ fn compare_cursor(reader: &impl Read, all: &[(&Vec<u8>, &Vec<u8>)], rng: &mut St
 }
 
 /// Makes one random write to a table and its model, and compares what is returned.
-pub(crate) fn write(table: &impl Write, model: &mut Model, rng: &mut StdRng) {
+pub(crate) fn write(table: &impl WritableTable, model: &mut Model, rng: &mut StdRng) {
     write_as(table, model, rng, false);
 }
 
 /// As `write`, of a table that is blind or not: then a removal may say that there was a row though there was none.
-pub(crate) fn write_as(table: &impl Write, model: &mut Model, rng: &mut StdRng, is_blind: bool) {
+pub(crate) fn write_as(table: &impl WritableTable, model: &mut Model, rng: &mut StdRng, is_blind: bool) {
     let (key, value) = (key(rng), value(rng));
     match rng.random_range(0..40) {
         0..=11 => {
@@ -374,7 +388,11 @@ pub(crate) fn write_as(table: &impl Write, model: &mut Model, rng: &mut StdRng, 
                 assert!(!model.contains_key(&key));
             }
         },
-        27..=38 => {
+        27..=32 => {
+            table.delete(&key).unwrap();
+            model.remove(&key);
+        }
+        33..=38 => {
             let (said, was) = (table.remove(&key).unwrap(), model.remove(&key).is_some());
             assert!(said == was || said && is_blind, "a removal of {key:?} says {said}");
         }
@@ -393,7 +411,7 @@ pub(crate) fn write_as(table: &impl Write, model: &mut Model, rng: &mut StdRng, 
 }
 
 /// Removes the row of a cursor under it: it keeps its place.
-pub(crate) fn cursor_survives_removal(table: &impl Write, model: &mut Model, rng: &mut StdRng) {
+pub(crate) fn cursor_survives_removal(table: &impl WritableTable, model: &mut Model, rng: &mut StdRng) {
     if model.is_empty() {
         return;
     }

@@ -1,9 +1,10 @@
-//! What there was and what was promised: for each writer its own rows after each of its commits, and the ledger, in which some commits of all writers are numbered.
+//! What there was and what was promised: for each writer its own rows after each of its commits, and the ledger, in
+//! which some commits of all writers are numbered.
 
 use std::collections::BTreeMap;
 
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Options, Read, Snapshot, Table};
+use quipu::{Db, Options, ReadableTable, Snapshot, Table};
 
 /// A writer's rows of one table; `None` if there is no such table.
 pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -63,7 +64,7 @@ impl Book {
         let at_least =
             promised.iter().map(|(acknowledged, synced)| if crash.is_kill { *acknowledged } else { *synced });
         let at_least: Vec<usize> = at_least.collect();
-        judge_files(crash.disk.clone(), options, |db| self.judge_rows(&db.read(), db, &at_least));
+        judge_files(crash.disk.clone(), options, |db| self.judge_rows(&db.snapshot(), db, &at_least));
     }
 
     /// Compares what a snapshot shows with what there was: of each writer `at_least` so many commits.

@@ -1,4 +1,5 @@
-//! A simulated disk at whose calls another thread may be next, and of which a copy is taken at some, as a crash would leave it.
+//! A simulated disk at whose calls another thread may be next, and of which a copy is taken at some, as a crash would
+//! leave it.
 
 use std::fmt;
 use std::io::Result;

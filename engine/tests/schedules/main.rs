@@ -1,8 +1,10 @@
-//! Goal: in whatever order background work, writers, readers and transactions take their steps, and wherever in it the power goes or the process is killed, nothing that
-//! was acknowledged is lost, no commit has a hole before it, and every answer is one that there was.
-//! Method: `shuttle` runs the threads of a tiny database one at a time, and a seed chooses at every lock, atomic and call of the disk who is next. Copies of the disk are
-//! taken at drawn calls, as power loss or a kill would leave it, with what had been acknowledged by then; each is opened and judged afterwards.
-//! Replay: SEED=... cargo test -p quipu --features shuttle --test schedules; SCHEDULES=... runs more than the few of the ordinary run.
+//! Goal: in whatever order background work, writers, readers and transactions take their steps, and wherever in it the
+//! power goes or the process is killed, nothing that was acknowledged is lost, no commit has a hole before it, and
+//! every answer is one that there was. Method: `shuttle` runs the threads of a tiny database one at a time, and a seed
+//! chooses at every lock, atomic and call of the disk who is next. Copies of the disk are taken at drawn calls, as
+//! power loss or a kill would leave it, with what had been acknowledged by then; each is opened and judged afterwards.
+//! Replay: SEED=... cargo test -p quipu --features shuttle --test schedules; SCHEDULES=... runs more than the few of
+//! the ordinary run.
 
 mod book;
 mod disk;

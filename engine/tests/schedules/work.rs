@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Compression, Db, Durability, ErrorKind, IndexPages, Measures, Options, Read, RunIndex, Snapshot, Table,
-    TableOptions, Transaction, Write, WriteBatch,
+    Compression, Db, Durability, ErrorKind, InnerPages, Measures, Options, ReadableTable, RunLayout, Snapshot, Table,
+    TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -65,11 +65,11 @@ fn table_options(name: &str, random: &mut StdRng) -> TableOptions {
     let lz4 = |random: &mut StdRng| if random.random_bool(0.5) { Compression::Lz4 } else { Compression::None };
     TableOptions {
         measures: Measures { bytes: random.random_bool(0.5), hash: true, ..Measures::ROWS },
-        blind: name == "blind",
-        index: if name == "flat" { RunIndex::Flat } else { RunIndex::Tree },
+        blind_writes: name == "blind",
+        layout: if name == "flat" { RunLayout::Flat } else { RunLayout::Tree },
         compression: lz4(random),
         upper_compression: lz4(random),
-        index_pages: [IndexPages::AsNeeded, IndexPages::Preloaded, IndexPages::Resident][random.random_range(0..3)],
+        inner_pages: [InnerPages::AsNeeded, InnerPages::Preloaded, InnerPages::Pinned][random.random_range(0..3)],
         ..TableOptions::default()
     }
 }
@@ -111,7 +111,7 @@ pub(crate) fn schedule(seed: u64) -> Done {
     drop(world);
     let book = std::sync::Arc::into_inner(book).map(|book| book.into_inner().unwrap()).unwrap_or_default();
     let all: Vec<usize> = book.writers.iter().map(|writer| writer.acknowledged).collect();
-    judge_files(sim.kill(), &plain, |db| book.judge_rows(&db.read(), db, &all));
+    judge_files(sim.kill(), &plain, |db| book.judge_rows(&db.snapshot(), db, &all));
     book.crashes.iter().for_each(|crash| book.judge(crash, &plain));
     Done {
         crash_points: book.crashes.len() as u64 + 1,
@@ -142,7 +142,7 @@ fn crashes_at_drawn_steps(book: &std::sync::Arc<Mutex<Book>>, seed: u64) -> AtSt
 fn finish(world: &World) {
     let book = world.book.lock().unwrap();
     let all: Vec<usize> = book.writers.iter().map(|writer| writer.images.len() - 1).collect();
-    book.judge_rows(&world.db.read(), &world.db, &all);
+    book.judge_rows(&world.db.snapshot(), &world.db, &all);
     drop(book);
     let stats = world.db.stats();
     assert_eq!((stats.snapshots, stats.poisoned, &stats.failures[..]), (0, false, &[][..]));
@@ -285,7 +285,7 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
             Change::RemoveAll(table) => drop(world.shared[*table].remove_range(&own_range(number)).unwrap()),
         },
         2 => {
-            let mut edit = db.edit().unwrap();
+            let mut edit = db.latched_write().unwrap();
             for change in &changes {
                 match change {
                     Change::Put(table, key, value) => drop(edit.put(&world.shared[*table], key, value).unwrap()),
@@ -349,7 +349,7 @@ fn read(world: &World, _: usize, mut random: StdRng) {
     for _ in 0..3 {
         let at_least: Vec<usize> =
             world.book.lock().unwrap().writers.iter().map(|writer| writer.acknowledged).collect();
-        let snapshot = world.db.read();
+        let snapshot = world.db.snapshot();
         for _ in 0..random.random_range(1..3) {
             thread::yield_now();
             look(world, &snapshot);
@@ -392,11 +392,11 @@ fn maintain(world: &World, number: usize, mut random: StdRng) {
             4 => drop(world.db.checkpoint().unwrap()),
             5 | 6 => table.compact().unwrap(),
             7 => {
-                let index = if random.random_bool(0.5) { RunIndex::Flat } else { RunIndex::Tree };
+                let index = if random.random_bool(0.5) { RunLayout::Flat } else { RunLayout::Tree };
                 table.rewrite(index, &mut |_| ()).unwrap();
             }
-            8 => drop(table.resolve(..).unwrap()),
-            9 => drop(table.preload(IndexPages::Resident).unwrap()),
+            8 => drop(table.resolve_blind_writes(..).unwrap()),
+            9 => drop(table.preload(InnerPages::Pinned).unwrap()),
             10 => drop(world.db.backup(format!("backup-{number}-{job}")).unwrap()),
             _ => world.db.do_due_work(random.random_bool(0.5)),
         }

@@ -1,34 +1,20 @@
-//! Integers of any width within strings: `BITFIELD`.
+//! `BITFIELD`: reads and writes integers of any width within strings.
 //!
-//! As Redis has it, a string that is made longer for numbers of which none could be written is longer all the same, and those who watch it are not told.
+//! As in Redis, a string that was made longer for numbers of which none could be written stays longer, and clients that
+//! watch it are not told.
 
-use super::bits::{bit_at, bit_offset, grow, lookup, put_quietly};
-use super::string_ranges::change_string;
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, check_key, is_word, refusal};
-use crate::keyspace::Change;
+use std::collections::BTreeMap;
+
+use super::bits::{bit_at, bit_offset};
+use super::call::string_or_empty;
+use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
+use crate::keyspace::StoredString;
 use crate::keyspace::value::Form;
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Reply;
 
-const READ: Flags = Flags::READ;
-const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("bitfield", -2, WRITE, Group::Bitmap, bitfield)
-        .keys(1, 1, 1)
-        .about(
-            "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY encoding offset increment ...]",
-            "Reads and writes integers of any width within a string.",
-            "3.2.0",
-        )
-        .costs("O(log n + length)", "O(1) for each integer"),
-    Spec::new("bitfield_ro", -2, READ.and(Flags::FAST), Group::Bitmap, bitfield_ro)
-        .keys(1, 1, 1)
-        .about("key [GET encoding offset ...]", "Reads integers of any width within a string.", "6.0.0")
-        .costs("O(log n)", "O(1) for each integer"),
-];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[Handler::new("bitfield", bitfield), Handler::new("bitfield_ro", bitfield_ro)];
 
 /// The kind of an integer within a string.
 #[derive(Clone, Copy)]
@@ -174,8 +160,14 @@ fn read_fields(call: &mut Call<'_, '_>, operations: &[Operation]) -> Answer {
         return Err(refusal::text("ERR BITFIELD_RO only supports the GET subcommand"));
     }
     let numbers: Vec<i128> = {
-        let bytes = lookup(call)?.unwrap_or_default();
-        operations.iter().map(|operation| operation.encoding.get(bytes, operation.offset)).collect()
+        let string = call.string(call.args[1])?.unwrap_or(StoredString::Whole(b""));
+        let mut numbers = Vec::with_capacity(operations.len());
+        for Operation { encoding, offset, .. } in operations {
+            let mut bytes = Vec::with_capacity(FIELD_BYTES_MAX as usize);
+            string.copy(offset / 8, offset / 8 + FIELD_BYTES_MAX, &mut bytes)?;
+            numbers.push(encoding.get(&bytes, offset % 8));
+        }
+        numbers
     };
     call.reply.array(numbers.len());
     numbers.into_iter().for_each(|number| call.reply.integer(number as i64));
@@ -192,39 +184,88 @@ fn bitfield(call: &mut Call<'_, '_>) -> Answer {
         .map(|operation| operation.offset + u64::from(operation.encoding.width) - 1)
         .max();
     let Some(last_written) = last_written else { return read_fields(call, &operations) };
-    let (reply, database) = (&mut *call.reply, call.session.database);
+    let database = call.session.database;
+    let (length, mut fields) = {
+        let string = string_or_empty(call.data, database, key)?;
+        (string.len(), Fields::read(&string, &operations)?)
+    };
+    let has_grown = last_written / 8 >= length;
+    let is_changed = write_fields(&operations, &mut fields, has_grown, call.reply);
     // As Redis has it: a string only grows if no number could be written, and nobody is told.
-    let mut quiet = None;
-    change_string(
-        call.data,
-        database,
-        key,
-        |_| Form::Changed,
-        |old, new| {
-            let old = old.unwrap_or_default();
-            let start = new.len();
-            grow(new, old, last_written);
-            let has_grown = new.len() - start > old.len();
-            let is_changed = write_fields(&operations, &mut new[start..], has_grown, reply);
-            if is_changed {
-                return Ok(Change::Put);
+    let mut parts = fields.changed();
+    if has_grown || parts.is_empty() {
+        parts.push((if has_grown { last_written / 8 + 1 } else { 0 }, Vec::new()));
+    }
+    for (place, bytes) in parts {
+        call.data.overlay(database, key, place, &bytes, Form::Changed, !is_changed)?;
+    }
+    Ok(())
+}
+
+/// Bytes in which a number lies, at most.
+const FIELD_BYTES_MAX: u64 = 9;
+
+/// The bytes of a string in which numbers lie.
+struct Fields {
+    /// By their positions, each with whether it was changed.
+    bytes: BTreeMap<u64, (u8, bool)>,
+}
+
+impl Fields {
+    fn read(string: &StoredString<'_>, operations: &[Operation]) -> Result<Fields, Refusal> {
+        let mut bytes = BTreeMap::new();
+        for Operation { encoding, offset, .. } in operations {
+            let (first, last) = (offset / 8, (offset + u64::from(encoding.width) - 1) / 8);
+            bytes.extend((first..=last).map(|place| (place, (0, false))));
+            let mut place = first;
+            string.visit(first, last + 1, |part| {
+                for byte in part {
+                    bytes.insert(place, (*byte, false));
+                    place += 1;
+                }
+                true
+            })?;
+        }
+        Ok(Fields { bytes })
+    }
+
+    fn get(&self, encoding: Encoding, offset: u64) -> i128 {
+        encoding.get(&self.around(encoding, offset), offset % 8)
+    }
+
+    fn around(&self, encoding: Encoding, offset: u64) -> Vec<u8> {
+        let range = offset / 8..=(offset + u64::from(encoding.width) - 1) / 8;
+        self.bytes.range(range).map(|(_, (byte, _))| *byte).collect()
+    }
+
+    fn set(&mut self, encoding: Encoding, offset: u64, number: i128) {
+        let mut bytes = self.around(encoding, offset);
+        encoding.set(&mut bytes, offset % 8, number);
+        for (place, byte) in (offset / 8..).zip(bytes) {
+            self.bytes.insert(place, (byte, true));
+        }
+    }
+
+    /// Runs of bytes that were changed, each with the position of the first.
+    fn changed(&self) -> Vec<(u64, Vec<u8>)> {
+        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
+        for (&place, &(byte, _)) in self.bytes.iter().filter(|(_, (_, is_changed))| *is_changed) {
+            match runs.last_mut() {
+                Some((start, run)) if *start + run.len() as u64 == place => run.push(byte),
+                _ => runs.push((place, vec![byte])),
             }
-            quiet = Some(new[start..].to_vec());
-            Ok(Change::Keep)
-        },
-    )?;
-    match quiet {
-        Some(body) => put_quietly(call, key, Some(body)),
-        None => Ok(()),
+        }
+        runs
     }
 }
 
-/// Does operations on a string that is long enough, and answers them. Returns whether a number was written that is another, or is in a string that has grown.
-fn write_fields(operations: &[Operation], bytes: &mut [u8], has_grown: bool, reply: &mut Reply) -> bool {
+/// Does operations, and answers them. Returns whether a number was written that is another, or is in a string that has
+/// grown.
+fn write_fields(operations: &[Operation], fields: &mut Fields, has_grown: bool, reply: &mut Reply) -> bool {
     let mut is_changed = false;
     reply.array(operations.len());
     for Operation { deed, encoding, offset, overflow } in operations {
-        let before = encoding.get(bytes, *offset);
+        let before = fields.get(*encoding, *offset);
         let (wanted, is_set) = match deed {
             Deed::Get => {
                 reply.integer(before as i64);
@@ -237,7 +278,7 @@ fn write_fields(operations: &[Operation], bytes: &mut [u8], has_grown: bool, rep
         };
         match overflow.settle(*encoding, wanted, is_set) {
             Some(number) => {
-                encoding.set(bytes, *offset, number);
+                fields.set(*encoding, *offset, number);
                 is_changed |= has_grown || number != before;
                 reply.integer(if is_set { before } else { number } as i64);
             }

@@ -1,48 +1,21 @@
-//! Bits of strings, the highest bit of the first byte first.
+//! Reads, writes and counts bits of strings. The highest bit of a byte is the first.
 //!
-//! Cost: a string is stored as one value, so changing a bit writes the string anew, where Redis changes it in place.
-//! Not here: integers made of bits ([`super::bit_fields`]).
+//! Cost: a change of a bit rewrites a string of up to 64 KiB, and one piece of a longer string.
+//! Not here: integers made of bits ([`super::bit_fields`]), strings combined ([`super::bit_operations`]).
 
-use super::string_ranges::{STRING_BYTES_MAX, change_string, part};
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, check_key, is_word, refusal};
-use crate::keyspace::Change;
-use crate::keyspace::value::{Entry, Form, Header, Kind};
+use super::call::string_or_empty;
+use super::string_ranges::{STRING_BYTES_MAX, part};
+use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
+use crate::keyspace::StoredString;
+use crate::keyspace::value::Form;
 use crate::resp::number::parse_i64;
 
-const READ: Flags = Flags::READ;
-const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("setbit", 4, WRITE, Group::Bitmap, setbit)
-        .keys(1, 1, 1)
-        .about("key offset value", "Sets a bit of a string, and answers what it was.", "2.2.0")
-        .costs("O(log n + length)", "O(1)"),
-    Spec::new("getbit", 3, READ.and(Flags::FAST), Group::Bitmap, getbit)
-        .keys(1, 1, 1)
-        .about("key offset", "A bit of a string.", "2.2.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("bitcount", -2, READ, Group::Bitmap, bitcount)
-        .keys(1, 1, 1)
-        .about("key [start end [BYTE | BIT]]", "How many bits of a string, or of a part of it, are set.", "2.6.0")
-        .costs("O(log n + length)", "O(length)"),
-    Spec::new("bitpos", -3, READ, Group::Bitmap, bitpos)
-        .keys(1, 1, 1)
-        .about(
-            "key bit [start [end [BYTE | BIT]]]",
-            "The position of the first bit of a string that is set, or of the first that is not.",
-            "2.8.7",
-        )
-        .costs("O(log n + length)", "O(length)"),
-    Spec::new("bitop", -4, WRITE, Group::Bitmap, bitop)
-        .keys(2, -1, 1)
-        .about(
-            "AND | OR | XOR | NOT destkey key [key ...]",
-            "Combines strings bit by bit, and puts what comes out at another key.",
-            "2.6.0",
-        )
-        .costs("O(k (log n + length))", "O(k length)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("setbit", setbit),
+    Handler::new("getbit", getbit),
+    Handler::new("bitcount", bitcount),
+    Handler::new("bitpos", bitpos),
 ];
 
 const BAD_OFFSET: Refusal = refusal::text("ERR bit offset is not an integer or out of range");
@@ -62,13 +35,6 @@ pub(super) fn bit_at(bytes: &[u8], offset: u64) -> u8 {
     bytes.get((offset / 8) as usize).map_or(0, |byte| byte >> (7 - offset % 8) & 1)
 }
 
-/// Writes a string with zeros behind it, up to the byte of this bit.
-pub(super) fn grow(new: &mut Vec<u8>, old: &[u8], last_bit: u64) {
-    let start = new.len();
-    new.extend_from_slice(old);
-    new.resize(start + old.len().max((last_bit / 8) as usize + 1), 0);
-}
-
 fn setbit(call: &mut Call<'_, '_>) -> Answer {
     let key = call.args[1];
     check_key(key)?;
@@ -78,54 +44,24 @@ fn setbit(call: &mut Call<'_, '_>) -> Answer {
         Some(1) => 1,
         _ => return Err(BAD_BIT),
     };
-    let (reply, database) = (&mut *call.reply, call.session.database);
-    let mut is_same = false;
-    change_string(
-        call.data,
-        database,
-        key,
-        |_| Form::Changed,
-        |old, new| {
-            let bytes = old.unwrap_or_default();
-            let before = bit_at(bytes, offset);
-            reply.integer(i64::from(before));
-            if before == bit && offset / 8 < bytes.len() as u64 {
-                is_same = true;
-                return Ok(Change::Keep);
-            }
-            let start = new.len();
-            grow(new, bytes, offset);
-            let mask = 0x80 >> (offset % 8);
-            let byte = &mut new[start + (offset / 8) as usize];
-            *byte = *byte & !mask | if bit == 1 { mask } else { 0 };
-            Ok(Change::Put)
-        },
-    )?;
-    if is_same {
-        put_quietly(call, key, None)?;
-    }
+    let (place, mask) = (offset / 8, 0x80 >> (offset % 8));
+    let (length, byte) = {
+        let string = string_or_empty(call.data, call.session.database, key)?;
+        (string.len(), string.byte(place)?)
+    };
+    let before = u8::from(byte & mask != 0);
+    let byte = byte & !mask | if bit == 1 { mask } else { 0 };
+    // Nobody who watches is told of a string that stays the same.
+    let is_same = before == bit && place < length;
+    call.data.overlay(call.session.database, key, place, &[byte], Form::Changed, is_same)?;
+    call.reply.integer(i64::from(before));
     Ok(())
-}
-
-/// Puts a string that was to be changed in place. Nobody who watches it is told: it is the same, or Redis does not tell either.
-pub(super) fn put_quietly(call: &mut Call<'_, '_>, key: &[u8], body: Option<Vec<u8>>) -> Answer {
-    call.data.put_quietly(call.session.database, key, |entry, new| {
-        let header = entry.map_or(Header::string(None), |entry| entry.header);
-        Header { form: Form::Changed, ..header }.encode(new);
-        new.extend_from_slice(body.as_deref().or(entry.map(|entry| entry.body)).unwrap_or_default());
-    })?;
-    Ok(())
-}
-
-/// The string at the key that is the first argument. Counted as a hit or a miss.
-pub(super) fn lookup<'a>(call: &'a Call<'_, '_>) -> Result<Option<&'a [u8]>, Refusal> {
-    call.string(call.args[1])
 }
 
 fn getbit(call: &mut Call<'_, '_>) -> Answer {
     let offset = bit_offset(call.args[2], None)?;
-    let bit = lookup(call)?.map_or(0, |bytes| bit_at(bytes, offset));
-    call.reply.integer(i64::from(bit));
+    let byte = call.string(call.args[1])?.map_or(Ok(0), |string| string.byte(offset / 8))?;
+    call.reply.integer(i64::from(byte >> (7 - offset % 8) & 1));
     Ok(())
 }
 
@@ -141,8 +77,7 @@ fn unit_is_bit(word: &[u8]) -> Result<bool, Refusal> {
 }
 
 /// The first bit and the last of a part of a string of `length` bytes.
-fn bits_of(start: i64, end: i64, length: usize, is_bit: bool) -> Option<(u64, u64)> {
-    let length = length as u64;
+fn bits_of(start: i64, end: i64, length: u64, is_bit: bool) -> Option<(u64, u64)> {
     if is_bit {
         part(start, end, length * 8)
     } else {
@@ -154,11 +89,11 @@ fn bits_of(start: i64, end: i64, length: usize, is_bit: bool) -> Option<(u64, u6
 const BYTES_A_ROW: u64 = 500;
 
 fn bitcount(call: &mut Call<'_, '_>) -> Answer {
-    let count = match lookup(call)? {
+    let count = match call.string(call.args[1])? {
         None => 0,
-        Some(bytes) => {
+        Some(string) => {
             let part = match call.args.len() {
-                2 => bits_of(0, -1, bytes.len(), false),
+                2 => bits_of(0, -1, string.len(), false),
                 4 | 5 => {
                     let (start, end) = (call.integer(2)?, call.integer(3)?);
                     // What is surely empty is not looked at further.
@@ -166,18 +101,41 @@ fn bitcount(call: &mut Call<'_, '_>) -> Answer {
                         None
                     } else {
                         let is_bit = call.args.get(4).map_or(Ok(false), |word| unit_is_bit(word))?;
-                        bits_of(start, end, bytes.len(), is_bit)
+                        bits_of(start, end, string.len(), is_bit)
                     }
                 }
                 _ => return Err(refusal::SYNTAX),
             };
-            part.map_or(Ok(0), |(first, last)| {
+            let mut count = 0;
+            if let Some((first, last)) = part {
                 call.expect_rows((last - first) / 8 / BYTES_A_ROW)?;
-                Ok::<_, Refusal>(count_bits(bytes, first, last))
-            })?
+                visit_bits(&string, first, last, |_, bytes, first, last| {
+                    count += count_bits(bytes, first, last);
+                    true
+                })?;
+            }
+            count
         }
     };
     call.reply.integer(count as i64);
+    Ok(())
+}
+
+/// Calls `visit` with bytes of a string, the position of their first bit, and the first and the last of their bits that
+/// lie from one position through another; in order, until it says false.
+fn visit_bits(
+    string: &StoredString<'_>,
+    first: u64,
+    last: u64,
+    mut visit: impl FnMut(u64, &[u8], u64, u64) -> bool,
+) -> Result<(), Refusal> {
+    let mut base = first / 8 * 8;
+    string.visit(first / 8, last / 8 + 1, |bytes| {
+        let end = base + bytes.len() as u64 * 8;
+        let goes_on = visit(base, bytes, first.max(base) - base, last.min(end - 1) - base);
+        base = end;
+        goes_on
+    })?;
     Ok(())
 }
 
@@ -226,10 +184,10 @@ fn bitpos(call: &mut Call<'_, '_>) -> Answer {
         1 => 1,
         _ => return Err(refusal::text("ERR The bit argument must be 1 or 0.")),
     };
-    let position = match lookup(call)? {
+    let position = match call.string(call.args[1])? {
         // A string without end, of zeros.
         None => -i64::from(bit),
-        Some(bytes) => {
+        Some(string) => {
             let mut is_bit = false;
             let (mut start, mut end) = (0, -1);
             if call.args.len() > 6 {
@@ -244,14 +202,19 @@ fn bitpos(call: &mut Call<'_, '_>) -> Answer {
             if call.args.len() > 4 {
                 end = call.integer(4)?;
             }
-            match position_part(start, end, bytes.len(), is_bit) {
+            match position_part(start, end, string.len(), is_bit) {
                 None => -1,
                 Some((first, last)) => {
                     call.expect_rows((last - first) / 8 / BYTES_A_ROW)?;
-                    match find_bit(bytes, bit, first, last) {
+                    let mut found = None;
+                    visit_bits(&string, first, last, |base, bytes, first, last| {
+                        found = find_bit(bytes, bit, first, last).map(|position| base + position);
+                        found.is_none()
+                    })?;
+                    match found {
                         Some(position) => position as i64,
                         // Without an end, zeros follow the string.
-                        None if bit == 0 && call.args.len() <= 4 => bytes.len() as i64 * 8,
+                        None if bit == 0 && call.args.len() <= 4 => string.len() as i64 * 8,
                         None => -1,
                     }
                 }
@@ -263,57 +226,10 @@ fn bitpos(call: &mut Call<'_, '_>) -> Answer {
 }
 
 /// [`bits_of`] as `BITPOS` has it: positions from the end that are out of order are those of the first.
-fn position_part(start: i64, end: i64, length: usize, is_bit: bool) -> Option<(u64, u64)> {
+fn position_part(start: i64, end: i64, length: u64, is_bit: bool) -> Option<(u64, u64)> {
     let positions = length as i64 * if is_bit { 8 } else { 1 };
     let from_start = |position: i64| if position < 0 { (positions + position).max(0) } else { position };
     bits_of(from_start(start), from_start(end), length, is_bit)
-}
-
-fn bitop(call: &mut Call<'_, '_>) -> Answer {
-    let operation = call.args[1];
-    let combine: fn(u8, u8) -> u8 = if is_word(operation, "and") {
-        |one, other| one & other
-    } else if is_word(operation, "or") {
-        |one, other| one | other
-    } else if is_word(operation, "xor") {
-        |one, other| one ^ other
-    } else if is_word(operation, "not") {
-        |one, _| !one
-    } else {
-        return Err(refusal::SYNTAX);
-    };
-    let (target, sources) = (call.args[2], &call.args[3..]);
-    check_key(target)?;
-    if is_word(operation, "not") && sources.len() != 1 {
-        return Err(refusal::text("ERR BITOP NOT must be called with a single source key."));
-    }
-    let database = call.session.database;
-    let mut strings = Vec::with_capacity(sources.len());
-    for key in sources {
-        strings.push(match call.data.entry(database, key)? {
-            None => &[][..],
-            Some(Entry { header: Header { kind: Kind::String, .. }, body }) => body,
-            Some(_) => return Err(refusal::WRONG_TYPE),
-        });
-    }
-    let length = strings.iter().map(|string| string.len()).max().unwrap_or(0);
-    let mut result = strings[0].to_vec();
-    result.resize(length, 0);
-    if is_word(operation, "not") {
-        result.iter_mut().for_each(|byte| *byte = combine(*byte, 0));
-    }
-    for string in &strings[1..] {
-        let (both, alone) = result.split_at_mut(string.len());
-        both.iter_mut().zip(*string).for_each(|(byte, other)| *byte = combine(*byte, *other));
-        alone.iter_mut().for_each(|byte| *byte = combine(*byte, 0));
-    }
-    if result.is_empty() {
-        call.data.remove(database, target)?;
-    } else {
-        call.data.put_entry(database, target, Header { form: Form::Changed, ..Header::string(None) }, &result)?;
-    }
-    call.reply.integer(length as i64);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,99 +1,42 @@
-//! `CLIENT`: who is connected, and what is known of each.
+//! `CLIENT`: lists the clients that are connected, and changes or closes their connections.
 //!
-//! Differences from Redis: there is no tracking of keys for caches of clients, so `TRACKING ON` is refused; memory figures are bytes of buffers; `NO-EVICT` and
-//! `NO-TOUCH` are remembered, as there is no eviction. Nobody is ever blocked, so `UNBLOCK` answers 0.
+//! Differences from Redis: clients cannot have the server track keys for their caches, so `TRACKING ON` is refused.
+//! Memory figures are bytes of buffers. `NO-EVICT` and `NO-TOUCH` are remembered, but there is no eviction. No client
+//! is ever blocked, so `UNBLOCK` answers 0.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::connection::check_name;
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, help, is_word, refusal};
-use crate::clients::Client;
-use crate::clock;
+use super::{Answer, Call, Handler, Refusal, help, is_word, refusal};
 use crate::resp::number::parse_i64;
-use crate::server::printable;
-use crate::session::ReplyMode;
+use crate::resp::word::printable;
+use crate::state::clients::Client;
+use crate::state::session::ReplyMode;
+use crate::system::clock;
 
-const fn sub(name: &'static str, arity: i32, flags: Flags, run: super::table::RunOne) -> Spec {
-    Spec::new(name, arity, flags, Group::Connection, run).costs("O(1)", "O(1)")
-}
-
-const PLAIN: Flags = Flags(0);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("client", -2, PLAIN, Group::Connection, help::run)
-    .about("subcommand", "Tells about connections, and changes them.", "2.4.0")
-    .costs("see its subcommands", "see its subcommands")
-    .subcommands(&[
-        sub("client|caching", 3, PLAIN, caching).about("YES | NO", "Refused: keys are not tracked.", "6.0.0"),
-        sub("client|getname", 2, PLAIN, get_name).about("", "The connection's name.", "2.6.9"),
-        sub("client|getredir", 2, PLAIN, |call| integer(call, -1)).about(
-            "",
-            "Always -1: keys are not tracked.",
-            "6.0.0",
-        ),
-        sub("client|help", 2, PLAIN, help::run).about("", "Lists the subcommands.", "5.0.0"),
-        sub("client|id", 2, PLAIN, |call| integer(call, call.session.id as i64)).about(
-            "",
-            "The connection's number.",
-            "5.0.0",
-        ),
-        sub("client|info", 2, PLAIN, info).about("", "The connection's line of CLIENT LIST.", "6.2.0"),
-        sub("client|kill", -3, Flags::ADMIN, kill)
-            .about(
-                "ip:port | [ID client-id] [TYPE NORMAL | MASTER | REPLICA | PUBSUB] [USER username] [ADDR ip:port] \
-                 [LADDR ip:port] [SKIPME YES | NO]",
-                "Closes connections.",
-                "2.4.0",
-            )
-            .costs("O(n) connections", "O(n) connections"),
-        sub("client|list", -2, Flags::ADMIN, list)
-            .about(
-                "[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id [client-id ...]]",
-                "A line for each connection.",
-                "2.4.0",
-            )
-            .costs("O(n) connections", "O(n) connections"),
-        sub("client|no-evict", 3, Flags::ADMIN, |call| switch(call, |session, on| session.no_evict = on)).about(
-            "ON | OFF",
-            "Remembered: there is no eviction.",
-            "7.0.0",
-        ),
-        sub("client|no-touch", 3, PLAIN, |call| switch(call, |session, on| session.no_touch = on)).about(
-            "ON | OFF",
-            "Remembered: reading changes nothing anyway.",
-            "7.2.0",
-        ),
-        sub("client|pause", -3, Flags::ADMIN, pause).about(
-            "timeout [WRITE | ALL]",
-            "Lets commands wait for so many milliseconds.",
-            "3.0.0",
-        ),
-        sub("client|reply", 3, PLAIN, reply_mode).about("ON | OFF | SKIP", "Which answers the client wants.", "3.2.0"),
-        sub("client|setinfo", 4, PLAIN, set_info).about(
-            "LIB-NAME libname | LIB-VER libver",
-            "Names the library that the client uses.",
-            "7.2.0",
-        ),
-        sub("client|setname", 3, PLAIN, set_name).about("connection-name", "Names the connection.", "2.6.9"),
-        sub("client|tracking", -3, PLAIN, tracking).about(
-            "ON | OFF",
-            "Tells a client of keys that change: only OFF is there.",
-            "6.0.0",
-        ),
-        sub("client|trackinginfo", 2, PLAIN, tracking_info).about(
-            "",
-            "Whether keys are tracked: they are not.",
-            "6.2.0",
-        ),
-        sub("client|unblock", -3, Flags::ADMIN, unblock).about(
-            "client-id [TIMEOUT | ERROR]",
-            "Frees a client that waits in a command.",
-            "5.0.0",
-        ),
-        sub("client|unpause", 2, Flags::ADMIN, unpause).about("", "Ends CLIENT PAUSE.", "6.2.0"),
-    ])];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("client", help::run),
+    Handler::new("client|caching", caching),
+    Handler::new("client|getname", get_name),
+    Handler::new("client|getredir", |call| integer(call, -1)),
+    Handler::new("client|help", help::run),
+    Handler::new("client|id", |call| integer(call, call.session.id as i64)),
+    Handler::new("client|info", info),
+    Handler::new("client|kill", kill),
+    Handler::new("client|list", list),
+    Handler::new("client|no-evict", |call| switch(call, |session, on| session.no_evict = on)),
+    Handler::new("client|no-touch", |call| switch(call, |session, on| session.no_touch = on)),
+    Handler::new("client|pause", pause),
+    Handler::new("client|reply", reply_mode),
+    Handler::new("client|setinfo", set_info),
+    Handler::new("client|setname", set_name),
+    Handler::new("client|tracking", tracking),
+    Handler::new("client|trackinginfo", tracking_info),
+    Handler::new("client|unblock", unblock),
+    Handler::new("client|unpause", unpause),
+];
 
 fn integer(call: &mut Call<'_, '_>, number: i64) -> Answer {
     call.reply.integer(number);
@@ -139,7 +82,7 @@ fn set_info(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn switch(call: &mut Call<'_, '_>, set: fn(&mut crate::session::Session, bool)) -> Answer {
+fn switch(call: &mut Call<'_, '_>, set: fn(&mut crate::state::session::Session, bool)) -> Answer {
     let on = is_word(call.args[2], "on");
     if !on && !is_word(call.args[2], "off") {
         return Err(refusal::SYNTAX);
@@ -158,7 +101,7 @@ fn info(call: &mut Call<'_, '_>) -> Answer {
 
 /// Others see a session as it was after its last turn; it sees itself as it is.
 fn note_self(call: &mut Call<'_, '_>) {
-    call.session.client.note(call.session);
+    call.session.show();
     call.session.client.active_ms.store(clock::now_ms(), Ordering::Relaxed);
     let protocol = if call.reply.protocol == crate::resp::reply::Protocol::Resp2 { 2 } else { 3 };
     call.session.client.protocol.store(protocol, Ordering::Relaxed);
@@ -197,14 +140,20 @@ fn list(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-fn kill(call: &mut Call<'_, '_>) -> Answer {
-    type Condition<'a> = Box<dyn Fn(&Client) -> bool + 'a>;
-    let mut wanted: Vec<Condition<'_>> = Vec::new();
-    let (is_old_form, mut spares_self) = (call.args.len() == 3, call.args.len() != 3);
-    if is_old_form {
-        let address = call.args[2];
-        wanted.push(Box::new(move |client| client.address.as_bytes() == address));
-    } else {
+/// What a client must be like to be closed.
+type Condition<'a> = Box<dyn Fn(&Client) -> bool + 'a>;
+
+/// Which clients `CLIENT KILL` closes.
+struct Wanted<'a> {
+    conditions: Vec<Condition<'a>>,
+    /// Whether it passes over the client that asks.
+    spares_self: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads `option value` pairs.
+    fn read(call: &Call<'a, '_>) -> Result<Wanted<'a>, Refusal> {
+        let mut wanted = Wanted { conditions: Vec::new(), spares_self: true };
         let (pairs, rest) = call.args[2..].as_chunks::<2>();
         if !rest.is_empty() {
             return Err(refusal::SYNTAX);
@@ -214,21 +163,21 @@ fn kill(call: &mut Call<'_, '_>) -> Answer {
                 let id = parse_i64(value)
                     .filter(|id| *id > 0)
                     .ok_or(refusal::text("ERR client-id should be greater than 0"))?;
-                wanted.push(Box::new(move |client| client.id == id as u64));
+                wanted.conditions.push(Box::new(move |client| client.id == id as u64));
             } else if is_word(option, "type") {
                 let is_plain = is_plain_kind(value)?;
-                wanted.push(Box::new(move |_| is_plain));
+                wanted.conditions.push(Box::new(move |_| is_plain));
             } else if is_word(option, "addr") {
-                wanted.push(Box::new(move |client| client.address.as_bytes() == value));
+                wanted.conditions.push(Box::new(move |client| client.address.as_bytes() == value));
             } else if is_word(option, "laddr") {
-                wanted.push(Box::new(move |client| client.local_address.as_bytes() == value));
+                wanted.conditions.push(Box::new(move |client| client.local_address.as_bytes() == value));
             } else if is_word(option, "user") {
                 if call.server.users.get(value).is_none() {
                     return Err(Refusal::new(format!("ERR No such user '{}'", printable(value, 128))));
                 }
-                wanted.push(Box::new(move |client| client.names().user.as_bytes() == value));
+                wanted.conditions.push(Box::new(move |client| client.names().user.as_bytes() == value));
             } else if is_word(option, "skipme") {
-                spares_self = match value {
+                wanted.spares_self = match value {
                     word if is_word(word, "yes") => true,
                     word if is_word(word, "no") => false,
                     _ => return Err(refusal::SYNTAX),
@@ -237,15 +186,27 @@ fn kill(call: &mut Call<'_, '_>) -> Answer {
                 return Err(refusal::SYNTAX);
             }
         }
+        Ok(wanted)
     }
+}
+
+fn kill(call: &mut Call<'_, '_>) -> Answer {
+    let is_old_form = call.args.len() == 3;
+    let wanted = if is_old_form {
+        let address = call.args[2];
+        let condition: Condition<'_> = Box::new(move |client| client.address.as_bytes() == address);
+        Wanted { conditions: vec![condition], spares_self: false }
+    } else {
+        Wanted::read(call)?
+    };
     let mut killed = 0;
     for client in call.server.clients.all() {
         let is_self = Arc::ptr_eq(&client, &call.session.client);
-        if (is_self && spares_self) || !wanted.iter().all(|condition| condition(&client)) {
+        if (is_self && wanted.spares_self) || !wanted.conditions.iter().all(|condition| condition(&client)) {
             continue;
         }
         killed += 1;
-        // Who kills itself still gets the answer.
+        // A client that closes itself still gets the answer.
         if is_self {
             call.session.closing = true;
             client.note_leaving();
@@ -274,12 +235,14 @@ fn pause(call: &mut Call<'_, '_>) -> Answer {
         return Err(refusal::SYNTAX);
     }
     call.server.clients.pause(clock::now_ms().saturating_add(ms), all);
+    call.server.keyspace.pause_expiry_until(call.server.clients.paused_until_ms());
     call.reply.ok();
     Ok(())
 }
 
 fn unpause(call: &mut Call<'_, '_>) -> Answer {
     call.server.clients.unpause();
+    call.server.keyspace.pause_expiry_until(0);
     call.reply.ok();
     Ok(())
 }

@@ -1,37 +1,26 @@
-//! `CONFIG`: what can be changed while the server runs.
+//! `CONFIG`: tells and changes the configuration of the running server.
 //!
-//! Differences from Redis: addresses, ports and certificates are fixed at the start; `REWRITE` writes the TOML file that the server was started with.
-//! Parameters of Redis that mean nothing here are remembered, no more; [`crate::config::Parameters`] lists those that count.
+//! Differences from Redis: addresses, ports and certificates cannot be changed after the start; `REWRITE` writes the
+//! TOML file that the server was started with. Parameters of Redis that mean nothing here are only remembered;
+//! [`crate::config::Parameters`] lists those that have an effect.
 
-use super::table::{Flags, Group, RunOne, Spec};
-use super::{Answer, Call, Refusal, help, refusal};
+use super::{Answer, Call, Handler, Refusal, help, refusal};
 use crate::config::{Rejected, file};
-use crate::log::Level;
-use crate::server::printable;
+use crate::resp::word::printable;
+use crate::system::log::Level;
 
-const fn sub(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
-    Spec::new(name, arity, flags, Group::Server, run)
-}
+/// The rules of a user that may do everything.
+const ALL_RULES: &str = "on nopass ~* &* +@all";
 
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("config", -2, Flags(0), Group::Server, help::run)
-    .about("subcommand", "Tells and changes the configuration.", "2.0.0")
-    .costs("see its subcommands", "see its subcommands")
-    .subcommands(&[
-        sub("config|get", -3, Flags::ADMIN, get)
-            .about("parameter [parameter ...]", "Parameters that match patterns, with their values.", "2.0.0")
-            .costs("O(n) parameters a pattern", "O(n) parameters a pattern"),
-        sub("config|set", -4, Flags::ADMIN, set)
-            .about("parameter value [parameter value ...]", "Changes parameters: all of them or none.", "2.0.0")
-            .costs("O(n) parameters given", "O(n) parameters given"),
-        sub("config|resetstat", 2, Flags::ADMIN, reset_statistics)
-            .about("", "Starts to count anew what INFO tells.", "2.0.0")
-            .costs("O(1)", "O(1)"),
-        sub("config|rewrite", 2, Flags::ADMIN, rewrite)
-            .about("", "Writes what was changed into the configuration file.", "2.8.0")
-            .costs("O(n) bytes of the file", "O(n) bytes of the file"),
-        sub("config|help", 2, Flags(0), help::run).about("", "Lists the subcommands.", "5.0.0").costs("O(1)", "O(1)"),
-    ])];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("config", help::run),
+    Handler::new("config|get", get),
+    Handler::new("config|set", set),
+    Handler::new("config|resetstat", reset_statistics),
+    Handler::new("config|rewrite", rewrite),
+    Handler::new("config|help", help::run),
+];
 
 fn get(call: &mut Call<'_, '_>) -> Answer {
     let mut found = call.server.config.parameters.matching(&call.args[2..]);
@@ -99,6 +88,7 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
     }
     for (name, value) in kept {
         match name.as_str() {
+            "latency-tracking" => call.server.statistics.track_latencies(value == "yes"),
             "requirepass" => call.server.users.require_password(&value),
             "maxmemory-policy" if value != "noeviction" => call.server.log_at(
                 Level::Warning,
@@ -129,9 +119,13 @@ fn rewrite(call: &mut Call<'_, '_>) -> Answer {
     };
     // Users stand in the file if they did before, or if there is something to say of them.
     let list = call.server.users.list();
-    let is_plain = |list: &[(String, String)]| matches!(list, [(name, rules)] if name == "default" && rules == "on nopass ~* &* +@all");
+    let is_plain =
+        |list: &[(String, String)]| matches!(list, [(name, rules)] if name == "default" && rules == ALL_RULES);
     let users = if config.users.is_empty() && is_plain(&list) { Vec::new() } else { list };
     file::rewrite(config, path, &users).map_err(|why| Refusal::new(format!("ERR {why}")))?;
+    if !users.is_empty() {
+        call.server.note_users_in_file();
+    }
     call.reply.ok();
     Ok(())
 }

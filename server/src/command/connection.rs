@@ -1,42 +1,23 @@
-//! The client's connection: who it is, and which version of the protocol it speaks.
+//! Commands about the client's own connection: who the client is, and which version of the protocol it speaks.
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, is_word, refusal};
+use super::{Answer, Call, Handler, Refusal, is_word, refusal};
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Protocol;
-use crate::session::ReplyMode;
+use crate::state::session::ReplyMode;
 use crate::users::DEFAULT;
 use crate::users::refusals::Reason;
 
 /// The version of Redis that clients may take the server for.
 pub const REDIS_VERSION: &str = "7.0.15";
 
-const ANY_TIME: Flags = Flags::FAST.and(Flags::NO_AUTH).and(Flags::NO_QUEUE);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("ping", -1, Flags::FAST, Group::Connection, ping)
-        .about("[message]", "Answers PONG, or the message.", "1.0.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("echo", 2, Flags::FAST, Group::Connection, echo)
-        .about("message", "Answers the message.", "1.0.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("quit", -1, ANY_TIME, Group::Connection, quit)
-        .about("", "Closes the connection.", "1.0.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("reset", 1, ANY_TIME, Group::Connection, reset)
-        .about("", "Makes the connection as it was when it began.", "6.2.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("auth", -2, Flags::FAST.and(Flags::NO_AUTH).and(Flags::SECRET), Group::Connection, auth)
-        .about("[username] password", "Says who the client is.", "1.0.0")
-        .costs("O(n) passwords of the user", "O(n) passwords of the user"),
-    Spec::new("hello", -1, Flags::FAST.and(Flags::NO_AUTH).and(Flags::SECRET), Group::Connection, hello)
-        .about(
-            "[protover [AUTH username password] [SETNAME clientname]]",
-            "Chooses the version of the protocol, and tells about the server.",
-            "6.0.0",
-        )
-        .costs("O(1)", "O(1)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("ping", ping),
+    Handler::new("echo", echo),
+    Handler::new("quit", quit),
+    Handler::new("reset", reset),
+    Handler::new("auth", auth),
+    Handler::new("hello", hello),
 ];
 
 fn ping(call: &mut Call<'_, '_>) -> Answer {
@@ -144,14 +125,15 @@ fn hello(call: &mut Call<'_, '_>) -> Answer {
         } else {
             return Err(Refusal::new(format!(
                 "ERR Syntax error in HELLO option '{}'",
-                crate::server::printable(option, 128)
+                crate::resp::word::printable(option, 128)
             )));
         }
     }
     if !call.session.is_authenticated {
         return Err(refusal::text(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
-             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time",
         ));
     }
     let reply = &mut *call.reply;

@@ -1,40 +1,20 @@
-//! Numbers in strings.
+//! Adds to numbers that are stored as strings.
 
-use super::string_ranges::change_string;
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, Run, check_key, refusal};
+use super::{Answer, Call, Handler, Refusal, Run, check_key, refusal};
 use crate::keyspace::Change;
-use crate::keyspace::value::{Entry, Form, Header, Kind};
+use crate::keyspace::value::{Body, Entry, Form, Header};
 use crate::resp::number::{self, SumError, add_long_double};
-
-const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
 
 /// Bytes of the longest integer as text.
 const DIGITS_MAX: usize = 20;
 
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("incr", 2, WRITE, Group::String, incr)
-        .keys(1, 1, 1)
-        .about("key", "Adds one to the integer at a key, which starts from 0.", "1.0.0")
-        .costs("O(log n)", "O(1)")
-        .many(&[(2, incr_many)]),
-    Spec::new("decr", 2, WRITE, Group::String, decr)
-        .keys(1, 1, 1)
-        .about("key", "Takes one from the integer at a key, which starts from 0.", "1.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("incrby", 3, WRITE, Group::String, incrby)
-        .keys(1, 1, 1)
-        .about("key increment", "Adds to the integer at a key, which starts from 0.", "1.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("decrby", 3, WRITE, Group::String, decrby)
-        .keys(1, 1, 1)
-        .about("key decrement", "Takes from the integer at a key, which starts from 0.", "1.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("incrbyfloat", 3, WRITE, Group::String, incrbyfloat)
-        .keys(1, 1, 1)
-        .about("key increment", "Adds to the decimal number at a key, which starts from 0.", "2.6.0")
-        .costs("O(log n)", "O(1)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("incr", incr).many(&[(2, incr_many)]),
+    Handler::new("decr", decr),
+    Handler::new("incrby", incrby),
+    Handler::new("decrby", decrby),
+    Handler::new("incrbyfloat", incrbyfloat),
 ];
 
 /// A sum past the limits of an integer.
@@ -57,13 +37,13 @@ fn decrby(call: &mut Call<'_, '_>) -> Answer {
     add(call, decrement.checked_neg().ok_or(refusal::text("ERR decrement would overflow"))?)
 }
 
-/// The sum of the integer at a key and an increment; what stands there is written anew.
+/// The sum of the integer at a key and an increment; the new value is written.
 #[inline]
 fn sum(entry: Option<Entry<'_>>, increment: i64, new: &mut Vec<u8>) -> Result<i64, Refusal> {
     let (deadline_ms, number) = match entry {
         None => (None, 0),
-        Some(entry) if entry.header.kind != Kind::String => return Err(refusal::WRONG_TYPE),
-        Some(entry) => (entry.header.deadline_ms, number::parse_i64(entry.body).ok_or(refusal::NOT_INTEGER)?),
+        Some(entry) if !entry.is_string() => return Err(refusal::WRONG_TYPE),
+        Some(entry) => (entry.header.deadline_ms, number::parse_i64(entry.whole()).ok_or(refusal::NOT_INTEGER)?),
     };
     let sum = number.checked_add(increment).ok_or(OVERFLOW)?;
     Header::string(deadline_ms).encode(new);
@@ -103,19 +83,32 @@ fn incr_many(run: &mut Run<'_, '_>) -> Answer {
 fn incrbyfloat(call: &mut Call<'_, '_>) -> Answer {
     check_key(call.args[1])?;
     let (reply, increment) = (&mut *call.reply, call.args[2]);
-    change_string(
-        call.data,
-        call.session.database,
-        call.args[1],
-        |_| Form::Text,
-        |old, new| {
-            let sum = add_long_double(old.unwrap_or(b"0"), increment).map_err(|error| match error {
-                SumError::NotFinite => refusal::text("ERR increment would produce NaN or Infinity"),
-                SumError::NotANumber | SumError::IncrementNotANumber => refusal::NOT_FLOAT,
-            })?;
-            reply.bulk(sum.as_bytes());
-            new.extend_from_slice(sum.as_bytes());
-            Ok(Change::Put)
-        },
-    )
+    let mut refused = Ok(());
+    call.data.change(call.session.database, call.args[1], |entry, new| {
+        let sum = match entry {
+            Some(entry) if !entry.is_string() => Err(refusal::WRONG_TYPE),
+            Some(Entry { body: Body::Pieces(_), .. }) => Err(refusal::NOT_FLOAT),
+            _ => {
+                let old = entry.map_or(&b"0"[..], |entry| entry.whole());
+                add_long_double(old, increment).map_err(|error| match error {
+                    SumError::NotFinite => refusal::text("ERR increment would produce NaN or Infinity"),
+                    SumError::NotANumber | SumError::IncrementNotANumber => refusal::NOT_FLOAT,
+                })
+            }
+        };
+        match sum {
+            Ok(sum) => {
+                reply.bulk(sum.as_bytes());
+                let deadline_ms = entry.and_then(|entry| entry.header.deadline_ms);
+                Header { form: Form::Text, ..Header::string(deadline_ms) }.encode(new);
+                new.extend_from_slice(sum.as_bytes());
+                Change::Put
+            }
+            Err(refusal) => {
+                refused = Err(refusal);
+                Change::Keep
+            }
+        }
+    })?;
+    refused
 }

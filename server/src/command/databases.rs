@@ -1,27 +1,19 @@
-//! Whole databases: chosen, counted, emptied, swapped.
+//! Chooses, counts, empties and swaps whole databases.
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, is_word, refusal};
+use std::sync::atomic::Ordering;
+
+use super::{Answer, Call, Handler, Refusal, is_word, refusal};
+use crate::facts::Spec;
 use crate::keyspace::DATABASES;
 use crate::resp::number::parse_i64;
 
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("select", 2, Flags::FAST, Group::Connection, select)
-        .about("index", "Chooses the database that the connection's commands are about.", "1.0.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("dbsize", 1, Flags::READ.and(Flags::FAST).and(Flags::EXACT), Group::Server, dbsize)
-        .about("", "How many keys there are.", "1.0.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("flushdb", -1, Flags::WRITE, Group::Server, flush_db)
-        .about("[ASYNC | SYNC]", "Removes all keys of the database.", "1.0.0")
-        .costs("O(pages)", "O(n)"),
-    Spec::new("flushall", -1, Flags::WRITE, Group::Server, flush_all)
-        .about("[ASYNC | SYNC]", "Removes all keys of all databases.", "1.0.0")
-        .costs("O(pages)", "O(n)"),
-    Spec::new("swapdb", 3, Flags::WRITE.and(Flags::FAST), Group::Server, swap)
-        .about("index1 index2", "Swaps all keys of two databases.", "4.0.0")
-        .costs("O(1), and a step for each watched key", "O(n) of the clients that watch"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("select", select),
+    Handler::new("dbsize", dbsize),
+    Handler::new("flushdb", flush_db),
+    Handler::new("flushall", flush_all),
+    Handler::new("swapdb", swap),
 ];
 
 /// The database that a word names.
@@ -44,7 +36,8 @@ fn in_range(number: i64) -> Result<usize, Refusal> {
         .ok_or(refusal::text("ERR DB index is out of range"))
 }
 
-/// The databases that a command is about to use besides the session's: they are prepared before it runs. What it refuses is none.
+/// The databases that a command is about to use besides the session's: they are prepared before it runs. What it
+/// refuses is none.
 pub fn databases_named(spec: &Spec, args: &[&[u8]]) -> [Option<usize>; 2] {
     let named = |place: usize| args.get(place).and_then(|word| database_number(word).ok());
     match spec.name {
@@ -72,7 +65,7 @@ fn dbsize(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-/// Whether the words behind the name are what they may be. All is removed before the answer, whichever is asked.
+/// Whether the words after the name are allowed. All keys are removed before the answer in any case.
 fn check_flush(args: &[&[u8]]) -> Answer {
     match args[1..] {
         [] => Ok(()),
@@ -92,6 +85,10 @@ fn flush_all(call: &mut Call<'_, '_>) -> Answer {
     check_flush(call.args)?;
     for database in 0..DATABASES {
         call.data.clear(database)?;
+    }
+    // As Redis does, which saves the empty data then, if it saves by itself.
+    if call.server.config.parameters.get("save").is_some_and(|points| !points.is_empty()) {
+        call.server.saves.note_empty(call.data.keyspace().counters.changes.load(Ordering::Relaxed));
     }
     call.reply.ok();
     Ok(())

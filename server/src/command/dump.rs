@@ -1,34 +1,27 @@
-//! Values taken out and put back as bytes, in the form of Redis: see [`crate::rdb`].
+//! `DUMP` and `RESTORE`: take values out and put them back as bytes, in the form of Redis (see [`crate::resp::rdb`]).
 //!
-//! Differences from Redis: only strings and sorted sets; nothing is compressed; payloads of Redis 7.2 are taken, too; what `IDLETIME` and `FREQ` say is not kept.
+//! Differences from Redis: only strings and sorted sets; nothing is compressed; payloads of Redis 7.2 are accepted,
+//! too; what `IDLETIME` and `FREQ` say is not kept.
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, check_key, is_word, refusal};
+use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
 use crate::keyspace::sorted_set::{Scoring, SortedSet, Writer};
 use crate::keyspace::value::{Header, Kind};
 use crate::keyspace::{Change, KEY_BYTES_MAX};
-use crate::rdb::{self, Broken, SortedSetDump, Value};
+use crate::resp::rdb::{self, Broken, SortedSetDump, Value};
 
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("dump", 2, Flags::READ, Group::Generic, dump)
-        .keys(1, 1, 1)
-        .about("key", "What a key holds, as bytes that RESTORE takes.", "2.6.0")
-        .costs("O(log n), and the bytes of the value", "O(bytes)"),
-    Spec::new("restore", -4, Flags::WRITE.and(Flags::DENY_OOM), Group::Generic, restore)
-        .keys(1, 1, 1)
-        .about(
-            "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
-            "Makes a key of the bytes that DUMP gave.",
-            "2.6.0",
-        )
-        .costs("O(bytes), and O(log n) for each member", "O(bytes), and O(log m) for each member"),
-];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[Handler::new("dump", dump), Handler::new("restore", restore)];
 
 fn dump(call: &mut Call<'_, '_>) -> Answer {
     let payload = match call.entry(call.args[1])? {
         None => None,
-        Some(entry) if entry.header.kind == Kind::String => Some(rdb::dump_string(entry.body)),
+        Some(entry) if entry.is_string() => {
+            call.expect_bytes(entry.length())?;
+            match call.data.string_of(call.database(), call.args[1], &entry)? {
+                Some(string) => Some(rdb::dump_string(&string.bytes()?)),
+                None => None,
+            }
+        }
         Some(entry) => match entry.collection() {
             Some(id) if entry.header.kind == Kind::SortedSet => {
                 let set = SortedSet::open(call.data, call.database(), id)?;
@@ -82,6 +75,20 @@ fn restore(call: &mut Call<'_, '_>) -> Answer {
     let (key, database) = (call.args[1], call.session.database);
     check_key(key)?;
     let (replaces, is_absolute) = options(call)?;
+    call.expect_bytes(call.args[3].len() as u64)?;
+    // A long payload is taken apart while nothing is held.
+    let is_beside = call.data.is_beside();
+    let (mut loaded, mut staged) = (None, None);
+    if is_beside {
+        let value = rdb::load(call.args[3]);
+        if let Ok(Value::String(bytes)) = &value
+            && call.data.keyspace().cuts(bytes.len())
+        {
+            staged = Some(call.data.keyspace().stage(database, bytes)?);
+        }
+        loaded = Some(value);
+        call.data.begin_writing(crate::system::clock::now_ms())?;
+    }
     if !replaces && call.data.entry(database, key)?.is_some() {
         return Err(refusal::text("BUSYKEY Target key name already exists."));
     }
@@ -89,7 +96,7 @@ fn restore(call: &mut Call<'_, '_>) -> Answer {
     if time < 0 {
         return Err(refusal::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let value = rdb::load(call.args[3]).map_err(|broken| match broken {
+    let value = loaded.unwrap_or_else(|| rdb::load(call.args[3])).map_err(|broken| match broken {
         Broken::Footer => refusal::text("ERR DUMP payload version or checksum are wrong"),
         Broken::Value => refusal::text("ERR Bad data format"),
     })?;
@@ -104,7 +111,16 @@ fn restore(call: &mut Call<'_, '_>) -> Answer {
         call.data.remove(database, key)?;
     } else {
         match value {
-            Value::String(bytes) => call.data.put_entry(database, key, Header::string(deadline_ms), &bytes)?,
+            Value::String(bytes) => match staged.filter(|staged| call.data.may_use(database, staged)) {
+                Some(mut staged) => {
+                    let header = Header::string(deadline_ms);
+                    call.data.change(database, key, |_, new| staged.write(header, new))?;
+                }
+                None => {
+                    call.expect_bytes(bytes.len() as u64)?;
+                    call.data.put_string(database, key, Header::string(deadline_ms), &bytes)?;
+                }
+            },
             Value::SortedSet(members) => put_members(call, key, deadline_ms, &members)?,
         }
     }

@@ -1,62 +1,23 @@
-//! Deadlines of keys: set, taken away, told.
+//! Sets, removes and tells the deadlines of keys.
 //!
-//! A key whose deadline is past is gone at once: it is removed instead of being given the deadline.
+//! A key that is given a deadline in the past is removed at once.
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, is_word, refusal};
+use super::{Answer, Call, Handler, Refusal, is_word, refusal};
 use crate::keyspace::value::{Entry, Header};
 use crate::keyspace::{Change, KEY_BYTES_MAX};
-use crate::server::printable;
+use crate::resp::word::printable;
 
-const READ: Flags = Flags::READ.and(Flags::FAST);
-const WRITE: Flags = Flags::WRITE.and(Flags::FAST);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("expire", -3, WRITE, Group::Generic, expire)
-        .keys(1, 1, 1)
-        .about("key seconds [NX | XX | GT | LT]", "Lets a key expire after some seconds.", "1.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("pexpire", -3, WRITE, Group::Generic, pexpire)
-        .keys(1, 1, 1)
-        .about("key milliseconds [NX | XX | GT | LT]", "Lets a key expire after some milliseconds.", "2.6.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("expireat", -3, WRITE, Group::Generic, expireat)
-        .keys(1, 1, 1)
-        .about("key unix-time-seconds [NX | XX | GT | LT]", "Lets a key expire at a second since 1970.", "1.2.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("pexpireat", -3, WRITE, Group::Generic, pexpireat)
-        .keys(1, 1, 1)
-        .about(
-            "key unix-time-milliseconds [NX | XX | GT | LT]",
-            "Lets a key expire at a millisecond since 1970.",
-            "2.6.0",
-        )
-        .costs("O(log n)", "O(1)"),
-    Spec::new("ttl", 2, READ, Group::Generic, ttl)
-        .keys(1, 1, 1)
-        .about("key", "In how many seconds a key expires: -1 if never, -2 if there is no such key.", "1.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("pttl", 2, READ, Group::Generic, pttl)
-        .keys(1, 1, 1)
-        .about("key", "In how many milliseconds a key expires: -1 if never, -2 if there is no such key.", "2.6.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("expiretime", 2, READ, Group::Generic, expiretime)
-        .keys(1, 1, 1)
-        .about("key", "The second since 1970 at which a key expires: -1 if never, -2 if there is no such key.", "7.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("pexpiretime", 2, READ, Group::Generic, pexpiretime)
-        .keys(1, 1, 1)
-        .about(
-            "key",
-            "The millisecond since 1970 at which a key expires: -1 if never, -2 if there is no such key.",
-            "7.0.0",
-        )
-        .costs("O(log n)", "O(1)"),
-    Spec::new("persist", 2, WRITE, Group::Generic, persist)
-        .keys(1, 1, 1)
-        .about("key", "Takes a key's deadline away.", "2.2.0")
-        .costs("O(log n)", "O(1)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("expire", expire),
+    Handler::new("pexpire", pexpire),
+    Handler::new("expireat", expireat),
+    Handler::new("pexpireat", pexpireat),
+    Handler::new("ttl", ttl),
+    Handler::new("pttl", pttl),
+    Handler::new("expiretime", expiretime),
+    Handler::new("pexpiretime", pexpiretime),
+    Handler::new("persist", persist),
 ];
 
 /// How a deadline is given.
@@ -214,8 +175,7 @@ fn change_header(call: &mut Call<'_, '_>, decide: impl FnOnce(&Header) -> Outcom
             }
             Outcome::Put(deadline_ms) => {
                 done = true;
-                Header { deadline_ms, ..entry.header }.encode(new);
-                new.extend_from_slice(entry.body);
+                Entry { header: Header { deadline_ms, ..entry.header }, ..entry }.encode(new);
                 Change::Put
             }
         }

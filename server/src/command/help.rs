@@ -1,8 +1,9 @@
-//! `HELP` of every command that has subcommands, from the table.
+//! `HELP` of every command that has subcommands, made from the table of commands.
 
 use super::{Answer, Call, find, refusal};
 
-/// Lists the subcommands of the command, with what each does. Also what a command does that is never run without a subcommand.
+/// Lists the subcommands of the command, with what each does. Also what a command does that is never run without a
+/// subcommand.
 pub(super) fn run(call: &mut Call<'_, '_>) -> Answer {
     let Some(spec) = find(call.args[0]) else { return Err(refusal::SYNTAX) };
     let name = spec.name.to_uppercase();

@@ -1,7 +1,9 @@
-//! `INFO`: what the server is and does, in the sections and fields that dashboards for Redis read, and a section of Quipu's own.
+//! `INFO`: what the server is and does, in the sections and fields that dashboards for Redis read, and in a section of
+//! Quipu's own.
 //!
-//! Differences from Redis: fields about what is not here (replication streams, forks, scripts, eviction) have the value of a server that does none of it. `used_memory` is
-//! the memory of rows, pages and long values together, without what the process needs beside; `used_memory_rss` is the whole process.
+//! Differences from Redis: fields about what does not exist here (replication streams, forks, scripts, eviction) have
+//! the values of a server that does none of it. `used_memory` is the memory of rows, pages and long values together,
+//! without the rest of the process; `used_memory_rss` is the whole process.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,20 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quipu::{Durability, Stats};
 
 use super::connection::REDIS_VERSION;
-use super::table::{Flags, Group, Spec, by_number};
-use super::{Answer, Call};
-use crate::clock;
+use super::{Answer, Call, Handler};
+use crate::facts::by_number;
 use crate::keyspace::DATABASES;
-use crate::process;
-use crate::server::Server;
+use crate::state::server::Server;
+use crate::system::clock;
+use crate::system::process;
 
-/// Asks the engine for its figures: outside a transaction while nothing is held.
-pub(super) const FIGURES: Flags = Flags::ALONE.and(Flags::INSIDE_TOO);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, FIGURES, Group::Server, info)
-    .about("[section [section ...]]", "What the server is and does.", "1.0.0")
-    .costs("O(1)", "O(1)")];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[Handler::new("info", info)];
 
 /// Sections in their order, and whether they are told when nobody asks.
 const SECTIONS: [(&str, bool); 14] = [
@@ -142,8 +139,9 @@ impl Page<'_> {
 
     fn clients(&mut self) {
         let clients = self.server.clients.all();
-        let most =
-            |bytes: fn(&crate::clients::Client) -> usize| clients.iter().map(|client| bytes(client)).max().unwrap_or(0);
+        let most = |bytes: fn(&crate::state::clients::Client) -> usize| {
+            clients.iter().map(|client| bytes(client)).max().unwrap_or(0)
+        };
         let input = most(|client| client.input_bytes.load(Ordering::Relaxed)) as u64;
         let output = most(|client| client.output_bytes.load(Ordering::Relaxed)) as u64;
         self.line("connected_clients", clients.len());
@@ -152,7 +150,10 @@ impl Page<'_> {
         self.lines(&[
             ("client_recent_max_input_buffer", input),
             ("client_recent_max_output_buffer", output),
-            ("blocked_clients", 0),
+            (
+                "blocked_clients",
+                clients.iter().filter(|client| client.is_waiting.load(Ordering::Relaxed)).count() as u64,
+            ),
             ("tracking_clients", 0),
             ("clients_in_timeout_table", 0),
         ]);
@@ -361,6 +362,9 @@ impl Page<'_> {
     }
 
     fn latencies(&mut self) {
+        if self.parameter("latency-tracking") == "no" {
+            return;
+        }
         let percentiles = self.parameter("latency-tracking-info-percentiles");
         for spec in by_number() {
             let Some(durations) = self.server.statistics.of(spec).and_then(|command| command.durations()) else {

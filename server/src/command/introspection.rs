@@ -1,64 +1,30 @@
-//! `COMMAND`: what there is, from the table; and `MODULE`, of which nothing is.
+//! `COMMAND`: what is known of all commands; and `MODULE`, of which there are none.
 //!
-//! Differences from Redis: `DOCS` gives a command's words as one text under `syntax`, where Redis has a tree of `arguments`; there are no modules.
+//! Differences from Redis: `DOCS` gives a command's words as one text under `syntax`, where Redis has a tree of
+//! `arguments`.
 
-use super::nature::{self, Begin, KeySpec, Span};
-use super::table::{Flags, Group, RunOne, Spec, all};
-use super::{Answer, Call, Refusal, find, help, is_word, refusal};
-use crate::glob;
+use super::{Answer, Call, Handler, Refusal, find, help, is_word, refusal};
+use crate::facts::key_places::{self, KeyPlace};
+use crate::facts::redis::{self, Begin, KeySpec, Span};
+use crate::facts::{Group, Spec, all, resolve};
+use crate::resp::glob;
 use crate::resp::reply::{Aggregate, Reply};
-use crate::server::printable;
+use crate::resp::word::printable;
 use crate::users::permissions::categories_of;
 
-const fn sub(name: &'static str, arity: i32, run: RunOne) -> Spec {
-    Spec::new(name, arity, Flags(0), Group::Server, run)
-}
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("command", -1, Flags(0), Group::Server, all_commands)
-        .about("", "Everything that is known of all commands.", "2.8.13")
-        .costs("O(n) commands", "O(n) commands")
-        .subcommands(&[
-            sub("command|count", 2, count).about("", "How many commands there are.", "2.8.13").costs("O(1)", "O(1)"),
-            sub("command|docs", -2, docs)
-                .about(
-                    "[command-name [command-name ...]]",
-                    "What commands are for, with which words, at what cost.",
-                    "7.0.0",
-                )
-                .costs("O(n) commands", "O(n) commands"),
-            sub("command|getkeys", -4, get_keys)
-                .about("command [arg [arg ...]]", "The keys among the words of a command.", "2.8.13")
-                .costs("O(n) words", "O(n) words"),
-            sub("command|getkeysandflags", -4, get_keys_and_flags)
-                .about(
-                    "command [arg [arg ...]]",
-                    "The keys among the words of a command, and what it does to each.",
-                    "7.0.0",
-                )
-                .costs("O(n) words", "O(n) words"),
-            sub("command|help", 2, help::run).about("", "Lists the subcommands.", "5.0.0").costs("O(1)", "O(1)"),
-            sub("command|info", -2, info)
-                .about("[command-name [command-name ...]]", "Flags, keys and categories of commands.", "2.8.13")
-                .costs("O(n) commands", "O(n) commands"),
-            sub("command|list", -2, list)
-                .about(
-                    "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
-                    "The names of commands.",
-                    "7.0.0",
-                )
-                .costs("O(n) commands", "O(n) commands"),
-        ]),
-    Spec::new("module", -2, Flags(0), Group::Server, help::run)
-        .about("", "What modules are loaded: none, ever.", "4.0.0")
-        .costs("O(1)", "depends on the subcommand")
-        .subcommands(&[
-            sub("module|help", 2, help::run).about("", "Lists the subcommands.", "5.0.0").costs("O(1)", "O(1)"),
-            Spec::new("module|list", 2, Flags::ADMIN, Group::Server, modules)
-                .about("", "An empty list: there are no modules.", "4.0.0")
-                .costs("O(1)", "O(n) modules"),
-        ]),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("command", all_commands),
+    Handler::new("command|count", count),
+    Handler::new("command|docs", docs),
+    Handler::new("command|getkeys", get_keys),
+    Handler::new("command|getkeysandflags", get_keys_and_flags),
+    Handler::new("command|help", help::run),
+    Handler::new("command|info", info),
+    Handler::new("command|list", list),
+    Handler::new("module", help::run),
+    Handler::new("module|help", help::run),
+    Handler::new("module|list", modules),
 ];
 
 /// Those that do something: not those that Redis has and Quipu only knows by name.
@@ -101,7 +67,7 @@ fn info(call: &mut Call<'_, '_>) -> Answer {
     for name in &call.args[2..] {
         match named(name) {
             Some(spec) => tell(call.reply, spec),
-            None => call.reply.null_array(),
+            None => call.reply.null(),
         }
     }
     Ok(())
@@ -109,22 +75,22 @@ fn info(call: &mut Call<'_, '_>) -> Answer {
 
 /// A command as Redis tells of it.
 fn tell(reply: &mut Reply, spec: &Spec) {
-    let nature = nature::of(spec);
+    let facts = redis::of(spec);
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
     reply.integer(spec.arity.into());
-    reply.set(nature.flags.len());
-    nature.flags.iter().for_each(|flag| reply.simple(flag));
-    for place in [nature.places.0, nature.places.1, nature.places.2] {
+    reply.set(facts.flags.len());
+    facts.flags.iter().for_each(|flag| reply.simple(flag));
+    for place in [facts.places.0, facts.places.1, facts.places.2] {
         reply.integer(place.into());
     }
     let categories: Vec<_> = categories_of(spec).collect();
     reply.set(categories.len());
     categories.iter().for_each(|name| reply.simple(&format!("@{name}")));
-    reply.set(nature.tips.len());
-    nature.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
-    reply.set(nature.keys.len());
-    nature.keys.iter().for_each(|keys| tell_keys(reply, keys));
+    reply.set(facts.tips.len());
+    facts.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    reply.set(facts.keys.len());
+    facts.keys.iter().for_each(|keys| tell_keys(reply, keys));
     // Redis says a set here where there are none.
     if spec.subcommands.is_empty() {
         reply.set(0)
@@ -153,7 +119,7 @@ fn tell_keys(reply: &mut Reply, keys: &KeySpec) {
     reply.bulk(b"begin_search");
     match keys.begin {
         Begin::Word(number) => pairs(reply, "index", &[("index", number as i64)]),
-        Begin::Behind(word, from) => {
+        Begin::After(word, from) => {
             reply.map(2);
             reply.bulk(b"type");
             reply.bulk(b"keyword");
@@ -196,7 +162,7 @@ fn tell_docs(reply: &mut Reply, spec: &Spec) {
     for (name, text) in [
         ("summary", spec.summary),
         ("since", spec.since),
-        ("group", nature::of(spec).group),
+        ("group", redis::of(spec).group),
         ("complexity", spec.cost),
         ("syntax", spec.syntax),
     ] {
@@ -216,22 +182,18 @@ fn tell_docs(reply: &mut Reply, spec: &Spec) {
 }
 
 /// The command that words are, with its keys.
-fn keys_of(call: &Call<'_, '_>) -> Result<Vec<nature::KeyPlace>, Refusal> {
+fn keys_of(call: &Call<'_, '_>) -> Result<Vec<KeyPlace>, Refusal> {
     let args = &call.args[2..];
     const INVALID: Refusal = refusal::text("ERR Invalid command specified");
-    let mut spec = find(args[0]).ok_or(INVALID)?;
-    if let Some(word) = args.get(1).filter(|_| !spec.subcommands.is_empty()) {
-        let names = |sub: &&'static Spec| sub.name.rsplit('|').next().is_some_and(|name| is_word(word, name));
-        spec = spec.subcommands.iter().find(names).ok_or(INVALID)?;
-    }
-    let has_keys = nature::of(spec).keys.iter().any(|keys| !keys.flags.contains(&"not_key"));
+    let spec = resolve(args).ok_or(INVALID)?;
+    let has_keys = redis::of(spec).keys.iter().any(|keys| !keys.flags.contains(&"not_key"));
     if !has_keys {
         return Err(refusal::text("ERR The command has no key arguments"));
     }
     if !spec.takes(args.len()) {
         return Err(refusal::text("ERR Invalid number of arguments specified for command"));
     }
-    let keys = nature::keys(spec, args)?;
+    let keys = key_places::keys(spec, args).ok_or(refusal::text("ERR Invalid arguments specified for command"))?;
     if keys.is_empty() {
         return Err(refusal::text("ERR The command has no key arguments"));
     }
@@ -265,8 +227,8 @@ fn list(call: &mut Call<'_, '_>) -> Answer {
             if is_word(kind, "module") {
                 Vec::new()
             } else if is_word(kind, "aclcat") {
-                let bit = nature::category(value).unwrap_or(0);
-                everything().filter(|spec| nature::of(spec).categories & bit != 0).map(|spec| spec.name).collect()
+                let bit = redis::category(value).unwrap_or(0);
+                everything().filter(|spec| redis::of(spec).categories & bit != 0).map(|spec| spec.name).collect()
             } else if is_word(kind, "pattern") {
                 everything()
                     .filter(|spec| glob::matches(value, spec.name.as_bytes(), true))

@@ -1,59 +1,21 @@
-//! Keys of any kind: removed, looked for, renamed, copied.
+//! Removes, finds, renames and copies keys of any kind.
 
 use super::databases::database_number;
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Run, check_key, is_word, refusal};
+use super::{Answer, Call, Handler, Run, check_key, is_word, refusal};
 use crate::keyspace::value::Entry;
-use crate::keyspace::{Change, KEY_BYTES_MAX};
+use crate::keyspace::{Change, KEY_BYTES_MAX, PreparedString};
 
-const READ: Flags = Flags::READ.and(Flags::FAST);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("del", -2, Flags::WRITE, Group::Generic, del)
-        .keys(1, -1, 1)
-        .about("key [key ...]", "Removes keys.", "1.0.0")
-        .costs("O(k log n), and one step a leaf of what they hold", "O(k)")
-        .many(&[(2, del_many)]),
-    Spec::new("unlink", -2, Flags::WRITE.and(Flags::FAST), Group::Generic, del)
-        .keys(1, -1, 1)
-        .about("key [key ...]", "Removes keys, as DEL does.", "4.0.0")
-        .costs("O(k log n), and one step a leaf of what they hold", "O(k), and the rest in the background")
-        .many(&[(2, del_many)]),
-    Spec::new("exists", -2, READ, Group::Generic, exists)
-        .keys(1, -1, 1)
-        .about("key [key ...]", "How many of the keys there are; one that is named twice counts twice.", "1.0.0")
-        .costs("O(k log n)", "O(k)")
-        .many(&[(2, exists_many)]),
-    Spec::new("touch", -2, READ, Group::Generic, exists)
-        .keys(1, -1, 1)
-        .about("key [key ...]", "How many of the keys there are, as EXISTS answers it.", "3.2.1")
-        .costs("O(k log n)", "O(k)")
-        .many(&[(2, exists_many)]),
-    Spec::new("type", 2, READ, Group::Generic, kind)
-        .keys(1, 1, 1)
-        .about("key", "The kind of what a key holds.", "1.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("rename", 3, Flags::WRITE, Group::Generic, rename)
-        .keys(1, 2, 1)
-        .about("key newkey", "Gives a key another name, and removes what had that name.", "1.0.0")
-        .costs("O(log n), and the bytes of a string", "O(1)"),
-    Spec::new("renamenx", 3, Flags::WRITE.and(Flags::FAST), Group::Generic, renamenx)
-        .keys(1, 2, 1)
-        .about("key newkey", "Gives a key another name that no key has.", "1.0.0")
-        .costs("O(log n), and the bytes of a string", "O(1)"),
-    Spec::new("copy", -3, Flags::WRITE.and(Flags::DENY_OOM), Group::Generic, copy)
-        .keys(1, 2, 1)
-        .about(
-            "source destination [DB destination-db] [REPLACE]",
-            "Copies a key to another name, or into another database.",
-            "6.2.0",
-        )
-        .costs("O(log n), and a step for each element", "O(1) for a string, O(m) for a collection"),
-    Spec::new("move", 3, Flags::WRITE.and(Flags::FAST), Group::Generic, move_key)
-        .keys(1, 1, 1)
-        .about("key db", "Moves a key into another database that has none of its name.", "1.0.0")
-        .costs("O(log n), and a step for each element", "O(1)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("del", del).many(&[(2, del_many)]),
+    Handler::new("unlink", del).many(&[(2, del_many)]),
+    Handler::new("exists", exists).many(&[(2, exists_many)]),
+    Handler::new("touch", exists).many(&[(2, exists_many)]),
+    Handler::new("type", kind),
+    Handler::new("rename", rename),
+    Handler::new("renamenx", renamenx),
+    Handler::new("copy", copy),
+    Handler::new("move", move_key),
 ];
 
 fn del(call: &mut Call<'_, '_>) -> Answer {
@@ -117,8 +79,8 @@ fn renamenx(call: &mut Call<'_, '_>) -> Answer {
     Ok(())
 }
 
-/// Gives a key another name. Returns whether it has it: not if another key had it and is not to be replaced; a key's own name counts as such, except where
-/// all is replaced.
+/// Gives a key another name. Returns whether it has it: not if another key had it and is not to be replaced; a key's
+/// own name counts as such, except where all is replaced.
 fn give_name(call: &mut Call<'_, '_>, replaces: bool) -> Result<bool, super::Refusal> {
     let (from, to, database) = (call.args[1], call.args[2], call.session.database);
     check_key(to)?;
@@ -153,10 +115,22 @@ fn copy(call: &mut Call<'_, '_>) -> Answer {
     if target == database && from == to {
         return Err(refusal::SAME_OBJECT);
     }
-    let done =
-        (replaces || call.data.entry(target, to)?.is_none()) && call.data.copy((database, from), (target, to))?;
+    let prepared = prepare_copy(call, from, target)?;
+    let done = (replaces || call.data.entry(target, to)?.is_none())
+        && call.data.copy((database, from), (target, to), prepared)?;
     call.reply.integer(i64::from(done));
     Ok(())
+}
+
+/// Copies a long string beside the loop, so that nobody waits for it.
+fn prepare_copy(call: &mut Call<'_, '_>, from: &[u8], target: usize) -> Result<Option<PreparedString>, super::Refusal> {
+    let database = call.session.database;
+    if !call.data.is_beside() {
+        let entry = call.data.entry(database, from)?.filter(Entry::is_string);
+        call.expect_bytes(entry.map_or(0, |entry| entry.length()))?;
+        return Ok(None);
+    }
+    call.prepare(from, |keyspace, now_ms| keyspace.prepare_copy((database, from), target, now_ms))
 }
 
 fn move_key(call: &mut Call<'_, '_>) -> Answer {
@@ -165,7 +139,8 @@ fn move_key(call: &mut Call<'_, '_>) -> Answer {
     if target == database {
         return Err(refusal::SAME_OBJECT);
     }
-    let done = call.data.entry(target, key)?.is_none() && call.data.move_key(key, database, target)?;
+    let prepared = prepare_copy(call, key, target)?;
+    let done = call.data.entry(target, key)?.is_none() && call.data.move_key(key, database, target, prepared)?;
     call.reply.integer(i64::from(done));
     Ok(())
 }

@@ -1,111 +1,49 @@
-//! What keeps a server going: checkpoints, its end, its role, time.
+//! Commands that keep a server going: checkpoints, backups, shutting down, its role, the time.
 //!
-//! Differences from Redis: what Redis does by writing a file of all data, or a new log, is a checkpoint here, of the tables that have changed; every write is in
-//! the log before. There is no replication of this kind, so a server is always a master without replicas, `WAIT` answers 0 at once, and whoever asks for
-//! a stream of changes is refused. `WAITAOF` answers when the log is on stable storage, whatever `durability` says. `DEBUG` has what tests use.
+//! Differences from Redis: where Redis writes a file of all data, or a new log, Quipu makes a checkpoint of the tables
+//! that have changed; every write is already in the log. There is no replication of this kind, so a server is always a
+//! master without replicas, `WAIT` answers 0 at once, and a client that asks for a stream of changes is refused.
+//! `WAITAOF` answers when the log is on stable storage, whatever `durability` says. `DEBUG` has what tests use, for
+//! clients that `enable-debug-command` allows to use it.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::table::{Flags, Group, RunOne, Spec};
-use super::{Answer, Call, Refusal, help, is_word, refusal};
-use crate::clock;
+use super::{Answer, Call, Handler, Refusal, help, is_word, refusal};
 use crate::resp::number::{parse_f64, parse_i64};
-use crate::server::printable;
+use crate::resp::word::printable;
+use crate::system::clock;
 
-const ADMIN: Flags = Flags::ADMIN;
-const ALONE: Flags = ADMIN.and(Flags::ALONE);
-
-const fn line(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
-    Spec::new(name, arity, flags, Group::Server, run)
-}
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    line("time", 1, Flags::FAST, time)
-        .about("", "The server's time: seconds and microseconds.", "2.6.0")
-        .costs("O(1)", "O(1)"),
-    line("lastsave", 1, Flags::FAST, last_save)
-        .about("", "When the last checkpoint that was asked for ended.", "1.0.0")
-        .costs("O(1)", "O(1)"),
-    line("save", 1, ALONE.and(Flags::NO_MULTI), save)
-        .about("", "Makes a checkpoint, and answers when it is there.", "1.0.0")
-        .costs("O(n) rows of tables that have changed; nobody else waits", "O(n), and everybody waits"),
-    line("bgsave", -1, ADMIN, background_save)
-        .about("[SCHEDULE]", "Begins a checkpoint.", "1.0.0")
-        .costs("O(1)", "O(n) pages of memory"),
-    line("bgrewriteaof", 1, ADMIN, rewrite_log)
-        .about("", "Begins a checkpoint, behind which the log is not needed.", "1.0.0")
-        .costs("O(1)", "O(n) pages of memory"),
-    line("q.backup", 2, ALONE.and(Flags::NO_MULTI), back_up)
-        .about(
-            "directory",
-            "Copies the database, as it is after one commit, into an empty directory of the server's machine, and answers when the copy is there and durable.",
-            "0.1.0",
-        )
-        .costs("that of a checkpoint, and a link or a copy of each file; nobody else waits", ""),
-    line("shutdown", -1, ADMIN.and(Flags::NO_MULTI), shutdown)
-        .about(
-            "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
-            "Ends the server, with a checkpoint if not told otherwise.",
-            "1.0.0",
-        )
-        .costs("that of a checkpoint", "O(n)"),
-    line("role", 1, Flags::FAST, role)
-        .about("", "Always that of a master without replicas.", "2.8.12")
-        .costs("O(1)", "O(1)"),
-    line("replicaof", 3, ADMIN, replica_of)
-        .about("NO ONE | host port", "Only NO ONE is there.", "5.0.0")
-        .costs("O(1)", "O(1)"),
-    line("slaveof", 3, ADMIN, replica_of)
-        .about("NO ONE | host port", "The same as REPLICAOF.", "1.0.0")
-        .costs("O(1)", "O(1)"),
-    line("sync", 1, ADMIN, no_stream)
-        .about("", "Refused: there is no replication of this kind.", "1.0.0")
-        .costs("O(1)", ""),
-    line("psync", -3, ADMIN, no_stream)
-        .about("replicationid offset", "Refused: there is no replication of this kind.", "2.8.0")
-        .costs("O(1)", ""),
-    line("replconf", -1, ADMIN, no_stream)
-        .about("", "Refused: there is no replication of this kind.", "3.0.0")
-        .costs("O(1)", "O(1)"),
-    line("failover", -1, ADMIN, failover).about("", "Refused: there are no replicas.", "6.2.0").costs("O(1)", "O(1)"),
-    Spec::new("wait", 3, Flags(0), Group::Generic, wait)
-        .about("numreplicas timeout", "How many replicas have what was written: none.", "3.0.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("waitaof", 4, Flags::ALONE, Group::Generic, wait_for_log)
-        .about("numlocal numreplicas timeout", "Answers when what was written is on stable storage here.", "7.2.0")
-        .costs("one fsync", "O(1)"),
-    line("debug", -2, ALONE, help::run)
-        .about("subcommand", "For tests.", "1.0.0")
-        .costs("O(1)", "depends")
-        .subcommands(&[
-            line("debug|help", 2, Flags(0), help::run)
-                .about("", "Lists the subcommands.", "5.0.0")
-                .costs("O(1)", "O(1)"),
-            line("debug|sleep", 3, ALONE, sleep)
-                .about("seconds", "Keeps a thread that serves connections busy for a while.", "2.8.0")
-                .costs("O(1)", "O(1)"),
-            line("debug|object", -3, ADMIN.and(Flags::READ), object)
-                .about("key", "How the value of a key is stored.", "1.0.0")
-                .costs("O(log n)", "O(n)"),
-            line("debug|set-active-expire", 3, ADMIN, fine)
-                .about("0 | 1", "Remembered by nobody: what has expired is gone either way.", "2.8.0")
-                .costs("O(1)", "O(1)"),
-            line("debug|reload", -2, ALONE, reload)
-                .about("[NOSAVE | NOFLUSH | MERGE]", "Makes a checkpoint; what is stored is what is read.", "2.8.0")
-                .costs("that of SAVE", "O(n)"),
-            line("debug|loadaof", 2, ADMIN, fine)
-                .about("", "Does nothing: the log is read at every start.", "2.8.0")
-                .costs("O(1)", "O(n)"),
-            line("debug|jmap", 2, ADMIN, fine).about("", "Does nothing.", "2.8.0").costs("O(1)", "O(1)"),
-            line("debug|quicklist-packed-threshold", 3, ADMIN, fine)
-                .about("size", "Does nothing.", "7.0.0")
-                .costs("O(1)", "O(1)"),
-            line("debug|change-repl-id", 2, ADMIN, fine).about("", "Does nothing.", "4.0.0").costs("O(1)", "O(1)"),
-            line("debug|dict-resizing", 3, ADMIN, fine).about("0 | 1", "Does nothing.", "7.0.0").costs("O(1)", "O(1)"),
-        ]),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("time", time),
+    Handler::new("lastsave", last_save),
+    Handler::new("save", save),
+    Handler::new("bgsave", background_save),
+    Handler::new("bgrewriteaof", rewrite_log),
+    Handler::new("q.backup", back_up),
+    Handler::new("shutdown", shutdown),
+    Handler::new("role", role),
+    Handler::new("replicaof", replica_of),
+    Handler::new("slaveof", replica_of),
+    Handler::new("sync", no_stream),
+    Handler::new("psync", no_stream),
+    Handler::new("replconf", no_stream),
+    Handler::new("failover", failover),
+    Handler::new("wait", wait),
+    Handler::new("waitaof", wait_for_log),
+    Handler::new("debug", help::run),
+    Handler::new("debug|help", help::run),
+    Handler::new("debug|sleep", sleep),
+    Handler::new("debug|object", object),
+    Handler::new("debug|set-active-expire", fine),
+    Handler::new("debug|reload", reload),
+    Handler::new("debug|loadaof", fine),
+    Handler::new("debug|jmap", fine),
+    Handler::new("debug|quicklist-packed-threshold", fine),
+    Handler::new("debug|change-repl-id", fine),
+    Handler::new("debug|dict-resizing", fine),
 ];
 
 fn time(call: &mut Call<'_, '_>) -> Answer {
@@ -277,7 +215,7 @@ fn object(call: &mut Call<'_, '_>) -> Answer {
     let text = format!(
         "Value at:0x0 refcount:1 encoding:{} serializedlength:{} lru:0 lru_seconds_idle:0",
         printable(entry.header.kind.name().as_bytes(), 32),
-        entry.body.len()
+        entry.length()
     );
     call.reply.simple(&text);
     Ok(())

@@ -1,51 +1,37 @@
-//! `MEMORY`: what takes how much.
+//! `MEMORY`: how much memory the server and its keys take.
 //!
-//! Differences from Redis: memory belongs to pages that hold many rows, so `USAGE` is what the rows of a key come to, not what an allocator gave for them.
+//! Differences from Redis: memory belongs to pages that hold many rows, so `USAGE` tells the size of a key's rows, not
+//! what an allocator gave for them.
 
-use quipu::Read;
+use quipu::ReadableTable;
 
-use super::info::FIGURES;
-use super::table::{Flags, Group, RunOne, Spec};
-use super::{Answer, Call, help, info, is_word, refusal};
+use super::{Answer, Call, Handler, help, info, is_word, refusal};
 use crate::keyspace::is_keys_table;
-use crate::process;
+use crate::system::process;
 
-/// Bytes that a row takes in a page beside its key and value, and what pages have free on average, in percent of it all.
+/// Bytes that a row takes in a page beside its key and value, and what pages have free on average, in percent of it
+/// all.
 const ROW_BYTES: u64 = 12;
 const FREE_PERCENT: u64 = 25;
 /// Elements of a collection that are looked at, if nobody says how many.
 const SAMPLES: i64 = 5;
 
-const fn sub(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
-    Spec::new(name, arity, flags, Group::Server, run)
-}
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("memory", -2, Flags(0), Group::Server, help::run)
-    .about("subcommand", "What takes how much memory.", "4.0.0")
-    .costs("see its subcommands", "see its subcommands")
-    .subcommands(&[
-        sub("memory|doctor", 2, FIGURES, doctor)
-            .about("", "How memory is used, in words.", "4.0.0")
-            .costs("O(1)", "O(1)"),
-        sub("memory|help", 2, Flags(0), help::run).about("", "Lists the subcommands.", "4.0.0").costs("O(1)", "O(1)"),
-        sub("memory|malloc-stats", 2, FIGURES, doctor)
-            .about("", "The same as MEMORY DOCTOR.", "4.0.0")
-            .costs("O(1)", "depends"),
-        sub("memory|purge", 2, Flags(0), purge)
-            .about("", "Does nothing: pages that are free are used again.", "4.0.0")
-            .costs("O(1)", "depends"),
-        sub("memory|stats", 2, FIGURES, stats).about("", "What takes how much memory.", "4.0.0").costs("O(1)", "O(1)"),
-        sub("memory|usage", -3, Flags::READ, usage)
-            .keys(2, 2, 1)
-            .about("key [SAMPLES count]", "Bytes of memory that a key takes, about.", "4.0.0")
-            .costs("O(log n)", "O(n) samples"),
-    ])];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("memory", help::run),
+    Handler::new("memory|doctor", doctor),
+    Handler::new("memory|help", help::run),
+    Handler::new("memory|malloc-stats", doctor),
+    Handler::new("memory|purge", purge),
+    Handler::new("memory|stats", stats),
+    Handler::new("memory|usage", usage),
+];
 
 fn doctor(call: &mut Call<'_, '_>) -> Answer {
     let stats = call.data.stats();
     let text = format!(
-        "Rows take {} of memory: {} in pages, {} in long values. The process has {}. Snapshots that keep old pages: {}.",
+        "Rows take {} of memory: {} in pages, {} in long values. The process has {}. Snapshots that keep old pages: \
+         {}.",
         info::human(stats.memory_bytes()),
         info::human(stats.page_bytes),
         info::human(stats.long_bytes),
@@ -125,8 +111,8 @@ fn usage(call: &mut Call<'_, '_>) -> Answer {
         call.reply.null();
         return Ok(());
     };
-    let mut bytes = (key.len() + entry.body.len()) as u64 + ROW_BYTES;
-    if let (Some(id), Some(tables)) = (entry.collection(), call.data.tables(database)) {
+    let mut bytes = (key.len() + entry.whole().len()) as u64 + ROW_BYTES;
+    if let (Some(id), Some(tables)) = (call.data.id_of(database, key, &entry)?, call.data.tables(database)) {
         let elements = call.data.view(&tables.elements)?;
         let prefix = id.bytes();
         let rows = elements.count(quipu::Bounds::prefix(&prefix))?;

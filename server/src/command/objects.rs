@@ -1,44 +1,27 @@
-//! How Redis would hold what a key has: `OBJECT`.
+//! `OBJECT`: how Redis would hold the value of a key.
 //!
-//! Differences from Redis: nothing is held as these answers say; they are what Redis would say of the same value after the same commands, with these exceptions.
-//! Idle times and frequencies are not kept: they are 0, each where `maxmemory-policy` lets Redis tell it. A sorted set that was large and is
-//! small again counts as small.
+//! Differences from Redis: nothing is held as these answers say. They are what Redis would say of the same value after
+//! the same commands, with these exceptions: idle times and frequencies are not kept, so they are 0 where
+//! `maxmemory-policy` lets Redis tell them; a sorted set that was large and is small again counts as small.
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, help, refusal};
+use super::{Answer, Call, Handler, Refusal, help, refusal};
 use crate::keyspace::Data;
 use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::value::{Entry, Form, Kind};
 use crate::resp::number::parse_i64;
 
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("object", -2, Flags(0), Group::Generic, help::run)
-    .about("", "How Redis would hold what a key has.", "2.2.3")
-    .costs("depends on the subcommand", "depends on the subcommand")
-    .subcommands(&[
-        Spec::new("object|encoding", 3, Flags::READ, Group::Generic, encoding)
-            .keys(2, 2, 1)
-            .about("key", "The form in which Redis would hold a value.", "2.2.3")
-            .costs("O(log n), and a step for each of 128 members at most", "O(1)"),
-        Spec::new("object|freq", 3, Flags::READ, Group::Generic, frequency)
-            .keys(2, 2, 1)
-            .about("key", "How often a key was used, which is not kept.", "4.0.0")
-            .costs("O(log n)", "O(1)"),
-        Spec::new("object|idletime", 3, Flags::READ, Group::Generic, idle_time)
-            .keys(2, 2, 1)
-            .about("key", "For how many seconds a key was not used, which is not kept.", "2.2.3")
-            .costs("O(log n)", "O(1)"),
-        Spec::new("object|refcount", 3, Flags::READ, Group::Generic, references)
-            .keys(2, 2, 1)
-            .about("key", "How many references to a value Redis would have.", "2.2.3")
-            .costs("O(log n)", "O(1)"),
-        Spec::new("object|help", 2, Flags(0), Group::Generic, help::run)
-            .about("", "The subcommands of OBJECT.", "6.2.0")
-            .costs("O(1)", "O(1)"),
-    ])];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("object", help::run),
+    Handler::new("object|encoding", encoding),
+    Handler::new("object|freq", frequency),
+    Handler::new("object|idletime", idle_time),
+    Handler::new("object|refcount", references),
+    Handler::new("object|help", help::run),
+];
 
 /// Bytes of the longest string that Redis holds in one piece with its header.
-const EMBEDDED_BYTES_MAX: usize = 44;
+const EMBEDDED_BYTES_MAX: u64 = 44;
 /// Members of the largest sorted set that Redis holds in one piece, and bytes of its longest member.
 const PACKED_MEMBERS_MAX: u64 = 128;
 const PACKED_BYTES_MAX: usize = 64;
@@ -52,7 +35,7 @@ fn lookup<'a>(call: &'a Call<'_, '_>) -> Result<Option<Entry<'a>>, Refusal> {
 /// The integer that a string is, if it is held as one.
 fn held_integer(entry: &Entry<'_>) -> Option<i64> {
     let is_content = matches!(entry.header.form, Form::Content | Form::Copied);
-    if entry.header.kind == Kind::String && is_content { parse_i64(entry.body) } else { None }
+    if entry.header.kind == Kind::String && is_content { parse_i64(entry.whole()) } else { None }
 }
 
 fn encoding(call: &mut Call<'_, '_>) -> Answer {
@@ -60,7 +43,7 @@ fn encoding(call: &mut Call<'_, '_>) -> Answer {
         None => None,
         Some(entry) => Some(match entry.header.kind {
             Kind::String if held_integer(&entry).is_some() => "int",
-            Kind::String if entry.header.form == Form::Changed || entry.body.len() > EMBEDDED_BYTES_MAX => "raw",
+            Kind::String if entry.header.form == Form::Changed || entry.length() > EMBEDDED_BYTES_MAX => "raw",
             Kind::String => "embstr",
             Kind::SortedSet if is_packed(call.data, call.database(), &entry)? => "listpack",
             Kind::SortedSet => "skiplist",
@@ -99,7 +82,8 @@ fn idle_time(call: &mut Call<'_, '_>) -> Answer {
     let seconds = lookup(call)?.map(|_| 0);
     if seconds.is_some() && counts_accesses(call) {
         return Err(refusal::text(
-            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+             policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
     answer_integer(call, seconds)
@@ -125,7 +109,8 @@ fn frequency(call: &mut Call<'_, '_>) -> Answer {
             return Ok(());
         }
         return Err(refusal::text(
-            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
+             switching between policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
     call.reply.null();

@@ -1,65 +1,30 @@
-//! What takes long, and what goes on: `SLOWLOG`, `LATENCY`, `MONITOR`.
+//! `SLOWLOG`, `LATENCY` and `MONITOR`: which commands took long, and which run now.
 //!
-//! Differences from Redis: `LATENCY` knows the events `command` and `fast-command`; `MONITOR` does not show commands of administrators, nor passwords.
+//! Differences from Redis: `LATENCY` knows the events `command` and `fast-command`; `MONITOR` does not show commands of
+//! administrators, nor passwords.
 
-use super::table::{Flags, Group, RunOne, Spec, by_number};
-use super::{Answer, Call, Refusal, help, is_word, refusal};
+use super::{Answer, Call, Handler, Refusal, help, is_word, refusal};
+use crate::facts::by_number;
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Aggregate;
-use crate::server::printable;
+use crate::resp::word::printable;
 
-const ADMIN: Flags = Flags::ADMIN;
-
-const fn line(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
-    Spec::new(name, arity, flags, Group::Server, run)
-}
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    line("slowlog", -2, Flags(0), help::run)
-        .about("subcommand", "Commands that took long.", "2.2.12")
-        .costs("see its subcommands", "see its subcommands")
-        .subcommands(&[
-            line("slowlog|get", -2, ADMIN, slow_get)
-                .about("[count]", "The last commands that took long, the newest first.", "2.2.12")
-                .costs("O(n) entries", "O(n) entries"),
-            line("slowlog|len", 2, ADMIN, slow_len).about("", "How many are kept.", "2.2.12").costs("O(1)", "O(1)"),
-            line("slowlog|reset", 2, ADMIN, slow_reset)
-                .about("", "Forgets them.", "2.2.12")
-                .costs("O(n) entries", "O(n) entries"),
-            line("slowlog|help", 2, Flags(0), help::run)
-                .about("", "Lists the subcommands.", "6.2.0")
-                .costs("O(1)", "O(1)"),
-        ]),
-    line("latency", -2, Flags(0), help::run)
-        .about("subcommand", "How long commands take.", "2.8.13")
-        .costs("see its subcommands", "see its subcommands")
-        .subcommands(&[
-            line("latency|doctor", 2, ADMIN, doctor)
-                .about("", "What took long, in words.", "2.8.13")
-                .costs("O(1)", "O(1)"),
-            line("latency|graph", 3, ADMIN, graph)
-                .about("event", "What took long, as a picture.", "2.8.13")
-                .costs("O(1)", "O(1)"),
-            line("latency|help", 2, Flags(0), help::run)
-                .about("", "Lists the subcommands.", "2.8.13")
-                .costs("O(1)", "O(1)"),
-            line("latency|histogram", -2, ADMIN, histogram)
-                .about("[command [command ...]]", "How many calls of commands took how long.", "7.0.0")
-                .costs("O(n) commands", "O(n) commands"),
-            line("latency|history", 3, ADMIN, history)
-                .about("event", "When an event took long.", "2.8.13")
-                .costs("O(1)", "O(1)"),
-            line("latency|latest", 2, ADMIN, latest)
-                .about("", "Events that took long, the last time of each.", "2.8.13")
-                .costs("O(1)", "O(1)"),
-            line("latency|reset", -2, ADMIN, reset)
-                .about("[event [event ...]]", "Forgets what took long.", "2.8.13")
-                .costs("O(1)", "O(1)"),
-        ]),
-    line("monitor", 1, ADMIN.and(Flags::NO_MULTI), monitor)
-        .about("", "Shows every command that the server is given, from now on.", "1.0.0")
-        .costs("O(1), and every command costs more", "O(1), and every command costs more"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("slowlog", help::run),
+    Handler::new("slowlog|get", slow_get),
+    Handler::new("slowlog|len", slow_len),
+    Handler::new("slowlog|reset", slow_reset),
+    Handler::new("slowlog|help", help::run),
+    Handler::new("latency", help::run),
+    Handler::new("latency|doctor", doctor),
+    Handler::new("latency|graph", graph),
+    Handler::new("latency|help", help::run),
+    Handler::new("latency|histogram", histogram),
+    Handler::new("latency|history", history),
+    Handler::new("latency|latest", latest),
+    Handler::new("latency|reset", reset),
+    Handler::new("monitor", monitor),
 ];
 
 fn slow_get(call: &mut Call<'_, '_>) -> Answer {
@@ -150,7 +115,8 @@ fn doctor(call: &mut Call<'_, '_>) -> Answer {
         let sum: u64 = event.moments.iter().map(|(_, ms)| ms).sum();
         let count = event.moments.len().max(1) as u64;
         text.push_str(&format!(
-            "{name}: in {count} seconds something took {threshold_ms} ms or longer, {} ms on average, {} ms at most. SLOWLOG GET shows commands.\n",
+            "{name}: in {count} seconds something took {threshold_ms} ms or longer, {} ms on average, {} ms at most. \
+             SLOWLOG GET shows commands.\n",
             sum / count,
             event.longest_ms
         ));

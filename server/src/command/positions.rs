@@ -1,60 +1,30 @@
-//! What Redis lacks: counts, ranks, offsets, quantiles, samples and cuts of the ordered keys of a database.
+//! What Redis lacks: counts, ranks, offsets, quantiles, samples and split points of the ordered keys of a database.
 //!
-//! Bounds are those of ZRANGEBYLEX: `-` and `+` are before and behind everything, `[key` includes the key, `(key` does not. Keys of every kind count as one.
+//! Bounds are written as for ZRANGEBYLEX: `-` is before all keys and `+` after them, `[key` includes the key, `(key`
+//! does not. A key of any kind counts as one.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
-use quipu::{Bounds, Entry as Row, Read};
+use quipu::{Bounds, Entry as Row, ReadableTable, TableView};
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, Run, is_word, refusal};
-use crate::keyspace::value::{Entry, Kind};
+use super::pieces::RowPieces;
+use super::{Answer, Call, Handler, LONG_BYTES, LONG_ROWS, Refusal, Run, is_word, refusal};
+use crate::keyspace::Data;
+use crate::keyspace::value::{Body, Entry};
 use crate::resp::number::{parse_f64, parse_i64, parse_u64};
 use crate::resp::reply::{Protocol, Reply};
 
-const READ: Flags = Flags::READ.and(Flags::FAST).and(Flags::EXACT);
-const SLOW_READ: Flags = Flags::READ.and(Flags::EXACT);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("q.count", -1, READ, Group::Ordered, count)
-        .about("[min max]", "How many keys lie in a range, or in all.", "0.1.0")
-        .costs("O(log n)", "")
-        .many(&[(3, count_many)]),
-    Spec::new("q.rank", 2, READ, Group::Ordered, rank)
-        .about("key", "How many keys lie below a key, present or not.", "0.1.0")
-        .costs("O(log n)", "")
-        .many(&[(2, rank_many)]),
-    Spec::new("q.nth", -2, READ, Group::Ordered, nth)
-        .about(
-            "offset [min max]",
-            "The key at an offset of a range, or of all keys; a negative offset counts from the end.",
-            "0.1.0",
-        )
-        .costs("O(log n)", "")
-        .many(&[(2, nth_many)]),
-    Spec::new("q.range", -3, SLOW_READ, Group::Ordered, page)
-        .about(
-            "min max [REV] [OFFSET n] [LIMIT n] [WITHVALUES] [WITHTOTAL]",
-            "Keys of a range from an offset on, with their strings and the exact number of all if asked.",
-            "0.1.0",
-        )
-        .costs("O(log n + keys returned)", ""),
-    Spec::new("q.quantile", -4, READ, Group::Ordered, quantile)
-        .about("min max q [q ...]", "The keys at quantiles (0 to 1, nearest rank) of a range.", "0.1.0")
-        .costs("O(log n) a quantile", ""),
-    Spec::new("q.sample", 4, READ, Group::Ordered, sample)
-        .about("min max n", "Different keys of a range, each as likely as any other, in key order.", "0.1.0")
-        .costs("O(log n) a key", ""),
-    Spec::new("q.split", 4, READ, Group::Ordered, split)
-        .about("min max parts", "Keys that cut a range into parts of equal counts.", "0.1.0")
-        .costs("O(log n) a part", ""),
-    Spec::new("q.tally", -1, READ, Group::Ordered, tally)
-        .about("[min max]", "Rows, bytes and hash of a range: equal hashes tell equal content.", "0.1.0")
-        .costs("O(log n)", ""),
-    Spec::new("q.delrange", 3, Flags::WRITE.and(Flags::EXACT), Group::Ordered, remove_range)
-        .about("min max", "Removes all keys of a range and tells how many there were.", "0.1.0")
-        .costs("O(keys removed)", ""),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("q.count", count).many(&[(3, count_many)]),
+    Handler::new("q.rank", rank).many(&[(2, rank_many)]),
+    Handler::new("q.nth", nth).many(&[(2, nth_many)]),
+    Handler::new("q.range", page),
+    Handler::new("q.quantile", quantile),
+    Handler::new("q.sample", sample),
+    Handler::new("q.split", split),
+    Handler::new("q.tally", tally),
+    Handler::new("q.delrange", remove_range),
 ];
 
 /// Keys that `Q.SAMPLE`, `Q.SPLIT` and `Q.QUANTILE` return at most.
@@ -173,11 +143,17 @@ fn nth_many(run: &mut Run<'_, '_>) -> Answer {
 }
 
 /// The string of a row, or null of another kind.
-fn answer_value(reply: &mut Reply, row: &Row) {
+fn answer_value(data: &Data<'_>, database: usize, row: &Row, reply: &mut Reply) -> quipu::Result<()> {
     match Entry::decode(&row.value) {
-        Some(entry) if entry.header.kind == Kind::String => reply.bulk(entry.body),
+        Some(Entry { body: Body::Bytes(bytes), .. }) => reply.bulk(bytes),
+        Some(entry) if entry.is_string() => {
+            if let Some(string) = data.string_of(database, &row.key, &entry)? {
+                reply.bulk_of(string.len(), |out| string.copy(0, string.len(), out))?;
+            }
+        }
         _ => reply.null(),
     }
+    Ok(())
 }
 
 fn page(call: &mut Call<'_, '_>) -> Answer {
@@ -200,8 +176,21 @@ fn page(call: &mut Call<'_, '_>) -> Answer {
     }
     let rows = rows_of(call, bounds.as_ref())?;
     let wanted = rows.saturating_sub(offset).min(limit);
-    call.expect_rows(wanted)?;
     let first = if reverse { rows.saturating_sub(offset).saturating_sub(wanted) } else { offset };
+    let is_long = wanted > LONG_ROWS || (values && bytes_of(call, bounds.as_ref(), first, wanted)? > LONG_BYTES);
+    let cost = if is_long { wanted.max(LONG_ROWS + 1) } else { wanted };
+    call.expect_rows(cost)?;
+    let database = call.session.database;
+    let answer = if values { answer_pair } else { answer_name };
+    // Values may be long: beside the loop, they are read as they are sent.
+    let snapshot = call.in_pieces(if values { LONG_ROWS + 1 } else { cost });
+    if let (Some(snapshot), Some(bounds), Some(tables)) = (snapshot, &bounds, call.data.tables(database)) {
+        let keys = tables.keys.clone();
+        let first = first + rows_before(&call.data.view(&keys)?, bounds)?;
+        begin_page(call.reply, rows, wanted, total, values);
+        call.session.leave(RowPieces::new(snapshot, database, keys, first..first + wanted, reverse, answer));
+        return Ok(());
+    }
     let mut entries = match (bounds, call.data.tables(call.session.database)) {
         (Some(bounds), Some(tables)) if wanted > 0 => {
             call.data.view(&tables.keys)?.page(&bounds, first, wanted as usize)?.entries
@@ -211,23 +200,64 @@ fn page(call: &mut Call<'_, '_>) -> Answer {
     if reverse {
         entries.reverse();
     }
-    let reply = &mut *call.reply;
+    if values {
+        let length = |row: &Row| Entry::decode(&row.value).map_or(0, |entry| entry.length());
+        call.expect_bytes(entries.iter().map(length).sum())?;
+    }
+    begin_page(call.reply, rows, entries.len() as u64, total, values);
+    for row in &entries {
+        answer(call.data, database, row, call.reply)?;
+    }
+    Ok(())
+}
+
+/// Begins the answer of a page: the number of all keys if asked, and the array of those of the page.
+fn begin_page(reply: &mut Reply, rows: u64, returned: u64, total: bool, values: bool) {
     if total {
         reply.array(2);
         reply.integer(rows as i64);
     }
-    let pairs = values && reply.protocol == Protocol::Resp3;
-    reply.array(entries.len() * if values && !pairs { 2 } else { 1 });
-    for row in &entries {
-        if pairs {
-            reply.array(2);
-        }
-        reply.bulk(&row.key);
-        if values {
-            answer_value(reply, row);
-        }
-    }
+    let is_flat = values && reply.protocol == Protocol::Resp2;
+    reply.array(returned as usize * if is_flat { 2 } else { 1 });
+}
+
+fn answer_name(_: &Data<'_>, _: usize, row: &Row, reply: &mut Reply) -> quipu::Result<()> {
+    reply.bulk(&row.key);
     Ok(())
+}
+
+/// A key and its value.
+fn answer_pair(data: &Data<'_>, database: usize, row: &Row, reply: &mut Reply) -> quipu::Result<()> {
+    if reply.protocol == Protocol::Resp3 {
+        reply.array(2);
+    }
+    reply.bulk(&row.key);
+    answer_value(data, database, row, reply)
+}
+
+/// How many rows of a table lie before a range.
+fn rows_before(view: &TableView<'_>, bounds: &Bounds<'_>) -> Result<u64, Refusal> {
+    let end = match bounds.start_bound() {
+        Bound::Unbounded => return Ok(0),
+        Bound::Included(key) => Bound::Excluded(key),
+        Bound::Excluded(key) => Bound::Included(key),
+    };
+    Ok(view.count(Bounds::new(Bound::Unbounded, end))?)
+}
+
+/// How many bytes `wanted` rows of a range have together, from the one at offset `first` on.
+fn bytes_of(call: &Call<'_, '_>, bounds: Option<&Bounds<'_>>, first: u64, wanted: u64) -> Result<u64, Refusal> {
+    let (Some(bounds), Some(tables)) = (bounds, call.data.tables(call.session.database)) else { return Ok(0) };
+    let view = call.data.view(&tables.keys)?;
+    let all = view.tally(bounds)?.bytes;
+    // Nearly always there is little.
+    if all <= LONG_BYTES as i64 || wanted == 0 {
+        return Ok(all.max(0) as u64);
+    }
+    let (Some(first), Some(last)) = (view.nth(bounds, first)?, view.nth(bounds, first + wanted - 1)?) else {
+        return Ok(all as u64);
+    };
+    Ok(view.tally(Bounds::new(Bound::Included(&first.key), Bound::Included(&last.key)))?.bytes.max(0) as u64)
 }
 
 fn quantile(call: &mut Call<'_, '_>) -> Answer {
@@ -276,7 +306,7 @@ fn split(call: &mut Call<'_, '_>) -> Answer {
     }
     call.expect_rows(parts as u64 * 4)?;
     let keys = match (bounds, call.data.tables(call.session.database)) {
-        (Some(bounds), Some(tables)) => call.data.view(&tables.keys)?.split(&bounds, parts)?,
+        (Some(bounds), Some(tables)) => call.data.view(&tables.keys)?.split_points(&bounds, parts)?,
         _ => Vec::new(),
     };
     call.reply.array(keys.len());
@@ -286,7 +316,12 @@ fn split(call: &mut Call<'_, '_>) -> Answer {
 
 fn tally(call: &mut Call<'_, '_>) -> Answer {
     let tally = match (range_at(call, 1)?, call.data.tables(call.session.database)) {
-        (Some(bounds), Some(tables)) => call.data.view(&tables.keys)?.tally(&bounds)?,
+        (Some(bounds), Some(tables)) => {
+            let tally = call.data.view(&tables.keys)?.tally(&bounds)?;
+            // The bytes of long strings that do not stand at their keys.
+            let further = call.data.view(&tables.strings)?.tally(&bounds)?.sum;
+            quipu::Tally { bytes: tally.bytes + further, ..tally }
+        }
         _ => quipu::Tally::ZERO,
     };
     call.reply.map(3);

@@ -1,64 +1,24 @@
 //! Unions, intersections and differences of sorted sets.
 //!
-//! Differences from Redis: plain sets are not there yet, so they are no inputs either.
+//! Differences from Redis: there are no plain sets yet, so they cannot be inputs.
 
 use std::collections::HashMap;
 
-use super::sorted_sets::{Members, answer_member, begin_members};
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, is_word, refusal};
+use super::sorted_set_words::{Members, answer_member, begin_members};
+use super::{Answer, Call, Handler, Refusal, is_word, refusal};
 use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::value::CollectionId;
 use crate::resp::number;
 
-const READ: Flags = Flags::READ;
-const STORE: Flags = Flags::WRITE.and(Flags::DENY_OOM);
-const UNION_COST: &str = "O(n + m log m) for n members of the inputs and m of the result";
-const INTERSECTION_COST: &str = "O(k n log n) for k inputs and n members of the smallest";
-const DIFFERENCE_COST: &str = "O(k n log n) for k inputs and n members of the first";
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("zunion", -3, READ, Group::SortedSet, zunion)
-        .about(
-            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
-            "The members of any of the sorted sets.",
-            "6.2.0",
-        )
-        .costs(UNION_COST, "O(n) + O(m log m)"),
-    Spec::new("zinter", -3, READ, Group::SortedSet, zinter)
-        .about(
-            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
-            "The members of all of the sorted sets.",
-            "6.2.0",
-        )
-        .costs(INTERSECTION_COST, "O(n k) + O(m log m)"),
-    Spec::new("zdiff", -3, READ, Group::SortedSet, zdiff)
-        .about("numkeys key [key ...] [WITHSCORES]", "The members of the first sorted set alone.", "6.2.0")
-        .costs(DIFFERENCE_COST, "O(l + (n - k) log n)"),
-    Spec::new("zintercard", -3, READ, Group::SortedSet, zintercard)
-        .about("numkeys key [key ...] [LIMIT limit]", "How many members all of the sorted sets have.", "7.0.0")
-        .costs(INTERSECTION_COST, "O(n k)"),
-    Spec::new("zunionstore", -4, STORE, Group::SortedSet, zunionstore)
-        .keys(1, 1, 1)
-        .about(
-            "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
-            "Puts the members of any of the sorted sets at a key.",
-            "2.0.0",
-        )
-        .costs(UNION_COST, "O(n) + O(m log m)"),
-    Spec::new("zinterstore", -4, STORE, Group::SortedSet, zinterstore)
-        .keys(1, 1, 1)
-        .about(
-            "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
-            "Puts the members of all of the sorted sets at a key.",
-            "2.0.0",
-        )
-        .costs(INTERSECTION_COST, "O(n k) + O(m log m)"),
-    Spec::new("zdiffstore", -4, STORE, Group::SortedSet, zdiffstore)
-        .keys(1, 1, 1)
-        .about("destination numkeys key [key ...]", "Puts the members of the first sorted set alone at a key.", "6.2.0")
-        .costs(DIFFERENCE_COST, "O(l + (n - k) log n)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("zunion", zunion),
+    Handler::new("zinter", zinter),
+    Handler::new("zdiff", zdiff),
+    Handler::new("zintercard", zintercard),
+    Handler::new("zunionstore", zunionstore),
+    Handler::new("zinterstore", zinterstore),
+    Handler::new("zdiffstore", zdiffstore),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]

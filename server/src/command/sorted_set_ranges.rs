@@ -1,90 +1,34 @@
-//! Ranges of sorted sets: by rank, by score, by member; to read, to count, to store, to remove.
+//! Reads, counts, stores and removes ranges of sorted sets: by rank, by score or by member.
 //!
-//! Every range comes down to members that stand together, so any offset costs two or three descents, and the answer's length is known before it begins.
+//! Every range consists of members that stand together, so any offset costs two or three descents, and the length of
+//! the answer is known before it begins.
 //!
-//! Differences from Redis: a range by member over a set whose scores differ, which Redis leaves open, is answered as Redis answers it for small sets, and looks
-//! at every member.
+//! Differences from Redis: Redis leaves open what a range by member means in a set whose scores differ. Quipu answers
+//! as Redis does for small sets, and looks at every member.
 
 use std::ops::Bound;
 
-use super::sorted_sets::{answer_member, begin_members};
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, is_word, refusal, sorted_set_runs as runs};
+use super::pieces::MemberPieces;
+use super::sorted_set_words::{answer_member, begin_members, rank_part, score_bounds};
+use super::{Answer, Call, Handler, Refusal, is_word, refusal, sorted_set_runs as runs};
 use crate::keyspace::sorted_set::{Found, SortedSet, Span};
 use crate::keyspace::value::CollectionId;
 use crate::resp::number;
 
-const READ: Flags = Flags::READ;
-const READ_FAST: Flags = Flags::READ.and(Flags::FAST);
-const WRITE: Flags = Flags::WRITE;
-const COST: &str = "O(log n), and one step a member of the answer";
-const REDIS_COST: &str = "O(log n + m), m with the offset";
-const REMOVE_COST: &str = "O(log n), and O(log n) for each member; one step a leaf if all go";
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("zrange", -4, READ, Group::SortedSet, zrange)
-        .keys(1, 1, 1)
-        .about(
-            "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
-            "Members in a range of ranks, of scores, or of names.",
-            "1.2.0",
-        )
-        .costs(COST, REDIS_COST)
-        .many(&[(4, runs::zrange)]),
-    Spec::new("zrangestore", -5, WRITE.and(Flags::DENY_OOM), Group::SortedSet, zrangestore)
-        .keys(1, 2, 1)
-        .about(
-            "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
-            "Puts the members in a range into another sorted set.",
-            "6.2.0",
-        )
-        .costs("O(log n), and O(log n) for each member", "O(log n + m)"),
-    Spec::new("zrevrange", -4, READ, Group::SortedSet, zrevrange)
-        .keys(1, 1, 1)
-        .about("key start stop [WITHSCORES]", "Members in a range of ranks counted from the end.", "1.2.0")
-        .costs(COST, REDIS_COST),
-    Spec::new("zrangebyscore", -4, READ, Group::SortedSet, zrangebyscore)
-        .keys(1, 1, 1)
-        .about("key min max [WITHSCORES] [LIMIT offset count]", "Members in a range of scores.", "1.0.5")
-        .costs(COST, REDIS_COST),
-    Spec::new("zrevrangebyscore", -4, READ, Group::SortedSet, zrevrangebyscore)
-        .keys(1, 1, 1)
-        .about(
-            "key max min [WITHSCORES] [LIMIT offset count]",
-            "Members in a range of scores, from the highest down.",
-            "2.2.0",
-        )
-        .costs(COST, REDIS_COST),
-    Spec::new("zrangebylex", -4, READ, Group::SortedSet, zrangebylex)
-        .keys(1, 1, 1)
-        .about("key min max [LIMIT offset count]", "Members in a range of names, in a set of one score.", "2.8.9")
-        .costs(COST, REDIS_COST),
-    Spec::new("zrevrangebylex", -4, READ, Group::SortedSet, zrevrangebylex)
-        .keys(1, 1, 1)
-        .about("key max min [LIMIT offset count]", "Members in a range of names, from the last to the first.", "2.8.9")
-        .costs(COST, REDIS_COST),
-    Spec::new("zcount", 4, READ_FAST, Group::SortedSet, zcount)
-        .keys(1, 1, 1)
-        .about("key min max", "How many members have scores in a range.", "2.0.0")
-        .costs("O(log n)", "O(log n)")
-        .many(&[(4, runs::zcount)]),
-    Spec::new("zlexcount", 4, READ_FAST, Group::SortedSet, zlexcount)
-        .keys(1, 1, 1)
-        .about("key min max", "How many members lie in a range of names.", "2.8.9")
-        .costs("O(log n)", "O(log n)"),
-    Spec::new("zremrangebyrank", 4, WRITE, Group::SortedSet, zremrangebyrank)
-        .keys(1, 1, 1)
-        .about("key start stop", "Removes the members in a range of ranks.", "2.0.0")
-        .costs(REMOVE_COST, "O(log n + m)"),
-    Spec::new("zremrangebyscore", 4, WRITE, Group::SortedSet, zremrangebyscore)
-        .keys(1, 1, 1)
-        .about("key min max", "Removes the members with scores in a range.", "1.2.0")
-        .costs(REMOVE_COST, "O(log n + m)"),
-    Spec::new("zremrangebylex", 4, WRITE, Group::SortedSet, zremrangebylex)
-        .keys(1, 1, 1)
-        .about("key min max", "Removes the members in a range of names.", "2.8.9")
-        .costs(REMOVE_COST, "O(log n + m)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("zrange", zrange).many(&[(4, runs::zrange)]),
+    Handler::new("zrangestore", zrangestore),
+    Handler::new("zrevrange", zrevrange),
+    Handler::new("zrangebyscore", zrangebyscore),
+    Handler::new("zrevrangebyscore", zrevrangebyscore),
+    Handler::new("zrangebylex", zrangebylex),
+    Handler::new("zrevrangebylex", zrevrangebylex),
+    Handler::new("zcount", zcount).many(&[(4, runs::zcount)]),
+    Handler::new("zlexcount", zlexcount),
+    Handler::new("zremrangebyrank", zremrangebyrank),
+    Handler::new("zremrangebyscore", zremrangebyscore),
+    Handler::new("zremrangebylex", zremrangebylex),
 ];
 
 const NOT_SCORES: Refusal = refusal::text("ERR min or max is not a float");
@@ -144,47 +88,12 @@ impl<'a> Range<'a> {
     }
 }
 
-/// Offset and number of the members from one rank to another, which may be counted from the end; `None` if there are none.
-pub(super) fn rank_part(start: i64, stop: i64, rows: u64) -> Option<(u64, u64)> {
-    let rows = rows as i64;
-    let from_end = |rank: i64| if rank < 0 { rank + rows } else { rank };
-    let (start, stop) = (from_end(start).max(0), from_end(stop).min(rows - 1));
-    (start <= stop && start < rows).then(|| (start as u64, (stop - start) as u64 + 1))
-}
-
-/// The bounds that two words spell.
-pub(super) fn score_bounds(min: &[u8], max: &[u8]) -> Option<(Bound<f64>, Bound<f64>)> {
-    Some((score_bound(min)?, score_bound(max)?))
-}
-
-/// `5`, `(5`, `-inf`. Redis gives it to `strtod`, which passes over spaces, reads as far as a zero byte, rounds what is too large to infinity, and takes nothing
-/// for 0.
-fn score_bound(word: &[u8]) -> Option<Bound<f64>> {
-    let (word, is_open) = match word {
-        [b'(', rest @ ..] => (rest, true),
-        _ => (word, false),
-    };
-    let end = word.iter().position(|&byte| byte == 0).unwrap_or(word.len());
-    let word = &word[..end];
-    let start = word.iter().position(|byte| !matches!(byte, b' ' | 9..=13)).unwrap_or(0);
-    let text = &word[start..];
-    let score = match number::parse_f64(text) {
-        Some(score) => score,
-        None if word.is_empty() => 0.0,
-        None if text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E')) => {
-            std::str::from_utf8(text).ok()?.parse().ok()?
-        }
-        None => return None,
-    };
-    Some(if is_open { Bound::Excluded(score) } else { Bound::Included(score) })
-}
-
 /// One end of a range of members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Edge<'a> {
     /// `-`, before all.
     First,
-    /// `+`, behind all.
+    /// `+`: after all members.
     Last,
     At(Bound<&'a [u8]>),
 }
@@ -297,9 +206,16 @@ fn answer_range(call: &mut Call<'_, '_>, order: Option<Order>, reverse: Option<b
     expect_scan(call, id, &request.range)?;
     let found = request.find(&call.sorted_set_with(id)?)?;
     call.expect_rows(found.rows)?;
+    let pieces = call.in_pieces(found.rows);
     let set = SortedSet::open(call.data, call.session.database, id)?;
     let (reply, with_scores) = (&mut *call.reply, request.with_scores);
     begin_members(reply, found.rows, with_scores);
+    if let Some(snapshot) = pieces {
+        let elements = call.data.tables_to_write(call.session.database)?.elements.clone();
+        let pieces = MemberPieces::new(snapshot, elements, &set, found, request.reverse, with_scores);
+        call.session.leave(pieces);
+        return Ok(());
+    }
     set.walk(found, request.reverse, |member, score| answer_member(reply, member, score, with_scores))?;
     Ok(())
 }
@@ -383,52 +299,4 @@ fn zremrangebyscore(call: &mut Call<'_, '_>) -> Answer {
 
 fn zremrangebylex(call: &mut Call<'_, '_>) -> Answer {
     remove_range(call, Order::Member)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ops::Bound::{Excluded, Included};
-
-    use super::{rank_part, score_bound};
-
-    #[test]
-    fn bounds_are_read_as_strtod_reads() {
-        for (word, bound) in [
-            (&b"5"[..], Some(Included(5.0))),
-            (b"(5", Some(Excluded(5.0))),
-            (b"", Some(Included(0.0))),
-            (b"(", Some(Excluded(0.0))),
-            (b" 1", Some(Included(1.0))),
-            (b"1 ", None),
-            (b" ", None),
-            (b"1\0x", Some(Included(1.0))),
-            (b"1e999", Some(Included(f64::INFINITY))),
-            (b"-1e999", Some(Included(f64::NEG_INFINITY))),
-            (b"1e-999", Some(Included(0.0))),
-            (b"+inf", Some(Included(f64::INFINITY))),
-            (b"(-Infinity", Some(Excluded(f64::NEG_INFINITY))),
-            (b"0x10", Some(Included(16.0))),
-            (b"nan", None),
-            (b"x", None),
-        ] {
-            assert_eq!(score_bound(word), bound, "{}", word.escape_ascii());
-        }
-    }
-
-    #[test]
-    fn ranks_are_counted_from_either_end() {
-        for (start, stop, rows, part) in [
-            (0, -1, 5, Some((0, 5))),
-            (0, 0, 5, Some((0, 1))),
-            (-2, -1, 5, Some((3, 2))),
-            (-100, 100, 5, Some((0, 5))),
-            (3, 2, 5, None),
-            (5, 9, 5, None),
-            (0, -6, 5, None),
-            (i64::MIN, i64::MAX, 5, Some((0, 5))),
-            (0, -1, 0, None),
-        ] {
-            assert_eq!(rank_part(start, stop, rows), part, "{start} {stop} {rows}");
-        }
-    }
 }

@@ -1,13 +1,13 @@
-//! Runs of one sorted-set command: their descents are interleaved, so that they wait for memory together.
+//! Runs of the same sorted-set command: their descents are interleaved, so that they wait for memory together.
 //!
-//! A run answers exactly as its commands would one by one; what it cannot do (another kind at a key, a word that is no number) it leaves to them.
+//! A run answers exactly as its commands would one by one. What it cannot do (another kind at a key, a word that is not
+//! a number) it leaves to them.
 
 use std::collections::HashSet;
 
-use quipu::{Read, Result};
+use quipu::{ReadableTable, Result};
 
-use super::sorted_set_ranges::{rank_part, score_bounds};
-use super::sorted_sets::{answer_score, check_member, id_of, score};
+use super::sorted_set_words::{answer_score, check_member, id_of, rank_part, score, score_bounds};
 use super::{Answer, LONG_ROWS, ONE_BY_ONE, Refusal, Run};
 use crate::keyspace::sorted_set::{Found, SortedSet, Span, score_key, scores_many};
 use crate::keyspace::sorted_set_writer::{Scoring, Writer, bytes_of_change};
@@ -59,7 +59,7 @@ pub(super) fn zscore(run: &mut Run<'_, '_>) -> Answer {
 
 type Scores = (Vec<Option<CollectionId>>, Vec<Option<f64>>);
 
-/// The sets at the keys, and the scores of the members behind them.
+/// The sets at the keys, and the scores of the members after them.
 fn scores(run: &Run<'_, '_>) -> Result<Scores, Refusal> {
     let ids = run.sorted_set_ids(true)?;
     let scores = match run.data.tables(run.database) {

@@ -1,205 +1,34 @@
-//! Sorted sets: members and their scores. Ranges, algebra and iteration have files of their own.
+//! Adds, reads and removes members of sorted sets. Ranges, algebra and iteration have files of their own.
 //!
-//! Differences from Redis: a score of -0 is kept as 0. A count of `ZRANDMEMBER` below -16777216 is refused instead of answered with as many members.
+//! Differences from Redis: a score of -0 is kept as 0. A count of `ZRANDMEMBER` below -16777216 is refused.
 
 use rand::RngExt;
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, check_key, is_word, refusal, sorted_set_runs as runs};
-use crate::keyspace::sorted_set::{Found, SortedSet};
+use super::sorted_set_words::{Members, answer_member, answer_score, begin_members, check_member, score};
+use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal, sorted_set_runs as runs};
+use crate::keyspace::sorted_set::SortedSet;
 use crate::keyspace::sorted_set_writer::{Scoring, Writer, bytes_of_change};
-use crate::keyspace::value::{CollectionId, Entry, Kind};
-use crate::keyspace::{Change, KEY_BYTES_MAX};
+use crate::keyspace::value::Kind;
 use crate::resp::number;
-use crate::resp::reply::{Protocol, Reply};
 
-const READ: Flags = Flags::READ;
-const READ_FAST: Flags = Flags::READ.and(Flags::FAST);
-const WRITE_FAST: Flags = Flags::WRITE.and(Flags::FAST);
-const ADD: Flags = Flags::WRITE.and(Flags::FAST).and(Flags::DENY_OOM);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("zadd", -4, ADD, Group::SortedSet, zadd)
-        .keys(1, 1, 1)
-        .about(
-            "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-            "Gives members of a sorted set their scores; members that are new are added.",
-            "1.2.0",
-        )
-        .costs("O(log n) for each member", "O(log n) for each member")
-        .many(&[(4, runs::zadd)]),
-    Spec::new("zincrby", 4, ADD, Group::SortedSet, zincrby)
-        .keys(1, 1, 1)
-        .about("key increment member", "Adds to a member's score; a member that is new had 0.", "1.2.0")
-        .costs("O(log n)", "O(log n)"),
-    Spec::new("zcard", 2, READ_FAST, Group::SortedSet, zcard)
-        .keys(1, 1, 1)
-        .about("key", "How many members a sorted set has.", "1.2.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("zscore", 3, READ_FAST, Group::SortedSet, zscore)
-        .keys(1, 1, 1)
-        .about("key member", "The score of a member.", "1.2.0")
-        .costs("O(log n)", "O(1)")
-        .many(&[(3, runs::zscore)]),
-    Spec::new("zmscore", -3, READ_FAST, Group::SortedSet, zmscore)
-        .keys(1, 1, 1)
-        .about("key member [member ...]", "The scores of members.", "6.2.0")
-        .costs("O(log n) for each member", "O(1) for each member"),
-    Spec::new("zrank", -3, READ_FAST, Group::SortedSet, zrank)
-        .keys(1, 1, 1)
-        .about("key member [WITHSCORE]", "How many members stand before a member.", "2.0.0")
-        .costs("O(log n)", "O(log n)")
-        .many(&[(3, runs::zrank)]),
-    Spec::new("zrevrank", -3, READ_FAST, Group::SortedSet, zrevrank)
-        .keys(1, 1, 1)
-        .about("key member [WITHSCORE]", "How many members stand behind a member.", "2.0.0")
-        .costs("O(log n)", "O(log n)")
-        .many(&[(3, runs::zrevrank)]),
-    Spec::new("zrem", -3, WRITE_FAST, Group::SortedSet, zrem)
-        .keys(1, 1, 1)
-        .about("key member [member ...]", "Removes members.", "1.2.0")
-        .costs("O(log n) for each member", "O(log n) for each member"),
-    Spec::new("zpopmin", -2, WRITE_FAST, Group::SortedSet, zpopmin)
-        .keys(1, 1, 1)
-        .about("key [count]", "Removes and tells the members with the lowest scores.", "5.0.0")
-        .costs("O(m log n) for m members", "O(m log n)"),
-    Spec::new("zpopmax", -2, WRITE_FAST, Group::SortedSet, zpopmax)
-        .keys(1, 1, 1)
-        .about("key [count]", "Removes and tells the members with the highest scores.", "5.0.0")
-        .costs("O(m log n) for m members", "O(m log n)"),
-    Spec::new("zmpop", -4, Flags::WRITE, Group::SortedSet, zmpop)
-        .about(
-            "numkeys key [key ...] MIN | MAX [COUNT count]",
-            "Removes and tells members at one end of the first of the sorted sets that exists.",
-            "7.0.0",
-        )
-        .costs("O(k) and O(m log n) for m members", "O(k) + O(m log n)"),
-    Spec::new("zrandmember", -2, READ, Group::SortedSet, zrandmember)
-        .keys(1, 1, 1)
-        .about("key [count [WITHSCORES]]", "Members drawn at random, each as likely as any other.", "6.2.0")
-        .costs("O(m log n) for m members", "O(m)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("zadd", zadd).many(&[(4, runs::zadd)]),
+    Handler::new("zincrby", zincrby),
+    Handler::new("zcard", zcard),
+    Handler::new("zscore", zscore).many(&[(3, runs::zscore)]),
+    Handler::new("zmscore", zmscore),
+    Handler::new("zrank", zrank).many(&[(3, runs::zrank)]),
+    Handler::new("zrevrank", zrevrank).many(&[(3, runs::zrevrank)]),
+    Handler::new("zrem", zrem),
+    Handler::new("zpopmin", zpopmin),
+    Handler::new("zpopmax", zpopmax),
+    Handler::new("zmpop", zmpop),
+    Handler::new("zrandmember", zrandmember),
 ];
 
 /// The most members that `ZRANDMEMBER` draws with repetition: some hundred MB of answer.
 const DRAWN_MAX: u64 = 1 << 24;
-
-/// Members with their scores.
-pub(super) type Members = Vec<(Vec<u8>, f64)>;
-
-/// Members that a store writes with interleaved descents.
-const STORED_AT_ONCE: usize = 512;
-
-/// The id of the sorted set that an entry holds.
-///
-/// # Errors
-/// `WRONGTYPE` if it holds something else.
-pub(super) fn id_of(entry: Option<Entry<'_>>) -> Result<Option<CollectionId>, Refusal> {
-    match entry {
-        None => Ok(None),
-        Some(entry) if entry.header.kind == Kind::SortedSet => Ok(entry.collection()),
-        Some(_) => Err(refusal::WRONG_TYPE),
-    }
-}
-
-impl Call<'_, '_> {
-    /// The id of the sorted set at a key that is read.
-    pub(super) fn sorted_set_id(&self, key: &[u8]) -> Result<Option<CollectionId>, Refusal> {
-        id_of(self.entry(key)?)
-    }
-
-    /// The id of the sorted set at a key that is written to.
-    pub(super) fn sorted_set_to_change(&self, key: &[u8]) -> Result<Option<CollectionId>, Refusal> {
-        id_of(self.data.entry(self.database(), key)?)
-    }
-
-    /// The sorted set at a key.
-    pub(super) fn sorted_set(&self, key: &[u8]) -> Result<Option<SortedSet<'_>>, Refusal> {
-        match self.sorted_set_id(key)? {
-            None => Ok(None),
-            Some(id) => Ok(Some(SortedSet::open(self.data, self.database(), id)?)),
-        }
-    }
-
-    /// The sorted set with an id.
-    pub(super) fn sorted_set_with(&self, id: CollectionId) -> Result<SortedSet<'_>, Refusal> {
-        Ok(SortedSet::open(self.data, self.database(), id)?)
-    }
-
-    /// Removes members that stand together from the set at a key, and the key with the last of them.
-    pub(super) fn remove_members(&mut self, key: &[u8], id: CollectionId, found: Found, all: u64) -> Answer {
-        let database = self.database();
-        if found.rows == all {
-            self.data.remove(database, key)?;
-        } else if found.rows > 0 {
-            Writer::open(self.data, database, id)?.remove_found(found)?;
-            self.data.touch(database, key);
-        }
-        Ok(())
-    }
-
-    /// Puts a sorted set of these different members at a key, whatever stood there; none removes the key. Answers how many there are.
-    pub(super) fn store_members(&mut self, key: &[u8], members: &[(Vec<u8>, f64)]) -> Answer {
-        let database = self.database();
-        if members.is_empty() {
-            self.data.remove(database, key)?;
-        } else {
-            check_key(key)?;
-            let id = self.data.new_id();
-            self.data.change(database, key, |_, new| {
-                crate::keyspace::value::Header::new(Kind::SortedSet).encode(new);
-                new.extend_from_slice(&id.bytes());
-                Change::Put
-            })?;
-            let mut writer = Writer::open(self.data, database, id)?;
-            for chunk in members.chunks(STORED_AT_ONCE) {
-                let scorings: Vec<_> =
-                    chunk.iter().map(|(member, score)| Scoring { member, old: None, new: *score }).collect();
-                if let Err(error) = writer.put_many(&scorings) {
-                    // No key without members, and none with a part of them.
-                    self.data.remove(database, key)?;
-                    return Err(error.into());
-                }
-            }
-        }
-        self.reply.integer(members.len() as i64);
-        Ok(())
-    }
-}
-
-/// Begins an answer of members: an array of them; with their scores in the older protocol an array of both in turn, in the newer one of pairs.
-pub(super) fn begin_members(reply: &mut Reply, members: u64, with_scores: bool) {
-    let is_flat = with_scores && reply.protocol == Protocol::Resp2;
-    reply.array(if is_flat { members * 2 } else { members } as usize);
-}
-
-/// A member in an answer that [`begin_members`] began.
-#[inline]
-pub(super) fn answer_member(reply: &mut Reply, member: &[u8], score: f64, with_scores: bool) {
-    if with_scores && reply.protocol == Protocol::Resp3 {
-        reply.array(2);
-    }
-    reply.bulk(member);
-    if with_scores {
-        reply.double(score);
-    }
-}
-
-/// The score that a word spells.
-pub(super) fn score(word: &[u8]) -> Result<f64, Refusal> {
-    number::parse_f64(word).ok_or(refusal::NOT_FLOAT)
-}
-
-/// Whether a member may be stored.
-pub(super) fn check_member(member: &[u8]) -> Answer {
-    if member.len() > KEY_BYTES_MAX {
-        return Err(Refusal::new(format!(
-            "ERR a member of {} bytes is over the limit of {KEY_BYTES_MAX}",
-            member.len()
-        )));
-    }
-    Ok(())
-}
 
 /// What `ZADD` is told beside scores.
 #[derive(Clone, Copy, Default)]
@@ -219,6 +48,38 @@ enum Outcome {
 }
 
 impl AddOptions {
+    /// Reads the options that words begin with. Returns what follows: scores and members in turn.
+    fn read<'w, 'a>(&mut self, words: &'w [&'a [u8]]) -> Result<&'w [&'a [u8]], Refusal> {
+        let mut place = 0;
+        while let Some(&word) = words.get(place) {
+            let flag = match word {
+                _ if is_word(word, "nx") => &mut self.only_new,
+                _ if is_word(word, "xx") => &mut self.only_old,
+                _ if is_word(word, "gt") => &mut self.only_greater,
+                _ if is_word(word, "lt") => &mut self.only_less,
+                _ if is_word(word, "ch") => &mut self.counts_changed,
+                _ if is_word(word, "incr") => &mut self.adds_up,
+                _ => break,
+            };
+            *flag = true;
+            place += 1;
+        }
+        let pairs = &words[place..];
+        if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
+            return Err(refusal::SYNTAX);
+        }
+        if self.only_new && self.only_old {
+            return Err(refusal::text("ERR XX and NX options at the same time are not compatible"));
+        }
+        if self.only_new && (self.only_greater || self.only_less) || self.only_greater && self.only_less {
+            return Err(refusal::text("ERR GT, LT, and/or NX options at the same time are not compatible"));
+        }
+        if self.adds_up && pairs.len() > 2 {
+            return Err(refusal::text("ERR INCR option supports a single increment-element pair"));
+        }
+        Ok(pairs)
+    }
+
     fn decide(self, old: Option<f64>, given: f64) -> Result<Outcome, Refusal> {
         let Some(old) = old else {
             return Ok(if self.only_old { Outcome::Nothing } else { Outcome::Put(given) });
@@ -244,35 +105,9 @@ fn zincrby(call: &mut Call<'_, '_>) -> Answer {
 }
 
 fn add(call: &mut Call<'_, '_>, mut options: AddOptions) -> Answer {
-    let (key, args) = (call.args[1], call.args);
-    let mut place = 2;
-    while let Some(&word) = args.get(place) {
-        let flag = match word {
-            _ if is_word(word, "nx") => &mut options.only_new,
-            _ if is_word(word, "xx") => &mut options.only_old,
-            _ if is_word(word, "gt") => &mut options.only_greater,
-            _ if is_word(word, "lt") => &mut options.only_less,
-            _ if is_word(word, "ch") => &mut options.counts_changed,
-            _ if is_word(word, "incr") => &mut options.adds_up,
-            _ => break,
-        };
-        *flag = true;
-        place += 1;
-    }
-    let pairs = &args[place..];
-    if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
-        return Err(refusal::SYNTAX);
-    }
-    let AddOptions { only_new, only_old, only_greater, only_less, counts_changed, adds_up } = options;
-    if only_new && only_old {
-        return Err(refusal::text("ERR XX and NX options at the same time are not compatible"));
-    }
-    if only_new && (only_greater || only_less) || only_greater && only_less {
-        return Err(refusal::text("ERR GT, LT, and/or NX options at the same time are not compatible"));
-    }
-    if adds_up && pairs.len() > 2 {
-        return Err(refusal::text("ERR INCR option supports a single increment-element pair"));
-    }
+    let key = call.args[1];
+    let pairs = options.read(&call.args[2..])?;
+    let AddOptions { only_old, counts_changed, adds_up, .. } = options;
     let scores: Vec<f64> = pairs.iter().step_by(2).map(|word| score(word)).collect::<Result<_, _>>()?;
     let members = || pairs.iter().skip(1).step_by(2);
     let existing = call.sorted_set_to_change(key)?;
@@ -326,13 +161,6 @@ fn zcard(call: &mut Call<'_, '_>) -> Answer {
     let members = call.sorted_set(call.args[1])?.map_or(Ok(0), |set| set.len())?;
     call.reply.integer(members as i64);
     Ok(())
-}
-
-pub(super) fn answer_score(reply: &mut Reply, score: Option<f64>) {
-    match score {
-        Some(score) => reply.double(score),
-        None => reply.null(),
-    }
 }
 
 fn zscore(call: &mut Call<'_, '_>) -> Answer {

@@ -1,47 +1,21 @@
-//! Parts of strings: read, written over, appended to; and what two strings have in common.
+//! Reads, overwrites and appends to parts of strings, and tells what two strings have in common.
 //!
-//! Cost: a string is stored as one value, so changing a part of it writes it anew, where Redis changes it in place.
+//! Cost: a change rewrites a string of up to 64 KiB, and only the affected pieces of a longer one.
 
 use super::subsequence::{self, Table};
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, check_key, is_word, refusal};
-use crate::keyspace::value::{Form, Header, Kind};
-use crate::keyspace::{Change, Data};
+use super::{Answer, Call, Handler, Refusal, check_key, is_word, refusal};
+use crate::keyspace::value::{Form, Header};
+use crate::keyspace::{PreparedString, StoredString};
 use crate::resp::reply::Reply;
 
-const READ: Flags = Flags::READ;
-const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("append", 3, WRITE.and(Flags::FAST), Group::String, append)
-        .keys(1, 1, 1)
-        .about("key value", "Appends to the string at a key, which starts empty.", "2.0.0")
-        .costs("O(log n + length)", "O(1) amortized"),
-    Spec::new("strlen", 2, READ.and(Flags::FAST), Group::String, strlen)
-        .keys(1, 1, 1)
-        .about("key", "How many bytes the string at a key has.", "2.2.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("getrange", 4, READ, Group::String, getrange)
-        .keys(1, 1, 1)
-        .about("key start end", "The bytes of a string from one position through another.", "2.4.0")
-        .costs("O(log n + part)", "O(part)"),
-    Spec::new("substr", 4, READ, Group::String, getrange)
-        .keys(1, 1, 1)
-        .about("key start end", "The old name of GETRANGE.", "1.0.0")
-        .costs("O(log n + part)", "O(part)"),
-    Spec::new("setrange", 4, WRITE, Group::String, setrange)
-        .keys(1, 1, 1)
-        .about("key offset value", "Writes over a part of a string, which grows as needed.", "2.2.0")
-        .costs("O(log n + length)", "O(part)"),
-    Spec::new("lcs", -3, READ, Group::String, lcs)
-        .keys(1, 2, 1)
-        .about(
-            "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
-            "The longest bytes that two strings have in common, in the same order with gaps.",
-            "7.0.0",
-        )
-        .costs("O(a b) time and memory, of strings of a and b bytes", "O(a b)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("append", append),
+    Handler::new("strlen", strlen),
+    Handler::new("getrange", getrange),
+    Handler::new("substr", getrange),
+    Handler::new("setrange", setrange),
+    Handler::new("lcs", lcs),
 ];
 
 /// Bytes of the longest string.
@@ -49,98 +23,93 @@ pub const STRING_BYTES_MAX: usize = 512 << 20;
 
 const TOO_LONG: Refusal = refusal::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-/// Changes the string at a key, whose deadline stays: `change` is given its bytes and appends the new ones behind the header that is there already. `form`
-/// says what the new string counts as.
-///
-/// # Errors
-/// `WRONGTYPE` if the key holds something else, and those of `change`; nothing is changed then.
-pub fn change_string(
-    data: &mut Data<'_>,
-    database: usize,
-    key: &[u8],
-    form: fn(Option<&[u8]>) -> Form,
-    change: impl FnOnce(Option<&[u8]>, &mut Vec<u8>) -> Result<Change, Refusal>,
-) -> Answer {
-    let mut refused = Ok(());
-    data.change(database, key, |entry, new| {
-        if entry.is_some_and(|entry| entry.header.kind != Kind::String) {
-            refused = Err(refusal::WRONG_TYPE);
-            return Change::Keep;
-        }
-        let deadline_ms = entry.and_then(|entry| entry.header.deadline_ms);
-        let old = entry.map(|entry| entry.body);
-        Header { form: form(old), ..Header::string(deadline_ms) }.encode(new);
-        change(old, new).unwrap_or_else(|refusal| {
-            refused = Err(refusal);
-            Change::Keep
-        })
-    })?;
-    refused
-}
-
-/// Writes over a part of a string; what lies between is filled with zeros.
-fn overlay(new: &mut Vec<u8>, old: &[u8], offset: usize, part: &[u8]) {
-    let start = new.len();
-    new.extend_from_slice(old);
-    new.resize(start + old.len().max(offset + part.len()), 0);
-    new[start + offset..start + offset + part.len()].copy_from_slice(part);
-}
-
 fn append(call: &mut Call<'_, '_>) -> Answer {
     check_key(call.args[1])?;
-    let (reply, part) = (&mut *call.reply, call.args[2]);
-    change_string(
-        call.data,
-        call.session.database,
-        call.args[1],
-        |old| if old.is_some() { Form::Changed } else { Form::Content },
-        |old, new| {
-            let old = old.unwrap_or_default();
-            let length = old.len() + part.len();
-            if length > STRING_BYTES_MAX {
-                return Err(TOO_LONG);
-            }
-            new.extend_from_slice(old);
-            new.extend_from_slice(part);
-            reply.integer(length as i64);
-            Ok(Change::Put)
-        },
-    )
+    let (key, part, database) = (call.args[1], call.args[2], call.session.database);
+    let prepared = prepare_overlay(call, None, part)?;
+    let (form, length) = match call.data.entry(database, key)? {
+        None => (Form::Content, 0),
+        Some(entry) if entry.is_string() => (Form::Changed, entry.length()),
+        Some(_) => return Err(refusal::WRONG_TYPE),
+    };
+    let sum = length + part.len() as u64;
+    if sum > STRING_BYTES_MAX as u64 {
+        return Err(TOO_LONG);
+    }
+    put_overlay(call, prepared, length, part, form)?;
+    call.reply.integer(sum as i64);
+    Ok(())
+}
+
+/// Makes the string that is the first argument with a long part written over, beside the loop.
+fn prepare_overlay(
+    call: &mut Call<'_, '_>,
+    offset: Option<u64>,
+    part: &[u8],
+) -> Result<Option<PreparedString>, Refusal> {
+    call.expect_bytes(part.len() as u64)?;
+    if !call.data.is_beside() {
+        return Ok(None);
+    }
+    let (place, bytes_max) = ((call.session.database, call.args[1]), STRING_BYTES_MAX as u64);
+    call.prepare(place.1, |keyspace, now_ms| keyspace.prepare_overlay(place, offset, part, bytes_max, now_ms))
+}
+
+/// Writes over a part of the string that is the first argument, which may have been made before.
+fn put_overlay(
+    call: &mut Call<'_, '_>,
+    prepared: Option<PreparedString>,
+    offset: u64,
+    part: &[u8],
+    form: Form,
+) -> Answer {
+    let (key, database) = (call.args[1], call.session.database);
+    let entry = call.data.entry(database, key)?;
+    let header = Header { form, ..Header::string(entry.and_then(|entry| entry.header.deadline_ms)) };
+    match prepared.and_then(|prepared| prepared.staged_for(call.data, database, entry.as_ref())) {
+        Some(mut staged) => {
+            call.data.change(database, key, |_, new| staged.write(header, new))?;
+        }
+        None => call.data.overlay(database, key, offset, part, form, false)?,
+    }
+    Ok(())
 }
 
 fn setrange(call: &mut Call<'_, '_>) -> Answer {
     check_key(call.args[1])?;
-    let offset = usize::try_from(call.integer(2)?).map_err(|_| refusal::text("ERR offset is out of range"))?;
-    let (reply, part) = (&mut *call.reply, call.args[3]);
-    change_string(
-        call.data,
-        call.session.database,
-        call.args[1],
-        |_| Form::Changed,
-        |old, new| {
-            let old = old.unwrap_or_default();
-            if part.is_empty() {
-                reply.integer(old.len() as i64);
-                return Ok(Change::Keep);
-            }
-            if offset.saturating_add(part.len()) > STRING_BYTES_MAX {
-                return Err(TOO_LONG);
-            }
-            overlay(new, old, offset, part);
-            reply.integer(old.len().max(offset + part.len()) as i64);
-            Ok(Change::Put)
-        },
-    )
+    let offset = u64::try_from(call.integer(2)?).map_err(|_| refusal::text("ERR offset is out of range"))?;
+    let (key, part, database) = (call.args[1], call.args[3], call.session.database);
+    let prepared = prepare_overlay(call, Some(offset), part)?;
+    let length = match call.data.entry(database, key)? {
+        None => 0,
+        Some(entry) if entry.is_string() => entry.length(),
+        Some(_) => return Err(refusal::WRONG_TYPE),
+    };
+    if part.is_empty() {
+        call.reply.integer(length as i64);
+        return Ok(());
+    }
+    let end = offset.saturating_add(part.len() as u64);
+    if end > STRING_BYTES_MAX as u64 {
+        return Err(TOO_LONG);
+    }
+    put_overlay(call, prepared, offset, part, Form::Changed)?;
+    call.reply.integer(length.max(end) as i64);
+    Ok(())
 }
 
 fn strlen(call: &mut Call<'_, '_>) -> Answer {
-    let length = call.string(call.args[1])?.map_or(0, <[u8]>::len);
+    let length = match call.entry(call.args[1])? {
+        None => 0,
+        Some(entry) if entry.is_string() => entry.length(),
+        Some(_) => return Err(refusal::WRONG_TYPE),
+    };
     call.reply.integer(length as i64);
     Ok(())
 }
 
-/// The part of `length` positions from `start` through `end`, which count from the end if they are negative: its first and its last. An end before the
-/// beginning is the first position, as Redis has it.
+/// The part of `length` positions from `start` through `end`, which count from the end if they are negative: its first
+/// and its last. An end before the beginning is the first position, as Redis has it.
 pub fn part(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
     if start < 0 && end < 0 && start > end {
         return None;
@@ -153,18 +122,23 @@ pub fn part(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
 
 fn getrange(call: &mut Call<'_, '_>) -> Answer {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
-    let database = call.session.database;
-    let entry = call.data.entry(database, call.args[1])?;
+    let (key, database) = (call.args[1], call.session.database);
+    let entry = call.data.entry(database, key)?;
     call.data.keyspace().counters.note_lookup(entry.is_some());
-    let body = match &entry {
-        None => &[][..],
-        Some(entry) if entry.header.kind == Kind::String => entry.body,
-        Some(_) => return Err(refusal::WRONG_TYPE),
+    let Some(entry) = entry else {
+        call.reply.bulk(b"");
+        return Ok(());
     };
-    match part(start, end, body.len() as u64) {
-        Some((start, end)) => call.reply.bulk(&body[start as usize..=end as usize]),
-        None => call.reply.bulk(b""),
-    }
+    let Some((start, end)) = part(start, end, entry.length()).filter(|_| entry.is_string()) else {
+        if !entry.is_string() {
+            return Err(refusal::WRONG_TYPE);
+        }
+        call.reply.bulk(b"");
+        return Ok(());
+    };
+    call.expect_bytes(end + 1 - start)?;
+    let string = call.data.string_of(database, key, &entry)?.ok_or(refusal::WRONG_TYPE)?;
+    call.reply.bulk_of(end + 1 - start, |out| string.copy(start, end + 1, out))?;
     Ok(())
 }
 
@@ -173,12 +147,11 @@ const CELLS_A_ROW: u64 = 50;
 
 fn lcs(call: &mut Call<'_, '_>) -> Answer {
     let database = call.session.database;
-    let mut strings = [&[][..]; 2];
+    let mut strings = [StoredString::Whole(b""), StoredString::Whole(b"")];
     for (string, key) in strings.iter_mut().zip(&call.args[1..3]) {
-        match call.data.entry(database, key)? {
-            None => {}
-            Some(entry) if entry.header.kind == Kind::String => *string = entry.body,
-            Some(_) => return Err(refusal::text("ERR The specified keys must contain string values")),
+        if let Some(entry) = call.data.entry(database, key)? {
+            let not_strings = refusal::text("ERR The specified keys must contain string values");
+            *string = call.data.string_of(database, key, &entry)?.ok_or(not_strings)?;
         }
     }
     let (mut wants_length, mut wants_ranges, mut with_lengths, mut length_min) = (false, false, false, 0);
@@ -202,12 +175,13 @@ fn lcs(call: &mut Call<'_, '_>) -> Answer {
         return Err(refusal::text("ERR If you want both the length and indexes, please just use IDX."));
     }
     let [first, second] = strings;
-    let cells = (first.len() as u64 + 1) * (second.len() as u64 + 1);
+    let cells = (first.len() + 1) * (second.len() + 1);
     if cells > STRING_BYTES_MAX as u64 / 4 {
         return Err(refusal::text("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"));
     }
     call.expect_rows(cells / CELLS_A_ROW)?;
-    let table = Table::of(first, second);
+    let (first, second) = (first.bytes()?, second.bytes()?);
+    let table = Table::of(&first, &second);
     if wants_ranges {
         let matches: Vec<_> = table.matches().into_iter().filter(|found| found.length() as u64 >= length_min).collect();
         let length = table.length();

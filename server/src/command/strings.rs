@@ -1,113 +1,107 @@
-//! Strings as wholes: put, fetched, replaced, many at once.
+//! Reads and writes whole strings, one or many at once.
 //!
-//! Not here: parts of strings ([`super::string_ranges`]), numbers in them ([`super::counters`]), their bits ([`super::bits`]).
+//! Not here: parts of strings ([`super::string_ranges`]), numbers in them ([`super::counters`]), their bits
+//! ([`super::bits`]).
 
 use super::expiry::{Unit, deadline_ms};
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, Run, check_key, is_word, refusal};
-use crate::keyspace::value::{Entry, Header, Kind};
-use crate::keyspace::{Change, KEY_BYTES_MAX};
+use super::pieces::PIECE_BYTES;
+use super::{Answer, Call, Handler, LONG_BYTES, Refusal, Run, check_key, is_word, refusal};
+use crate::keyspace::value::{Body, Entry, Header, Kind};
+use crate::keyspace::{Change, Data, KEY_BYTES_MAX, Keyspace, NewString, StringStream};
 use crate::resp::reply::Reply;
+use crate::state::pieces::Pieces;
 
-const READ: Flags = Flags::READ.and(Flags::FAST);
-const WRITE: Flags = Flags::WRITE.and(Flags::DENY_OOM);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("get", 2, READ, Group::String, get)
-        .keys(1, 1, 1)
-        .about("key", "The string at a key.", "1.0.0")
-        .costs("O(log n)", "O(1)")
-        .many(&[(2, get_many)]),
-    Spec::new("set", -3, WRITE, Group::String, set)
-        .keys(1, 1, 1)
-        .about(
-            "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
-            "Puts a string at a key, whatever stood there.",
-            "1.0.0",
-        )
-        .costs("O(log n)", "O(1)")
-        .many(&[(3, set_many), (4, set_if_absent_many)]),
-    Spec::new("setnx", 3, WRITE.and(Flags::FAST), Group::String, setnx)
-        .keys(1, 1, 1)
-        .about("key value", "Puts a string at a key that holds nothing.", "1.0.0")
-        .costs("O(log n)", "O(1)")
-        .many(&[(3, setnx_many)]),
-    Spec::new("setex", 4, WRITE, Group::String, setex)
-        .keys(1, 1, 1)
-        .about("key seconds value", "Puts a string that is to expire after some seconds.", "2.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("psetex", 4, WRITE, Group::String, psetex)
-        .keys(1, 1, 1)
-        .about("key milliseconds value", "Puts a string that is to expire after some milliseconds.", "2.6.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("getset", 3, WRITE.and(Flags::FAST), Group::String, getset)
-        .keys(1, 1, 1)
-        .about("key value", "Puts a string at a key, and answers the one that stood there.", "1.0.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("getdel", 2, Flags::WRITE.and(Flags::FAST), Group::String, getdel)
-        .keys(1, 1, 1)
-        .about("key", "The string at a key, which is removed.", "6.2.0")
-        .costs("O(log n)", "O(1)"),
-    Spec::new("getex", -2, Flags::WRITE.and(Flags::FAST), Group::String, getex)
-        .keys(1, 1, 1)
-        .about(
-            "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
-            "The string at a key, whose time to live can be changed along the way.",
-            "6.2.0",
-        )
-        .costs("O(log n)", "O(1)"),
-    Spec::new("mget", -2, READ, Group::String, mget)
-        .keys(1, -1, 1)
-        .about("key [key ...]", "The strings at several keys.", "1.0.0")
-        .costs("O(k log n), descents interleaved", "O(k)"),
-    Spec::new("mset", -3, WRITE, Group::String, mset)
-        .keys(1, -1, 2)
-        .about("key value [key value ...]", "Puts strings at several keys.", "1.0.1")
-        .costs("O(k log n), descents interleaved", "O(k)"),
-    Spec::new("msetnx", -3, WRITE, Group::String, msetnx)
-        .keys(1, -1, 2)
-        .about("key value [key value ...]", "Puts strings at several keys if all of them hold nothing.", "1.0.1")
-        .costs("O(k log n)", "O(k)"),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("get", get).many(&[(2, get_many)]),
+    Handler::new("set", set).many(&[(3, set_many), (4, set_if_absent_many)]),
+    Handler::new("setnx", setnx).many(&[(3, setnx_many)]),
+    Handler::new("setex", setex),
+    Handler::new("psetex", psetex),
+    Handler::new("getset", getset),
+    Handler::new("getdel", getdel),
+    Handler::new("getex", getex),
+    Handler::new("mget", mget),
+    Handler::new("mset", mset),
+    Handler::new("msetnx", msetnx),
 ];
 
 fn get(call: &mut Call<'_, '_>) -> Answer {
     let value = call.data.entry(call.session.database, call.args[1])?;
+    call.expect_bytes(value.map_or(0, |entry| entry.length()))?;
     call.data.keyspace().counters.note_lookup(value.is_some());
-    answer_string(call.reply, value)
+    if let Some(entry) = &value
+        && entry.length() > LONG_BYTES
+        && let Some(string) = call.data.string_stream(call.session.database, call.args[1], entry)?
+    {
+        call.reply.begin_bulk(string.len());
+        call.session.leave(LongAnswer(string));
+        return Ok(());
+    }
+    answer_string(call.data, call.session.database, call.args[1], value, call.reply)
 }
 
-fn answer_string(reply: &mut Reply, entry: Option<Entry<'_>>) -> Answer {
+/// A long string that is read as it is sent.
+struct LongAnswer(StringStream);
+
+impl Pieces for LongAnswer {
+    fn next(&mut self, _: &Keyspace, reply: &mut Reply) -> quipu::Result<bool> {
+        let has_more = self.0.next(PIECE_BYTES as u64, &mut reply.bytes)?;
+        if !has_more {
+            reply.bytes.extend_from_slice(b"\r\n");
+        }
+        Ok(has_more)
+    }
+}
+
+#[inline]
+fn answer_string(data: &Data<'_>, database: usize, key: &[u8], entry: Option<Entry<'_>>, reply: &mut Reply) -> Answer {
     match entry {
         None => reply.null(),
-        Some(entry) if entry.header.kind == Kind::String => reply.bulk(entry.body),
-        Some(_) => return Err(refusal::WRONG_TYPE),
+        Some(Entry { body: Body::Bytes(bytes), .. }) => reply.bulk(bytes),
+        Some(entry) => {
+            let string = data.string_of(database, key, &entry)?.ok_or(refusal::WRONG_TYPE)?;
+            reply.bulk_of(string.len(), |out| string.copy(0, string.len(), out))?;
+        }
     }
     Ok(())
+}
+
+/// Answers the string that stands at the key that is the first argument, before it is changed.
+fn answer_old(call: &mut Call<'_, '_>) -> Answer {
+    let entry = call.data.entry(call.session.database, call.args[1])?;
+    answer_string(call.data, call.session.database, call.args[1], entry, call.reply)
 }
 
 /// A run of `GET key`.
 fn get_many(run: &mut Run<'_, '_>) -> Answer {
     let keys = run.column(1);
-    let reply = &mut *run.reply;
-    run.data.entries(run.database, &keys, |_, entry| {
-        if let Err(refused) = answer_string(reply, entry) {
+    let (data, database, reply) = (&*run.data, run.database, &mut *run.reply);
+    let mut is_long = false;
+    data.entries(database, &keys, |number, entry| {
+        is_long |= entry.is_some_and(|entry| entry.length() > LONG_BYTES);
+        if !is_long && let Err(refused) = answer_string(data, database, keys[number], entry, reply) {
             reply.error(refused.reply_text().as_bytes());
         }
     })?;
-    Ok(())
+    if is_long { Err(super::ONE_BY_ONE) } else { Ok(()) }
 }
 
 fn mget(call: &mut Call<'_, '_>) -> Answer {
-    let (keys, reply) = (&call.args[1..], &mut *call.reply);
+    let (keys, database, reply) = (&call.args[1..], call.session.database, &mut *call.reply);
+    let may_be_long = call.data.is_patient() || !call.session.can_wait;
     reply.array(keys.len());
-    call.data.entries(call.session.database, keys, |_, entry| {
-        match entry.filter(|entry| entry.header.kind == Kind::String) {
-            Some(entry) => reply.bulk(entry.body),
-            None => reply.null(),
+    let (mut bytes, mut outcome) = (0, Ok(()));
+    call.data.entries(database, keys, |number, entry| {
+        let entry = entry.filter(Entry::is_string);
+        bytes += entry.map_or(0, |entry| entry.length());
+        // What is copied here in vain is copied again beside the loop.
+        if outcome.is_ok() && (may_be_long || bytes <= LONG_BYTES) {
+            outcome = answer_string(call.data, database, keys[number], entry, reply);
         }
     })?;
-    Ok(())
+    outcome?;
+    call.expect_bytes(bytes)
 }
 
 /// Writes a string that replaces all that stood at a key.
@@ -122,9 +116,17 @@ fn bytes_of(values: &[&[u8]]) -> usize {
     values.iter().map(|value| value.len()).sum()
 }
 
+/// Sends a run in which a string is long, or all are, one by one.
+fn check_short(run: &Run<'_, '_>, values: &[&[u8]]) -> Answer {
+    let keyspace = run.data.keyspace();
+    let is_long = values.iter().any(|value| keyspace.cuts(value.len())) || bytes_of(values) as u64 > LONG_BYTES;
+    if is_long { Err(super::ONE_BY_ONE) } else { Ok(()) }
+}
+
 /// A run of `SET key value`.
 fn set_many(run: &mut Run<'_, '_>) -> Answer {
     let (keys, values) = (run.column(1), run.column(2));
+    check_short(run, &values)?;
     run.reserve(&keys, bytes_of(&values))?;
     run.data.change_many(run.database, &keys, |number, _, new| write_string(new, values[number]))?;
     keys.iter().for_each(|_| run.reply.ok());
@@ -146,6 +148,7 @@ fn setnx_many(run: &mut Run<'_, '_>) -> Answer {
 
 fn put_absent_many(run: &mut Run<'_, '_>, answer: fn(&mut Reply, bool)) -> Answer {
     let (keys, values) = (run.column(1), run.column(2));
+    check_short(run, &values)?;
     run.reserve(&keys, bytes_of(&values))?;
     let reply = &mut *run.reply;
     run.data.change_many(run.database, &keys, |number, entry, new| {
@@ -231,7 +234,8 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
     check_key(call.args[1])?;
     let options = Options::read(call.args, 3, true)?;
     let time = options.resolve(call)?;
-    match put(call, call.args[2], options.condition, options.wants_old, time)? {
+    let value = call.new_string(call.args[2])?;
+    match put(call, value, options.condition, options.wants_old, time)? {
         _ if options.wants_old => {}
         true => call.reply.ok(),
         false => call.reply.null(),
@@ -242,19 +246,18 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
 /// Puts a string at the key that is the first argument. Returns whether the condition held.
 fn put(
     call: &mut Call<'_, '_>,
-    value: &[u8],
+    mut value: NewString<'_>,
     condition: Condition,
     wants_old: bool,
     time: Time<u64>,
 ) -> Result<bool, Refusal> {
-    let (reply, now_ms) = (&mut *call.reply, call.data.now_ms);
-    let (mut refused, mut done, mut came_and_went) = (None, false, false);
+    if wants_old {
+        answer_old(call)?;
+    }
+    let now_ms = call.data.now_ms;
+    let (mut done, mut came_and_went) = (false, false);
     call.data.change(call.session.database, call.args[1], |entry, new| {
         let is_live = entry.is_some();
-        if wants_old && let Err(refusal) = answer_string(reply, entry) {
-            refused = Some(refusal);
-            return Change::Keep;
-        }
         if condition == Condition::IfAbsent && is_live || condition == Condition::IfPresent && !is_live {
             return Change::Keep;
         }
@@ -269,19 +272,18 @@ fn put(
             }
             Time::At(deadline_ms) => Some(deadline_ms),
         };
-        Header::string(deadline_ms).encode(new);
-        new.extend_from_slice(value);
-        Change::Put
+        value.write(Header::string(deadline_ms), new)
     })?;
     if came_and_went {
         call.data.touch(call.session.database, call.args[1]);
     }
-    refused.map_or(Ok(done), Err)
+    Ok(done)
 }
 
 fn setnx(call: &mut Call<'_, '_>) -> Answer {
     check_key(call.args[1])?;
-    let done = put(call, call.args[2], Condition::IfAbsent, false, Time::Default)?;
+    let value = call.new_string(call.args[2])?;
+    let done = put(call, value, Condition::IfAbsent, false, Time::Default)?;
     call.reply.integer(i64::from(done));
     Ok(())
 }
@@ -297,14 +299,16 @@ fn psetex(call: &mut Call<'_, '_>) -> Answer {
 fn set_to_expire(call: &mut Call<'_, '_>, unit: Unit) -> Answer {
     check_key(call.args[1])?;
     let deadline_ms = deadline_ms(call, unit, 2)?;
-    put(call, call.args[3], Condition::Always, false, Time::At(deadline_ms))?;
+    let value = call.new_string(call.args[3])?;
+    put(call, value, Condition::Always, false, Time::At(deadline_ms))?;
     call.reply.ok();
     Ok(())
 }
 
 fn getset(call: &mut Call<'_, '_>) -> Answer {
     check_key(call.args[1])?;
-    put(call, call.args[2], Condition::Always, true, Time::Default).map(|_| ())
+    let value = call.new_string(call.args[2])?;
+    put(call, value, Condition::Always, true, Time::Default).map(|_| ())
 }
 
 fn getdel(call: &mut Call<'_, '_>) -> Answer {
@@ -333,21 +337,19 @@ fn replace_header(call: &mut Call<'_, '_>, header: impl FnOnce(Header) -> Option
         call.reply.null();
         return Ok(());
     }
-    let (reply, mut result) = (&mut *call.reply, Ok(()));
+    answer_old(call)?;
     call.data.change(call.session.database, call.args[1], |entry, new| {
-        result = answer_string(reply, entry);
-        let (Some(entry), Ok(())) = (entry, &result) else { return Change::Keep };
+        let Some(entry) = entry else { return Change::Keep };
         match header(entry.header) {
             None => Change::Remove,
             Some(header) if header == entry.header => Change::Keep,
             Some(header) => {
-                header.encode(new);
-                new.extend_from_slice(entry.body);
+                Entry { header, ..entry }.encode(new);
                 Change::Put
             }
         }
     })?;
-    result
+    Ok(())
 }
 
 type Words<'c> = Vec<&'c [u8]>;
@@ -362,24 +364,34 @@ fn pairs<'c>(call: &Call<'c, '_>) -> Result<(Words<'c>, Words<'c>), Refusal> {
     Ok((keys, call.args[2..].iter().step_by(2).copied().collect()))
 }
 
+/// Puts strings at keys; if `only_new`, only if all of them hold nothing. Returns whether they were put.
+fn put_pairs(call: &mut Call<'_, '_>, keys: &[&[u8]], values: &[&[u8]], only_new: bool) -> Result<bool, Refusal> {
+    let mut strings = call.new_strings(values)?;
+    let database = call.session.database;
+    if only_new {
+        for key in keys {
+            if call.data.entry(database, key)?.is_some() {
+                return Ok(false);
+            }
+        }
+    }
+    let whole_bytes = values.iter().map(|value| value.len()).filter(|bytes| !call.data.keyspace().cuts(*bytes)).sum();
+    call.data.reserve(database, keys, whole_bytes)?;
+    let header = Header::new(Kind::String);
+    call.data.change_many(database, keys, |number, _, new| strings[number].write(header, new))?;
+    Ok(true)
+}
+
 fn mset(call: &mut Call<'_, '_>) -> Answer {
     let (keys, values) = pairs(call)?;
-    call.data.reserve(call.session.database, &keys, bytes_of(&values))?;
-    call.data.change_many(call.session.database, &keys, |number, _, new| write_string(new, values[number]))?;
+    put_pairs(call, &keys, &values, false)?;
     call.reply.ok();
     Ok(())
 }
 
 fn msetnx(call: &mut Call<'_, '_>) -> Answer {
     let (keys, values) = pairs(call)?;
-    for key in &keys {
-        if call.data.entry(call.session.database, key)?.is_some() {
-            call.reply.integer(0);
-            return Ok(());
-        }
-    }
-    call.data.reserve(call.session.database, &keys, bytes_of(&values))?;
-    call.data.change_many(call.session.database, &keys, |number, _, new| write_string(new, values[number]))?;
-    call.reply.integer(1);
+    let done = put_pairs(call, &keys, &values, true)?;
+    call.reply.integer(i64::from(done));
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The longest common subsequence of two strings, by the table of the lengths for all pairs of their prefixes (Wagner and Fischer, 1974).
+//! The longest common subsequence of two strings, by the table of the lengths for all pairs of their prefixes (Wagner
+//! and Fischer, 1974).
 //!
 //! There may be several; the one found, and how it is cut into matches, is the one of Redis.
 //!

@@ -1,46 +1,32 @@
-//! Transactions: commands queued and run as one, if nothing that is watched has changed.
+//! `MULTI`, `EXEC` and `WATCH`: commands that are queued and run as one, if nothing that is watched has changed.
 //!
-//! `EXEC` runs its queue in one hold of the data: nobody sees a part of it, it is one record in the log, and other clients' transactions cost it nothing, whatever they have
-//! queued. A range of keys is watched by what it held: its tally is asked again at `EXEC`, in O(log n), and no write of anybody is looked at before.
+//! `EXEC` runs its queue in one hold of the data. So nobody sees a part of it, it is one record in the log, and it
+//! costs the same whatever other clients have queued. A range of keys is watched by what it holds: `EXEC` asks for its
+//! tally again, in O(log n). Until then no write costs anything for it.
 //!
-//! Differences from Redis: commands that open the data themselves (`INFO`, `SAVE`, `Q.SNAPSHOT` and their like) are refused inside MULTI.
+//! Differences from Redis: commands that open the data themselves (such as `SAVE` and `Q.SNAPSHOT`) and commands that
+//! Quipu does not have yet are refused when they would be queued, and then `EXEC` is refused, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quipu::{Read, Tally};
+use quipu::{ReadableTable, Tally};
 
-use super::table::{Flags, Group, Spec};
-use super::{Answer, Call, Refusal, is_word, positions, refusal};
-use crate::execute::run_inside;
+use super::admission::{admit_queued, check_inside};
+use super::{Answer, Call, Handler, Refusal, is_word, positions, refusal};
+use crate::facts::{Flags, Spec};
 use crate::keyspace::Data;
-use crate::session::{Queue, Session, Watch, WatchedRange};
+use crate::state::session::{Queue, Session, Watch, WatchedRange};
+use crate::system::clock;
 
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[
-    Spec::new("multi", 1, Flags::FAST.and(Flags::NO_QUEUE), Group::Transactions, multi)
-        .about("", "Begins a transaction: commands are queued until EXEC.", "1.2.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("exec", 1, Flags::EXCLUSIVE.and(Flags::NO_QUEUE), Group::Transactions, exec)
-        .about("", "Runs the queued commands as one, unless something watched has changed.", "1.2.0")
-        .costs("that of the commands, O(log n) a watched range", "that of the commands"),
-    Spec::new("discard", 1, Flags::FAST.and(Flags::NO_QUEUE), Group::Transactions, discard)
-        .about("", "Forgets the queued commands and what is watched.", "2.0.0")
-        .costs("O(1)", "O(n) queued commands"),
-    Spec::new("watch", -2, Flags::EXCLUSIVE.and(Flags::FAST).and(Flags::NO_QUEUE), Group::Transactions, watch)
-        .keys(1, -1, 1)
-        .about("key [key ...]", "Lets the next EXEC fail if one of the keys changes before.", "2.2.0")
-        .costs("O(1) a key", "O(1) a key"),
-    Spec::new("unwatch", 1, Flags::FAST, Group::Transactions, unwatch)
-        .about("", "Watches nothing any more.", "2.2.0")
-        .costs("O(1)", "O(1)"),
-    Spec::new("q.watch", -3, Flags::READ.and(Flags::EXACT).and(Flags::NO_QUEUE), Group::Transactions, watch_range)
-        .about(
-            "min max [COUNT]",
-            "Lets the next EXEC fail if keys or values of a range change before; with COUNT, only if their number does.",
-            "0.1.0",
-        )
-        .costs("O(log n)", ""),
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("multi", multi),
+    Handler::new("exec", exec),
+    Handler::new("discard", discard),
+    Handler::new("watch", watch),
+    Handler::new("unwatch", unwatch),
+    Handler::new("q.watch", watch_range),
 ];
 
 fn multi(call: &mut Call<'_, '_>) -> Answer {
@@ -77,6 +63,37 @@ fn exec(call: &mut Call<'_, '_>) -> Answer {
         run_inside(call, spec, &args);
     }
     Ok(())
+}
+
+/// Runs a command that was queued, in the same hold; if it is refused, that is its answer.
+fn run_inside(call: &mut Call<'_, '_>, spec: &'static Spec, args: &[&[u8]]) {
+    let (mark, handlers) = (call.reply.bytes.len(), call.handlers);
+    call.server.tell_monitors(call.session, spec, args);
+    let result = check_inside(spec).and_then(|()| {
+        if spec.flags.has(Flags::EXACT) {
+            call.data.make_exact()?;
+        }
+        admit_queued(call.session, spec, args)?;
+        call.session.can_wait = false;
+        let started = clock::moment();
+        let result = (handlers.of(spec).run)(&mut Call {
+            args,
+            data: call.data,
+            session: call.session,
+            reply: call.reply,
+            server: call.server,
+            spec,
+            handlers,
+        });
+        call.server.statistics.note_commands(spec, 1, clock::since(started));
+        result
+    });
+    if let Err(refusal) = result {
+        call.server.statistics.note_failure(spec);
+        call.server.statistics.note_error(&refusal.reply_text());
+        call.reply.bytes.truncate(mark);
+        call.reply.error(refusal.reply_text().as_bytes());
+    }
 }
 
 /// Whether nothing that is watched has changed.

@@ -1,75 +1,44 @@
-//! `ACL`: who may do what.
+//! `ACL`: tells and changes what each user may do.
 //!
-//! Differences from Redis: `SAVE` and `LOAD` keep users with the data, where Redis has a file of its own for them; `GETUSER` and `LIST` tell the rules about
-//! commands as they were given, without those that a later one has made void, where Redis 7.0 makes them up anew from what they come to;
-//! `+command|word` is there for subcommands only. `SAVE` and `LOAD` are refused inside MULTI.
+//! Differences from Redis: `SAVE` and `LOAD` keep users with the data, where Redis has a file for them. They are
+//! refused inside `MULTI`, and if the configuration file has the users. `GETUSER` and `LIST` tell the rules about
+//! commands as they were given, without those that a later rule has overridden; Redis 7.0 reconstructs them from their
+//! effect. `+command|word` exists for subcommands only.
 
-use super::table::{Flags, Group, RunOne, Spec};
-use super::{Answer, Call, Refusal, find, help, is_word, nature, refusal};
-use crate::clock;
+use super::{Answer, Call, Handler, Refusal, find, help, is_word, refusal};
+use crate::facts::Spec;
+use crate::facts::redis;
 use crate::resp::number::parse_i64;
 use crate::resp::reply::Reply;
-use crate::server::printable;
+use crate::resp::word::printable;
+use crate::system::clock;
 use crate::users::permissions::{Permissions, members};
 use crate::users::{Denied, rules};
 
-const fn sub(name: &'static str, arity: i32, flags: Flags, run: RunOne) -> Spec {
-    Spec::new(name, arity, flags, Group::Server, run)
-}
-
-const ADMIN: Flags = Flags::ADMIN.and(Flags::SECRET);
-const ALONE: Flags = ADMIN.and(Flags::ALONE);
-
-/// The family's lines.
-pub const COMMANDS: &[Spec] = &[Spec::new("acl", -2, Flags(0), Group::Server, help::run)
-    .about("subcommand", "Tells and changes who may do what.", "6.0.0")
-    .costs("see its subcommands", "see its subcommands")
-    .subcommands(&[
-        sub("acl|cat", -2, Flags(0), categories)
-            .about("[category]", "The categories of commands, or the commands of one.", "6.0.0")
-            .costs("O(n) commands", "O(1)"),
-        sub("acl|deluser", -3, ADMIN, delete)
-            .about("username [username ...]", "Removes users and closes their connections.", "6.0.0")
-            .costs("O(n) connections", "O(1)"),
-        sub("acl|dryrun", -4, ADMIN, dry_run)
-            .about("username command [arg ...]", "Whether a user may give a command, without giving it.", "7.0.0")
-            .costs("O(1)", "O(1)"),
-        sub("acl|genpass", -2, Flags(0), generate_password)
-            .about("[bits]", "A random password.", "6.0.0")
-            .costs("O(1)", "O(1)"),
-        sub("acl|getuser", 3, ADMIN, get_user)
-            .about("username", "The rules of a user, part by part.", "6.0.0")
-            .costs("O(n) rules", "O(n) rules"),
-        sub("acl|help", 2, Flags(0), help::run).about("", "Lists the subcommands.", "6.0.0").costs("O(1)", "O(1)"),
-        sub("acl|list", 2, ADMIN, list)
-            .about("", "All users with their rules, a line each.", "6.0.0")
-            .costs("O(n) users", "O(n) users"),
-        sub("acl|load", 2, ALONE, load)
-            .about("", "Makes users again as ACL SAVE kept them.", "6.0.0")
-            .costs("O(n) users", "O(n) users"),
-        sub("acl|log", -2, ADMIN, log)
-            .about("[count | RESET]", "What users were refused lately.", "6.0.0")
-            .costs("O(n) entries", "O(n) entries"),
-        sub("acl|save", 2, ALONE, save)
-            .about("", "Keeps all users with the data.", "6.0.0")
-            .costs("O(n) users", "O(n) users"),
-        sub("acl|setuser", -3, ADMIN, set_user)
-            .about("username [rule [rule ...]]", "Makes a user, or changes one.", "6.0.0")
-            .costs("O(n) rules", "O(n) rules"),
-        sub("acl|users", 2, ADMIN, users)
-            .about("", "The names of all users.", "6.0.0")
-            .costs("O(n) users", "O(n) users"),
-        sub("acl|whoami", 2, Flags(0), who_am_i)
-            .about("", "The name of the connection's user.", "6.0.0")
-            .costs("O(1)", "O(1)"),
-    ])];
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[
+    Handler::new("acl", help::run),
+    Handler::new("acl|cat", categories),
+    Handler::new("acl|deluser", delete),
+    Handler::new("acl|dryrun", dry_run),
+    Handler::new("acl|genpass", generate_password),
+    Handler::new("acl|getuser", get_user),
+    Handler::new("acl|help", help::run),
+    Handler::new("acl|list", list),
+    Handler::new("acl|load", load),
+    Handler::new("acl|log", log),
+    Handler::new("acl|save", save),
+    Handler::new("acl|setuser", set_user),
+    Handler::new("acl|users", users),
+    Handler::new("acl|whoami", who_am_i),
+];
 
 fn categories(call: &mut Call<'_, '_>) -> Answer {
     let names = match call.args {
-        [_, _] => nature::CATEGORIES.to_vec(),
+        [_, _] => redis::CATEGORIES.to_vec(),
         [_, _, name] => {
             let unknown = || Refusal::new(format!("ERR Unknown category '{}'", printable(name, 128)));
-            members(nature::category(name).ok_or_else(unknown)?)
+            members(redis::category(name).ok_or_else(unknown)?)
         }
         _ => return Err(unknown_subcommand(call)),
     };
@@ -119,7 +88,7 @@ fn dry_run(call: &mut Call<'_, '_>) -> Answer {
         Err(Denied::Command) => {
             call.reply.bulk(format!("This user has no permissions to run the '{}' command", spec.name).as_bytes());
         }
-        Err(Denied::Key(key)) => {
+        Err(Denied::Key { key, .. }) => {
             let text = format!("This user has no permissions to access the '{}' key", printable(&key, 128));
             call.reply.bulk(text.as_bytes());
         }
@@ -215,12 +184,14 @@ fn set_user(call: &mut Call<'_, '_>) -> Answer {
 }
 
 fn save(call: &mut Call<'_, '_>) -> Answer {
+    call.server.check_users_are_kept()?;
     call.server.save_users()?;
     call.reply.ok();
     Ok(())
 }
 
 fn load(call: &mut Call<'_, '_>) -> Answer {
+    call.server.check_users_are_kept()?;
     match call.server.load_users()? {
         None => Err(refusal::text("ERR no users were kept; ACL SAVE keeps them")),
         Some(Err(why)) => Err(Refusal::new(format!("ERR {why}"))),

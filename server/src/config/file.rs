@@ -14,6 +14,7 @@
 //! `CONFIG REWRITE` puts what was changed into its place there, and leaves comments and order.
 
 use std::ops::Range;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use toml_edit::{Document, DocumentMut, Item, Table, Value, value};
@@ -82,40 +83,63 @@ pub fn rewrite(config: &Config, path: &Path, users: &[(String, String)]) -> Resu
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| failed(&error.message()))?;
     for (name, kept) in config.parameters.changed() {
-        document[name] = match kept.parse::<i64>() {
+        let new = match kept.parse::<i64>() {
             Ok(number) => value(number),
             Err(_) => value(kept),
         };
+        put_beside_comments(document.entry(name).or_insert(value("")), new);
     }
     if !users.is_empty() {
-        let mut table = Table::new();
+        let table = document.entry("users").or_insert_with(|| Item::Table(Table::new()));
+        let table = table.as_table_like_mut().ok_or_else(|| failed(&"`users` is no table"))?;
+        let gone = |name: &str| !users.iter().any(|(known, _)| known == name);
+        let gone: Vec<String> =
+            table.iter().map(|(name, _)| name).filter(|name| gone(name)).map(str::to_owned).collect();
+        gone.iter().for_each(|name| drop(table.remove(name)));
         for (name, rules) in users {
-            table[name] = value(rules.as_str());
+            put_beside_comments(table.entry(name).or_insert(value("")), value(rules.as_str()));
         }
-        document["users"] = Item::Table(table);
     }
     let new_path = path.with_extension("toml.new");
-    write(&new_path, &document.to_string())
+    write(&new_path, &document.to_string(), path)
         .and_then(|()| std::fs::rename(&new_path, path))
         .map_err(|error| failed(&error))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the configuration is no part of the data, whose files go through `Disk`"
-)]
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    std::fs::write(path, text)
+/// Puts a value into the place of another, whose comments stay.
+fn put_beside_comments(place: &mut Item, new: Item) {
+    let decor = place.as_value().map(|old| old.decor().clone());
+    *place = new;
+    if let (Some(decor), Some(value)) = (decor, place.as_value_mut()) {
+        *value.decor_mut() = decor;
+    }
+}
+
+fn write(path: &Path, text: &str, old: &Path) -> std::io::Result<()> {
+    use std::io::Write;
+    // It may have passwords: whoever could not read the old one cannot read this one, from the start.
+    let permissions = std::fs::metadata(old)?.permissions();
+    let _ = std::fs::remove_file(path);
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(permissions.mode() & 0o7777).open(path)?;
+    file.set_permissions(permissions)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "a file of a test")]
+    fn put(path: &Path, text: &str) {
+        std::fs::write(path, text).expect("a file");
+    }
+
     fn file(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("quipu.toml");
-        write(&path, text).expect("a file");
+        put(&path, text);
         (directory, path)
     }
 
@@ -141,6 +165,35 @@ mod tests {
             let error = read(&mut Config::default(), &path).expect_err(text);
             assert!(error.contains(place), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rewrite_leaves_comments_at_users_and_behind_values() {
+        let (_directory, path) = file(
+            "maxclients = 5 # few\n\n# who may what\n[users] # all of them\n\
+             # the boss\nal = \"on nopass\" # on\nbo = \"off\"\n",
+        );
+        let mut config = Config::default();
+        read(&mut config, &path).expect("a configuration");
+        config.parameters.set("maxclients", "77".to_owned());
+        let pair = |name: &str, rules: &str| (name.to_owned(), rules.to_owned());
+        rewrite(&config, &path, &[pair("al", "off"), pair("cy", "on")]).expect("written");
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("a file"),
+            "maxclients = 77 # few\n\n# who may what\n[users] # all of them\n\
+             # the boss\nal = \"off\" # on\ncy = \"on\"\n"
+        );
+    }
+
+    #[test]
+    fn a_rewritten_file_is_for_no_more_eyes_than_before() {
+        let (_directory, path) = file("maxclients = 5\n");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("permissions");
+        let mut config = Config::default();
+        read(&mut config, &path).expect("a configuration");
+        config.parameters.set("requirepass", "secret".to_owned());
+        rewrite(&config, &path, &[]).expect("written");
+        assert_eq!(std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

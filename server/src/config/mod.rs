@@ -1,7 +1,8 @@
-//! What can be configured: what is fixed at the start, and what `CONFIG SET` changes while the server runs.
+//! The configuration: what is fixed at the start ([`Config`]), and what `CONFIG SET` changes while the server runs
+//! ([`Parameters`]).
 //!
-//! Values come, each over those before, from the defaults, a file (`file`), the environment (`QUIPU_MAXCLIENTS=100`) and the command line; a name is
-//! the same in all four. What is fixed at the start is a field of [`Config`]; the rest is in its [`Parameters`].
+//! Values come from the defaults, a file (`file`), the environment (`QUIPU_MAXCLIENTS=100`) and the command line; each
+//! overrides those before. A parameter has the same name in all four.
 //!
 //! Not here: the command line, `CONFIG`.
 
@@ -120,6 +121,14 @@ impl Config {
         Ok(())
     }
 
+    /// Threads that put long answers together: half of the processors if nothing is said, from 2 to 8.
+    pub fn long_threads(&self) -> usize {
+        match self.parameters.get("long-threads").and_then(|number| number.parse().ok()) {
+            None | Some(0) => (std::thread::available_parallelism().map_or(2, usize::from) / 2).clamp(2, 8),
+            Some(number) => number,
+        }
+    }
+
     /// When a commit is answered.
     pub fn durability(&self) -> Durability {
         self.parameters.durability()
@@ -153,7 +162,8 @@ impl Config {
 
     /// Bytes of answers that a client does not take above which it is closed.
     pub fn output_bytes_max(&self) -> usize {
-        // Where there is no limit, a client that takes nothing still is given no more than this: its commands are not read meanwhile, so one answer.
+        // Where there is no limit, a client that takes nothing still is given no more than this: its commands are not
+        // read meanwhile, so one answer.
         match self.parameters.output_bytes_max.load(Ordering::Relaxed) as usize {
             0 => 4 << 30,
             bytes => bytes,

@@ -1,9 +1,11 @@
-//! The names of what can be configured, what each may be, and what it is: the list of Redis 7.0, and Quipu's own.
+//! The parameters that can be configured: their names, the values each may have, and the values they have now. They are
+//! those of Redis 7.0 and Quipu's own.
 //!
-//! Every name of Redis is taken and remembered, so that programs that set one find it; what has an effect here is listed in [`Parameters`].
-//! A value is kept as `CONFIG GET` shows it; those that are asked for on every command are kept as numbers beside.
+//! Every name of Redis is accepted and remembered, so that programs that set it find it. Those that have an effect here
+//! are listed in [`Parameters`]. A value is kept as `CONFIG GET` shows it; values that are needed for every command are
+//! kept as numbers, too.
 //!
-//! Invariant: the number beside a value is that value's.
+//! Invariant: the number is always that of the text.
 //!
 //! Not here: where values come from (files, the command line), what they do.
 
@@ -18,6 +20,7 @@ const OWN: &str = "\
 cluster - text start
 durability - one-of:sync|os|none any sync
 http-port - int:0:65535 start 0
+long-threads - int:0:256 start 0
 self-url - text start
 threads - int:1:256 start 1
 ";
@@ -123,16 +126,21 @@ pub fn has_effect(name: &str) -> bool {
         "data",
         "dir",
         "durability",
+        "enable-debug-command",
         "http-port",
         "io-threads",
         "latency-monitor-threshold",
+        "latency-tracking",
         "latency-tracking-info-percentiles",
         "logfile",
         "loglevel",
+        "long-threads",
         "maxclients",
         "maxmemory",
+        "maxmemory-clients",
         "port",
         "proto-max-bulk-len",
+        "protected-mode",
         "requirepass",
         "self-url",
         "slowlog-log-slower-than",
@@ -171,9 +179,14 @@ pub struct Parameters {
     pub clients_max: AtomicU64,
     /// Bytes of memory above which writes are refused, 0 if there is no limit: `maxmemory`.
     pub memory_bytes_max: AtomicU64,
+    /// Bytes of memory that all clients together may hold, 0 for the usual limit: `maxmemory-clients`.
+    clients_bytes_max: AtomicU64,
+    /// The same as a part of `maxmemory`, in percent; 0 if it is no such part.
+    clients_percent: AtomicU64,
     /// Bytes of a command that has not come whole above which its client is closed: `client-query-buffer-limit`.
     pub query_bytes_max: AtomicU64,
-    /// Bytes of answers that are not taken above which their client is closed, 0 if there is no limit: `client-output-buffer-limit`.
+    /// Bytes of answers that are not taken above which their client is closed, 0 if there is no limit:
+    /// `client-output-buffer-limit`.
     pub output_bytes_max: AtomicU64,
     /// As `output_bytes_max`, if it lasts for `output_soft_s`.
     pub output_soft_bytes_max: AtomicU64,
@@ -191,6 +204,7 @@ pub struct Parameters {
     pub bulk_bytes_max: AtomicU64,
     /// Refusals that `ACL LOG` keeps: `acllog-max-len`.
     pub refusals_max: AtomicU64,
+    is_protected: AtomicBool,
 }
 
 impl Default for Parameters {
@@ -201,6 +215,8 @@ impl Default for Parameters {
             durability: AtomicU8::new(0),
             clients_max: AtomicU64::new(0),
             memory_bytes_max: AtomicU64::new(0),
+            clients_bytes_max: AtomicU64::new(0),
+            clients_percent: AtomicU64::new(0),
             query_bytes_max: AtomicU64::new(0),
             output_bytes_max: AtomicU64::new(0),
             output_soft_bytes_max: AtomicU64::new(0),
@@ -211,6 +227,7 @@ impl Default for Parameters {
             latency_ms: AtomicU64::new(0),
             bulk_bytes_max: AtomicU64::new(0),
             refusals_max: AtomicU64::new(0),
+            is_protected: AtomicBool::new(true),
         };
         list().iter().for_each(|parameter| parameters.take_effect(parameter.name, parameter.default));
         parameters
@@ -227,6 +244,19 @@ impl Parameters {
         }
     }
 
+    /// Whether clients of other machines are turned away while there is no password: `protected-mode`.
+    pub fn is_protected(&self) -> bool {
+        self.is_protected.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that all clients together may hold, 0 for the usual limit: `maxmemory-clients`.
+    pub fn clients_bytes_max(&self) -> u64 {
+        match self.clients_percent.load(Ordering::Relaxed) {
+            0 => self.clients_bytes_max.load(Ordering::Relaxed),
+            percent => (self.memory_bytes_max.load(Ordering::Relaxed) / 100).saturating_mul(percent),
+        }
+    }
+
     /// The value of a name, as `CONFIG GET` shows it.
     pub fn get(&self, name: &str) -> Option<String> {
         let number = number_of(name)?;
@@ -238,24 +268,22 @@ impl Parameters {
         let values = self.values.read().unwrap_or_else(PoisonError::into_inner);
         let mut found: Vec<(String, String)> = Vec::new();
         let is_plain = |pattern: &[u8]| !pattern.iter().any(|byte| b"*?[\\".contains(byte));
+        // Patterns may be many: what was found is looked at no more.
+        let mut left: Vec<&str> = names().chain(["data"]).collect();
         for pattern in patterns {
-            if is_plain(pattern) {
-                let name = String::from_utf8_lossy(pattern).into_owned();
-                if let Some(number) = number_of(&name)
-                    && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name))
-                {
+            let is_plain = is_plain(pattern);
+            left.retain(|name| {
+                let is_meant = match is_plain {
+                    true => name.as_bytes().eq_ignore_ascii_case(pattern),
+                    false => *name != "data" && crate::resp::glob::matches(pattern, name.as_bytes(), true),
+                };
+                if let Some(number) = number_of(name).filter(|_| is_meant) {
+                    let name =
+                        if is_plain { String::from_utf8_lossy(pattern).into_owned() } else { (*name).to_owned() };
                     found.push((name, values[number].clone()));
                 }
-                continue;
-            }
-            for name in names() {
-                if crate::glob::matches(pattern, name.as_bytes(), true)
-                    && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
-                    && let Some(number) = number_of(name)
-                {
-                    found.push((name.to_owned(), values[number].clone()));
-                }
-            }
+                !is_meant
+            });
         }
         found
     }
@@ -335,6 +363,11 @@ impl Parameters {
             "appendfsync" => self.durability.store(u8::from(value != "always"), Ordering::Relaxed),
             "maxclients" => store(&self.clients_max),
             "maxmemory" => store(&self.memory_bytes_max),
+            "maxmemory-clients" => {
+                store(&self.clients_bytes_max);
+                let percent = value.strip_suffix('%').and_then(|number| number.parse().ok());
+                self.clients_percent.store(percent.unwrap_or(0), Ordering::Relaxed);
+            }
             "client-query-buffer-limit" => store(&self.query_bytes_max),
             "client-output-buffer-limit" => {
                 let mut numbers = value.split(' ').skip(1).filter_map(|number| number.parse().ok());
@@ -347,6 +380,7 @@ impl Parameters {
             "slowlog-max-len" => store(&self.slow_commands_max),
             "latency-monitor-threshold" => store(&self.latency_ms),
             "proto-max-bulk-len" => store(&self.bulk_bytes_max),
+            "protected-mode" => self.is_protected.store(value == "yes", Ordering::Relaxed),
             "acllog-max-len" => store(&self.refusals_max),
             _ => {}
         }
@@ -376,6 +410,14 @@ fn normal(parameter: &Parameter, value: &str, old: &str) -> Result<String, Strin
                 _ => number.to_string(),
             })
         }
+        Kind::Bytes(..) if parameter.name == "maxmemory-clients" && value.ends_with('%') => {
+            let percent: u64 = (value.trim_end_matches('%').parse())
+                .map_err(|_| "argument must be a memory or percent value".to_owned())?;
+            if percent > 100 {
+                return Err("percentage argument must be less or equal to 100".to_owned());
+            }
+            Ok(format!("{percent}%"))
+        }
         Kind::Bytes(min, max) => {
             let number = parse_bytes(value).ok_or("argument must be a memory value")?;
             if number < *min || number > *max {
@@ -392,13 +434,15 @@ fn normal(parameter: &Parameter, value: &str, old: &str) -> Result<String, Strin
             "save" => save_points(value),
             "notify-keyspace-events" => event_classes(value),
             "latency-tracking-info-percentiles" => {
-                let is_percentile = |word: &str| word.parse().is_ok_and(|number: f64| (0.0..=100.0).contains(&number));
-                if value.split_whitespace().all(is_percentile) {
-                    Ok(value.split_whitespace().collect::<Vec<_>>().join(" "))
-                } else {
-                    Err("Invalid latency-tracking-info-percentiles parameters".to_owned())
-                }
+                let number = |word: &str| word.parse().ok().filter(|number: &f64| (0.0..=100.0).contains(number));
+                // As short as may be: `50` for `50.0`.
+                let numbers: Option<Vec<String>> =
+                    value.split_whitespace().map(|word| number(word).map(|number| number.to_string())).collect();
+                numbers
+                    .map(|numbers| numbers.join(" "))
+                    .ok_or_else(|| "Invalid latency-tracking-info-percentiles parameters".to_owned())
             }
+            "oom-score-adj-values" => oom_scores(value),
             _ => Ok(value.to_owned()),
         },
     }
@@ -442,6 +486,19 @@ fn buffer_limits(value: &str, old: &str) -> Result<String, String> {
         }
     }
     Ok(limits.join(" "))
+}
+
+/// Three scores, for the server, its replicas, and its children.
+fn oom_scores(value: &str) -> Result<String, String> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    if words.len() != 3 {
+        return Err("wrong number of arguments".to_owned());
+    }
+    let is_score = |word: &&str| word.parse().is_ok_and(|number: i64| (-2000..=2000).contains(&number));
+    if !words.iter().all(is_score) {
+        return Err("Invalid oom-score-adj-values, elements must be between -2000 and 2000.".to_owned());
+    }
+    Ok(words.join(" "))
 }
 
 fn save_points(value: &str) -> Result<String, String> {
@@ -502,9 +559,31 @@ mod tests {
         assert_eq!(parameters.check("maxmemory", "12xx"), because("argument must be a memory value"));
         assert_eq!(parameters.check("daemonize", "yes"), because("can't set immutable config"));
         assert_eq!(parameters.check("dir", "/x"), because("can't set protected config"));
+        assert_eq!(parameters.check("maxmemory-clients", "10%"), Ok("10%".to_owned()));
+        let over = "percentage argument must be less or equal to 100";
+        assert_eq!(parameters.check("maxmemory-clients", "101%"), because(over));
+        assert_eq!(parameters.check("aof-disable-auto-gc", "yes"), Ok("yes".to_owned()));
+        assert_eq!(parameters.check("oom-score-adj-values", " 1  2 -3"), Ok("1 2 -3".to_owned()));
+        assert_eq!(parameters.check("oom-score-adj-values", "1 2"), because("wrong number of arguments"));
+        let outside = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
+        assert_eq!(parameters.check("oom-score-adj-values", "a b c"), because(outside));
+        assert_eq!(parameters.check("oom-score-adj-values", "0 0 2001"), because(outside));
+        let percentiles = parameters.check("latency-tracking-info-percentiles", "50.0 99.90 0.001");
+        assert_eq!(percentiles, Ok("50 99.9 0.001".to_owned()));
         assert_eq!(parameters.check("notify-keyspace-events", "KA"), Ok("AK".to_owned()));
         let limits = parameters.check("client-output-buffer-limit", "normal 1mb 2 3");
         assert_eq!(limits.as_deref(), Ok("normal 1048576 2 3 slave 268435456 67108864 60 pubsub 33554432 8388608 60"));
+    }
+
+    #[test]
+    fn a_part_of_the_memory_for_clients_follows_the_memory() {
+        let parameters = Parameters::default();
+        parameters.set("maxmemory-clients", "10%".to_owned());
+        assert_eq!(parameters.clients_bytes_max(), 0, "no limit of memory, none of clients");
+        parameters.set("maxmemory", "5000".to_owned());
+        assert_eq!(parameters.clients_bytes_max(), 500);
+        parameters.set("maxmemory-clients", "7".to_owned());
+        assert_eq!(parameters.clients_bytes_max(), 7);
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use quipu::{Error, ErrorKind};
 
-use super::entities::RangeStream;
-use super::entity::ValueStream;
+use super::streams::{RangeStream, ValueStream};
+use crate::state::protection::EXPLANATION;
 
 /// The body of an answer.
 pub(super) enum Answer {
@@ -27,7 +27,8 @@ impl Body for Answer {
     type Error = Error;
 
     fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        // Streams read memory, in steps of some 20 us: they never wait. Hyper asks for more only when the socket takes it.
+        // Streams read memory, in steps of some 20 us: they never wait. Hyper asks for more only when the socket takes
+        // it.
         let bytes = match self.get_mut() {
             Answer::Whole(bytes) => Ok(bytes.take()),
             Answer::Value(stream) => stream.next(),
@@ -105,4 +106,27 @@ pub(super) fn failed(error: &Error) -> Response<Answer> {
         ErrorKind::Full => text(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
         _ => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
+}
+
+/// `403`: the server is in protected mode.
+pub(super) fn turned_away() -> Response<Answer> {
+    last(text(StatusCode::FORBIDDEN, EXPLANATION))
+}
+
+/// Says to a `HEAD` that there is no body: where there is one, hyper tells its length.
+pub(super) fn tell_length(response: &mut Response<Answer>) {
+    if response.body().size_hint().exact() == Some(0) && response.status() != StatusCode::NOT_MODIFIED {
+        response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+}
+
+/// The last answer of its connection.
+pub(super) fn last(mut response: Response<Answer>) -> Response<Answer> {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// `503`: what was read is not durable, and may never be.
+pub(super) fn in_doubt(error: &Error) -> Response<Answer> {
+    text(StatusCode::SERVICE_UNAVAILABLE, format!("what was written last may not be on disk: {error}"))
 }

@@ -1,14 +1,15 @@
 //! Entity tags, and the conditions that requests make with them.
 //!
-//! The tag of an entity that was written over HTTP is its version; of one that another face wrote, a hash of its bytes. Each is strong: the same tag means the
-//! same bytes. A key that holds something else than bytes exists, and has no tag.
+//! The tag of an entity that was written over HTTP is its version; of one that another face wrote, a hash of its bytes.
+//! Each is strong: the same tag means the same bytes. A key that holds something else than bytes exists, and has no
+//! tag.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::version::Version;
-use crate::keyspace::value::{Entry, Kind};
+use crate::keyspace::value::{Body, Entry};
 
 /// Names the bytes of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +19,14 @@ pub(super) enum Tag {
 }
 
 impl Tag {
-    /// Of what stands at a key; `None` of a collection. Bytes that have no version are hashed, at some 10 GB/s.
+    /// Of what stands at a key; `None` of a collection. Bytes that have no version are hashed, at some 10 GB/s; long
+    /// strings have a hash already.
     pub(super) fn of(entry: &Entry<'_>) -> Option<Tag> {
-        match entry.header.version {
-            _ if entry.header.kind != Kind::String => None,
-            Some(version) => Some(Tag::Version(Version(version))),
-            None => Some(Tag::Content(xxh3_128(entry.body))),
+        match (entry.header.version, entry.body) {
+            (_, Body::Collection(_)) => None,
+            (Some(version), _) => Some(Tag::Version(Version(version))),
+            (None, Body::Bytes(bytes)) => Some(Tag::Content(xxh3_128(bytes))),
+            (None, Body::Pieces(outline)) => Some(Tag::Content(xxh3_128(&outline.bytes()))),
         }
     }
 
@@ -146,7 +149,7 @@ fn parse(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::value::Header;
+    use crate::keyspace::value::{CollectionId, Header, Kind};
 
     fn verdict(lines: &[(&'static str, &str)], entry: Option<&Entry<'_>>) -> Result<Verdict, String> {
         let mut headers = HeaderMap::new();
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn conditions_are_those_of_http() {
-        let entry = Entry { header: Header { version: Some(7), ..Header::new(Kind::String) }, body: b"x" };
+        let entry = Entry { header: Header { version: Some(7), ..Header::new(Kind::String) }, body: Body::Bytes(b"x") };
         let (there, none) = (Some(&entry), None);
         for (line, entry, expected) in [
             (("if-match", "\"7\""), there, Verdict::Holds),
@@ -186,10 +189,10 @@ mod tests {
 
     #[test]
     fn bytes_without_a_version_are_hashed_and_collections_have_no_tag() {
-        let entry = Entry { header: Header::new(Kind::String), body: b"x" };
+        let entry = Entry { header: Header::new(Kind::String), body: Body::Bytes(b"x") };
         let text = Tag::of(&entry).unwrap().text();
         assert!(text.starts_with("\"h") && text.len() == 35, "{text}");
-        let set = Entry { header: Header::new(Kind::Set), body: &[0; 6] };
+        let set = Entry { header: Header::new(Kind::Set), body: Body::Collection(CollectionId(7)) };
         assert_eq!(Tag::of(&set), None);
         assert_eq!(verdict(&[("if-match", "*")], Some(&set)), Ok(Verdict::Holds));
         assert_eq!(verdict(&[("if-match", &text)], Some(&set)), Ok(Verdict::Changed));

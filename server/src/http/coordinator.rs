@@ -1,11 +1,12 @@
 //! Who keeps an entity, and how many of them must answer.
 //!
-//! Rendezvous hashing (Thaler and Ravishankar, 1998) orders the nodes for a key: each gets a hash of its address and the key, and the highest comes first. The
-//! first `from` are the key's replicas, so the set for `from = n` lies within that for `from = n + 1`, and a node that joins or leaves moves only the keys it has.
+//! Rendezvous hashing (Thaler and Ravishankar, 1998) orders the nodes for a key: each gets a hash of its address and
+//! the key, and the highest comes first. The first `from` are the key's replicas, so the set for `from = n` lies within
+//! that for `from = n + 1`, and a node that joins or leaves moves only the keys it has.
 //!
-//! A request is coordinated by the node that got it. This node is alone, so every set of replicas is itself, and its answer is all there is to wait for. With
-//! more nodes [`Replica`] gets a second kind, which asks over the network; the coordinator then stamps a write before it sends it, and picks the newest of the
-//! first `ack` answers of a read.
+//! A request is coordinated by the node that got it. This node is alone, so every set of replicas is itself, and its
+//! answer is all there is to wait for. With more nodes [`Replica`] gets a second kind, which asks over the network; the
+//! coordinator then stamps a write before it sends it, and picks the newest of the first `ack` answers of a read.
 //!
 //! Not here: how a replica stores (`writer`), what requests look like (`entity`).
 
@@ -66,7 +67,8 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// From the parameters of a request: all nodes keep an entity, and more than half of those that keep it answer, where nothing else is said.
+    /// From the parameters of a request: all nodes keep an entity, and more than half of those that keep it answer,
+    /// where nothing else is said.
     ///
     /// # Errors
     /// What is wrong, for the body of a `400`.
@@ -95,7 +97,7 @@ pub enum Replica {
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     placement: Placement,
-    /// What is behind each node of the placement.
+    /// What stands for each node of the placement.
     replicas: Vec<Replica>,
 }
 

@@ -1,31 +1,30 @@
 //! `/v0/entity`: one key and its value.
 //!
-//! Entities are the strings of database 0 of the Redis face. A key that holds a collection there is a conflict to a reader, and replaced or removed by a writer, as
-//! by `SET` and `DEL`.
+//! Entities are the strings of database 0 of the Redis face. A key that holds a collection there is a conflict to a
+//! reader, and replaced or removed by a writer, as by `SET` and `DEL`.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::ETAG;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use quipu::{ErrorKind, Snapshot};
+use quipu::ErrorKind;
 
 use super::answer::{self, Answer};
 use super::condition::{Conditions, Tag, Verdict};
 use super::coordinator::{Quorum, Replica};
 use super::limits::{Pulse, Taken};
+use super::node::Node;
 use super::query;
+use super::streams::ValueStream;
 use super::writer::{DATABASE, EntityChange, Write, WriteFailure, Written};
-use super::{Node, STREAM_STEP_BYTES};
-use crate::clock;
 use crate::keyspace::value::{Entry, Kind};
 use crate::keyspace::{Data, Need};
-use crate::server::Server;
+use crate::system::clock;
 
 /// Values above are sent from a snapshot, piece by piece.
-const LONG_VALUE_BYTES: usize = 256 << 10;
+const LONG_VALUE_BYTES: u64 = 256 << 10;
 
 /// Bodies up to here are not counted against the bytes in flight: the number of requests bounds them.
 const SMALL_BODY_BYTES: usize = 16 << 10;
@@ -77,11 +76,11 @@ pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>
             Err(refusal) => return *refusal,
         }
     };
-    let write = Write { key: asked.key.into_owned(), change, conditions: asked.conditions };
+    let write = Write { key: asked.key.into_owned(), change, conditions: asked.conditions, staged: None };
     answer_write(node, node.writer.write(write).await)
 }
 
-/// Answers `GET`.
+/// Answers `GET` and `HEAD`.
 pub(super) fn get(node: &Node, request: &Request<Incoming>) -> Response<Answer> {
     match parse(node, request.method(), request.uri().query(), request.headers()) {
         Ok(asked) => read(node, &asked.key, &asked.conditions).unwrap_or_else(|error| answer::failed(&error)),
@@ -92,10 +91,10 @@ pub(super) fn get(node: &Node, request: &Request<Incoming>) -> Response<Answer> 
 fn read(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Response<Answer>> {
     let keyspace = &node.server.keyspace;
     let now_ms = clock::now_ms();
-    let data = Data::open(keyspace, Need::Read, now_ms)?;
+    let data = Data::open(keyspace, Need::ReadableTable, now_ms)?;
     let entry = data.entry(DATABASE, key)?;
     keyspace.counters.note_lookup(entry.is_some());
-    if entry.is_some_and(|entry| entry.body.len() > LONG_VALUE_BYTES) {
+    if entry.is_some_and(|entry| entry.length() > LONG_VALUE_BYTES) {
         let _ = data.close()?;
         let Some(taken) = node.streams.take(1) else {
             return Ok(answer::overloaded("too many long answers are being sent"));
@@ -103,26 +102,28 @@ fn read(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Respo
         let snapshot = keyspace.snapshot();
         let data = Data::at(keyspace, &snapshot, now_ms);
         let mut long_bytes = None;
-        let mut response = answer_read(data.entry(DATABASE, key)?, conditions, |value| {
-            long_bytes = Some(value.len() as u64);
+        let mut response = answer_read(data.entry(DATABASE, key)?, conditions, |entry| {
+            long_bytes = Some(entry.length());
             Answer::Whole(None)
         });
         drop(data);
         if let Some(left_bytes) = long_bytes {
-            let stream = ValueStream {
-                server: node.server.clone(),
-                snapshot,
-                now_ms,
-                key: key.to_vec(),
-                sent_bytes: 0,
-                left_bytes,
-                _taken: taken,
-            };
+            let stream = ValueStream::new(node.server.clone(), snapshot, now_ms, key, left_bytes, taken);
             *response.body_mut() = Answer::Value(Box::new(stream));
         }
         return Ok(response);
     }
-    let response = answer_read(entry, conditions, |value| Answer::Whole(Some(Bytes::copy_from_slice(value))));
+    let string = match &entry {
+        Some(entry) => data.string_of(DATABASE, key, entry)?,
+        None => None,
+    };
+    let (mut bytes, mut copied) = (Vec::new(), Ok(()));
+    let response = answer_read(entry, conditions, |entry| {
+        bytes.reserve_exact(entry.length() as usize);
+        copied = string.map_or(Ok(()), |string| string.copy(0, string.len(), &mut bytes));
+        Answer::Whole(Some(bytes.into()))
+    });
+    copied?;
     let _ = data.close()?;
     Ok(response)
 }
@@ -131,7 +132,7 @@ fn read(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Respo
 fn answer_read(
     entry: Option<Entry<'_>>,
     conditions: &Conditions,
-    body: impl FnOnce(&[u8]) -> Answer,
+    body: impl FnOnce(&Entry<'_>) -> Answer,
 ) -> Response<Answer> {
     let verdict = conditions.check(entry.as_ref());
     if verdict == Verdict::Changed {
@@ -141,7 +142,7 @@ fn answer_read(
     let tag = Tag::of(&entry);
     let mut response = match tag {
         _ if verdict == Verdict::Unchanged => answer::empty(StatusCode::NOT_MODIFIED),
-        Some(_) => answer::octets(body(entry.body)),
+        Some(_) => answer::octets(body(&entry)),
         None => answer::text(StatusCode::CONFLICT, wrong_kind(entry.header.kind)),
     };
     if let Some(tag) = tag {
@@ -217,32 +218,4 @@ async fn read_body(node: &Node, pulse: &Pulse, mut body: Incoming) -> Result<(By
         }
     }
     Ok((if whole.is_empty() { first } else { whole.into() }, taken))
-}
-
-/// A value that is sent piece by piece, as it was when it was asked for.
-pub(super) struct ValueStream {
-    server: Arc<Server>,
-    snapshot: Snapshot,
-    now_ms: u64,
-    key: Vec<u8>,
-    sent_bytes: usize,
-    left_bytes: u64,
-    _taken: Taken,
-}
-
-impl ValueStream {
-    pub(super) fn left_bytes(&self) -> u64 {
-        self.left_bytes
-    }
-
-    /// The next piece. One descent, and a copy.
-    pub(super) fn next(&mut self) -> quipu::Result<Option<Bytes>> {
-        let data = Data::at(&self.server.keyspace, &self.snapshot, self.now_ms);
-        let Some(entry) = data.entry(DATABASE, &self.key)? else { return Ok(None) };
-        let rest = entry.body.get(self.sent_bytes..).unwrap_or_default();
-        let piece = &rest[..rest.len().min(STREAM_STEP_BYTES)];
-        self.sent_bytes += piece.len();
-        self.left_bytes = self.left_bytes.saturating_sub(piece.len() as u64);
-        Ok((!piece.is_empty()).then(|| Bytes::copy_from_slice(piece)))
-    }
 }

@@ -1,6 +1,7 @@
-//! What bounds the HTTP face: sizes, requests and bytes at once, and the time a client may stay quiet.
+//! The bounds of the HTTP face: sizes, requests and bytes at once, and how long a client may be silent.
 //!
-//! Invariant: nothing waits in an unbounded queue. What is over a bound is answered with `503` and `Retry-After`, and costs nothing but the answer.
+//! Invariant: nothing waits in an unbounded queue. What is over a bound is answered with `503` and `Retry-After`, and
+//! costs nothing but the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,7 +24,8 @@ pub struct HttpLimits {
     pub connections_max: usize,
     /// Bytes of long request bodies, and of long entities of ranges, in memory at once.
     pub flight_bytes_max: usize,
-    /// A client that for so long neither finishes a request nor takes anything of an answer is disconnected (after twice as long at most).
+    /// A client that for so long neither finishes a request nor takes anything of an answer is disconnected (after
+    /// twice as long at most).
     pub quiet_max: Duration,
 }
 

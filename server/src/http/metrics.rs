@@ -1,4 +1,4 @@
-//! What happened over HTTP, counted; and numbers as text for Prometheus.
+//! Counts what happens over HTTP, and writes numbers as text for Prometheus.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,19 +33,20 @@ impl Kind {
 
     pub(super) fn of<B>(request: &Request<B>) -> Kind {
         match (request.uri().path(), request.method()) {
-            ("/v0/entity", &Method::GET) => Kind::Get,
+            ("/v0/entity", &Method::GET | &Method::HEAD) => Kind::Get,
             ("/v0/entity", &Method::PUT) => Kind::Put,
             ("/v0/entity", &Method::DELETE) => Kind::Delete,
-            ("/v0/entities", &Method::GET) => Kind::Range,
-            ("/v0/count" | "/v0/rank" | "/v0/nth", &Method::GET) => Kind::Position,
+            ("/v0/entities", &Method::GET | &Method::HEAD) => Kind::Range,
+            ("/v0/count" | "/v0/rank" | "/v0/nth", &Method::GET | &Method::HEAD) => Kind::Position,
             _ => Kind::Other,
         }
     }
 }
 
-const METHODS: [&str; 4] = ["GET", "PUT", "DELETE", "other"];
+const METHODS: [&str; 5] = ["GET", "HEAD", "PUT", "DELETE", "other"];
 /// The last stands for any other.
-const STATUSES: [u16; 16] = [200, 201, 202, 304, 400, 404, 405, 409, 412, 413, 431, 500, 503, 504, 507, 0];
+const STATUSES: [u16; 20] =
+    [200, 201, 202, 304, 400, 401, 403, 404, 405, 409, 411, 412, 413, 431, 500, 501, 503, 504, 507, 0];
 
 /// Upper ends of the classes of latencies, in microseconds.
 const CLASSES_US: [u64; 15] =

@@ -1,14 +1,18 @@
-//! The HTTP face: entities with `ack` and `from`, ranges, positions, and what operators ask. `docs/http.md` is what users read.
+//! The HTTP face: entities with `ack` and `from`, ranges, positions, and what operators ask. `docs/http.md` is what
+//! users read.
 //!
-//! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; writes as `writer` says; ranges are streams over a snapshot.
+//! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; writes as
+//! `writer` says; ranges are streams over a snapshot.
 //!
 //! | module | |
 //! |---|---|
 //! | `route` | which request goes where |
 //! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
-//! | `query`, `condition`, `answer` | parameters, entity tags, bodies |
+//! | `access` | whose requests they are, and whether they may |
+//! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
 //! | [`coordinator`], [`version`] | who keeps an entity; what orders its writes |
 //! | `writer` | how this node's replica is written |
+//! | `node`, `streams` | what requests share; ranges and long values on their way |
 //! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
 //!
 //! Invariants:
@@ -16,26 +20,30 @@
 //! 2. No task holds the data while it waits.
 //! 3. What clients can make the server hold is bounded by [`HttpLimits`].
 //!
-//! Not here: replication to other nodes, HTTP/2, TLS, passwords.
+//! Not here: replication to other nodes, HTTP/2, TLS.
 
+mod access;
 mod answer;
 mod condition;
 pub mod coordinator;
 mod entities;
 mod entity;
 mod limits;
+mod message;
 mod metrics;
+mod node;
 mod operations;
 mod positions;
 mod profile;
 mod query;
 mod route;
 mod socket;
+mod streams;
 pub mod version;
 mod writer;
 
 use std::convert::Infallible;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -49,15 +57,14 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use crate::server::Server;
+use crate::state::server::Server;
 use coordinator::Coordinator;
 pub use limits::HttpLimits;
 use limits::{Places, Pulse};
 use metrics::Metrics;
+use node::Node;
 use writer::Writer;
 
-/// Bytes that a stream reads at a time.
-const STREAM_STEP_BYTES: usize = 64 << 10;
 /// Bytes that hyper buffers of one connection, each way: a request's head must fit.
 const CONNECTION_BUFFER_BYTES: usize = 128 << 10;
 /// Connections that the system keeps for us until we take them.
@@ -95,28 +102,6 @@ impl Default for HttpOptions {
     }
 }
 
-/// What all requests share.
-struct Node {
-    server: Arc<Server>,
-    coordinator: Coordinator,
-    writer: Writer,
-    limits: HttpLimits,
-    requests: Places,
-    streams: Places,
-    flight_bytes: Places,
-    metrics: Arc<Metrics>,
-    /// Wakes who waits for a stop.
-    stopping: watch::Receiver<bool>,
-    /// Set before they are woken.
-    stops: AtomicBool,
-}
-
-impl Node {
-    fn is_stopping(&self) -> bool {
-        self.stops.load(Ordering::Acquire) || self.server.stopping.load(Ordering::Acquire)
-    }
-}
-
 /// The running HTTP face.
 pub struct HttpListening {
     /// Where it listens.
@@ -143,7 +128,8 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
         .build()
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}")))?;
     let listeners = runtime.block_on(async { bind(&options) })?;
-    let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    server.warn_of_strangers(&addresses);
     let metrics = Arc::new(Metrics::default());
     let mut limits = options.limits;
     limits.key_bytes_max = limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX);
@@ -169,7 +155,8 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
 }
 
 impl HttpListening {
-    /// Takes no more connections, answers what is under way, and ends: within five seconds, whatever clients do. Not to be called from a task.
+    /// Takes no more connections, answers what is under way, and ends: within five seconds, whatever clients do. Not to
+    /// be called from a task.
     pub fn stop(mut self) {
         self.node.stops.store(true, Ordering::Release);
         // Nobody listens if all have ended.
@@ -214,14 +201,14 @@ async fn accept(listener: TcpListener, node: Arc<Node>, open: mpsc::Sender<Infal
             () = until_stop(&mut stopping) => return,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 node.metrics.connections_accepted.fetch_add(1, Ordering::Relaxed);
                 if node.metrics.connections.load(Ordering::Relaxed) >= node.limits.connections_max {
                     refuse(&node, &stream);
                     continue;
                 }
                 node.metrics.connections.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(serve(stream, node.clone(), open.clone()));
+                tokio::spawn(serve(stream, address.ip(), node.clone(), open.clone()));
             }
             Err(error) => {
                 node.server.log(format_args!("cannot accept a connection for HTTP: {error}"));
@@ -248,14 +235,14 @@ fn refuse(node: &Node, stream: &TcpStream) {
 }
 
 /// Serves one connection.
-async fn serve(stream: TcpStream, node: Arc<Node>, open: mpsc::Sender<Infallible>) {
+async fn serve(stream: TcpStream, address: IpAddr, node: Arc<Node>, open: mpsc::Sender<Infallible>) {
     // A request and its answer are small, and neither should wait for the other's acknowledgement.
     let _ = stream.set_nodelay(true);
     let pulse = Arc::new(Pulse::default());
     let socket = socket::Socket::new(stream, pulse.clone(), node.limits.quiet_max);
     let mut stopping = node.stopping.clone();
     let of_service = node.clone();
-    let service = service_fn(move |request| route::serve(&of_service, &pulse, request));
+    let service = service_fn(move |request| route::serve(&of_service, &pulse, address, request));
     let connection = http1::Builder::new()
         // `socket` looks after quiet clients; hyper's way is a timer for each request.
         .header_read_timeout(None)
@@ -268,7 +255,8 @@ async fn serve(stream: TcpStream, node: Arc<Node>, open: mpsc::Sender<Infallible
     let mut stop = std::pin::pin!(until_stop(&mut stopping));
     // The task is told of a stop once, and then looks at the flag: asking the channel takes a lock, for each request.
     let (mut is_told, mut is_closing) = (false, false);
-    // A connection that fails is the client's affair: it has gone, was quiet, or speaks no HTTP, which it has been told.
+    // A connection that fails is the client's affair: it has gone, was quiet, or speaks no HTTP, which it has been
+    // told.
     let _ = std::future::poll_fn(|cx| {
         if !is_closing && (!is_told || node.stops.load(Ordering::Acquire)) {
             is_told = true;

@@ -1,12 +1,12 @@
-//! What watches a node asks: whether it is up, healthy, ready, and what it does.
+//! Requests of those who watch a node: whether it is up, healthy and ready, and what it does.
 
 use std::sync::atomic::Ordering;
 
 use hyper::{Response, StatusCode};
 
-use super::Node;
 use super::answer::{self, Answer};
 use super::metrics::Page;
+use super::node::Node;
 use crate::keyspace::DATABASES;
 
 /// `/v0/status`: the node serves.
@@ -20,7 +20,8 @@ pub(super) fn health(node: &Node) -> Response<Answer> {
         false => answer::text(StatusCode::OK, "healthy\n"),
         true => answer::text(
             StatusCode::SERVICE_UNAVAILABLE,
-            "a write to the log failed, and no write is taken any more: free space if that is what lacks, and restart\n",
+            "a write to the log failed, and no write is taken any more: free space if that is what lacks, and \
+             restart\n",
         ),
     }
 }
@@ -62,8 +63,8 @@ fn engine(node: &Node, page: &mut Page) {
         ("quipu_memory_limit_bytes", "Memory that rows may take.", stats.memory_bytes_max),
         ("quipu_cache_bytes", "Pages of runs in the cache.", stats.cache_bytes),
         ("quipu_cache_limit_bytes", "Pages of runs that the cache may hold.", stats.cache_bytes_max),
-        ("quipu_cache_resident_bytes", "Pages of runs in the cache that stay there.", stats.resident_bytes),
-        ("quipu_cache_pinned_bytes", "Pages of runs that readers hold.", stats.pinned_bytes),
+        ("quipu_cache_pinned_bytes", "Pages of runs in the cache that stay there.", stats.pinned_bytes),
+        ("quipu_cache_lent_bytes", "Pages of runs that readers hold.", stats.lent_bytes),
         ("quipu_log_bytes", "Bytes of log files.", stats.log_bytes),
         ("quipu_log_files", "Log files.", stats.log_segments),
         ("quipu_log_tail_bytes", "Log since the last checkpoint: what a restart replays.", stats.log_tail_bytes),
@@ -88,7 +89,7 @@ fn keys(node: &Node, page: &mut Page) {
     let keyspace = &node.server.keyspace;
     page.head("quipu_keys", "gauge", "Keys of a database, those included that have expired and are not removed yet.");
     for database in 0..DATABASES {
-        let rows = keyspace.tables(database).map(|tables| quipu::Read::len(&tables.keys));
+        let rows = keyspace.tables(database).map(|tables| quipu::ReadableTable::len(&tables.keys));
         if let Some(Ok(rows)) = rows {
             page.line("quipu_keys", &format!("database=\"{database}\""), rows as f64);
         }

@@ -1,16 +1,18 @@
-//! `/v0/count`, `/v0/rank` and `/v0/nth`: how many keys lie in a range, where a key stands in it, which key stands at an offset. Each costs a descent or two.
+//! `/v0/count`, `/v0/rank` and `/v0/nth`: how many keys lie in a range, where a key stands in it, which key stands at
+//! an offset. Each costs a descent or two.
 
 use hyper::header::HeaderValue;
 use hyper::{Response, StatusCode};
-use quipu::{Bounds, Read, Result, TableView};
+use quipu::{Bounds, ReadableTable, Result, TableView};
 
 use super::answer::{self, Answer};
 use super::entities::check_cluster;
+use super::node::Node;
+use super::query;
 use super::writer::DATABASE;
-use super::{Node, query};
-use crate::clock;
-use crate::keyspace::value::{Entry, Kind};
-use crate::keyspace::{Data, Need};
+use crate::keyspace::Data;
+use crate::keyspace::value::Entry;
+use crate::system::clock;
 
 /// Bytes of the value at an offset, where it is a string.
 const VALUE_LENGTH: &str = "x-quipu-value-length";
@@ -82,8 +84,8 @@ pub(super) fn nth(node: &Node, query: Option<&str>) -> Response<Answer> {
     match ask(node, |keys| keys.nth(range.bounds(), offset)) {
         Ok(Some(row)) => {
             let mut response = answer::octets(Answer::Whole(Some(row.key.to_vec().into())));
-            if let Some(entry) = Entry::decode(&row.value).filter(|entry| entry.header.kind == Kind::String) {
-                response.headers_mut().insert(VALUE_LENGTH, HeaderValue::from(entry.body.len()));
+            if let Some(entry) = Entry::decode(&row.value).filter(Entry::is_string) {
+                response.headers_mut().insert(VALUE_LENGTH, HeaderValue::from(entry.length()));
             }
             response
         }
@@ -94,7 +96,7 @@ pub(super) fn nth(node: &Node, query: Option<&str>) -> Response<Answer> {
 
 /// Asks the keys that are live now.
 fn ask<R: Default>(node: &Node, question: impl FnOnce(&TableView<'_>) -> Result<R>) -> Result<R> {
-    let mut data = Data::open(&node.server.keyspace, Need::Read, clock::now_ms())?;
+    let mut data = Data::open_exact(&node.server.keyspace, clock::now_ms())?;
     data.make_exact()?;
     let answer = match data.tables(DATABASE) {
         Some(tables) => question(&data.view(&tables.keys)?)?,

@@ -1,7 +1,7 @@
 //! `/debug/profile/...`: where the running server spends its time, allocates, and waits, as flame graphs.
 //!
-//! The processor's time is sampled 99 times a second of it, over all threads, by a signal (the crate pprof): some tenths of a percent while it runs, nothing else.
-//! Allocations and waits: [`crate::profile`].
+//! The processor's time is sampled 99 times a second of it, over all threads, by a signal (the crate pprof): some
+//! tenths of a percent while it runs, nothing else. Allocations and waits: [`crate::profile`].
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The query of a request: named parameters, percent-decoded.
 //!
-//! Names and values are bytes; `+` is a plus. What is malformed, repeated or unknown is an error that says so: a misspelt `ack` would otherwise change what a
-//! write promises, unnoticed.
+//! Names and values are bytes; `+` is a plus. What is malformed, repeated or unknown is an error that says so: a
+//! misspelt `ack` would otherwise change what a write promises, unnoticed.
 
 use std::borrow::Cow;
 
@@ -27,6 +27,13 @@ pub(super) fn parse<'q, const N: usize>(
         values[place] = Some(decode(value)?);
     }
     Ok(values)
+}
+
+/// The value of a parameter, whatever else there is.
+pub(super) fn find<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, [u8]>> {
+    let pairs = query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut values = pairs.filter(|(known, _)| decode(known).is_ok_and(|known| *known == *name.as_bytes()));
+    values.next().and_then(|(_, value)| decode(value).ok())
 }
 
 /// The bytes that a percent-encoded text stands for.

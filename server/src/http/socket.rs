@@ -1,8 +1,9 @@
-//! A client's socket that is given up when nothing moves.
+//! A client's socket that is closed when nothing moves.
 //!
-//! A connection makes a step when a request has come whole, when the socket takes bytes, and with each 16 KiB of a body. A timer runs beside it: if it finds no
-//! step since it was set, the connection ends. So a client that is silent, trickles, or does not take its answer holds nothing for more than twice the time.
-//! The timer costs nothing per request: it is looked at, not set anew.
+//! A connection makes a step when a request has come whole, when the socket takes bytes, and with each 16 KiB of a
+//! body. A timer runs beside it: if there was no step since it was set, the connection ends. So a client that is
+//! silent, trickles, or does not take its answer holds nothing for more than twice the time. The timer costs nothing
+//! for a request: it is read, not reset.
 
 use std::io;
 use std::pin::Pin;

@@ -1,18 +1,20 @@
 //! Versions: what orders the writes of an entity, whichever node took them.
 //!
-//! A version is a hybrid logical timestamp (Kulkarni et al., 2014): milliseconds since 1970 times 65,536, plus a counter. The clock of a node gives each version
-//! once, above every version it has given or seen, so that a write that has seen another outranks it whatever the wall clocks say.
+//! A version is a hybrid logical timestamp (Kulkarni et al., 2014): milliseconds since 1970 times 65,536, plus a
+//! counter. The clock of a node gives each version once, above every version it has given or seen, so that a write that
+//! has seen another outranks it whatever the wall clocks say.
 //!
 //! Invariants:
-//! 1. Versions of one clock grow, over restarts too: no version given is as high as the limit that is stored, and the limit is stored in the commit of the first
-//!    write above the last one. A restart goes on from the limit, `LEAD_MS` ahead of the last write at most.
+//! 1. Versions of one clock grow, over restarts too: no version given is as high as the limit that is stored, and the
+//!    limit is stored in the commit of the first write above the last one. A restart goes on from the limit, `LEAD_MS`
+//!    ahead of the last write at most.
 //! 2. A version is given while the data is held for writing, so versions grow in the order of commits.
 //!
 //! Not here: the node's id, which breaks ties between nodes; it comes with replication.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quipu::{Db, Read, Result, Table};
+use quipu::{Db, ReadableTable, Result, Table};
 
 use crate::keyspace::Data;
 

@@ -1,8 +1,9 @@
 //! Writes of entities to this node's replica.
 //!
-//! Where commits are on stable storage before they are answered, writes wait for a thread of their own: it takes all that have come, makes them in one hold of
-//! the data, waits for the disk once, and answers all; those that come meanwhile are the next group. Else a commit is done when it is made, and a write is made
-//! at once, where its request is served.
+//! Where commits are on stable storage before they are answered, writes wait for a thread of their own: it takes all
+//! that have come, makes them in one hold of the data, waits for the disk once, and answers all; those that come
+//! meanwhile are the next group. Else a commit is done when it is made, and a write is made at once, where its request
+//! is served.
 //!
 //! Invariants:
 //! 1. A write is answered when its commit is as durable as configured, a refused one when what it was refused for is.
@@ -20,10 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::condition::{Conditions, Verdict};
 use super::metrics::Metrics;
 use super::version::{Version, VersionClock};
-use crate::clock;
 use crate::keyspace::value::{Header, Kind};
-use crate::keyspace::{Change, Data, Need};
-use crate::server::Server;
+use crate::keyspace::{Change, Data, Need, NewString, Staged};
+use crate::state::server::Server;
+use crate::system::clock;
 
 /// The database whose keys are the entities.
 pub(super) const DATABASE: usize = 0;
@@ -36,6 +37,8 @@ pub(super) struct Write {
     pub(super) key: Vec<u8>,
     pub(super) change: EntityChange,
     pub(super) conditions: Conditions,
+    /// A long value that is prepared.
+    pub(super) staged: Option<Staged>,
 }
 
 pub(super) enum EntityChange {
@@ -71,7 +74,7 @@ impl From<Error> for WriteFailure {
 type Outcome = Result<Written, WriteFailure>;
 
 enum Job {
-    Write(Write, oneshot::Sender<Outcome>),
+    Write(Box<Write>, oneshot::Sender<Outcome>),
     Stop,
 }
 
@@ -100,19 +103,27 @@ impl Writer {
     }
 
     /// Makes a write, and returns when it is durable.
-    pub(super) async fn write(&self, write: Write) -> Outcome {
+    pub(super) async fn write(&self, mut write: Write) -> Outcome {
+        if let EntityChange::Put(value, _) = &write.change
+            && self.server.keyspace.cuts(value.len())
+        {
+            // A long value is prepared while nothing is held, on a thread that may take long.
+            let (server, value) = (self.server.clone(), value.clone());
+            let staged = tokio::task::spawn_blocking(move || server.keyspace.stage(DATABASE, &value)).await;
+            write.staged = Some(staged.map_err(|_| stopped())??);
+        }
         if self.server.durability() != Durability::Sync {
-            return self.write_at_once(&write);
+            return self.write_at_once(&mut write);
         }
         let (sender, outcome) = oneshot::channel();
-        match self.jobs.try_send(Job::Write(write, sender)) {
+        match self.jobs.try_send(Job::Write(Box::new(write), sender)) {
             Ok(()) => outcome.await.unwrap_or_else(|_| Err(stopped())),
             Err(mpsc::error::TrySendError::Full(_)) => Err(WriteFailure::Overloaded),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(stopped()),
         }
     }
 
-    fn write_at_once(&self, write: &Write) -> Outcome {
+    fn write_at_once(&self, write: &mut Write) -> Outcome {
         self.metrics.note_commit(1);
         let mut data = Data::open(&self.server.keyspace, Need::Write, clock::now_ms())?;
         let outcome = apply(&mut data, &self.clock, write);
@@ -136,12 +147,11 @@ fn commit_groups(server: &Server, clock: &VersionClock, metrics: &Metrics, mut q
     let mut jobs = Vec::new();
     while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
         let mut outcomes = Vec::with_capacity(jobs.len());
-        let mut stops = false;
+        let stops = jobs.iter().any(|job| matches!(job, Job::Stop));
         let committed = Data::open(&server.keyspace, Need::Write, clock::now_ms()).and_then(|mut data| {
-            for job in &jobs {
-                match job {
-                    Job::Write(write, _) => outcomes.push(apply(&mut data, clock, write)),
-                    Job::Stop => stops = true,
+            for job in &mut jobs {
+                if let Job::Write(write, _) = job {
+                    outcomes.push(apply(&mut data, clock, write));
                 }
             }
             data.close()
@@ -169,21 +179,21 @@ fn commit_groups(server: &Server, clock: &VersionClock, metrics: &Metrics, mut q
 }
 
 /// Makes one write in a hold of the data.
-fn apply(data: &mut Data<'_>, clock: &VersionClock, write: &Write) -> Outcome {
+fn apply(data: &mut Data<'_>, clock: &VersionClock, write: &mut Write) -> Outcome {
     let mut verdict = Verdict::Holds;
     match &write.change {
         EntityChange::Put(value, ttl_ms) => {
             let version = clock.stamp(data)?;
             let deadline_ms = ttl_ms.map(|ttl_ms| data.now_ms.saturating_add(ttl_ms));
             let header = Header { deadline_ms, version: Some(version.0), ..Header::new(Kind::String) };
+            let mut string = match write.staged.take().filter(|staged| data.may_use(DATABASE, staged)) {
+                Some(staged) => NewString::Pieces(value, staged),
+                None if data.keyspace().cuts(value.len()) => NewString::Pieces(value, data.stage(DATABASE, value)?),
+                None => NewString::Whole(value),
+            };
             data.change(DATABASE, &write.key, |old, new| {
                 verdict = write.conditions.check(old.as_ref());
-                if verdict != Verdict::Holds {
-                    return Change::Keep;
-                }
-                header.encode(new);
-                new.extend_from_slice(value);
-                Change::Put
+                if verdict == Verdict::Holds { string.write(header, new) } else { Change::Keep }
             })?;
             Ok(if verdict == Verdict::Holds { Written::Put(version) } else { Written::Refused(verdict) })
         }

@@ -1,40 +1,11 @@
-//! Changes of keys, with everything that hangs on them: elements, deadlines, watchers.
+//! Changes of keys: decided in place, with everything that hangs on them.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use quipu::{Action, Bounds, Read, Result};
+use quipu::{Action, Bounds, ReadableTable, Result};
 
 use super::data::malformed;
+use super::ties::Ties;
 use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
-use super::{Data, Touched};
-
-/// What a change makes of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Leaves it as it is.
-    Keep,
-    /// Puts what was written into the new value.
-    Put,
-    /// Removes it.
-    Remove,
-}
-
-/// What hangs on a value: what has to follow when it changes.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Ties {
-    pub(super) deadline_ms: Option<u64>,
-    pub(super) collection: Option<CollectionId>,
-}
-
-impl Ties {
-    pub(super) fn of(entry: Option<&Entry<'_>>) -> Ties {
-        entry.map_or(Ties::default(), |entry| Ties {
-            deadline_ms: entry.header.deadline_ms,
-            collection: entry.collection(),
-        })
-    }
-}
+use super::{Change, Data};
 
 /// Calls `decide` with the live entry at a key, and tells what hangs on the value before and after.
 fn decide_one(
@@ -56,13 +27,14 @@ fn decide_one(
         Change::Remove if entry.is_none() => Ok((Action::Keep, before, before)),
         // It had expired: nothing is left of it.
         Change::Keep | Change::Remove => Ok((Action::Remove, before, Ties::default())),
-        Change::Put => Ok((Action::Put, before, Ties::of(Entry::decode(new).as_ref()))),
+        change @ (Change::Put | Change::PutPieces(_)) => Ok((Action::Put, before, Ties::after(change, new))),
     }
 }
 
 impl Data<'_> {
-    /// Changes what stands at a key: `decide` is given the live entry, and writes header and body of a new one into the empty buffer if it wants one. Elements
-    /// and deadline of what was there go with it, unless the new value has them too. Returns whether anything was changed.
+    /// Changes what stands at a key: `decide` is given the live entry, and writes header and body of a new one into the
+    /// empty buffer if it wants one. Elements and deadline of what was there go with it, unless the new value has them
+    /// too. Returns whether anything was changed.
     pub fn change(
         &mut self,
         database: usize,
@@ -84,7 +56,8 @@ impl Data<'_> {
         Ok(true)
     }
 
-    /// [`Data::change`] of many keys, whose descents are interleaved. `decide` is also given the number of the key. Returns how many were changed.
+    /// [`Data::change`] of many keys, whose descents are interleaved. `decide` is also given the number of the key.
+    /// Returns how many were changed.
     pub fn change_many(
         &mut self,
         database: usize,
@@ -127,8 +100,8 @@ impl Data<'_> {
         failure.map(|()| changed)
     }
 
-    /// Makes sure that changes of these keys to values of `bytes` together, with all that hangs on them but the elements of new collections, do not run out of
-    /// memory or log half way.
+    /// Makes sure that changes of these keys to values of `bytes` together, with all that hangs on them but the
+    /// elements of new collections, do not run out of memory or log half way.
     pub fn reserve(&mut self, database: usize, keys: &[&[u8]], bytes: usize) -> Result<()> {
         let tables = self.tables_to_write(database)?;
         // A key's row, the deadline it had and the one it gets.
@@ -136,38 +109,36 @@ impl Data<'_> {
         self.edit()?.reserve(&tables.keys, 3 * keys.len(), 3 * key_bytes + bytes)
     }
 
-    /// Does what follows from a change: drops the elements of what is gone, keeps the order of deadlines, tells who watches.
-    pub(super) fn settle(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
-        let tables = self.tables_to_write(database)?;
-        if before.collection != after.collection
-            && let Some(id) = before.collection
-        {
-            self.edit()?.remove_range(&tables.elements, Bounds::prefix(&id.bytes()))?;
-        }
-        if before.deadline_ms != after.deadline_ms {
-            self.deadlines_changed = true;
-            if let Some(deadline_ms) = before.deadline_ms {
-                self.edit()?.remove(&tables.expires, &deadline_key(deadline_ms, key))?;
-            }
-            if let Some(deadline_ms) = after.deadline_ms {
-                self.edit()?.put(&tables.expires, &deadline_key(deadline_ms, key), &[])?;
-            }
-        }
-        self.touch(database, key);
-        Ok(())
-    }
-
-    /// Puts header and body, whatever stood there.
-    pub fn put_entry(&mut self, database: usize, key: &[u8], header: Header, body: &[u8]) -> Result<()> {
+    /// Puts header and body, whatever stood there. A string in pieces is one whose pieces the key has.
+    pub fn put_entry(&mut self, database: usize, key: &[u8], entry: Entry<'_>) -> Result<()> {
         self.change(database, key, |_, new| {
-            header.encode(new);
-            new.extend_from_slice(body);
+            entry.encode(new);
             Change::Put
         })?;
         Ok(())
     }
 
-    /// The id of the collection of this kind at a key that has one, or that of a new one that is put there. The caller puts an element into it.
+    /// Changes a string in a way of which Redis does not tell clients that watch: `write` puts the new value. The kind
+    /// stays.
+    pub fn put_quietly(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        write: impl FnOnce(&mut Vec<u8>) -> Change,
+    ) -> Result<()> {
+        let tables = self.tables_to_write(database)?;
+        let (mut before, mut after) = (Ties::default(), Ties::default());
+        self.edit()?.update(&tables.keys, key, |old, new| {
+            let change = write(new);
+            before = Ties::of(old.and_then(Entry::decode).as_ref());
+            after = Ties::after(change, new);
+            if old == Some(&**new) { Action::Keep } else { Action::Put }
+        })?;
+        self.settle_quietly(database, key, before, after)
+    }
+
+    /// The id of the collection of this kind at a key that has one, or that of a new one that is put there. The caller
+    /// puts an element into it.
     pub fn collection_to_write(&mut self, database: usize, key: &[u8], kind: Kind) -> Result<CollectionId> {
         let fresh = self.new_id();
         let mut id = fresh;
@@ -206,14 +177,16 @@ impl Data<'_> {
         let Some(tables) = self.tables(database) else { return Ok(()) };
         self.touch_all(database)?;
         let removed = self.edit()?.remove_range(&tables.keys, ..)?;
-        self.edit()?.remove_range(&tables.elements, ..)?;
+        self.edit()?.remove_range(&tables.strings, ..)?;
         self.edit()?.remove_range(&tables.expires, ..)?;
+        self.drop_all_elements(database)?;
         self.note_changes(removed);
         self.deadlines_changed = true;
         Ok(())
     }
 
-    /// Removes all keys of a range with all that hangs on them. Returns how many there were. One step a leaf if none of them expires, is a collection, or is
+    /// Removes all keys of a range with all that hangs on them. Returns how many there were. One step a leaf if none of
+    /// them expires, is a collection or a long string, or is
     /// watched; else one for each that does.
     pub fn remove_range(&mut self, database: usize, bounds: &Bounds<'_>) -> Result<u64> {
         let Some(tables) = self.tables(database) else { return Ok(0) };
@@ -223,7 +196,7 @@ impl Data<'_> {
         let is_plain = self.view(&tables.expires)?.is_empty()? && self.view(&tables.elements)?.is_empty()?;
         if !is_plain || has_watchers {
             self.view(&tables.keys)?.for_each(bounds, |key, value| {
-                if has_watchers || Entry::decode(value).is_none_or(|entry| entry.header != Header::new(Kind::String)) {
+                if has_watchers || Entry::decode(value).is_none_or(|entry| Ties::of(Some(&entry)) != Ties::default()) {
                     tied.push(key.to_vec());
                 }
                 true
@@ -244,57 +217,11 @@ impl Data<'_> {
         self.touch_all(b)?;
         let order = self.keyspace().swap_order(a, b);
         let facts = self.keyspace().facts.clone();
-        self.edit()?.put(&facts, super::ORDER_FACT, &order)?;
+        self.edit()?.put(&facts, super::databases::ORDER_FACT, &order)?;
         self.touch_all(a)?;
         self.touch_all(b)?;
         self.note_changes(1);
         Ok(())
-    }
-
-    /// Tells who watches a key that it has changed, and counts the change. Changes of a collection's elements are to be told too.
-    pub fn touch(&mut self, database: usize, key: &[u8]) {
-        self.note_changes(1);
-        if let Some(state) = self.state()
-            && !state.watched.is_empty()
-            && let Some(watchers) = state.watched.remove(&(database, Box::from(key)))
-        {
-            watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
-        }
-    }
-
-    /// Tells who watches a live key of the database.
-    fn touch_all(&mut self, database: usize) -> Result<()> {
-        let Some(state) = self.state() else { return Ok(()) };
-        let keys: Vec<Box<[u8]>> =
-            state.watched.keys().filter(|(watched, _)| *watched == database).map(|(_, key)| key.clone()).collect();
-        for key in keys {
-            if self.entry(database, &key)?.is_some()
-                && let Some(watchers) = self.state().and_then(|state| state.watched.remove(&(database, key)))
-            {
-                watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
-            }
-        }
-        Ok(())
-    }
-
-    fn has_watchers(&mut self) -> bool {
-        self.state().is_some_and(|state| !state.watched.is_empty())
-    }
-
-    fn note_changes(&self, changes: u64) {
-        if changes > 0 {
-            self.keyspace().counters.changes.fetch_add(changes, Ordering::Relaxed);
-        }
-    }
-
-    /// Watches a key: `touched` is set when it changes. The batch is one that writes.
-    pub fn watch(&mut self, database: usize, key: &[u8], touched: &Touched) {
-        if let Some(state) = self.state() {
-            let watchers = state.watched.entry((database, Box::from(key))).or_default();
-            // Those of clients that have gone or given up.
-            watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
-            watchers.push(touched.clone());
-        }
     }
 
     /// Rows of a collection: what it holds, if each element is one row.
@@ -302,9 +229,4 @@ impl Data<'_> {
         let Some(tables) = self.tables(database) else { return Ok(0) };
         self.view(&tables.elements)?.count(Bounds::prefix(prefix))
     }
-}
-
-/// The key of a deadline: in the order in which keys expire.
-pub(super) fn deadline_key(deadline_ms: u64, key: &[u8]) -> Vec<u8> {
-    [&deadline_ms.to_be_bytes()[..], key].concat()
 }

@@ -1,12 +1,16 @@
-//! The data as a batch of commands sees them: for writing, for reading, or at a snapshot.
+//! The data as a batch of commands sees them: held for writing or reading, or at a snapshot.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use quipu::{Committed, Edit, Error, ErrorKind, Look, Read, Result, Snapshot, Stats, Table, TableView};
+use quipu::{
+    Error, ErrorKind, LatchedRead, LatchedWrite, PendingCommit, ReadableTable, Result, Snapshot, Stats, Table,
+    TableView,
+};
 
+use super::databases::{Keyspace, State, moment_of};
+use super::tables::Tables;
 use super::value::{CollectionId, Entry};
-use super::{DATABASES, Keyspace, State, Tables};
 
 /// What a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,19 +18,23 @@ pub enum Need {
     /// Nothing of the data, or it opens what it needs itself.
     Nothing,
     /// To read.
-    Read,
+    ReadableTable,
     /// To write.
     Write,
 }
 
 enum Hold<'k> {
     Nothing,
-    Look(Look<'k>),
-    Edit(Box<Edit<'k>>, MutexGuard<'k, State>),
+    LatchedRead(LatchedRead<'k>),
+    LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, State>),
     Snapshot(&'k Snapshot),
+    PatientSnapshot(&'k Snapshot),
+    /// Nothing yet: a command that writes much prepares it.
+    Beside,
 }
 
-/// The data, held for a batch of commands. Everyone else waits while it is held for writing, writers while it is held for reading.
+/// The data, held for a batch of commands. Everyone else waits while it is held for writing, writers while it is held
+/// for reading.
 pub struct Data<'k> {
     keyspace: &'k Keyspace,
     hold: Hold<'k>,
@@ -37,24 +45,24 @@ pub struct Data<'k> {
 }
 
 impl<'k> Data<'k> {
-    /// Holds what is needed. To write, or where keys are due, everything that has expired by `now_ms` is removed first, up to a bound.
-    pub fn open(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
-        let is_due = keyspace.due_ms() <= now_ms;
-        let mut data = Data::hold(keyspace, if is_due && need == Need::Read { Need::Write } else { need }, now_ms)?;
-        if is_due && need != Need::Nothing {
-            data.remove_expired(EXPIRED_AT_ONCE_MAX)?;
-        }
-        Ok(data)
-    }
-
     /// Holds what is needed, and removes nothing that has expired: the caller does.
     pub fn hold(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
+        keyspace.waiting.counted(|| Data::take(keyspace, need, now_ms))
+    }
+
+    /// Holds the data for a step of work that has many: after those who wait for it now.
+    pub fn hold_for_a_step(keyspace: &'k Keyspace, now_ms: u64) -> Result<Data<'k>> {
+        keyspace.waiting.let_in();
+        Data::take(keyspace, Need::Write, now_ms)
+    }
+
+    fn take(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let hold = match need {
             Need::Nothing => Hold::Nothing,
-            Need::Read => Hold::Look(keyspace.db.look()),
+            Need::ReadableTable => Hold::LatchedRead(keyspace.db.latched_read()),
             Need::Write => {
-                let edit = keyspace.db.edit()?;
-                Hold::Edit(Box::new(edit), keyspace.state())
+                let edit = keyspace.db.latched_write()?;
+                Hold::LatchedWrite(Box::new(edit), keyspace.state())
             }
         };
         Ok(Data { keyspace, hold, now_ms, deadlines_changed: false })
@@ -65,18 +73,48 @@ impl<'k> Data<'k> {
         Data { keyspace, hold: Hold::Snapshot(snapshot), now_ms, deadlines_changed: false }
     }
 
+    /// The data for a command that prepares what it writes while nothing is held, and holds it by
+    /// [`Data::begin_writing`].
+    pub fn beside(keyspace: &'k Keyspace, now_ms: u64) -> Data<'k> {
+        Data { keyspace, hold: Hold::Beside, now_ms, deadlines_changed: false }
+    }
+
+    /// Whether a command prepares what it writes: nothing is held yet.
+    pub fn is_beside(&self) -> bool {
+        matches!(self.hold, Hold::Beside)
+    }
+
+    /// Commits what was written since [`Data::begin_writing`], and holds nothing any more.
+    pub fn stop_writing(&mut self) -> Result<()> {
+        let beside = Data::beside(self.keyspace, self.now_ms);
+        std::mem::replace(self, beside).close().map(|_| ())
+    }
+
+    /// The same, asked where nobody waits for what is asked.
+    pub fn patiently_at(keyspace: &'k Keyspace, snapshot: &'k Snapshot, now_ms: u64) -> Data<'k> {
+        Data { keyspace, hold: Hold::PatientSnapshot(snapshot), now_ms, deadlines_changed: false }
+    }
+
     /// Whether this much is held.
     pub fn covers(&self, need: Need) -> bool {
         match self.hold {
-            Hold::Nothing => need == Need::Nothing,
-            Hold::Look(_) | Hold::Snapshot(_) => need <= Need::Read,
-            Hold::Edit(..) => true,
+            Hold::Nothing | Hold::Beside => need == Need::Nothing,
+            Hold::LatchedRead(_) | Hold::Snapshot(_) | Hold::PatientSnapshot(_) => need <= Need::ReadableTable,
+            Hold::LatchedWrite(..) => true,
         }
     }
 
     /// Whether a long answer may be given here: nobody waits for it.
     pub fn is_patient(&self) -> bool {
-        matches!(self.hold, Hold::Snapshot(_))
+        matches!(self.hold, Hold::PatientSnapshot(_) | Hold::Beside)
+    }
+
+    /// The snapshot that is asked, where a long answer may be given.
+    pub fn patient_snapshot(&self) -> Option<Snapshot> {
+        match self.hold {
+            Hold::PatientSnapshot(snapshot) => Some(snapshot.clone()),
+            _ => None,
+        }
     }
 
     /// The keys of all databases.
@@ -98,19 +136,19 @@ impl<'k> Data<'k> {
     /// A table as it is for this batch.
     pub fn view(&self, table: &Table) -> Result<TableView<'_>> {
         match &self.hold {
-            Hold::Nothing => Err(Error::new(ErrorKind::Invalid, "the command was not given the data")),
-            Hold::Look(look) => look.table(table),
-            Hold::Edit(edit, _) => edit.table(table),
-            Hold::Snapshot(snapshot) => snapshot.table(table),
+            Hold::Nothing | Hold::Beside => Err(Error::new(ErrorKind::Invalid, "the command was not given the data")),
+            Hold::LatchedRead(look) => look.table(table),
+            Hold::LatchedWrite(edit, _) => edit.table(table),
+            Hold::Snapshot(snapshot) | Hold::PatientSnapshot(snapshot) => snapshot.table(table),
         }
     }
 
     /// What the database is made of, with what was written under this hold.
     pub fn stats(&self) -> Stats {
         match &self.hold {
-            Hold::Nothing | Hold::Snapshot(_) => self.keyspace.db.stats(),
-            Hold::Look(look) => look.stats(),
-            Hold::Edit(edit, _) => edit.stats(),
+            Hold::Nothing | Hold::Beside | Hold::Snapshot(_) | Hold::PatientSnapshot(_) => self.keyspace.db.stats(),
+            Hold::LatchedRead(look) => look.stats(),
+            Hold::LatchedWrite(edit, _) => edit.stats(),
         }
     }
 
@@ -118,16 +156,16 @@ impl<'k> Data<'k> {
     ///
     /// # Errors
     /// [`ErrorKind::ReadOnly`] if the batch only reads.
-    pub fn edit(&mut self) -> Result<&mut Edit<'k>> {
+    pub fn edit(&mut self) -> Result<&mut LatchedWrite<'k>> {
         match &mut self.hold {
-            Hold::Edit(edit, _) => Ok(edit),
+            Hold::LatchedWrite(edit, _) => Ok(edit),
             _ => Err(Error::new(ErrorKind::ReadOnly, "a snapshot cannot be written to")),
         }
     }
 
     pub(super) fn state(&mut self) -> Option<&mut State> {
         match &mut self.hold {
-            Hold::Edit(_, state) => Some(state),
+            Hold::LatchedWrite(_, state) => Some(state),
             _ => None,
         }
     }
@@ -145,7 +183,8 @@ impl<'k> Data<'k> {
         }
     }
 
-    /// Calls `visit` with the number of each key and what stands there, in order; descents are interleaved. Counted as hits and misses. An entry that cannot be read counts as none.
+    /// Calls `visit` with the number of each key and what stands there, in order; descents are interleaved. Counted as
+    /// hits and misses. An entry that cannot be read counts as none.
     pub fn entries(
         &self,
         database: usize,
@@ -184,69 +223,23 @@ impl<'k> Data<'k> {
         self.keyspace.new_id()
     }
 
-    /// Removes keys that have expired, `max` at most. Returns whether none is left.
-    pub fn remove_expired(&mut self, max: usize) -> Result<bool> {
-        let mut left = max;
-        for database in 0..DATABASES {
-            let Some(tables) = self.tables(database) else { continue };
-            let mut due = Vec::new();
-            let end = self.now_ms.saturating_add(1).to_be_bytes();
-            self.view(&tables.expires)?.for_each(..&end[..], |key, _| {
-                due.push(key[8..].to_vec());
-                due.len() < left
-            })?;
-            left -= due.len().min(left);
-            for key in due {
-                self.remove_due(database, &key)?;
-                self.keyspace.counters.expired.fetch_add(1, Ordering::Relaxed);
-            }
-            if left == 0 {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Makes sure that what is counted is live: removes every key that has expired. A snapshot is at its own time.
-    pub fn make_exact(&mut self) -> Result<()> {
-        if self.keyspace.due_ms() <= self.now_ms && matches!(self.hold, Hold::Edit(..)) {
-            while !self.remove_expired(EXPIRED_AT_ONCE_MAX)? {}
-        }
-        Ok(())
-    }
-
-    /// Ends the batch: what was written is committed. What was written and what was read is durable when that is waited for.
-    pub fn close(self) -> Result<Committed<'k>> {
+    /// Ends the batch: what was written is committed. What was written and what was read is durable when that is waited
+    /// for.
+    pub fn close(self) -> Result<PendingCommit<'k>> {
         if self.deadlines_changed {
             self.note_due()?;
         }
         match self.hold {
             // Whatever was read meanwhile was committed by now.
-            Hold::Nothing | Hold::Snapshot(_) => Ok(self.keyspace.db.commits()),
-            Hold::Look(look) => Ok(look.commits()),
-            Hold::Edit(edit, state) => {
+            Hold::Nothing | Hold::Beside | Hold::Snapshot(_) | Hold::PatientSnapshot(_) => {
+                Ok(self.keyspace.db.pending_commits())
+            }
+            Hold::LatchedRead(look) => Ok(look.pending_commits()),
+            Hold::LatchedWrite(edit, state) => {
                 drop(state);
                 edit.commit()
             }
         }
-    }
-}
-
-/// Keys that one batch removes because they have expired, before it does what it is there for: some 2 ms.
-const EXPIRED_AT_ONCE_MAX: usize = 2000;
-
-impl Keyspace {
-    /// Notes when the next key expires, after opening.
-    pub(super) fn find_due(&self) -> Result<()> {
-        Data::open(self, Need::Read, 0)?.note_due()
-    }
-
-    /// A snapshot of what is live: what has expired by `now_ms` goes first, so that it counts nothing else. To be called while nothing is held.
-    pub fn live_snapshot(&self, now_ms: u64) -> Result<Snapshot> {
-        let mut data = Data::open(self, Need::Read, now_ms)?;
-        data.make_exact()?;
-        let _ = data.close()?;
-        Ok(self.snapshot())
     }
 }
 
@@ -256,8 +249,7 @@ impl Data<'_> {
         let mut due_ms = u64::MAX;
         for tables in self.keyspace.tables.iter().filter_map(|tables| tables.get()) {
             self.view(&tables.expires)?.for_each(.., |key, _| {
-                let moment = key.first_chunk::<8>().map_or(u64::MAX, |bytes| u64::from_be_bytes(*bytes));
-                due_ms = due_ms.min(moment);
+                due_ms = due_ms.min(moment_of(key));
                 false
             })?;
         }

@@ -1,13 +1,14 @@
 //! Sorted sets over the table of elements. `docs/format-keyspace.md` has the picture.
 //!
-//! A set has two parts under its id. *By score*: score and member, in the order in which Redis lists them; counted, so that a rank, a count and an offset
-//! are a descent each. *By member*: five bytes of the member's hash and its score, which finds the score of a member: the part by score says whether it is
-//! this member's. Members are stored once.
+//! A set has two parts under its id. *By score*: score and member, in the order in which Redis lists them; counted, so
+//! that a rank, a count and an offset are a descent each. *By member*: five bytes of the member's hash and its score,
+//! which finds the score of a member: the part by score says whether it is this member's. Members are stored once.
 //!
 //! Invariants:
 //! 1. Each member has one entry by score.
-//! 2. Each pair of a hash and a score that some member has, has one entry by member; its value counts the *further* members that share the pair, and is empty
-//!    where there are none. (With a million members of one score, one pair of members shares its entry about every second time.)
+//! 2. Each pair of a hash and a score that some member has, has one entry by member; its value counts the *further*
+//!    members that share the pair, and is empty where there are none. (With a million members of one score, one pair of
+//!    members shares its entry about every second time.)
 //! 3. There is nothing else under the id. [`SortedSet::check`] looks.
 //!
 //! Costs: a score two descents, a rank four, a count two.
@@ -16,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use quipu::{Bounds, Entry, Read, Result, TableView};
+use quipu::{Bounds, Entry, ReadableTable, Result, TableView};
 use rand::Rng;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -31,6 +32,8 @@ const BY_SCORE: u8 = 0;
 const BY_MEMBER: u8 = 1;
 const PREFIX_BYTES: usize = ID_BYTES + 1;
 const HASH_BYTES: usize = 5;
+/// Bits of a member's hash.
+pub const HASH_BITS: u32 = 8 * HASH_BYTES as u32;
 /// Bytes before the score in the part by member.
 const PLACE_BYTES: usize = PREFIX_BYTES + HASH_BYTES;
 /// Rows read at a time where they are copied.
@@ -63,7 +66,7 @@ pub fn score_key(id: CollectionId, score: f64, member: &[u8]) -> Vec<u8> {
 fn hash_place(id: CollectionId, hash: u64, behind: bool) -> [u8; PLACE_BYTES] {
     let mut place = [0; PLACE_BYTES];
     place[..ID_BYTES].copy_from_slice(&id.bytes());
-    // Part and hash are one number, so that the place behind the last hash is right too.
+    // Part and hash are one number, so that the place after the last hash is right too.
     let number = (u64::from(BY_MEMBER) << (8 * HASH_BYTES)) + hash + u64::from(behind);
     place[ID_BYTES..].copy_from_slice(&number.to_be_bytes()[8 - HASH_BYTES - 1..]);
     place
@@ -191,6 +194,26 @@ impl Found {
     }
 }
 
+/// What the part by member says of members: those with this hash and this score are so many.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// The hash of their names.
+    pub hash: u64,
+    /// Their score.
+    pub score: f64,
+    /// How many they are: one, in all but a millionth of cases.
+    pub members: u32,
+}
+
+impl Named {
+    fn decode(key: &[u8], value: &[u8]) -> Option<Named> {
+        let mut hash = [0; 8];
+        hash[8 - HASH_BYTES..].copy_from_slice(key.get(PREFIX_BYTES..PLACE_BYTES)?);
+        let (score, _) = score::decode(&key[PLACE_BYTES..])?;
+        Some(Named { hash: u64::from_be_bytes(hash), score, members: sharers(value)?.saturating_add(1) })
+    }
+}
+
 /// A sorted set to read.
 pub struct SortedSet<'v> {
     elements: TableView<'v>,
@@ -205,14 +228,19 @@ impl<'v> SortedSet<'v> {
         Ok(SortedSet { elements, id, hash_seed: data.keyspace().hash_seed() })
     }
 
-    /// The same of a table as it is now.
-    pub(super) fn over(elements: TableView<'v>, id: CollectionId, hash_seed: u64) -> SortedSet<'v> {
+    /// The set with this id in a table of elements.
+    pub fn over(elements: TableView<'v>, id: CollectionId, hash_seed: u64) -> SortedSet<'v> {
         SortedSet { elements, id, hash_seed }
     }
 
     /// Its id.
     pub fn id(&self) -> CollectionId {
         self.id
+    }
+
+    /// What its members are hashed with.
+    pub fn hash_seed(&self) -> u64 {
+        self.hash_seed
     }
 
     /// How many members there are.
@@ -264,9 +292,10 @@ impl<'v> SortedSet<'v> {
         self.find(&Span::whole(self.id))
     }
 
-    /// The members that `ZRANGEBYLEX` and its like mean. If all scores are the same, those between the bounds, in two descents. If they are not, Redis leaves the
-    /// answer open; here it is what Redis does with a small set: from the first member within the bounds on (the last one if `reverse`) as long as they
-    /// follow one another; every member is looked at.
+    /// The members that `ZRANGEBYLEX` and its like mean. If all scores are the same, those between the bounds, in two
+    /// descents. If they are not, Redis leaves the answer open; here it is what Redis does with a small set: from the
+    /// first member within the bounds on (the last one if `reverse`) as long as they follow one another; every member
+    /// is looked at.
     pub fn find_members(&self, min: Bound<&[u8]>, max: Bound<&[u8]>, reverse: bool) -> Result<Found> {
         let all = self.all()?;
         let Some(score) = self.common_score(all)? else {
@@ -359,7 +388,8 @@ impl<'v> SortedSet<'v> {
         Ok(())
     }
 
-    /// Calls `visit` with the members that come after a place, which is a key of the part by score, until it says false.
+    /// Calls `visit` with the members that come after a place, which is a key of the part by score, until it says
+    /// false.
     pub fn walk_after(&self, place: &[u8], mut visit: impl FnMut(&[u8], &[u8], f64) -> bool) -> Result<()> {
         let end = prefix(self.id, BY_MEMBER);
         let bounds = Bounds::new(Bound::Excluded(place), Bound::Excluded(&end));
@@ -369,6 +399,30 @@ impl<'v> SortedSet<'v> {
             Err(error) => {
                 outcome = Err(error);
                 false
+            }
+        })?;
+        outcome
+    }
+
+    /// Whether a member is there with this score.
+    pub fn has(&self, member: &[u8], score: f64) -> Result<bool> {
+        self.elements.contains(score_key(self.id, score, member))
+    }
+
+    /// Calls `visit` with what the part by member has from a hash on, in the order of hashes, until it says false.
+    pub fn walk_hashes(&self, from: u64, mut visit: impl FnMut(Named) -> bool) -> Result<()> {
+        if from >> HASH_BITS != 0 {
+            return Ok(());
+        }
+        let (start, end) = (hash_place(self.id, from, false), prefix(self.id, BY_MEMBER + 1));
+        let mut outcome = Ok(());
+        self.elements.for_each(Bounds::new(Bound::Included(&start), Bound::Excluded(&end)), |key, value| {
+            match Named::decode(key, value) {
+                Some(named) => visit(named),
+                None => {
+                    outcome = Err(malformed());
+                    false
+                }
             }
         })?;
         outcome
@@ -468,7 +522,8 @@ pub fn scores_many(
     let hashes: Vec<u64> = asked().map(|(_, _, member)| member_hash(hash_seed, member)).collect();
     let places: Vec<[u8; PLACE_BYTES]> =
         asked().zip(&hashes).map(|((_, id, _), &hash)| hash_place(id, hash, false)).collect();
-    // Ranks that nobody wants: the descents fetch the pages, all together, in which each member is then looked up alone.
+    // Ranks that nobody wants: the descents fetch the pages, all together, in which each member is then looked up
+    // alone.
     elements.rank_many(&places)?;
     let (mut numbers, mut found, mut keys) = (Vec::new(), Vec::new(), Vec::new());
     for ((at, id, member), hash) in asked().zip(hashes) {

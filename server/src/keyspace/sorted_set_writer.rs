@@ -1,11 +1,11 @@
-//! Changes of sorted sets, of both their parts at once.
+//! Changes sorted sets, both of their parts at once.
 //!
 //! Invariants: those of [`super::sorted_set`]; after each call both parts agree.
 //!
 //! Costs: a new member two descents, a removed one two, a changed score four.
-//! Not here: whether a member has a score already, which whoever writes has to know; keys and watchers.
+//! Not here: whether a member already has a score, which the caller has to know; keys and watchers.
 
-use quipu::{Action, Edit, Result};
+use quipu::{Action, LatchedWrite, Result};
 
 use super::sorted_set::{Found, SortedSet, member_hash, member_key, score_key, sharers};
 use super::value::CollectionId;
@@ -54,7 +54,7 @@ pub struct Scoring<'m> {
     pub new: f64,
 }
 
-/// A sorted set to write to. Whoever does tells [`Data::touch`], and removes the key with the last member.
+/// A sorted set to write to. The caller calls [`Data::touch`], and removes the key with the last member.
 pub struct Writer<'d, 'k> {
     data: &'d mut Data<'k>,
     tables: &'k Tables,
@@ -75,7 +75,8 @@ impl<'d, 'k> Writer<'d, 'k> {
         Ok(SortedSet::over(self.data.view(&self.tables.elements)?, self.id, self.hash_seed))
     }
 
-    /// Gives a member a score: a new one if it has the old one now. The caller has reserved [`bytes_of_change`], so that both parts can be written.
+    /// Gives a member a score: a new one if it has the old one now. The caller has reserved [`bytes_of_change`], so
+    /// that both parts can be written.
     pub fn put(&mut self, scoring: Scoring<'_>) -> Result<()> {
         let Scoring { member, old, new } = scoring;
         let hash = member_hash(self.hash_seed, member);
@@ -88,7 +89,8 @@ impl<'d, 'k> Writer<'d, 'k> {
         edit.update(elements, &member_key(id, hash, new), share)
     }
 
-    /// [`Writer::put`] of many different members, with descents that are interleaved: all, or none if there is no space for them.
+    /// [`Writer::put`] of many different members, with descents that are interleaved: all, or none if there is no space
+    /// for them.
     pub fn put_many(&mut self, scorings: &[Scoring<'_>]) -> Result<()> {
         type Change = fn(Option<&[u8]>, &mut Vec<u8>) -> Action;
         let bytes: usize = scorings.iter().map(|scoring| bytes_of_change(scoring.member)).sum();
@@ -122,7 +124,7 @@ impl<'d, 'k> Writer<'d, 'k> {
 
     fn remove_hashed(&mut self, member: &[u8], hash: u64, score: f64) -> Result<()> {
         let (id, elements) = (self.id, &self.tables.elements);
-        let edit: &mut Edit<'_> = self.data.edit()?;
+        let edit: &mut LatchedWrite<'_> = self.data.edit()?;
         edit.remove(elements, &score_key(id, score, member))?;
         edit.update(elements, &member_key(id, hash, score), unshare)
     }

@@ -1,82 +1,125 @@
-//! Keys that get another name, another database, or a copy, with all that hangs on them.
+//! Renames, moves and copies keys with all that belongs to them.
 //!
-//! A collection's elements lie under its id: a new name leaves them where they are; a copy gets an id of its own; another database has a table of its own.
+//! A collection's elements, and a long string's pieces, lie under an id. A rename leaves them where they are; a copy
+//! gets an id of its own; another database has a table of its own.
 //!
-//! Cost: a new name a few descents and the bytes of a string; a copy, and another database, a step for each element.
+//! Cost: a rename takes a few descents; a copy or a move a step for each element or piece.
 
 use std::ops::Bound;
 
-use quipu::{Action, Bounds, Read, Result};
+use quipu::{Action, Bounds, ReadableTable, Result};
 
-use super::changes::Ties;
 use super::data::malformed;
-use super::value::{CollectionId, Entry, Form, Header, Kind};
-use super::{Data, Tables};
+use super::staging::{Staged, Stager};
+use super::ties::Ties;
+use super::value::{CollectionId, Entry, Form, Header};
+use super::{Body, Change, Data, PreparedString, Tables};
 use crate::resp::number::parse_i64;
+
+/// Bytes of a long string that are read before they are written.
+const COPIED_BYTES: u64 = 512 << 10;
 
 /// Elements that are read before they are written.
 const CHUNK_ROWS: usize = 256;
 
 impl Data<'_> {
-    /// Gives a live key another name, which takes the place of what stood there. Returns whether there was such a key. The names differ.
+    /// Gives a live key another name, which takes the place of what stood there. Returns whether there was such a key.
+    /// The names differ.
     pub fn rename(&mut self, database: usize, from: &[u8], to: &[u8]) -> Result<bool> {
-        let Some((header, body)) = self.owned_entry(database, from)? else { return Ok(false) };
-        // The new name comes first: if it cannot be written, nothing is lost.
-        self.put_entry(database, to, header, &body)?;
+        let Some(value) = self.owned_value(database, from)? else { return Ok(false) };
+        let entry = Entry::decode(&value).ok_or_else(malformed)?;
         let tables = self.tables_to_write(database)?;
-        self.edit()?.update(&tables.keys, from, |_, _| Action::Remove)?;
-        let entry = Entry { header, body: &body };
         let before = Ties::of(Some(&entry));
-        // The elements are those of the new name now.
+        // The new name comes first: if it cannot be written, nothing is lost.
+        match before.pieces {
+            None => self.put_entry(database, to, entry)?,
+            Some(_) => {
+                let id = self.id_of_string(database, from)?;
+                self.change(database, to, |_, new| {
+                    entry.encode(new);
+                    Change::PutPieces(id)
+                })?;
+                self.edit()?.remove(&tables.strings, from)?;
+            }
+        }
+        self.edit()?.update(&tables.keys, from, |_, _| Action::Remove)?;
+        // Elements and pieces are those of the new name now.
         self.settle(database, from, before, Ties { deadline_ms: None, ..before })?;
         Ok(true)
     }
 
-    /// Puts a copy of a live key at another place, instead of what stood there. Returns whether there was such a key. Both databases are prepared, and the places
-    /// differ.
-    pub fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
-        self.put_copy(from, to, true)
+    /// Puts a copy of a live key at another place, instead of what stood there. Returns whether there was such a key.
+    /// Both databases are prepared, and the places differ. `prepared` is a copy of a long string that was made before;
+    /// it serves if the string is still the same.
+    pub fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), prepared: Option<PreparedString>) -> Result<bool> {
+        self.put_copy(from, to, prepared, true)
     }
 
-    /// Moves a live key to another database, instead of what stood there. Returns whether there was such a key. Both databases are prepared.
-    pub fn move_key(&mut self, key: &[u8], from: usize, to: usize) -> Result<bool> {
-        Ok(self.put_copy((from, key), (to, key), false)? && self.remove(from, key)?)
+    /// Moves a live key to another database, instead of what stood there. Returns whether there was such a key. Both
+    /// databases are prepared. `prepared` as in [`Data::copy`].
+    pub fn move_key(&mut self, key: &[u8], from: usize, to: usize, prepared: Option<PreparedString>) -> Result<bool> {
+        Ok(self.put_copy((from, key), (to, key), prepared, false)? && self.remove(from, key)?)
     }
 
-    fn put_copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), stays: bool) -> Result<bool> {
-        let Some((mut header, mut body)) = self.owned_entry(from.0, from.1)? else { return Ok(false) };
-        if stays && header.kind == Kind::String && header.form == Form::Content && parse_i64(&body).is_some() {
-            header.form = Form::Copied;
+    fn put_copy(
+        &mut self,
+        from: (usize, &[u8]),
+        to: (usize, &[u8]),
+        prepared: Option<PreparedString>,
+        stays: bool,
+    ) -> Result<bool> {
+        let Some(value) = self.owned_value(from.0, from.1)? else { return Ok(false) };
+        let mut entry = Entry::decode(&value).ok_or_else(malformed)?;
+        match entry.body {
+            Body::Bytes(bytes) => {
+                if stays && entry.header.form == Form::Content && parse_i64(bytes).is_some() {
+                    entry.header.form = Form::Copied;
+                }
+            }
+            Body::Collection(source) => {
+                let id = self.new_id();
+                self.copy_elements((from.0, source), (to.0, id))?;
+                entry.body = Body::Collection(id);
+            }
+            Body::Pieces(_) => {
+                let mut staged = match prepared.and_then(|prepared| prepared.staged_for(self, to.0, Some(&entry))) {
+                    Some(staged) => staged,
+                    None => self.copy_pieces(from, to.0)?,
+                };
+                self.change(to.0, to.1, |_, new| staged.write(entry.header, new))?;
+                return Ok(true);
+            }
         }
-        let source = Entry { header, body: &body }.collection();
-        if let Some(source) = source {
-            let id = self.new_id();
-            self.copy_elements((from.0, source), (to.0, id))?;
-            body = id.bytes().to_vec();
-        }
-        self.put_entry(to.0, to.1, header, &body)?;
+        self.put_entry(to.0, to.1, entry)?;
         Ok(true)
     }
 
-    /// Puts a string, or the same one in another form, and tells nobody: for the few changes that Redis keeps from those who watch. `write` is given what stands
-    /// there, and leaves kind and deadline.
-    pub fn put_quietly(
-        &mut self,
-        database: usize,
-        key: &[u8],
-        write: impl FnOnce(Option<Entry<'_>>, &mut Vec<u8>),
-    ) -> Result<()> {
-        let tables = self.tables_to_write(database)?;
-        self.edit()?.update(&tables.keys, key, |old, new| {
-            write(old.and_then(Entry::decode), new);
-            if old == Some(&**new) { Action::Keep } else { Action::Put }
-        })
+    /// Copies the long string at a key, in this hold.
+    fn copy_pieces(&mut self, from: (usize, &[u8]), to: usize) -> Result<Staged> {
+        let mut stager = Stager::new(self.keyspace(), to);
+        let (mut place, mut part) = (0, Vec::new());
+        loop {
+            part.clear();
+            {
+                let entry = self.entry(from.0, from.1)?.ok_or_else(malformed)?;
+                let string = self.string_of(from.0, from.1, &entry)?.ok_or_else(malformed)?;
+                string.copy(place, place + COPIED_BYTES, &mut part)?;
+            }
+            if part.is_empty() {
+                return stager.finish(Some(self));
+            }
+            place += part.len() as u64;
+            stager.push(Some(&mut *self), &part)?;
+        }
     }
 
-    /// Header and body of a live key. The version is that of the place where it stood: it does not come along.
-    fn owned_entry(&self, database: usize, key: &[u8]) -> Result<Option<(Header, Vec<u8>)>> {
-        let entry = self.entry(database, key)?;
-        Ok(entry.map(|entry| (Header { version: None, ..entry.header }, entry.body.to_vec())))
+    /// What stands at a live key. The version is that of the place where it stood: it does not come along.
+    fn owned_value(&self, database: usize, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.entry(database, key)?.map(|entry| {
+            let mut value = Vec::new();
+            Entry { header: Header { version: None, ..entry.header }, ..entry }.encode(&mut value);
+            value
+        }))
     }
 
     /// Copies the elements of a collection. If it fails, there is no copy.

@@ -1,8 +1,8 @@
 //! What stands at a key: a header and a body. `docs/format-keyspace.md` has the picture.
 //!
-//! One byte says the kind and which fields follow: the moment at which the key expires, the version that the HTTP face gave it. The body of a string is its
-//! bytes; that of a collection is its id, under which its elements lie in another table.
-//! Not here: elements, tables, what commands make of them.
+//! One byte says the kind and which fields follow: the moment at which the key expires, the version that the HTTP face
+//! gave it. The body of a string is its bytes, or if they are many its [`Outline`]; that of a collection is its id,
+//! under which its elements lie in another table. Not here: elements, pieces, tables, what commands make of them.
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ impl Kind {
     }
 }
 
+/// Stands in the place of a kind's number for a string in pieces.
+const IN_PIECES: u8 = 5;
 const KIND_BITS: u8 = 0b0000_1111;
 const HAS_DEADLINE: u8 = 0b0001_0000;
 const HAS_VERSION: u8 = 0b0010_0000;
@@ -44,7 +46,10 @@ pub const HEADER_BYTES_MAX: usize = 17;
 /// Bytes of a collection's id.
 pub const ID_BYTES: usize = 6;
 
-/// Names a collection in the table of elements. Never given twice while the server runs.
+/// Bytes of an outline.
+pub const OUTLINE_BYTES: usize = 24;
+
+/// Names a collection, or the pieces of a string, in the table of elements. Never given twice while the server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CollectionId(pub u64);
 
@@ -108,7 +113,7 @@ impl Header {
         self.deadline_ms.is_some_and(|deadline| deadline <= now_ms)
     }
 
-    /// Appends the header; the body comes behind it.
+    /// Appends the header; the body comes after it.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut first = self.kind as u8;
@@ -122,13 +127,49 @@ impl Header {
     }
 }
 
+/// What a string in pieces comes to. Strings with the same bytes have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Outline {
+    /// Bytes of the string.
+    pub length: u64,
+    /// Sum of the hashes of its pieces.
+    pub hash: u128,
+}
+
+impl Outline {
+    /// As it stands after the header: little-endian.
+    pub fn bytes(self) -> [u8; OUTLINE_BYTES] {
+        let mut bytes = [0; OUTLINE_BYTES];
+        bytes[..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.hash.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Outline> {
+        let bytes: &[u8; OUTLINE_BYTES] = bytes.try_into().ok()?;
+        let (length, hash) = (bytes.first_chunk()?, bytes.last_chunk()?);
+        Some(Outline { length: u64::from_le_bytes(*length), hash: u128::from_le_bytes(*hash) })
+    }
+}
+
+/// What stands after the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'v> {
+    /// A string as a whole.
+    Bytes(&'v [u8]),
+    /// A string whose pieces lie in the table of elements.
+    Pieces(Outline),
+    /// A collection.
+    Collection(CollectionId),
+}
+
 /// A value taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'v> {
     /// What stands before the body.
     pub header: Header,
-    /// The bytes of a string, the id of a collection.
-    pub body: &'v [u8],
+    /// What stands after it.
+    pub body: Body<'v>,
 }
 
 impl<'v> Entry<'v> {
@@ -137,10 +178,11 @@ impl<'v> Entry<'v> {
     pub fn decode(value: &'v [u8]) -> Option<Entry<'v>> {
         let (&first, mut rest) = value.split_first()?;
         if first == Kind::String as u8 {
-            return Some(Entry { header: Header::new(Kind::String), body: rest });
+            return Some(Entry { header: Header::new(Kind::String), body: Body::Bytes(rest) });
         }
-        let kind = match first & KIND_BITS {
-            0 => Kind::String,
+        let number = first & KIND_BITS;
+        let kind = match number {
+            0 | IN_PIECES => Kind::String,
             1 => Kind::SortedSet,
             2 => Kind::Hash,
             3 => Kind::Set,
@@ -157,15 +199,58 @@ impl<'v> Entry<'v> {
             Some(Some(u64::from_le_bytes(*bytes)))
         };
         let (deadline_ms, version) = (field(HAS_DEADLINE)?, field(HAS_VERSION)?);
-        if kind != Kind::String && rest.len() != ID_BYTES {
-            return None;
+        let body = match kind {
+            Kind::String if number == IN_PIECES => Body::Pieces(Outline::from_bytes(rest)?),
+            Kind::String => Body::Bytes(rest),
+            _ if rest.len() == ID_BYTES => Body::Collection(CollectionId::from_bytes(rest)?),
+            _ => return None,
+        };
+        Some(Entry { header: Header { kind, deadline_ms, version, form }, body })
+    }
+
+    /// Appends the value.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let place = out.len();
+        self.header.encode(out);
+        match self.body {
+            Body::Bytes(bytes) => out.extend_from_slice(bytes),
+            Body::Pieces(outline) => {
+                out[place] |= IN_PIECES;
+                out.extend_from_slice(&outline.bytes());
+            }
+            Body::Collection(id) => out.extend_from_slice(&id.bytes()),
         }
-        Some(Entry { header: Header { kind, deadline_ms, version, form }, body: rest })
     }
 
     /// The id, if it is a collection.
     pub fn collection(&self) -> Option<CollectionId> {
-        if self.header.kind == Kind::String { None } else { CollectionId::from_bytes(self.body) }
+        match self.body {
+            Body::Collection(id) => Some(id),
+            Body::Bytes(_) | Body::Pieces(_) => None,
+        }
+    }
+
+    /// Whether it is a string.
+    #[inline]
+    pub fn is_string(&self) -> bool {
+        self.header.kind == Kind::String
+    }
+
+    /// The bytes of a string that is stored as a whole; none of anything else.
+    pub fn whole(&self) -> &'v [u8] {
+        match self.body {
+            Body::Bytes(bytes) => bytes,
+            Body::Pieces(_) | Body::Collection(_) => &[],
+        }
+    }
+
+    /// How many bytes a string has; 0 of a collection.
+    pub fn length(&self) -> u64 {
+        match self.body {
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Pieces(outline) => outline.length,
+            Body::Collection(_) => 0,
+        }
     }
 }
 
@@ -174,8 +259,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back() {
-        for kind in [Kind::String, Kind::SortedSet, Kind::Hash, Kind::Set, Kind::List] {
+    fn values_come_back() {
+        let outline = Outline { length: 1 << 40, hash: 77 << 90 };
+        for (kind, body) in [
+            (Kind::String, Body::Bytes(b"some bytes")),
+            (Kind::String, Body::Pieces(outline)),
+            (Kind::SortedSet, Body::Collection(CollectionId(77))),
+            (Kind::Hash, Body::Collection(CollectionId(77))),
+            (Kind::Set, Body::Collection(CollectionId(77))),
+            (Kind::List, Body::Collection(CollectionId(77))),
+        ] {
             for bits in 0..16u64 {
                 let header = Header {
                     kind,
@@ -183,12 +276,9 @@ mod tests {
                     version: (bits & 2 != 0).then_some(u64::MAX - 1),
                     form: [Form::Content, Form::Changed, Form::Text, Form::Copied][(bits >> 2) as usize],
                 };
-                let body: &[u8] = if kind == Kind::String { b"some bytes" } else { &CollectionId(77).bytes() };
-                let mut value = Vec::new();
-                header.encode(&mut value);
-                value.extend_from_slice(body);
-                let entry = Entry::decode(&value).expect("a value");
-                assert_eq!((entry.header, entry.body), (header, body));
+                let (entry, mut value) = (Entry { header, body }, Vec::new());
+                entry.encode(&mut value);
+                assert_eq!(Entry::decode(&value), Some(entry));
                 assert_eq!(entry.collection(), (kind != Kind::String).then_some(CollectionId(77)));
             }
         }
@@ -196,7 +286,8 @@ mod tests {
 
     #[test]
     fn what_is_no_value_is_told() {
-        for bytes in [&[][..], &[5], &[0x85], &[HAS_DEADLINE, 1, 2], &[1, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0]] {
+        for bytes in [&[][..], &[6], &[5, 0, 0], &[0x86], &[HAS_DEADLINE, 1, 2], &[1, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0]]
+        {
             assert_eq!(Entry::decode(bytes), None, "{bytes:?}");
         }
     }

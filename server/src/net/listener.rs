@@ -28,7 +28,7 @@ impl Listener {
     /// All that a configuration names, and the addresses of TCP among them.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if an address cannot be listened at, [`ErrorKind::Invalid`] if certificates are of no use.
+    /// [`ErrorKind::Io`] if an address cannot be listened at, [`ErrorKind::Invalid`] if certificates cannot be used.
     pub(super) fn open_all(config: &Config) -> Result<(Vec<Listener>, Vec<SocketAddr>)> {
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for socket in config.port.map(|port| bind_all(config, port)).transpose()?.unwrap_or_default() {
@@ -96,7 +96,8 @@ impl Drop for Listener {
     }
 }
 
-/// Clients that may wait to be accepted, if the system allows as many. One more would wait for a second before it is heard again.
+/// Clients that may wait to be accepted, if the system allows as many. One more would wait for a second before it is
+/// heard again.
 const BACKLOG: i32 = 4096;
 
 fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {

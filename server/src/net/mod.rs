@@ -1,12 +1,15 @@
 //! Sockets of the Redis protocol: threads with a loop each, and connections.
 //!
-//! Each thread waits for its sockets, reads what has come, runs the commands of all of them in one [`crate::execute::Turn`], waits until that is durable, and
-//! sends the answers: commands that come together are committed together.
+//! Each thread waits for its sockets, reads what has come, runs the commands of all of them in one
+//! [`crate::execution::batch::Turn`], waits until that is durable, and sends the answers: commands that come together
+//! are committed together.
 //!
 //! Not here: HTTP.
 
 mod connection;
+mod handle;
 mod listener;
+mod long;
 mod stream;
 mod tls;
 mod worker;
@@ -17,13 +20,16 @@ use std::thread::JoinHandle;
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::server::Server;
+use crate::state::server::Server;
+use handle::Handle;
 use listener::Listener;
-use worker::{Handle, Worker};
+use long::Queue;
+use worker::Worker;
 
 /// The threads that serve the Redis protocol.
 pub struct Listening {
     server: Arc<Server>,
+    long: Arc<Queue>,
     handles: Vec<Handle>,
     threads: Vec<JoinHandle<()>>,
     /// Where it listens.
@@ -33,13 +39,15 @@ pub struct Listening {
 /// Listens at all addresses of the configuration, and starts to serve.
 ///
 /// # Errors
-/// [`ErrorKind::Io`] if an address cannot be listened at, [`ErrorKind::Invalid`] if certificates are of no use.
+/// [`ErrorKind::Io`] if an address cannot be listened at, [`ErrorKind::Invalid`] if certificates cannot be used.
 pub fn listen(server: &Arc<Server>) -> Result<Listening> {
     let (mut listeners, addresses) = Listener::open_all(&server.config)?;
+    server.warn_of_strangers(&addresses);
     let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}"));
+    let long = Arc::new(Queue::new(server.clone()));
     let mut workers = Vec::new();
-    for number in 0..server.config.threads.max(1) {
-        workers.push(Worker::new(server.clone(), number).map_err(io)?);
+    for _ in 0..server.config.threads.max(1) {
+        workers.push(Worker::new(server.clone(), long.clone()).map_err(io)?);
     }
     let handles: Vec<Handle> = workers.iter().map(Worker::handle).collect();
     let mut threads = Vec::new();
@@ -50,10 +58,15 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         let thread = std::thread::Builder::new().name(format!("resp-{number}")).spawn(move || worker.run());
         threads.push(thread.map_err(io)?);
     }
+    for number in 0..server.config.long_threads() {
+        let queue = long.clone();
+        let thread = std::thread::Builder::new().name(format!("long-{number}"));
+        thread.spawn(move || queue.run()).map_err(io)?;
+    }
     let keeper = server.clone();
     let thread = std::thread::Builder::new().name("housekeeping".to_owned());
-    threads.push(thread.spawn(move || crate::housekeeping::run(&keeper)).map_err(io)?);
-    Ok(Listening { server: server.clone(), handles, threads, addresses })
+    threads.push(thread.spawn(move || crate::execution::housekeeping::run(&keeper)).map_err(io)?);
+    Ok(Listening { server: server.clone(), long, handles, threads, addresses })
 }
 
 impl Listening {
@@ -65,6 +78,8 @@ impl Listening {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        // Its threads are not waited for: a step may take long, and only reads.
+        self.long.stop();
     }
 
     /// Returns when the server is to stop.

@@ -1,8 +1,9 @@
-//! TLS over a socket that does not block: rustls seals and opens, the loop moves the bytes.
+//! TLS over a socket that does not block: rustls encrypts and decrypts, the loop moves the bytes.
 //!
-//! Invariant: what the socket does not take waits in rustls, bounded by one record's worth of answers more than was there; [`super::connection`] counts it as not sent.
+//! Invariant: what the socket does not take waits in rustls, bounded by one record's worth of answers more than was
+//! there; [`super::connection`] counts it as not sent.
 //!
-//! Not here: certificates of clients as users; a client that has one is as any other.
+//! Not here: certificates that name a user. A client that has a certificate is treated as any other.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -109,7 +110,8 @@ impl TlsStream {
         loop {
             match self.connection.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A client that goes without taking its leave has gone all the same: commands say themselves where they end.
+                // A client that goes without taking its leave has gone all the same: commands say themselves where they
+                // end.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 other => return other,
             }

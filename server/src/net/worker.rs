@@ -2,76 +2,54 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 
 use super::connection::Connection;
+use super::handle::{Handle, Message};
 use super::listener::Listener;
+use super::long::{Job, Queue};
 use super::stream::Stream;
-use crate::clock;
-use crate::execute::{Progress, Turn, run_long};
+use crate::execution::batch::{Progress, Turn};
+use crate::execution::long::LongCommand;
+use crate::execution::words::Words;
 use crate::resp::parse::{Batch, Limits};
-use crate::resp::reply::Reply;
-use crate::server::Server;
-use crate::session::Session;
+use crate::resp::reply::Protocol;
+use crate::state::server::Server;
+use crate::state::session::Session;
+use crate::system::clock;
+use crate::system::log::Level;
 
 /// Bytes read from one connection at a time.
 const READ_BYTES: usize = 256 << 10;
 /// Commands of one connection in one turn of the loop.
 const COMMANDS_MAX: usize = 4096;
 const WAKE_TOKEN: Token = Token(0);
-/// Listeners have the tokens behind; connections those behind these.
+/// The first tokens of listeners and of connections.
 const FIRST_LISTENER: usize = 1;
 const FIRST_CONNECTION: usize = 1024;
 /// How long a stop waits for clients to take their answers.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
+/// How long a long answer waits for a client that takes nothing of it, in seconds, if no soft limit of answers says.
+const STALL_S: u64 = 60;
 /// How often limits of time are looked at, and paused commands tried again.
 const TICK: Duration = Duration::from_millis(100);
 const PAUSED_TICK: Duration = Duration::from_millis(5);
 
-/// What others send to a worker.
-enum Message {
-    /// A client to serve.
-    Client(Box<Stream>, String, String),
-    /// A long command has been run for the connection in this slot.
-    Answered { slot: usize, session: Box<Session>, reply: Reply },
-    /// The long command of the client of this number has ended without an answer.
-    Lost { slot: usize, id: u64 },
-    /// Something was put into the mailbox of the client of this number, or it is to go.
-    Mail { slot: usize, id: u64 },
-}
-
-/// How others reach a worker.
-#[derive(Clone)]
-pub(super) struct Handle {
-    sender: Sender<Message>,
-    waker: Arc<Waker>,
-}
-
-impl Handle {
-    pub(super) fn wake(&self) {
-        // If it cannot be woken, its loop has ended.
-        let _ = self.waker.wake();
-    }
-
-    fn send(&self, message: Message) {
-        // As above.
-        let _ = self.sender.send(message);
-        self.wake();
-    }
-}
-
 pub(super) struct Worker {
     server: Arc<Server>,
+    /// Where long commands are run.
+    long: Arc<Queue>,
     poll: Poll,
     handle: Handle,
     messages: Receiver<Message>,
     listeners: Vec<Listener>,
-    /// Listeners that failed for want of something, such as file numbers: they are tried again.
+    /// Listeners that failed because something ran out, such as file descriptors: they are tried again.
     failed_listeners: Vec<usize>,
     /// All workers, among whom the one that listens deals out clients.
     workers: Vec<Handle>,
@@ -88,12 +66,13 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(server: Arc<Server>, _: usize) -> io::Result<Worker> {
+    pub(super) fn new(server: Arc<Server>, long: Arc<Queue>) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE_TOKEN)?);
         let (sender, messages) = channel();
         Ok(Worker {
             server,
+            long,
             poll,
             handle: Handle { sender, waker },
             messages,
@@ -153,6 +132,9 @@ impl Worker {
                         if let Some(Some(connection)) = self.connections.get_mut(slot) {
                             connection.is_readable |= event.is_readable() || event.is_read_closed();
                             connection.is_read_closed |= event.is_read_closed();
+                            if connection.session.is_none() && (event.is_write_closed() || event.is_error()) {
+                                connection.give_up_lost("it has gone while its command ran".to_owned());
+                            }
                             touched.push(slot);
                         }
                     }
@@ -169,11 +151,11 @@ impl Worker {
     }
 
     /// Whether all answers are sent, or that has taken too long.
-    fn may_stop(&mut self, stop_at: &mut Option<std::time::Instant>) -> bool {
+    fn may_stop(&mut self, stop_at: &mut Option<Instant>) -> bool {
         self.listeners.clear();
-        let started = *stop_at.get_or_insert_with(crate::clock::moment);
+        let started = *stop_at.get_or_insert_with(clock::moment);
         let is_idle = |connection: &Connection| connection.backlog_bytes() == 0 && connection.session.is_some();
-        self.connections.iter().flatten().all(is_idle) || crate::clock::since(started) > DRAIN_MAX
+        self.connections.iter().flatten().all(is_idle) || clock::since(started) > DRAIN_MAX
     }
 
     /// Lets connections go on whose next command had to wait.
@@ -202,29 +184,17 @@ impl Worker {
         let idle_s = parameters.idle_s.load(Ordering::Relaxed);
         let soft_bytes = parameters.output_soft_bytes_max.load(Ordering::Relaxed) as usize;
         let soft_s = parameters.output_soft_s.load(Ordering::Relaxed);
-        if idle_s == 0 && soft_bytes == 0 {
-            return;
-        }
-        let now_ms = clock::now_ms();
+        let stall_s = if soft_bytes > 0 { soft_s } else { STALL_S };
         for (slot, connection) in self.connections.iter_mut().enumerate() {
             let Some(connection) = connection else { continue };
-            let Some(session) = &connection.session else { continue };
-            let idle_ms = now_ms.saturating_sub(connection.client.active_ms.load(Ordering::Relaxed));
-            if idle_s > 0 && idle_ms / 1000 >= idle_s && !session.is_monitor {
-                connection.give_up(format!("it was idle for {} seconds", idle_ms / 1000));
-                touched.push(slot);
-            }
-            if soft_bytes > 0 && connection.backlog_bytes() > soft_bytes {
-                let since = *connection.over_soft_since.get_or_insert_with(clock::moment);
-                if clock::since(since).as_secs() >= soft_s {
-                    connection.give_up(format!(
-                        "it left {} bytes of answers for {soft_s} seconds",
-                        connection.backlog_bytes()
-                    ));
-                    touched.push(slot);
-                }
+            let why = if connection.stalled_s() >= stall_s.max(1) {
+                Some(format!("it took nothing of a long answer for {stall_s} seconds"))
             } else {
-                connection.over_soft_since = None;
+                connection.why_over_time(idle_s, soft_bytes, soft_s)
+            };
+            if let Some(why) = why {
+                connection.give_up(why);
+                touched.push(slot);
             }
         }
     }
@@ -276,7 +246,7 @@ impl Worker {
             }
             Err(error) => {
                 self.free.push(slot);
-                self.server.farewell(&session, &format!("it cannot be waited for: {error}"));
+                self.server.farewell(&session.client, &format!("it cannot be waited for: {error}"), Level::Notice);
             }
         }
     }
@@ -285,23 +255,14 @@ impl Worker {
         while let Ok(message) = self.messages.try_recv() {
             match message {
                 Message::Client(stream, address, local) => self.enter(*stream, address, local),
-                Message::Answered { slot, session, reply } => {
-                    if let Some(Some(connection)) = self.connections.get_mut(slot) {
-                        connection.is_closing |= session.closing;
-                        connection.session = Some(session);
-                        connection.reply.bytes.extend_from_slice(&reply.bytes);
-                        connection.reply.protocol = reply.protocol;
-                        touched.push(slot);
-                    }
-                }
-                Message::Lost { slot, id } => {
-                    if self
-                        .connections
-                        .get(slot)
-                        .is_some_and(|open| open.as_ref().is_some_and(|one| one.client.id == id))
+                Message::Answered { job, bytes, step } => {
+                    let slot = job.slot;
+                    // Its client may have gone, and another may have its slot.
+                    if let Some(Some(connection)) = self.connections.get_mut(slot)
+                        && connection.client.id == job.session.id
                     {
-                        self.server.log(format_args!("client {id}: closed: its command ended without an answer"));
-                        self.close(slot);
+                        connection.take_answer(*job, bytes, step);
+                        touched.push(slot);
                     }
                 }
                 Message::Mail { slot, id } => {
@@ -326,25 +287,21 @@ impl Worker {
             return;
         }
         let server = self.server.clone();
+        let is_over = server.clients.is_over(&server.config.parameters);
         let mut turn = Turn::new(&server);
         let mut bytes_in = 0;
         for &slot in touched {
             let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
-            if !connection.takes_commands() {
+            if !connection.takes_commands(is_over) {
                 continue;
             }
-            if let Err(error) = read_and_run(
-                &server,
-                &mut turn,
-                connection,
-                &mut self.buffer,
-                &mut self.batch,
-                &mut bytes_in,
-                |session, words, reply| {
-                    spawn_long(&server, &self.handle, slot, session, words, reply);
-                },
-            ) {
-                connection.give_up(format!("reading failed: {error}"));
+            let begin_long = |session, words, protocol| {
+                let handle = self.handle.clone();
+                self.long.push(Job { read: LongCommand::new(words), session, protocol, handle, slot });
+            };
+            let (buffer, batch) = (&mut self.buffer, &mut self.batch);
+            if let Err(error) = read_and_run(&server, &mut turn, connection, buffer, batch, &mut bytes_in, begin_long) {
+                connection.give_up_lost(format!("reading failed: {error}"));
             }
         }
         if let Err(error) = turn.finish(server.durability()) {
@@ -358,83 +315,47 @@ impl Worker {
                 }
             }
         }
-        let mut bytes_out = 0;
-        for &slot in touched {
-            let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
-            let sent = connection.flush();
-            bytes_out += *sent.as_ref().unwrap_or(&0) as u64;
-            if let Err(error) = &sent
-                && connection.why_closed.is_empty()
-            {
-                connection.give_up(format!("writing failed: {error}"));
-            }
-            if connection.backlog_bytes() > server.config.output_bytes_max() {
-                connection.give_up(format!("it left {} bytes of answers", connection.backlog_bytes()));
-            }
-            connection.note();
-            if connection.is_finished() || (sent.is_err() && connection.session.is_some()) {
-                self.close(slot);
-            } else if connection.is_paused {
-                self.paused.push(slot);
-            } else if connection.takes_commands() && (connection.is_readable || connection.has_commands()) {
-                self.ready.push_back(slot);
-            }
-        }
+        let bytes_out = touched.iter().map(|&slot| self.send(slot, is_over)).sum();
         server.statistics.note_bytes(bytes_in, bytes_out);
+    }
+
+    /// Sends what a connection has for its client, and notes what it waits for. Returns how many bytes were sent.
+    fn send(&mut self, slot: usize, is_over: bool) -> u64 {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return 0 };
+        let sent = connection.flush();
+        let bytes = *sent.as_ref().unwrap_or(&0) as u64;
+        if let Err(error) = &sent
+            && connection.why_closed.is_empty()
+        {
+            connection.give_up_lost(format!("writing failed: {error}"));
+        }
+        if connection.backlog_bytes() > self.server.config.output_bytes_max() {
+            connection.give_up(format!("it left {} bytes of answers", connection.backlog_bytes()));
+        }
+        connection.note(&self.server.clients);
+        if connection.is_finished() || sent.is_err() {
+            self.close(slot);
+            return bytes;
+        }
+        if let Some(job) = connection.next_step() {
+            self.long.push(job);
+        }
+        if connection.is_closing {
+            // It waits for its answers to be taken.
+        } else if connection.is_paused {
+            self.paused.push(slot);
+        } else if connection.takes_commands(is_over) && (connection.is_readable || connection.has_commands()) {
+            self.ready.push_back(slot);
+        }
+        bytes
     }
 
     fn close(&mut self, slot: usize) {
         if let Some(mut connection) = self.connections[slot].take() {
             connection.stream.end();
             connection.stream.deregister(self.poll.registry());
-            match &connection.session {
-                Some(session) => self.server.farewell(session, &connection.why_closed),
-                None => self.server.clients.leave(connection.client.id),
-            }
+            self.server.farewell(&connection.client, &connection.why_closed, connection.level);
             self.free.push(slot);
-        }
-    }
-}
-
-/// Runs a command whose answer takes long on a thread of its own; the connection waits for it, others do not.
-fn spawn_long(
-    server: &Arc<Server>,
-    handle: &Handle,
-    slot: usize,
-    mut session: Box<Session>,
-    words: Vec<Vec<u8>>,
-    protocol: crate::resp::reply::Protocol,
-) {
-    let server = server.clone();
-    let promise = Promise { handle: handle.clone(), slot, id: session.id, is_kept: false };
-    let run = move || {
-        let mut reply = Reply::new(protocol);
-        run_long(&server, &mut session, &words, &mut reply);
-        promise.keep(session, reply);
-    };
-    // A thread costs some 20 us, and the command milliseconds. If there is none to be had, the promise is dropped, which closes the connection.
-    let _ = std::thread::Builder::new().name("long".to_owned()).spawn(run);
-}
-
-/// That a long command will be answered. Dropped without, it lets the connection close.
-struct Promise {
-    handle: Handle,
-    slot: usize,
-    id: u64,
-    is_kept: bool,
-}
-
-impl Promise {
-    fn keep(mut self, session: Box<Session>, reply: Reply) {
-        self.is_kept = true;
-        self.handle.send(Message::Answered { slot: self.slot, session, reply });
-    }
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            self.handle.send(Message::Lost { slot: self.slot, id: self.id });
         }
     }
 }
@@ -447,31 +368,42 @@ fn read_and_run(
     buffer: &mut [u8],
     batch: &mut Batch,
     bytes_in: &mut u64,
-    long: impl FnOnce(Box<Session>, Vec<Vec<u8>>, crate::resp::reply::Protocol),
+    start_long: impl FnOnce(Box<Session>, Words, Protocol),
 ) -> io::Result<()> {
+    let mut long = None;
     let mut own = std::mem::take(&mut connection.input);
-    let (input, consumed): (&[u8], usize);
-    let mut filled = own.len();
     if own.is_empty() {
+        let mut filled = 0;
         if connection.is_readable {
             connection.fill(buffer, &mut filled)?;
         }
         *bytes_in += filled as u64;
-        input = &buffer[..filled];
-        consumed = run_input(server, turn, connection, input, batch, long);
+        let input = &buffer[..filled];
+        let consumed = run_input(server, turn, connection, input, batch, &mut long);
         connection.input.extend_from_slice(&input[consumed..]);
+        if let Some((session, words)) = long {
+            let copy = |places: Vec<Range<usize>>| Words::copy(places.into_iter().map(|place| &input[place]));
+            start_long(session, words.map_or_else(|words| words, copy), connection.reply.protocol);
+        }
     } else {
         if connection.is_readable {
-            let before = filled;
-            own.resize(before + connection.wanted_bytes().clamp(READ_BYTES / 4, 4 * READ_BYTES), 0);
-            connection.fill(&mut own, &mut filled)?;
-            own.truncate(filled);
-            *bytes_in += (filled - before) as u64;
+            *bytes_in += read_more(connection, &mut own)? as u64;
         }
-        consumed = run_input(server, turn, connection, &own, batch, long);
-        own.drain(..consumed);
-        own.shrink_to(READ_BYTES.max(2 * own.len()));
-        connection.input = own;
+        let consumed = run_input(server, turn, connection, &own, batch, &mut long);
+        match long {
+            Some((session, Ok(places))) => {
+                connection.input.extend_from_slice(&own[consumed..]);
+                start_long(session, Words::take(own, places), connection.reply.protocol);
+            }
+            other => {
+                own.drain(..consumed);
+                own.shrink_to(READ_BYTES.max(2 * own.len()));
+                connection.input = own;
+                if let Some((session, Err(words))) = other {
+                    start_long(session, words, connection.reply.protocol);
+                }
+            }
+        }
     }
     if connection.is_ended && !connection.has_commands() {
         connection.is_closing = true;
@@ -485,6 +417,26 @@ fn read_and_run(
     Ok(())
 }
 
+/// Reads more after bytes that came before. Returns how many.
+fn read_more(connection: &mut Connection, own: &mut Vec<u8>) -> io::Result<usize> {
+    let before = own.len();
+    let wanted_bytes = connection.wanted_bytes();
+    let read_bytes = wanted_bytes.clamp(READ_BYTES / 4, 4 * READ_BYTES);
+    if own.capacity() < before + read_bytes {
+        // In proportion to what has come, and no more than the command lacks.
+        own.reserve_exact(read_bytes.max(wanted_bytes.min(before)));
+    }
+    own.resize(before + read_bytes, 0);
+    let mut filled = before;
+    connection.fill(own, &mut filled)?;
+    own.truncate(filled);
+    Ok(filled - before)
+}
+
+/// A command that is to be run beside the loop: its session, and where its words lie in the input; copies, if some had
+/// quotes.
+type Long = (Box<Session>, Result<Vec<Range<usize>>, Words>);
+
 /// Parses and runs commands from the start of `input`. Returns how many bytes are done with.
 fn run_input(
     server: &Arc<Server>,
@@ -492,7 +444,7 @@ fn run_input(
     connection: &mut Connection,
     input: &[u8],
     batch: &mut Batch,
-    long: impl FnOnce(Box<Session>, Vec<Vec<u8>>, crate::resp::reply::Protocol),
+    long: &mut Option<Long>,
 ) -> usize {
     let mut consumed = 0;
     let mut commands = 0;
@@ -519,15 +471,15 @@ fn run_input(
                 return consumed + number.checked_sub(1).map_or(0, |last| batch.end_of(last));
             }
             Progress::Long(number) => {
-                let words = batch.arguments(rest, number).map(<[u8]>::to_vec).collect();
-                // What comes behind it waits: it is parsed again then.
+                let words = batch.arguments(rest, number);
+                // A long value is not copied.
+                let words = Words::places_in(input, words.clone()).ok_or_else(|| Words::copy(words));
+                // What comes after it waits: it is parsed again then.
                 let done = consumed + batch.end_of(number);
                 connection.parser.restart_at_command();
                 // It runs once this one is answered, also if the client sends no more.
                 connection.set_has_commands(done < input.len());
-                if let Some(session) = connection.session.take() {
-                    long(session, words, connection.reply.protocol);
-                }
+                *long = connection.session.take().map(|session| (session, words));
                 return done;
             }
         }

@@ -20,8 +20,8 @@ pub(super) fn set_sampled(is_sampled: bool) {
     IS_SAMPLED.store(is_sampled, Ordering::Relaxed);
 }
 
-/// The system's allocator, whose callers can be profiled: `#[global_allocator] static ALLOCATOR: Sampling = Sampling;`. Costs a relaxed load an allocation while
-/// nobody does.
+/// The system's allocator, whose callers can be profiled: `#[global_allocator] static ALLOCATOR: Sampling = Sampling;`.
+/// Costs a relaxed load an allocation while nobody does.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling;
 

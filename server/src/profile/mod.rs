@@ -1,7 +1,9 @@
-//! Profiles of the running server: where its threads allocate memory, and where they wait. Where they spend the processor's time, the crate pprof says.
+//! Profiles of the running server: where its threads allocate memory, and where they wait. Where they spend the
+//! processor's time, the crate pprof says.
 //!
-//! A profile is a set of sampled stacks with weights, drawn as a flame graph (Brendan Gregg, *The Flame Graph*, 2016) by the crate inferno. Samples are taken each
-//! so many bytes or nanoseconds of a thread, as in Go's profiler, so that what is sampled is in proportion to the whole and the price is bounded.
+//! A profile is a set of sampled stacks with weights, drawn as a flame graph (Brendan Gregg, *The Flame Graph*, 2016)
+//! by the crate inferno. Samples are taken each so many bytes or nanoseconds of a thread, as in Go's profiler, so that
+//! what is sampled is in proportion to the whole and the price is bounded.
 
 mod allocations;
 mod stacks;
@@ -56,7 +58,8 @@ impl Recording {
         Recording { subject, _turn: turn }
     }
 
-    /// Ends it, and draws what was sampled, as SVG; `None` if nothing was. Names are looked up in the program's file: that takes tens to hundreds of milliseconds.
+    /// Ends it, and draws what was sampled, as SVG; `None` if nothing was. Names are looked up in the program's file:
+    /// that takes tens to hundreds of milliseconds.
     ///
     /// # Errors
     /// Why it cannot be drawn.

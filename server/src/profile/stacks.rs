@@ -85,7 +85,7 @@ pub(super) fn draw(title: &str, unit: &str) -> Result<Option<Vec<u8>>, String> {
 fn folded(frames: &[usize], weight: u64, names: &mut HashMap<usize, Vec<String>>) -> String {
     let mut line = Vec::new();
     for (place, &address) in frames.iter().enumerate().rev() {
-        // But for the innermost one, a frame's address is where its call returns to: behind the call.
+        // But for the innermost one, a frame's address is where its call returns to: after the call.
         let address = address - usize::from(place > 0);
         line.extend(names.entry(address).or_insert_with(|| names_at(address)).iter().rev().cloned());
     }

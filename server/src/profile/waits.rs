@@ -5,7 +5,7 @@ use std::cell::Cell;
 use quipu::waits::{self, Wait};
 
 use super::stacks;
-use crate::clock;
+use crate::system::clock;
 
 /// Nanoseconds that a thread waits from one sample to the next.
 const STEP_NS: u64 = 50_000;

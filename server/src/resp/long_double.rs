@@ -1,11 +1,11 @@
 //! The 80-bit numbers of x87, in which Redis computes `INCRBYFLOAT`: read from text, added, printed with 17 decimals.
 //!
-//! A 64-bit mantissa is what makes 0.1 + 0.2 print as 0.3. Reading and printing are exact, with one rounding to nearest even, as in glibc.
-//! Differences from the hardware: no numbers below the normal range, as nothing below 10^-17 is ever printed; and no sign of zero, as
-//! Redis prints none.
+//! A 64-bit mantissa is what makes 0.1 + 0.2 print as 0.3. Reading and printing are exact, with one rounding to nearest
+//! even, as in glibc. Differences from the hardware: no numbers below the normal range, as nothing below 10^-17 is ever
+//! printed; and no sign of zero, as Redis prints none.
 //!
-//! Cost: below a microsecond for numbers of ordinary length. It grows with the square of the length of the text, which is bounded: some
-//! milliseconds at the worst.
+//! Cost: below a microsecond for numbers of ordinary length. It grows with the square of the length of the text, which
+//! is bounded: some milliseconds at the worst.
 
 use std::error::Error;
 use std::fmt;
@@ -42,7 +42,7 @@ impl Error for SumError {}
 /// The sum of two numbers as `INCRBYFLOAT` answers it: at most 17 decimals, no exponent, no zeros at the end.
 ///
 /// # Errors
-/// [`SumError`] names what is wrong; its text is what `INCRBYFLOAT` says behind `ERR`.
+/// [`SumError`] names what is wrong; its text is what `INCRBYFLOAT` says after `ERR`.
 pub fn add_long_double(text: &[u8], increment: &[u8]) -> Result<String, SumError> {
     let number = LongDouble::parse(text).ok_or(SumError::NotANumber)?;
     let increment = LongDouble::parse(increment).ok_or(SumError::IncrementNotANumber)?;
@@ -77,7 +77,8 @@ pub(super) struct Unrounded {
 }
 
 impl Unrounded {
-    /// The nearest number whose mantissa has `precision` bits and whose lowest bit is not below `2^lowest`: `mantissa * 2^exponent`.
+    /// The nearest number whose mantissa has `precision` bits and whose lowest bit is not below `2^lowest`: `mantissa *
+    /// 2^exponent`.
     fn round(self, precision: u32, lowest: i64) -> (u64, i64) {
         if self.mantissa == 0 {
             return (0, lowest);
@@ -217,7 +218,8 @@ fn sign(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// The digits before `mark` in either case and the exponent behind it, at most 10^12 away from zero, or zero if there is no mark.
+/// The digits before `mark` in either case and the exponent after it, at most 10^12 away from zero, or zero if there
+/// is no mark.
 fn split_exponent(text: &[u8], mark: u8) -> Option<(&[u8], i64)> {
     let Some(at) = text.iter().position(|byte| byte.eq_ignore_ascii_case(&mark)) else { return Some((text, 0)) };
     let (negative, digits) = sign(&text[at + 1..]);
@@ -299,8 +301,9 @@ impl LongDouble {
         } else {
             (right, left)
         };
-        // 63 bits more below the mantissa, one left for the carry. The small number loses bits only if it is shifted by more than
-        // those, and then a difference has at least 62 bits below the mantissa still, so that one sticky bit rounds it right.
+        // 63 bits more below the mantissa, one left for the carry. The small number loses bits only if it is shifted by
+        // more than those, and then a difference has at least 62 bits below the mantissa still, so that one sticky bit
+        // rounds it right.
         let shift = large.exponent - small.exponent;
         let high = u128::from(large.mantissa) << 63;
         let low = u128::from(small.mantissa) << 63;

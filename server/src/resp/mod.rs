@@ -1,10 +1,13 @@
-//! The Redis serialization protocol, versions 2 and 3: what comes in ([`parse`]) and what goes out ([`reply`]), and numbers as text in both
-//! ([`number`]).
+//! What Redis clients and servers exchange, as bytes: requests ([`parse`]) and answers ([`reply`]) of versions 2 and 3
+//! of the protocol, numbers as text ([`number`]), patterns ([`glob`]), and payloads of `DUMP` ([`rdb`]).
 
+pub mod glob;
 mod long_double;
 pub mod number;
 pub mod parse;
+pub mod rdb;
 pub mod reply;
+pub mod word;
 
 #[cfg(test)]
 mod tests;

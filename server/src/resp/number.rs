@@ -1,9 +1,9 @@
 //! Numbers as text, read and written as Redis does it.
 //!
-//! Integers have one spelling each: no sign but a minus, no leading zeros, no spaces. Floating-point numbers are what `strtod` reads without
-//! skipping spaces: decimal or hexadecimal, and infinity; written with 17 significant digits, as Redis 7.0 does it (0.1 reads
-//! 0.10000000000000001), or for people with 17 decimals.
-//! Not here: the arithmetic of `INCRBYFLOAT`, which is in `long_double`; the protocol's frames around numbers.
+//! Integers have one spelling each: no sign but a minus, no leading zeros, no spaces. Floating-point numbers are what
+//! `strtod` reads without skipping spaces: decimal or hexadecimal, and infinity; written with 17 significant digits, as
+//! Redis 7.0 does it (0.1 reads 0.10000000000000001), or for people with 17 decimals. Not here: the arithmetic of
+//! `INCRBYFLOAT`, which is in `long_double`; the protocol's frames around numbers.
 
 use std::io::Write;
 
@@ -48,8 +48,8 @@ fn parse_positive(digits: &[u8]) -> Option<u64> {
     }
 }
 
-/// The number that all of `text` spells, rounded to the nearest: what commands take as score, increment or coordinate. `None` also if it is
-/// too large, or so small that it would be zero.
+/// The number that all of `text` spells, rounded to the nearest: what commands take as score, increment or coordinate.
+/// `None` also if it is too large, or so small that it would be zero.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let is_decimal = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E');
     if text.iter().all(is_decimal) {
@@ -115,8 +115,8 @@ pub fn write_u64(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(digits(&mut [0; INTEGER_BYTES_MAX], number));
 }
 
-/// Appends a number as `printf` does it with `%.17g`: 17 significant digits without the zeros at the end, with an exponent below 10^-4 and from
-/// 10^17 on. Infinity is `inf`.
+/// Appends a number as `printf` does it with `%.17g`: 17 significant digits without the zeros at the end, with an
+/// exponent below 10^-4 and from 10^17 on. Infinity is `inf`.
 pub fn write_f64(out: &mut Vec<u8>, number: f64) {
     const PRECISION: i32 = 17;
     if !number.is_finite() {
@@ -157,7 +157,7 @@ pub fn write_f64(out: &mut Vec<u8>, number: f64) {
         out.extend_from_slice(&b"0.000"[..1 + size as usize]);
         out.extend_from_slice(significant);
     } else if (0..PRECISION).contains(&exponent) {
-        // Not whole, so the digits go on behind the point.
+        // Not whole, so the digits go on after the point.
         let (whole, decimals) = significant.split_at(kept.min(1 + size as usize));
         out.extend_from_slice(whole);
         out.push(b'.');
@@ -176,8 +176,8 @@ pub fn write_f64(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// Appends a number as Redis prints it for people, `%.17Lf` without the zeros at the end: never an exponent, and 0.1 reads 0.10000000000000001
-/// still, as that is what an `f64` holds.
+/// Appends a number as Redis prints it for people, `%.17Lf` without the zeros at the end: never an exponent, and 0.1
+/// reads 0.10000000000000001 still, as that is what an `f64` holds.
 pub fn write_human_f64(out: &mut Vec<u8>, number: f64) {
     if number.is_finite() {
         long_double::write_finite_f64(out, number);
@@ -241,15 +241,21 @@ mod tests {
     #[test]
     fn floats_as_redis() {
         let cases = "3 3|3.5 3.5|1e21 1e+21|1.1 1.1000000000000001|0.1 0.10000000000000001|17179869184 17179869184|\
-            1e300 1.0000000000000001e+300|0 0|-0 -0|inf inf|-inf -inf|+inf inf|infinity inf|-Infinity -inf|0x10 16|0x1p-3 0.125|\
+            1e300 1.0000000000000001e+300|0 0|-0 -0|inf inf|-inf -inf|+inf inf|infinity inf|-Infinity -inf|0x10 \
+            16|0x1p-3 0.125|\
             0x1.8p1 3|1e16 10000000000000000|1e17 1e+17|99999999999999999 1e+17|-99999999999999984 -99999999999999984|\
-            123456789012345678 1.2345678901234568e+17|1e-5 1.0000000000000001e-05|0.0001 0.0001|0.00012345 0.00012344999999999999|\
-            2.98023223876953125e-8 2.9802322387695312e-08|5e-324 4.9406564584124654e-324|2e-310 1.9999999999999939e-310|\
-            1.7976931348623157e308 1.7976931348623157e+308|.5 0.5|5. 5|1e+5 100000|-.5 -0.5|+.5 0.5|0x.8 0.5|0X1P4 16|-0x1 -1|\
+            123456789012345678 1.2345678901234568e+17|1e-5 1.0000000000000001e-05|0.0001 0.0001|0.00012345 \
+            0.00012344999999999999|\
+            2.98023223876953125e-8 2.9802322387695312e-08|5e-324 4.9406564584124654e-324|2e-310 \
+            1.9999999999999939e-310|\
+            1.7976931348623157e308 1.7976931348623157e+308|.5 0.5|5. 5|1e+5 100000|-.5 -0.5|+.5 0.5|0x.8 0.5|0X1P4 \
+            16|-0x1 -1|\
             1.5e-7 1.4999999999999999e-07|123456.789 123456.789|0e999999999999 0|0x1p-1074 4.9406564584124654e-324|\
-            0x1.8p-1075 4.9406564584124654e-324|0x1.fffffffffffff7p1023 1.7976931348623157e+308|0x0p99999 0|3.0e3 3000|0x1p+4 16|\
+            0x1.8p-1075 4.9406564584124654e-324|0x1.fffffffffffff7p1023 1.7976931348623157e+308|0x0p99999 0|3.0e3 \
+            3000|0x1p+4 16|\
             0x1. 1|1.e3 1000|2.4703282292062329e-324 4.9406564584124654e-324|9007199254740993 9007199254740992|\
-            1152921504606846976 1.152921504606847e+18|4.35 4.3499999999999996|100.25 100.25|1e-7 9.9999999999999995e-08|\
+            1152921504606846976 1.152921504606847e+18|4.35 4.3499999999999996|100.25 100.25|1e-7 \
+            9.9999999999999995e-08|\
             2251799813685249.5 2251799813685249.5|0x1.fffffffffffffp-1022 4.4501477170144023e-308";
         for case in cases.split('|') {
             let (text, expected) = case.split_once(' ').unwrap();
@@ -317,10 +323,13 @@ mod tests {
     /// What `INCRBYFLOAT` of Redis 7.0 on x86-64 answers.
     #[test]
     fn sums_as_redis() {
-        let cases = "10.5 0.1 10.6|3.0e3 200 3200|0 0.1 0.1|0.1 0.2 0.3|1e20 1e-5 100000000000000000000|-0 0 0|0 -0 0|1 -1 0|\
+        let cases = "10.5 0.1 10.6|3.0e3 200 3200|0 0.1 0.1|0.1 0.2 0.3|1e20 1e-5 100000000000000000000|-0 0 0|0 -0 \
+            0|1 -1 0|\
             1.1 2.2 3.3|0x10 0x.8 16.5|17179869184 0.5 17179869184.5|9223372036854775807 1 9223372036854775808|\
-            18446744073709551617 1 18446744073709551616|3.14159265358979323846 0 3.14159265358979324|1e25 1 10000000000000000000000000|\
-            1e-18 0 0|-1e-18 0 0|5e-18 0 0|1.5e-17 0 0.00000000000000002|2.5e-17 0 0.00000000000000002|1e-4950 0 0|1.9e-4951 0 0";
+            18446744073709551617 1 18446744073709551616|3.14159265358979323846 0 3.14159265358979324|1e25 1 \
+            10000000000000000000000000|\
+            1e-18 0 0|-1e-18 0 0|5e-18 0 0|1.5e-17 0 0.00000000000000002|2.5e-17 0 0.00000000000000002|1e-4950 0 \
+            0|1.9e-4951 0 0";
         for case in cases.split('|') {
             let mut words = case.split(' ');
             let [text, increment, sum] = [(); 3].map(|()| words.next().unwrap());

@@ -1,16 +1,17 @@
 //! Requests, found in the bytes that a client sent: arrays of bulk strings, or lines of words.
 //!
-//! A [`Parser`] notes where the arguments lie, in a [`Batch`] that takes many commands of a pipeline; it copies nothing but words with quotes.
-//! What it accepts and how it words its refusals is Redis 7.0's doing, whatever pieces the bytes come in.
-//! Differences from Redis: a zero byte is a byte like any other (Redis waits for more input then, until there is too much); a line that is
-//! too long is refused even if its end comes in the same read.
+//! A [`Parser`] notes where the arguments lie, in a [`Batch`] that takes many commands of a pipeline; it copies nothing
+//! but words with quotes. What it accepts and how it words its refusals is Redis 7.0's doing, whatever pieces the bytes
+//! come in. Differences from Redis: a zero byte is a byte like any other (Redis waits for more input then, until there
+//! is too much); a line that is too long is refused even if its end comes in the same read.
 //!
 //! 1. Where a command ends depends on its bytes and the limits only, never on how they were cut into reads.
-//! 2. No byte of an argument is looked at, and no byte of a command read twice, but for the start of the one command that was cut off by the
-//!    end of a read.
+//! 2. No byte of an argument is looked at, and no byte of a command read twice, but for the start of the one command
+//!    that was cut off by the end of a read.
 //! 3. What is allocated is in proportion to what has come, not to what a count announces.
 //!
-//! Costs: 15 ns for a `SET` in a pipeline, 5 ns for each argument of a long command. Not here: what the arguments mean; when a connection closes.
+//! Costs: 15 ns for a `SET` in a pipeline, 5 ns for each argument of a long command. Not here: what the arguments mean;
+//! when a connection closes.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -69,7 +70,8 @@ impl Limits {
     }
 }
 
-/// Why a client's bytes are not a request. There is no way to tell where the next one starts, so the connection should be closed after the answer.
+/// Why a client's bytes are not a request. There is no way to tell where the next one starts, so the connection should
+/// be closed after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// The count of arguments is no number, or too large.
@@ -185,7 +187,7 @@ impl Batch {
         self.ends.is_empty()
     }
 
-    /// Where a command ends in the input: the first byte behind it.
+    /// Where a command ends in the input: the first byte after it.
     pub fn end_of(&self, number: usize) -> usize {
         self.input_ends[number]
     }
@@ -222,17 +224,19 @@ impl Batch {
 /// How far a call of [`Parser::parse`] came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// Bytes of whole commands, and of what is skipped between them: the next input starts behind them.
+    /// Bytes of whole commands, and of what is skipped between them: the next input starts after them.
     pub consumed: usize,
     /// How many bytes the command in progress lacks at least; 0 if there is none.
     pub wanted: usize,
 }
 
-/// Finds commands, and keeps its place in one that came in part, so that a long one that arrives in small reads is not read again each time.
+/// Finds commands, and keeps its place in one that came in part, so that a long one that arrives in small reads is not
+/// read again each time.
 #[derive(Debug)]
 pub struct Parser {
     limits: Limits,
-    /// Arguments of the command in progress. Like all places here, relative to its first byte, which is the first of the next input.
+    /// Arguments of the command in progress. Like all places here, relative to its first byte, which is the first of
+    /// the next input.
     pending: Vec<Span>,
     /// How many arguments it lacks; 0 if not even that is known.
     missing: usize,
@@ -261,14 +265,14 @@ impl Parser {
         Parser { limits, pending: Vec::new(), missing: 0, place: 0, bulk: None, searched: 0 }
     }
 
-    /// Other limits from now on, as when a client has authenticated. As they hold for what is parsed only, a client without authentication
-    /// should have its commands parsed one at a time.
+    /// Other limits from now on, as when a client has authenticated. As they hold for what is parsed only, a client
+    /// without authentication should have its commands parsed one at a time.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Parses up to `commands_max` whole commands, and appends them to `batch`. The first byte of `input` is the first that no call has
-    /// consumed, so the bytes of a command in progress are passed again.
+    /// Parses up to `commands_max` whole commands, and appends them to `batch`. The first byte of `input` is the first
+    /// that no call has consumed, so the bytes of a command in progress are passed again.
     ///
     /// # Errors
     /// [`ProtocolError`] if the bytes are no request. The commands before are in the batch.
@@ -389,8 +393,8 @@ impl Parser {
         Ok(Some((bulk, end + 2)))
     }
 
-    /// Finds the end of the line at `place`: the first `mark`, with a byte behind it if it is a carriage return. `Some(None)` if more bytes
-    /// are needed, `None` if the line is too long.
+    /// Finds the end of the line at `place`: the first `mark`, with a byte after it if it is a carriage return.
+    /// `Some(None)` if more bytes are needed, `None` if the line is too long.
     fn find(&mut self, rest: &[u8], mark: u8) -> Option<Option<usize>> {
         let longest = self.limits.inline_bytes_max;
         let bound = self.place.saturating_add(longest).saturating_add(1).min(rest.len());
@@ -430,8 +434,8 @@ impl Parser {
     }
 }
 
-/// The fast way: a command that is all there and has no number of more than three digits. Appends its spans and returns its end; otherwise does
-/// nothing.
+/// The fast way: a command that is all there and has no number of more than three digits. Appends its spans and returns
+/// its end; otherwise does nothing.
 #[inline]
 fn whole_command(input: &[u8], start: usize, bounds: (usize, usize), spans: &mut Vec<Span>) -> Option<usize> {
     let (count, mut place) = short_header(input, start, b'*')?;
@@ -442,7 +446,7 @@ fn whole_command(input: &[u8], start: usize, bounds: (usize, usize), spans: &mut
     spans.reserve(count);
     for _ in 0..count {
         let bulk = short_header(input, place, b'$').filter(|&(bulk, start)| {
-            // `start` is not behind the input's end.
+            // `start` is not after the input's end.
             bulk <= bounds.1 && bulk + 2 <= input.len() - start
         });
         let Some((bulk, start)) = bulk else {
@@ -455,7 +459,7 @@ fn whole_command(input: &[u8], start: usize, bounds: (usize, usize), spans: &mut
     Some(place)
 }
 
-/// A number of one to three digits between `mark` and the end of the line, and the place behind the line.
+/// A number of one to three digits between `mark` and the end of the line, and the place after the line.
 #[inline(always)]
 fn short_header(input: &[u8], place: usize, mark: u8) -> Option<(usize, usize)> {
     // The shortest rest of a command, that of one empty argument, has six bytes.
@@ -486,8 +490,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }
 
-/// Appends the words of a line that lies at `start` of the input, by the rules of `sdssplitargs`. `None` if a quote does not close, or closes
-/// inside a word.
+/// Appends the words of a line that lies at `start` of the input, by the rules of `sdssplitargs`. `None` if a quote
+/// does not close, or closes inside a word.
 fn split_words(line: &[u8], start: usize, batch: &mut Batch) -> Option<()> {
     let mut place = 0;
     loop {
@@ -510,7 +514,8 @@ fn split_words(line: &[u8], start: usize, batch: &mut Batch) -> Option<()> {
     }
 }
 
-/// Appends what is in the quotes that open at `place`, and returns the place behind them: space, or the end of the line.
+/// Appends what is in the quotes that open at `place`, and returns the place after them: space, or the end of the
+/// line.
 fn unquote(line: &[u8], mut place: usize, unescaped: &mut Vec<u8>) -> Option<usize> {
     let quote = line[place];
     place += 1;

@@ -1,10 +1,10 @@
-//! Answers, encoded as commands give them, in either version of the protocol.
+//! Answers, encoded in either version of the protocol as commands give them.
 //!
-//! What the second version has no word for is said in its terms, as Redis does it: a map as an array of keys and values, a truth value as
-//! 0 or 1, a floating-point number as text.
+//! What version 2 has no type for is sent in its own types, as Redis does: a map as an array of keys and values, a
+//! boolean as 0 or 1, a floating-point number as text.
 //!
-//! Cost: the bytes. An aggregate whose length was not known when it began costs one move of its bytes if it has ten elements or more.
-//! Not here: when the bytes are sent.
+//! Cost: the bytes. An aggregate whose length was not known when it began costs one move of its bytes if it has ten
+//! elements or more. Not here: when the bytes are sent.
 
 use super::number;
 
@@ -101,6 +101,20 @@ impl Reply {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// Any bytes, `len` of them, which `write` appends.
+    pub fn bulk_of<E>(&mut self, len: u64, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        self.bytes.reserve(len as usize + number::INTEGER_BYTES_MAX + 5);
+        self.header(b'$', len);
+        write(&mut self.bytes)?;
+        self.bytes.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Begins `len` bytes, which are appended later, as is the end of the line.
+    pub fn begin_bulk(&mut self, len: u64) {
+        self.header(b'$', len);
+    }
+
     /// No value.
     #[inline]
     pub fn null(&mut self) {
@@ -153,7 +167,7 @@ impl Reply {
     /// # Panics
     /// If another one began later and is not filled.
     pub fn fill(&mut self, later: Later, len: usize) {
-        // Filling moves what is behind, so a later one would not find its place.
+        // Filling moves what is after, so a later one would not find its place.
         assert_eq!(later.depth, self.open, "the last aggregate is filled first");
         self.open -= 1;
         let (mark, len) = self.mark(later.kind, len);

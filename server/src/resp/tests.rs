@@ -1,12 +1,13 @@
-//! Goals: requests are read and refused as Redis 7.0 does it; how the bytes are cut into reads makes no difference; no bytes panic.
-//! Replay of the random tests: SEED=... cargo test -p quipu-server resp.
+//! Goals: requests are read and refused as Redis 7.0 does it; how the bytes are cut into reads makes no difference; no
+//! bytes panic. Replay of the random tests: SEED=... cargo test -p quipu-server resp.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::parse::{Batch, Limits, Parser, ProtocolError};
 
-/// What a parser makes of a stream: its commands, the error that ended it, and how many bytes at the end are no whole command.
+/// What a parser makes of a stream: its commands, the error that ended it, and how many bytes at the end are no whole
+/// command.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>, usize);
 
 /// Feeds the reads as a connection does: what is not consumed is passed again with the next read.

@@ -1,13 +1,14 @@
-//! Users: their passwords, and which commands and keys are theirs.
+//! Users: their passwords, and which commands and keys they may use.
 //!
-//! A session holds its user, whom `ACL SETUSER` changes in place, so that a change counts from the next command on. Who may do everything is asked one flag.
+//! A session holds its user, which `ACL SETUSER` changes in place, so that a change applies from the next command on. A
+//! flag says which users may do everything, so for them nothing else is checked.
 //!
 //! Invariants:
-//! 1. There is a user `default`, whom new connections are.
-//! 2. The flag of a user who may do everything is set exactly if its rules say so.
+//! 1. There is always a user `default`, which new connections have.
+//! 2. A user's flag is set exactly if its rules allow everything.
 //!
-//! Differences from Redis: users are kept with the data (`ACL SAVE`) or in the configuration file, there is no file of users alone; channels are kept and not
-//! asked, as there are none.
+//! Differences from Redis: users are kept with the data (`ACL SAVE`) or in the configuration file; there is no file of
+//! users alone. Rules about channels are kept but have no effect, as there are no channels.
 
 pub mod permissions;
 pub mod refusals;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::command::Spec;
+use crate::facts::Spec;
 pub use permissions::{Denied, Permissions};
 pub use refusals::Refusals;
 use rules::Rules;
@@ -113,7 +114,7 @@ impl Users {
         self.lock().values().cloned().collect()
     }
 
-    /// The user who has this name and password.
+    /// The user with this name and password.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
         let user = self.get(name)?;
         let is_it = {
@@ -140,7 +141,8 @@ impl Users {
         Ok(())
     }
 
-    /// Replaces all users by these; the default one becomes again what it is at first if it is not among them. Returns those who are no more.
+    /// Replaces all users by these; the default one becomes again what it is at first if it is not among them. Returns
+    /// those who are no more.
     ///
     /// # Errors
     /// A rule is malformed: why. Nothing has changed then.
@@ -182,7 +184,7 @@ impl Users {
         rules.passwords.clear();
         rules.needs_no_password = password.is_empty();
         if !password.is_empty() {
-            rules.passwords.push(rules::digest(password.as_bytes()));
+            rules.passwords.insert(rules::digest(password.as_bytes()));
         }
         self.default.set_rules(rules);
     }

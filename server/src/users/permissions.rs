@@ -1,11 +1,14 @@
-//! Which commands with which keys are allowed: one set of them. A user has one, and may have more, of which any may allow a command.
+//! A set of allowed commands and keys. A user may have several, each of which may allow a command.
 
 use std::fmt;
+use std::sync::OnceLock;
 
-use crate::command::nature::{self, CATEGORIES, KeyPlace, Reach};
-use crate::command::table::{Flags, Spec, by_number};
-use crate::command::{all, find};
-use crate::glob;
+use indexmap::{IndexMap, IndexSet};
+
+use crate::facts::key_places::{self, KeyPlace, Reach};
+use crate::facts::redis::{self, CATEGORIES};
+use crate::facts::{Flags, Spec, all, by_number, find};
+use crate::resp::glob;
 
 /// Why a command is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,18 +16,31 @@ pub enum Denied {
     /// Not this command.
     Command,
     /// Not with this key.
-    Key(Vec<u8>),
+    Key {
+        /// The key, or the lowest bound of a range.
+        key: Vec<u8>,
+        /// Where it stands among the command's words.
+        place: usize,
+    },
 }
 
-/// Keys, by a pattern, and what may be done with them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keys {
-    /// As `KEYS` takes it.
-    pub pattern: Vec<u8>,
+impl Denied {
+    /// How far the command was looked at.
+    pub fn place(&self) -> Option<usize> {
+        match self {
+            Denied::Command => None,
+            Denied::Key { place, .. } => Some(*place),
+        }
+    }
+}
+
+/// What may be done with the keys of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Access {
     /// What stands there may be told.
-    pub read: bool,
+    read: bool,
     /// What stands there may be changed.
-    pub write: bool,
+    write: bool,
 }
 
 /// A set of commands and keys.
@@ -34,12 +50,12 @@ pub struct Permissions {
     commands: Vec<u64>,
     /// All commands are allowed, those of later versions too.
     all_commands: bool,
-    /// The rules that made `commands`, behind `+@all` or `-@all`.
-    command_rules: Vec<String>,
-    /// Which keys.
-    keys: Vec<Keys>,
+    /// The rules that made `commands`, after `+@all` or `-@all`: what each is about, and whether it allows that.
+    command_rules: IndexMap<String, bool>,
+    /// Which keys, by patterns as `KEYS` takes them.
+    keys: IndexMap<Vec<u8>, Access>,
     all_keys: bool,
-    channels: Vec<Vec<u8>>,
+    channels: IndexSet<Vec<u8>>,
     all_channels: bool,
 }
 
@@ -75,16 +91,16 @@ impl Permissions {
             return Ok(());
         }
         // Words in which no keys can be told are refused by the command itself.
-        for key in nature::keys(spec, args).unwrap_or_default() {
+        for key in key_places::keys(spec, args).unwrap_or_default() {
             if !self.may_use(args[key.place], &key) {
-                return Err(Denied::Key(args[key.place].to_vec()));
+                return Err(Denied::Key { key: args[key.place].to_vec(), place: key.place });
             }
         }
-        match nature::reach(spec, args) {
+        match key_places::reach(spec, args) {
             Reach::Named => Ok(()),
-            Reach::All => Err(Denied::Key(b"*".to_vec())),
+            Reach::All => Err(Denied::Key { key: b"*".to_vec(), place: 0 }),
             Reach::Range { low, high } if self.may_use_range(low, high, spec.flags.has(Flags::WRITE)) => Ok(()),
-            Reach::Range { low, .. } => Err(Denied::Key(low.to_vec())),
+            Reach::Range { low, .. } => Err(Denied::Key { key: low.to_vec(), place: 0 }),
             Reach::Inner(inner) => match find(inner.first().copied().unwrap_or_default()) {
                 Some(spec) => self.may(spec, inner),
                 None => Ok(()),
@@ -92,14 +108,15 @@ impl Permissions {
         }
     }
 
-    /// Whether every key that could lie between two bounds may be used: those that begin as a pattern like `order:*` does, with both bounds.
+    /// Whether every key that could lie between two bounds may be used: those that begin as a pattern like `order:*`
+    /// does, with both bounds.
     fn may_use_range(&self, low: &[u8], high: &[u8], is_write: bool) -> bool {
         let key_of = |bound: &'_ [u8]| bound.strip_prefix(b"[").or(bound.strip_prefix(b"(")).map(<[u8]>::to_vec);
         let (Some(first), Some(last)) = (key_of(low), key_of(high)) else { return false };
-        let covers = |keys: &Keys| {
-            let Some(prefix) = keys.pattern.strip_suffix(b"*") else { return false };
+        let covers = |pattern: &[u8]| {
+            let Some(prefix) = pattern.strip_suffix(b"*") else { return false };
             let is_plain = !prefix.iter().any(|byte| b"*?[]\\".contains(byte)) && !prefix.is_empty();
-            // The first key behind all that begin so.
+            // The first key after all that begin so.
             let mut behind = prefix.to_vec();
             let has_one = behind.last_mut().is_some_and(|last| {
                 *last = last.wrapping_add(1);
@@ -108,13 +125,13 @@ impl Permissions {
             let ends = last.starts_with(prefix) || has_one && high.starts_with(b"(") && last == behind;
             is_plain && first.starts_with(prefix) && ends
         };
-        let enough = |keys: &&Keys| if is_write { keys.write } else { keys.read };
-        self.keys.iter().filter(enough).any(covers)
+        let enough = |access: &Access| if is_write { access.write } else { access.read };
+        self.keys.iter().any(|(pattern, access)| enough(access) && covers(pattern))
     }
 
     fn may_use(&self, key: &[u8], place: &KeyPlace) -> bool {
-        let enough = |keys: &&Keys| (keys.read || !place.is_read()) && (keys.write || !place.is_written());
-        self.keys.iter().filter(enough).any(|keys| glob::matches(&keys.pattern, key, false))
+        let enough = |access: &Access| (access.read || !place.is_read()) && (access.write || !place.is_written());
+        self.keys.iter().any(|(pattern, access)| enough(access) && glob::matches(pattern, key, false))
     }
 
     fn set(&mut self, spec: &Spec, allowed: bool) {
@@ -124,9 +141,16 @@ impl Permissions {
         }
     }
 
+    /// A container's bit does not speak for its subcommands here: each has categories of its own.
+    fn set_category(&mut self, category: u32, allowed: bool) {
+        for (bits, theirs) in self.commands.iter_mut().zip(commands_of(category)) {
+            *bits = if allowed { *bits | theirs } else { *bits & !theirs };
+        }
+    }
+
     fn allow_all(&mut self) {
         self.commands.fill(u64::MAX);
-        (self.all_commands, self.command_rules) = (true, Vec::new());
+        (self.all_commands, self.command_rules) = (true, IndexMap::new());
     }
 
     /// Applies one rule. `false` if it is none of permissions.
@@ -137,14 +161,14 @@ impl Permissions {
         const UNKNOWN: &str = "Unknown command or category name in ACL";
         let lower = String::from_utf8_lossy(word).to_ascii_lowercase();
         match lower.as_str() {
-            "allkeys" | "~*" => (self.all_keys, self.keys) = (true, Vec::new()),
-            "resetkeys" => (self.all_keys, self.keys) = (false, Vec::new()),
-            "allchannels" | "&*" => (self.all_channels, self.channels) = (true, Vec::new()),
-            "resetchannels" => (self.all_channels, self.channels) = (false, Vec::new()),
+            "allkeys" | "~*" => (self.all_keys, self.keys) = (true, IndexMap::new()),
+            "resetkeys" => (self.all_keys, self.keys) = (false, IndexMap::new()),
+            "allchannels" | "&*" => (self.all_channels, self.channels) = (true, IndexSet::new()),
+            "resetchannels" => (self.all_channels, self.channels) = (false, IndexSet::new()),
             "allcommands" | "+@all" => self.allow_all(),
             "nocommands" | "-@all" => {
                 self.commands.fill(0);
-                (self.all_commands, self.command_rules) = (false, Vec::new());
+                (self.all_commands, self.command_rules) = (false, IndexMap::new());
             }
             _ => match word.first() {
                 Some(b'~' | b'%') => self.add_keys(word)?,
@@ -153,24 +177,20 @@ impl Permissions {
                         return Err(after_all("channels", "allchannels"));
                     }
                     check_pattern(&word[1..])?;
-                    if !self.channels.iter().any(|known| known == &word[1..]) {
-                        self.channels.push(word[1..].to_vec());
-                    }
+                    self.channels.insert(word[1..].to_vec());
                 }
                 Some(sign @ (b'+' | b'-')) => {
                     let (allowed, name) = (*sign == b'+', &lower[1..]);
                     if let Some(category) = name.strip_prefix('@') {
-                        let bit = nature::category(category.as_bytes()).ok_or(UNKNOWN)?;
-                        for spec in by_number().iter().filter(|spec| nature::of(spec).categories & bit != 0) {
-                            // A container's bit does not speak for its subcommands here: each has categories of its own.
-                            self.set(&Spec { subcommands: &[], ..**spec }, allowed);
-                        }
+                        let bit = redis::category(category.as_bytes()).ok_or(UNKNOWN)?;
+                        self.set_category(bit, allowed);
                     } else if let Some((container, sub)) = name.split_once('|') {
                         let spec = find(container.as_bytes()).ok_or(UNKNOWN)?;
                         let found = spec.subcommands.iter().find(|spec| spec.name == name);
                         match found {
                             Some(spec) => self.set(spec, allowed),
-                            // The first word of a command that has no subcommands: Redis has deprecated it, and here it is not.
+                            // The first word of a command that has no subcommands: Redis has deprecated it, and here it
+                            // is not.
                             None if sub.contains('|') || sub.is_empty() => return Err(UNKNOWN.to_owned()),
                             None if spec.subcommands.is_empty() && allowed => {
                                 return Err("Allowing first-arg of a command is not supported".to_owned());
@@ -181,11 +201,11 @@ impl Permissions {
                         match find(name.as_bytes()) {
                             Some(spec) => self.set(spec, allowed),
                             // What Redis has and Quipu has not is forbidden anyway, so rules for it are kept.
-                            None if nature::is_redis(name) => {}
+                            None if redis::is_redis(name) => {}
                             None => return Err(UNKNOWN.to_owned()),
                         }
                     }
-                    self.note_rule(&lower);
+                    self.note_rule(name, allowed);
                 }
                 _ => return Ok(false),
             },
@@ -213,28 +233,30 @@ impl Permissions {
         }
         let pattern = &word[place..];
         check_pattern(pattern)?;
-        match self.keys.iter_mut().find(|keys| keys.pattern == pattern) {
-            Some(keys) => {
-                keys.read |= read;
-                keys.write |= write;
-            }
-            None => self.keys.push(Keys { pattern: pattern.to_vec(), read, write }),
-        }
+        let access = self.keys.entry(pattern.to_vec()).or_insert(Access { read: false, write: false });
+        access.read |= read;
+        access.write |= write;
         Ok(())
     }
 
     /// Keeps a rule about commands, in place of what it makes void.
-    fn note_rule(&mut self, rule: &str) {
-        let name = &rule[1..];
-        let container = format!("{name}|");
-        self.command_rules.retain(|known| &known[1..] != name && !known[1..].starts_with(&container));
-        self.command_rules.push(rule.to_owned());
+    fn note_rule(&mut self, name: &str, allowed: bool) {
+        self.command_rules.shift_remove(name);
+        if find(name.as_bytes()).is_some_and(|spec| !spec.subcommands.is_empty()) {
+            let container = format!("{name}|");
+            self.command_rules.retain(|known, _| !known.starts_with(&container));
+        }
+        self.command_rules.insert(name.to_owned(), allowed);
     }
 
     /// The rules about commands.
     pub fn command_text(&self) -> String {
-        let first = if self.all_commands { "+@all" } else { "-@all" };
-        std::iter::once(first).chain(self.command_rules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+        let mut text = if self.all_commands { "+@all" } else { "-@all" }.to_owned();
+        for (name, allowed) in &self.command_rules {
+            text.push_str(if *allowed { " +" } else { " -" });
+            text.push_str(name);
+        }
+        text
     }
 
     /// The rules about keys.
@@ -242,13 +264,13 @@ impl Permissions {
         if self.all_keys {
             return "~*".to_owned();
         }
-        let one = |keys: &Keys| {
-            let access = match (keys.read, keys.write) {
+        let one = |(pattern, access): (&Vec<u8>, &Access)| {
+            let access = match (access.read, access.write) {
                 (true, true) => "~",
                 (true, false) => "%R~",
                 _ => "%W~",
             };
-            format!("{access}{}", String::from_utf8_lossy(&keys.pattern))
+            format!("{access}{}", String::from_utf8_lossy(pattern))
         };
         self.keys.iter().map(one).collect::<Vec<_>>().join(" ")
     }
@@ -294,14 +316,30 @@ fn after_all(what: &str, word: &str) -> String {
     )
 }
 
+/// A bit for each command and subcommand of a category, by number.
+fn commands_of(category: u32) -> &'static [u64] {
+    static COMMANDS: OnceLock<Vec<Vec<u64>>> = OnceLock::new();
+    let all = COMMANDS.get_or_init(|| {
+        let of = |place: usize| {
+            let mut bits = vec![0; by_number().len().div_ceil(64)];
+            for spec in by_number().iter().filter(|spec| redis::of(spec).categories >> place & 1 == 1) {
+                bits[usize::from(spec.number) / 64] |= 1 << (spec.number % 64);
+            }
+            bits
+        };
+        (0..CATEGORIES.len()).map(of).collect()
+    });
+    all.get(category.trailing_zeros() as usize).map_or(&[], Vec::as_slice)
+}
+
 /// The commands and subcommands of a category.
 pub fn members(category: u32) -> Vec<&'static str> {
-    let has = |spec: &&'static Spec| nature::of(spec).categories & category != 0;
+    let has = |spec: &&'static Spec| redis::of(spec).categories & category != 0;
     all().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands)).filter(has).map(|spec| spec.name).collect()
 }
 
 /// The names of the categories that a command has.
 pub fn categories_of(spec: &Spec) -> impl Iterator<Item = &'static str> + use<> {
-    let bits = nature::of(spec).categories;
+    let bits = redis::of(spec).categories;
     CATEGORIES.iter().enumerate().filter(move |(place, _)| bits >> place & 1 == 1).map(|(_, name)| *name)
 }

@@ -1,9 +1,12 @@
-//! The rules of a user, as `ACL SETUSER` takes them and `ACL LIST` shows them: `on >secret ~app:* +@read (+set ~log:*)`.
+//! The rules of a user, as `ACL SETUSER` takes them and `ACL LIST` shows them: `on >secret ~app:* +@read (+set
+//! ~log:*)`.
 
 use std::fmt;
 
+use indexmap::IndexSet;
+
 use super::permissions::{Denied, Permissions};
-use crate::command::Spec;
+use crate::facts::Spec;
 
 /// The digest of a password; the password itself is not kept.
 pub type Digest = [u8; 32];
@@ -16,7 +19,7 @@ pub struct Rules {
     /// Whether any password is right.
     pub needs_no_password: bool,
     /// Digests of its passwords.
-    pub passwords: Vec<Digest>,
+    pub passwords: IndexSet<Digest>,
     /// Whether payloads of `RESTORE` are to be looked at closely; `None`: nobody said. Remembered only.
     pub sanitizes: Option<bool>,
     /// What it may do.
@@ -26,19 +29,19 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Of a user who may do nothing.
+    /// Of a user that may do nothing.
     pub fn none() -> Rules {
         Rules {
             is_on: false,
             needs_no_password: false,
-            passwords: Vec::new(),
+            passwords: IndexSet::new(),
             sanitizes: None,
             permissions: Permissions::none(),
             selectors: Vec::new(),
         }
     }
 
-    /// Of a user who may do everything, without a password.
+    /// Of a user that may do everything, without a password.
     pub fn all() -> Rules {
         Rules { is_on: true, needs_no_password: true, permissions: Permissions::all(), ..Rules::none() }
     }
@@ -65,7 +68,7 @@ impl Rules {
             match selector.may(spec, args) {
                 Ok(()) => return Ok(()),
                 // Who came further tells more.
-                Err(Denied::Key(key)) if denied == Denied::Command => denied = Denied::Key(key),
+                Err(further) if further.place() > denied.place() => denied = further,
                 Err(_) => {}
             }
         }
@@ -116,19 +119,15 @@ impl Rules {
         const BAD_DIGEST: &str =
             "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters";
         const NO_PASSWORD: &str = "The password you are trying to remove from the user does not exist";
-        let remove =
-            |digest: Digest, passwords: &mut Vec<Digest>| match passwords.iter().position(|known| *known == digest) {
-                Some(place) => {
-                    passwords.remove(place);
-                    Ok(())
-                }
-                None => Err(NO_PASSWORD.to_owned()),
-            };
+        let remove = |digest: Digest, passwords: &mut IndexSet<Digest>| match passwords.swap_remove(&digest) {
+            true => Ok(()),
+            false => Err(NO_PASSWORD.to_owned()),
+        };
         match String::from_utf8_lossy(word).to_ascii_lowercase().as_str() {
             "on" => self.is_on = true,
             "off" => self.is_on = false,
-            "nopass" => (self.needs_no_password, self.passwords) = (true, Vec::new()),
-            "resetpass" => (self.needs_no_password, self.passwords) = (false, Vec::new()),
+            "nopass" => (self.needs_no_password, self.passwords) = (true, IndexSet::new()),
+            "resetpass" => (self.needs_no_password, self.passwords) = (false, IndexSet::new()),
             "sanitize-payload" => self.sanitizes = Some(true),
             "skip-sanitize-payload" => self.sanitizes = Some(false),
             "clearselectors" => self.selectors.clear(),
@@ -150,9 +149,7 @@ impl Rules {
 
     fn add_password(&mut self, digest: Digest) {
         self.needs_no_password = false;
-        if !self.passwords.contains(&digest) {
-            self.passwords.push(digest);
-        }
+        self.passwords.insert(digest);
     }
 
     /// The flags that `ACL GETUSER` shows.

@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use quipu::{Db, Options};
+use quipu_server::Server;
 use quipu_server::config::Config;
 use quipu_server::fuzz::Player;
 use quipu_server::resp::reply::Protocol;
-use quipu_server::server::Server;
 
 /// A server over a database in memory, or over a directory.
 pub(crate) fn server(options: Options, directory: &str) -> Server {
@@ -17,6 +17,14 @@ pub(crate) fn server(options: Options, directory: &str) -> Server {
 
 pub(crate) fn in_memory() -> Server {
     server(Options::in_memory(), "/server")
+}
+
+/// A server in memory that is configured otherwise.
+pub(crate) fn configured(set: impl FnOnce(&mut Config)) -> Server {
+    let mut config = Config::default();
+    set(&mut config);
+    let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
+    Server::over(db, config).expect("a server")
 }
 
 /// A client of a server without sockets.
@@ -45,7 +53,8 @@ impl<'s> Client<'s> {
         self.protocol = protocol;
     }
 
-    /// Sends one command of words between spaces, `"in quotes"` where they have some, and returns the answer's bytes as text.
+    /// Sends one command of words between spaces, `"in quotes"` where they have some, and returns the answer's bytes as
+    /// text.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let answer = self.send(&[words(line)]);
         String::from_utf8_lossy(&answer).into_owned()

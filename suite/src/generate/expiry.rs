@@ -1,5 +1,5 @@
-//! Commands on times to live. What they set is past, or lasts longer than any test; keys that expire while the test runs are
-//! the business of [`wait`].
+//! Commands on times to live. What they set is past, or lasts longer than any test; keys that expire while the test
+//! runs are the business of [`wait`].
 
 use super::words::{any_key, future_s, readable_key, ttl_ms, ttl_s, value};
 use crate::command::Command;

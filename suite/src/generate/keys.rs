@@ -60,7 +60,7 @@ pub(super) fn unit(dice: &mut Dice) -> Vec<Command> {
             command.args((0..count).map(|_| readable_key(dice)))
         }
         "KEYS" => command.arg(pattern(dice)),
-        "SCAN" => command.arg(dice.weighted(&[(4, "0"), (1, "abc"), (1, "-1"), (1, "18446744073709551616")])),
+        "SCAN" => command.arg(dice.weighted(&[(4, "0"), (1, "abc"), (1, "18446744073709551616")])),
         "RANDOMKEY" if dice.percent(20) => {
             let emptied = [Command::new("FLUSHDB"), Command::new("RANDOMKEY")];
             return emptied.to_vec();
@@ -81,7 +81,8 @@ pub(super) fn unit(dice: &mut Dice) -> Vec<Command> {
             command.arg(what).arg(readable_key(dice))
         }
         "RESTORE" => {
-            // Nothing that RESTORE would take: what each server takes is its own affair, and tested by `Step::Transfer`.
+            // Nothing that RESTORE would take: what each server takes is its own affair, and tested by
+            // `Step::Transfer`.
             let payload = if dice.percent(50) {
                 value(dice)
             } else {

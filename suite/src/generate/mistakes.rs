@@ -4,8 +4,8 @@ use super::words::is_lex_key;
 use crate::command::Command;
 use crate::dice::Dice;
 
-/// Words that are wrong nearly everywhere. No small positive number is among them: in the place of a time to live it would
-/// make a key expire during the test; nor a number that would make a string of many megabytes as an offset.
+/// Words that are wrong nearly everywhere. No small positive number is among them: in the place of a time to live it
+/// would make a key expire during the test; nor a number that would make a string of many megabytes as an offset.
 const WEIRD: [&[u8]; 18] = [
     b"9223372036854775807",
     b"-9223372036854775808",
@@ -41,7 +41,9 @@ pub(super) fn with_mistake(dice: &mut Dice, command: &Command) -> Command {
     let timed = TIMED.contains(&command.name().as_str());
     let lex = words.iter().any(|word| is_lex_key(word));
     let last = words.len() - 1;
-    match dice.below(10) {
+    // A value this long must not become a key, which may have 65,000 bytes here.
+    let is_long = words.iter().any(|word| word.len() > 65_000);
+    match if is_long { 3 } else { dice.below(10) } {
         0..=2 if last > 0 => {
             words.remove(if timed { last } else { 1 + dice.below(last) });
         }

@@ -15,7 +15,8 @@ use crate::command::Command;
 use crate::dice::Dice;
 use crate::step::{Step, TALKERS};
 
-/// Commands of a pipeline are at most this many bytes, but for the last one: a server may stop reading while nobody reads its replies.
+/// Commands of a pipeline are at most this many bytes, but for the last one: a server may stop reading while nobody
+/// reads its replies.
 const PIPELINE_BYTES: usize = 64 << 10;
 
 /// A group of commands.

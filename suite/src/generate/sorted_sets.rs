@@ -157,7 +157,7 @@ pub(super) fn unit(dice: &mut Dice) -> Vec<Command> {
             let command = keys(dice, command);
             if dice.percent(50) { command.arg("LIMIT").arg(small_count(dice)) } else { command }
         }
-        "ZSCAN" => command.arg(sorted_set_key(dice)).arg(dice.weighted(&[(4, "0"), (1, "abc"), (1, "-1")])),
+        "ZSCAN" => command.arg(sorted_set_key(dice)).arg(dice.weighted(&[(4, "0"), (1, "abc")])),
         _ => command.arg(sorted_set_key(dice)),
     }]
 }

@@ -1,4 +1,5 @@
-//! The words that commands are made of: few keys, so that commands meet; values, numbers and bounds from the edges of their kinds.
+//! The words that commands are made of: few keys, so that commands meet; values, numbers and bounds from the edges of
+//! their kinds.
 
 use crate::dice::Dice;
 
@@ -8,8 +9,8 @@ const STRING_KEYS: [&[u8]; 4] = [b"s:1", b"s:2", b"s:3", b"bin\x00\xff\r\n"];
 const SORTED_SET_KEYS: [&[u8]; 4] = [b"z:1", b"z:2", b"z:3", b"z:bin\x00\r\n\xfe"];
 /// Keys that hold either.
 const MIXED_KEYS: [&[u8]; 3] = [b"m:1", b"m:2", b""];
-/// Sorted sets all of whose scores are 0. Commands by name order are sent to these only, since their answers are unspecified
-/// for sets of mixed scores; and no command that could mix scores is.
+/// Sorted sets all of whose scores are 0. Commands by name order are sent to these only, since their answers are
+/// unspecified for sets of mixed scores; and no command that could mix scores is.
 const LEX_KEYS: [&[u8]; 2] = [b"lex:1", b"lex:2"];
 
 /// Whether a key is one of those whose scores are all 0.
@@ -138,8 +139,8 @@ pub(super) fn position(dice: &mut Dice) -> String {
     }
 }
 
-/// A time to live that outlasts every test: seconds. No two of a test are likely to be the same, so that GT and LT compare
-/// the same on both servers although their clocks are read at different moments.
+/// A time to live that outlasts every test: seconds. No two of a test are likely to be the same, so that GT and LT
+/// compare the same on both servers although their clocks are read at different moments.
 pub(super) fn ttl_s(dice: &mut Dice) -> i64 {
     dice.within(100_000..=2_000_000_000)
 }

@@ -1,5 +1,6 @@
-//! Golden bytes: annotated hex, the same text in a file of test data and in the page that describes the format. UPDATE_GOLDEN=1 rewrites
-//! both. A change of the format shows as a change of these files, and what an older version wrote stays there to be read.
+//! Golden bytes: annotated hex, the same text in a file of test data and in the page that describes the format.
+//! UPDATE_GOLDEN=1 rewrites both. A change of the format shows as a change of these files, and what an older version
+//! wrote stays there to be read.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,425 @@
+//! Writes runs: checkpoints of all tables, and flushes of one table to free memory.
+//!
+//! After a checkpoint the log before it is recycled. A table in memory is written whole, as an image that is read back
+//! when the database opens. For a table on disk, the trees above its runs are frozen and written to one more run.
+//!
+//! Invariants:
+//! 1. The manifest names only runs that are complete and synced, and log positions and commits that are synced.
+//! 2. Until the new manifest is in place, everything that the old one needs stays: a crash at any step leaves one of
+//!    the two.
+//! 3. A table that has not changed since it was last written keeps its runs.
+//! 4. No number is used twice while the database is open: the manifest on disk may name the runs of a job that failed
+//!    at its very end.
+//! 5. The runs of a job weigh what they were written from: the law, checked each time.
+//!
+//! Locks are taken in this order: the turn to write runs, the writer's turn, the last manifest. The last one is never
+//! held during I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::catalog::declaration::{Declaration, TableId};
+use crate::catalog::manifest::{Manifest, ManifestPart, ManifestRun, ManifestTable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Log, Lsn};
+use crate::page::KeyBuffer;
+use crate::progress::Progress;
+use crate::run::{Part, Run, RunOptions, RunWriter};
+use crate::stack::{Cut, Merge, Stack, infallible};
+use crate::state::run_files::KeptRuns;
+use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
+use crate::state::versions::{Runs, TableVersion, total_of};
+use crate::state::writer::TableTrees;
+use crate::sync::atomic::Ordering;
+use crate::tally::Tally;
+use crate::tree::View;
+
+/// What a checkpoint did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointInfo {
+    /// Its number.
+    pub number: u64,
+    /// Sequence number of the last commit it contains.
+    pub sequence: u64,
+    /// Number of tables written. Tables that had not changed kept their files.
+    pub tables_written: usize,
+    /// Entries written: the rows of tables in memory, and for tables on disk the changes since their last flush.
+    pub rows_written: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+/// What to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Job {
+    /// All tables, so that the log before can be recycled.
+    Checkpoint,
+    /// What one table has in memory, to free the memory.
+    Flush(TableId),
+    /// What one table has in memory, even if it has not changed: an image of all its rows if it is in memory, what a
+    /// flush writes if it is on disk.
+    Anew(TableId),
+}
+
+/// What a job writes: see [`Shared::freeze_for`].
+struct Frozen {
+    snapshot: Snapshot,
+    /// The end of the log in the snapshot.
+    lsn: Lsn,
+    /// The tables whose lower trees are frozen, to become a run. The newest tree, above, takes the writes meanwhile.
+    on_disk: BTreeSet<TableId>,
+    /// The tables that are left out because their blind writes could not be resolved, each with the error.
+    unsettled: BTreeMap<TableId, Error>,
+}
+
+/// A table whose trees become a run.
+struct Flushed {
+    /// How many trees, counted from the lowest of the table, the run holds.
+    trees: usize,
+    runs: Runs,
+}
+
+/// What a job has written so far.
+#[derive(Default)]
+struct Output {
+    info: CheckpointInfo,
+    /// The names and paths of new files.
+    written: Vec<(String, PathBuf)>,
+    flushed: Vec<(TableId, Flushed)>,
+    /// What the next manifest says of the tables.
+    tables: Vec<ManifestTable>,
+    /// Whether a table has commits that only the log has.
+    leaves_out: bool,
+}
+
+impl Shared {
+    /// Whether the log has grown by more than the options allow since the last checkpoint or the last attempt.
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        let (Some(log), bytes) = (&self.log, self.options.checkpoint_log_bytes) else { return false };
+        let last = self.checkpoints.last();
+        let since = last.manifest.log_position.max(last.tried_at.0);
+        bytes > 0 && log.end_lsn().0 - since > bytes
+    }
+
+    /// Records how a due checkpoint ended.
+    pub(crate) fn note_checkpoint(&self, is_taken: bool) {
+        let end = self.log.as_ref().map_or(Lsn(0), Log::end_lsn);
+        self.checkpoints.last().tried_at = if is_taken { Lsn(0) } else { end };
+    }
+
+    /// Writes a checkpoint. One at a time; commits go on meanwhile.
+    pub(crate) fn checkpoint(self: &Arc<Self>, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
+        self.write_runs(Job::Checkpoint, progress)
+    }
+
+    /// Writes a checkpoint and keeps its runs until the returned value is dropped.
+    pub(crate) fn checkpoint_to_keep(self: &Arc<Self>, progress: &mut dyn FnMut(Progress)) -> Result<KeptRuns<'_>> {
+        self.refuse_in_own_turn()?;
+        let _turn = self.checkpoints.turn();
+        self.write_runs_in_turn(Job::Checkpoint, progress)?;
+        Ok(self.checkpoints.keep())
+    }
+
+    /// Writes what a table has in memory to a run below. Its pages are then read when they are needed.
+    pub(crate) fn flush(self: &Arc<Self>, id: TableId) -> Result<CheckpointInfo> {
+        self.write_runs(Job::Flush(id), &mut |_| ())
+    }
+
+    /// Writes what a table has in memory, whether or not it has changed: an image of a table in memory, one more run of
+    /// a table on disk.
+    pub(crate) fn write_anew(self: &Arc<Self>, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        self.write_runs(Job::Anew(id), progress).map(|_| ())
+    }
+
+    fn write_runs(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
+        // A thread with the writer's turn would wait here for a job that waits for that turn.
+        self.refuse_in_own_turn()?;
+        let _turn = self.checkpoints.turn();
+        self.write_runs_in_turn(job, progress)
+    }
+
+    fn write_runs_in_turn(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {
+        let last = self.checkpoints.last().manifest.clone();
+        let mut output = Output::default();
+        let result = self.write_runs_after(&last, job, &mut output, progress);
+        for (name, _) in &output.written {
+            self.checkpoints.end_run(name);
+        }
+        self.checkpoints.last().failure = result.as_ref().err().map(ToString::to_string);
+        result
+    }
+
+    fn write_runs_after(
+        self: &Arc<Self>,
+        last: &Manifest,
+        job: Job,
+        output: &mut Output,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<CheckpointInfo> {
+        let log = self.log()?;
+        let frozen = self.freeze_for(job)?;
+        log.sync(frozen.lsn)?;
+        let result = self.write_tables(last, job, &frozen, output, progress);
+        let number = self.checkpoints.last().next_number();
+        let Frozen { snapshot, lsn, mut unsettled, .. } = frozen;
+        let (sequence, next_table_id) = (snapshot.versions.sequence, snapshot.versions.tables.len() as u32);
+        drop(snapshot);
+        // A flush also moves them if no other table had anything only in memory; a checkpoint that had to leave out a
+        // table does not.
+        let (log_position, log_sequence) =
+            if output.leaves_out { (last.log_position, last.sequence) } else { (lsn.0, sequence) };
+        let manifest = Manifest {
+            database_id: self.database_id,
+            checkpoint: number,
+            sequence: log_sequence,
+            log_position,
+            next_table_id,
+            catalog_sequence: sequence,
+            tables: std::mem::take(&mut output.tables),
+        };
+        if let Err(error) = result.and_then(|()| manifest.write(&*self.options.disk, &self.dir)) {
+            if !self.give_up(last, output.written.iter().map(|(_, path)| &**path)) {
+                // What is logged from here on would be of tables that the next opening may find otherwise.
+                self.failed.store(true, Ordering::SeqCst);
+            }
+            return Err(error);
+        }
+        // From here on the new manifest counts, also if what the old one needed cannot be removed.
+        let orphans = self.install(&manifest, std::mem::take(&mut output.flushed));
+        let taken =
+            |error: Error| error.context(format!("checkpoint {number} is taken, but what it replaces is still there"));
+        orphans.map_err(taken)?;
+        if !output.leaves_out {
+            log.release_before(lsn).map_err(taken)?;
+        }
+        // The rest is written: a table that cannot be written does not stop the others.
+        match unsettled.pop_first() {
+            None => Ok(CheckpointInfo { number, sequence, ..output.info }),
+            Some((_, error)) => Err(error),
+        }
+    }
+
+    /// Writes the runs of a job, and says of each table what the next manifest is to say.
+    fn write_tables(
+        &self,
+        last: &Manifest,
+        job: Job,
+        frozen: &Frozen,
+        output: &mut Output,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        let tables = || frozen.snapshot.versions.tables.iter().flatten();
+        let total = tables().map(|table| self.entries_in_memory(table)).sum();
+        let mut done = 0;
+        for table in tables() {
+            let mut report =
+                |entries| progress(Progress { stage: "writing the checkpoint", done: done + entries, total });
+            let entry = self.write_table(last, job, frozen, table, output, &mut report)?;
+            output.leaves_out |= table.sequence > entry.sequence;
+            output.tables.push(entry);
+            done += self.entries_in_memory(table);
+        }
+        self.options.disk.sync_dir(&self.dir).map_err(|error| Error::io("cannot sync directory", &self.dir, error))
+    }
+
+    /// Writes a run of a table if the job calls for one, and returns the table's entry in the next manifest.
+    fn write_table(
+        &self,
+        last: &Manifest,
+        job: Job,
+        frozen: &Frozen,
+        table: &TableVersion,
+        output: &mut Output,
+        report: &mut dyn FnMut(u64),
+    ) -> Result<ManifestTable> {
+        let id = table.declaration.id;
+        let known = last.tables.iter().find(|entry| entry.id() == id);
+        let mut entry = known.cloned().unwrap_or_else(|| undescribed(&table.declaration));
+        entry.declaration = table.declaration.clone();
+        let is_asked_for = job == Job::Flush(id) || job == Job::Anew(id);
+        if !(job == Job::Checkpoint || is_asked_for) || frozen.unsettled.contains_key(&id) {
+            return Ok(entry);
+        }
+        if known.is_none() || table.sequence > entry.sequence || is_asked_for {
+            entry.is_on_disk = frozen.on_disk.contains(&id);
+            let run = self.write_run(table, entry.is_on_disk, &mut output.written, report)?;
+            if let Some(run) = &run {
+                output.info.bytes_written += run.info().bytes;
+                output.info.tables_written += 1;
+                output.info.rows_written += run.info().total.entries as u64;
+            }
+            let runs: Vec<_> = run.into_iter().chain(table.runs.iter().cloned()).collect();
+            entry.runs = runs.iter().map(|run| described(run)).collect();
+            entry.total = total_of(&runs);
+            if entry.is_on_disk {
+                output.flushed.push((id, Flushed { trees: table.layers.len() - 1, runs: Runs::new(runs) }));
+            }
+        }
+        entry.sequence = frozen.snapshot.versions.sequence;
+        Ok(entry)
+    }
+
+    /// Takes the snapshot that a job is of, in the writer's turn, in which it, the end of the log and new trees over
+    /// those to be written belong together.
+    fn freeze_for(self: &Arc<Self>, job: Job) -> Result<Frozen> {
+        let is_asked_for = |trees: &TableTrees| match job {
+            Job::Checkpoint => !trees.runs.is_empty(),
+            Job::Flush(id) => id == trees.declaration.id,
+            Job::Anew(id) => id == trees.declaration.id && !trees.runs.is_empty(),
+        };
+        let unsettled = self.begin_settling(is_asked_for);
+        let mut turn = self.writer()?;
+        self.end_settling(&mut turn);
+        let unsettled = unsettled?;
+        let is_asked_for = |trees: &TableTrees| is_asked_for(trees) && !unsettled.contains_key(&trees.declaration.id);
+        let on_disk = turn.tables.iter().flatten().filter(|trees| is_asked_for(trees));
+        let on_disk = on_disk.map(|trees| trees.declaration.id).collect();
+        let to_freeze = |trees: &&TableTrees| {
+            // An upper tree without entries can take the writes as it is.
+            is_asked_for(trees) && (trees.layers[0].is_bottom() || trees.layers[0].entries() > 0)
+        };
+        let trees = turn.tables.iter().flatten().filter(to_freeze);
+        let ids: Vec<TableId> = trees.map(|trees| trees.declaration.id).collect();
+        for id in ids {
+            self.freeze_in(&mut turn, id)?;
+        }
+        Ok(Frozen { snapshot: Snapshot::take(self), lsn: self.log()?.end_lsn(), on_disk, unsettled })
+    }
+
+    fn entries_in_memory(&self, table: &TableVersion) -> u64 {
+        table.views(&self.arena).map(|view| view.entries()).sum()
+    }
+
+    /// Writes the trees of a table to a run: an image that is read back whole, or a run whose pages are read when
+    /// needed. Writes none if the trees hold nothing.
+    fn write_run(
+        &self,
+        table: &TableVersion,
+        is_on_disk: bool,
+        written: &mut Vec<(String, PathBuf)>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<Arc<Run>>> {
+        // On disk the newest tree already takes the writes.
+        let views = table.views(&self.arena).skip(usize::from(is_on_disk));
+        let views: SmallVec<[View<'_>; 4]> = views.filter(|view| view.entries() > 0).collect();
+        let expected: Tally = views.iter().map(View::total).sum();
+        let is_bottom = table.runs.is_empty();
+        let is_nothing = match (is_on_disk, is_bottom) {
+            (false, _) => expected.rows == 0,
+            // A table on disk always has a bottom run, even an empty one.
+            (true, true) => false,
+            (true, false) => views.is_empty(),
+        };
+        if is_nothing {
+            return Ok(None);
+        }
+        let measures = table.declaration.options.measures;
+        let (name, number) = self.checkpoints.begin_run(table.declaration.id);
+        let path = self.dir.join(&name);
+        written.push((name, path.clone()));
+        let disk = &*self.options.disk;
+        let mut options = self.run_options(&table.declaration, number, is_bottom);
+        (options.has_filters, options.is_read_soon) = (is_on_disk, is_on_disk);
+        let mut writer = RunWriter::create(disk, &path, options)?;
+        let mut entries = 0u64;
+        let mut count = || {
+            entries += 1;
+            if entries.is_multiple_of(4096) {
+                progress(entries);
+            }
+        };
+        let stack: Stack<'_, View<'_>> = Stack::new(views, measures);
+        if stack.single().is_some() {
+            let mut result = Ok(());
+            infallible(stack.scan(Cut::Start, Cut::End, false, |key, value| {
+                result = writer.push(key, value);
+                count();
+                result.is_ok()
+            }));
+            result?;
+        } else {
+            let mut merge = infallible(Merge::from(&stack, Cut::Start));
+            let mut key = KeyBuffer::new();
+            while let Some(entry) = infallible(merge.next_entry(&mut key, |_| true)) {
+                writer.push_entry(&key, entry.value, entry.weight)?;
+                count();
+            }
+        }
+        let info = writer.finish()?;
+        self.check_law(&table.declaration, expected, info.total.tally)?;
+        Ok(Some(Arc::new(Run::open(disk, &path)?)))
+    }
+
+    /// The options for writing a run of a table.
+    pub(crate) fn run_options(&self, declaration: &Declaration, number: u64, is_bottom: bool) -> RunOptions {
+        RunOptions {
+            page_bytes: self.options.run_page_bytes,
+            measures: declaration.options.measures,
+            table_id: declaration.id,
+            run_id: number,
+            is_bottom,
+            index: declaration.options.layout,
+            compression: declaration.options.compression_of(is_bottom),
+            is_read_soon: true,
+            ..RunOptions::default()
+        }
+    }
+
+    /// Fails if a run does not weigh what it was written from.
+    pub(crate) fn check_law(&self, declaration: &Declaration, expected: Tally, written: Tally) -> Result<()> {
+        if written == expected {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "table {:?} tallies {expected:?}, and what was written of it {written:?}: nothing was changed; run `quipu check`",
+                declaration.name
+            ),
+        ))
+    }
+
+    /// After the manifest is in place: gives tables the runs that it names, and removes what it no longer names.
+    fn install(&self, manifest: &Manifest, flushed: Vec<(TableId, Flushed)>) -> Result<()> {
+        self.checkpoints.last().manifest = manifest.clone();
+        for (id, Flushed { trees, runs }) in flushed {
+            let newest = runs[..1].to_vec();
+            self.replace_layers(id, trees, runs)?;
+            // Not under the latch, since this reads.
+            let declaration = self.versions.read().table(id).map(|table| table.declaration.clone());
+            if let Ok(declaration) = declaration {
+                self.preload_runs(&declaration, &newest, &[]);
+            }
+        }
+        self.note_runs();
+        if let Some(keeper) = &*self.keeper.lock() {
+            keeper.wake_compactor();
+        }
+        self.remove_replaced(manifest)
+    }
+}
+
+/// How the manifest describes a run.
+pub(crate) fn described(run: &Run) -> ManifestRun {
+    let part =
+        |part: Part| ManifestPart { name: part.file.name(), identity: part.file.identity(), low: part.low.to_vec() };
+    ManifestRun { parts: run.parts().map(part).collect() }
+}
+
+/// The entry of a table that no manifest has named yet: it has no runs.
+pub(crate) fn undescribed(declaration: &Arc<Declaration>) -> ManifestTable {
+    ManifestTable {
+        declaration: declaration.clone(),
+        is_on_disk: false,
+        sequence: 0,
+        runs: Vec::new(),
+        total: Tally::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests;

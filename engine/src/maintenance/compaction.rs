@@ -1,0 +1,590 @@
+//! Compaction: merges runs of a table into one; weights add up, dead entries go.
+//!
+//! A merge of large runs takes minutes, in which flushes leave many small ones. So now and then it pauses to merge
+//! those, which are much smaller: a merge within the merge.
+//!
+//! Invariants:
+//! 1. The run that a compaction writes weighs what the merged runs did: the law.
+//! 2. Runs change only in the turn to write runs; a compaction takes it when its run is complete. Meanwhile flushes
+//!    have put runs above, none in between.
+//! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`]; a merge within another uses windows a
+//!    quarter as large.
+//!
+//! Not here: which runs are merged (`merge_choice`), and which of their files stay as they are (`merge_pieces`).
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::catalog::declaration::{Declaration, TableId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::checkpoint_and_flush::described;
+use crate::maintenance::merge_choice::{Size, choose_alike, choose_but, size_of};
+use crate::maintenance::merge_pieces::{Piece, pieces};
+use crate::options::RunLayout;
+use crate::page::KeyBuffer;
+use crate::progress::Progress;
+use crate::read::table_stack::{Source, Window, WindowRows};
+use crate::run::{PageCache, Part, Run, RunFile, RunWriter};
+use crate::state::failures::{FailedMerges, Task, unpanicked};
+use crate::state::shared::Shared;
+use crate::state::versions::{Runs, TableVersion, total_of};
+use crate::sync::atomic::Ordering;
+use crate::tally::Tally;
+
+/// Bytes read from each run at a time.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// Pages read so far are released after this many windows of all runs.
+const PINNED_WINDOWS: u64 = 4;
+/// The most files of a run, not counting those that merges keep.
+const FILES_MAX: u64 = 256;
+/// A file smaller than this part of the target size is rewritten with its neighbours.
+const KEPT_SHARE: u64 = 8;
+/// Bytes of inner pages that are likely to be needed again.
+const CACHE_BYTES: u64 = 1 << 20;
+/// A merge within another has at most this part of its bytes.
+const WITHIN_SHARE: u64 = 4;
+/// Bytes that the innermost of many nested merges reads from a run at a time.
+const WINDOW_BYTES_MIN: u64 = 64 << 10;
+
+/// Which files a merge keeps as they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    WhatNeedNotChange,
+    /// None: all rows are rewritten.
+    Nothing,
+}
+
+/// A merge in progress.
+struct Ongoing<'o> {
+    merged: &'o [Arc<Run>],
+    /// The merge that paused for this one.
+    around: Option<&'o Ongoing<'o>>,
+}
+
+impl Ongoing<'_> {
+    /// Whether it, or a merge around it, has this run.
+    fn has(&self, run: &Arc<Run>) -> bool {
+        self.merged.iter().any(|merged| Arc::ptr_eq(merged, run)) || self.around.is_some_and(|around| around.has(run))
+    }
+
+    /// Bytes it reads from each run at a time.
+    fn window_bytes(&self) -> u64 {
+        self.around.map_or(WINDOW_BYTES, |around| (around.window_bytes() / WITHIN_SHARE).max(WINDOW_BYTES_MIN))
+    }
+}
+
+/// The runs whose files an error names. The others can be merged without them.
+fn blamed(error: &Error, runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
+    let is_named = |run: &&Arc<Run>| described(run).parts.iter().any(|part| error.names(&part.name));
+    runs.iter().filter(is_named).cloned().collect()
+}
+
+impl Shared {
+    /// Merges runs of the first table that needs it, or, at rest, that would gain from it. Returns whether it merged
+    /// any. Failures are recorded, and their runs left alone for a while.
+    pub(crate) fn compact_if_due(&self, is_at_rest: bool) -> bool {
+        let mut failed = self.compacting.lock();
+        let jobs = self.checkpoints.last_number();
+        let versions = Arc::clone(&self.versions.read());
+        for table in versions.tables.iter().flatten() {
+            let Some(chosen) = choose_but(&table.runs, is_at_rest, |run| failed.has(run, jobs)) else { continue };
+            let id = table.declaration.id;
+            let merged = self.merge_noting(&mut failed, &table.declaration, &table.runs, chosen);
+            if merged.is_ok() || self.stopping.load(Ordering::Relaxed) {
+                return merged.is_ok();
+            }
+            self.failures.note(Task::Merge, Some(id), merged.as_ref().copied());
+        }
+        false
+    }
+
+    /// Merges runs at `chosen`, and records the outcome in `failed`.
+    fn merge_noting(
+        &self,
+        failed: &mut FailedMerges,
+        declaration: &Declaration,
+        runs: &Runs,
+        chosen: Range<usize>,
+    ) -> Result<()> {
+        let merged = unpanicked(|| {
+            self.merge_runs(declaration, runs, chosen.clone(), Keeps::WhatNeedNotChange, None, &mut |_| ())
+        });
+        // Closing the database also ends merges, which says nothing about their runs.
+        if !self.stopping.load(Ordering::Relaxed) {
+            let blamed = merged.as_ref().err().map(|error| blamed(error, &runs[chosen.clone()])).unwrap_or_default();
+            let concerned = if blamed.is_empty() { &runs[chosen] } else { &blamed[..] };
+            failed.note(concerned, merged.is_ok(), self.checkpoints.last_number());
+        }
+        merged
+    }
+
+    /// Merges all runs of a table into one.
+    pub(crate) fn compact(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        self.refuse_in_own_turn()?;
+        let mut failed = self.compacting.lock();
+        let version = self.versions.read().table(id)?.clone();
+        if version.runs.len() < 2 {
+            return Ok(());
+        }
+        self.merge_all(&mut failed, &version, Keeps::WhatNeedNotChange, progress)
+    }
+
+    fn merge_all(
+        &self,
+        failed: &mut FailedMerges,
+        table: &TableVersion,
+        keeps: Keeps,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        let stage = match keeps {
+            Keeps::WhatNeedNotChange => "merging runs",
+            Keeps::Nothing => "rewriting",
+        };
+        let total = table.runs.iter().map(|run| run.info().total.entries as u64).sum();
+        let mut report = |done| progress(Progress { stage, done, total });
+        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, None, &mut report)?;
+        failed.note(&table.runs, true, self.checkpoints.last_number());
+        self.failures.note(Task::Merge, Some(table.declaration.id), Ok(()));
+        Ok(())
+    }
+
+    /// Rewrites all rows of a table into one new run, in the newest format and with the index that the table is now
+    /// declared to have.
+    pub(crate) fn rewrite(
+        self: &Arc<Self>,
+        id: TableId,
+        index: RunLayout,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        self.refuse_in_own_turn()?;
+        let mut failed = self.compacting.lock();
+        self.declare_layout(id, index)?;
+        self.write_anew(id, progress)?;
+        let version = self.versions.read().table(id)?.clone();
+        if version.runs.is_empty() {
+            return Ok(());
+        }
+        self.merge_all(&mut failed, &version, Keeps::Nothing, progress)
+    }
+
+    /// Replaces the runs at `chosen` by one. Reports now and then how many entries it has written.
+    fn merge_runs(
+        &self,
+        declaration: &Declaration,
+        runs: &Runs,
+        chosen: Range<usize>,
+        keeps: Keeps,
+        around: Option<&Ongoing<'_>>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let is_bottom = chosen.end == runs.len();
+        let merged = &runs[chosen];
+        let mut parts = PartsWriter::new(self, declaration, merged, is_bottom);
+        let merge = Ongoing { merged, around };
+        let result = self.merge_into(&mut parts, &merge, keeps, progress).and_then(|()| parts.finish());
+        let result = match result {
+            Ok(run) => self.replace_runs(declaration.id, merged, run.clone(), &parts.written).map(|is_replaced| {
+                if is_replaced {
+                    self.preload_runs(declaration, &[run], merged);
+                }
+            }),
+            Err(error) => {
+                parts.written.iter().for_each(|name| drop(self.options.disk.remove(&self.dir.join(name))));
+                Err(error)
+            }
+        };
+        parts.written.iter().for_each(|name| self.checkpoints.end_run(name));
+        result
+    }
+
+    /// Replaces merged runs by their result, in the manifest and in the table. Returns whether the table still exists.
+    fn replace_runs(&self, id: TableId, merged: &[Arc<Run>], run: Arc<Run>, written: &[String]) -> Result<bool> {
+        let _turn = self.checkpoints.turn();
+        let disk = &*self.options.disk;
+        let last = self.checkpoints.last().manifest.clone();
+        let current = self.versions.read().table(id).map(|table| table.runs.clone());
+        let mut manifest = last.clone();
+        let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id);
+        // Flushes have put runs above since; the table may have been dropped.
+        let place = current.as_ref().ok().and_then(|runs| runs.iter().position(|run| Arc::ptr_eq(run, &merged[0])));
+        let (Ok(current), Some(place), Some(entry)) = (current, place, entry) else {
+            return self.remove_replaced(&last).map(|()| false);
+        };
+        let runs = [&current[..place], &[run], &current[place + merged.len()..]].concat();
+        entry.runs = runs.iter().map(|run| described(run)).collect();
+        manifest.checkpoint = self.checkpoints.last_number();
+        if let Err(error) = manifest.write(disk, &self.dir) {
+            let written: Vec<PathBuf> = written.iter().map(|name| self.dir.join(name)).collect();
+            self.give_up(&last, written.iter().map(|path| &**path));
+            return Err(error);
+        }
+        self.checkpoints.last().manifest = manifest.clone();
+        self.replace_layers(id, 0, Runs::new(runs))?;
+        self.remove_replaced(&manifest).map(|()| true)
+    }
+
+    /// Within a merge, merges due runs that are much smaller; in its own table those above it, which flushes have left
+    /// meanwhile. Returns whether there were any.
+    fn merge_within(&self, merge: &Ongoing<'_>) -> Result<bool> {
+        let versions = Arc::clone(&self.versions.read());
+        for table in versions.tables.iter().flatten() {
+            let above = table.runs.iter().take_while(|run| !merge.has(run));
+            let sizes: Vec<Size> = above.map(|run| size_of(run)).collect();
+            let is_much_smaller = |chosen: &Range<usize>| {
+                sizes[chosen.clone()].iter().map(|run| run.bytes).sum::<u64>() <= bytes_of(merge.merged) / WITHIN_SHARE
+            };
+            if let Some(chosen) = choose_alike(&sizes).filter(is_much_smaller) {
+                let (declaration, keeps) = (&table.declaration, Keeps::WhatNeedNotChange);
+                self.merge_runs(declaration, &table.runs, chosen, keeps, Some(merge), &mut |_| ())?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes the result of merging all entries of the runs, except for files that are kept.
+    fn merge_into(
+        &self,
+        parts: &mut PartsWriter<'_>,
+        ongoing: &Ongoing<'_>,
+        keeps: Keeps,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let runs = ongoing.merged;
+        let measures = parts.declaration.options.measures;
+        let kept_bytes_min = match keeps {
+            Keeps::WhatNeedNotChange => parts.file_bytes / KEPT_SHARE,
+            Keeps::Nothing => u64::MAX,
+        };
+        // Pages that are read once need not be kept.
+        let cache = PageCache::new(CACHE_BYTES);
+        let window_bytes = ongoing.window_bytes();
+        let lent_bytes = PINNED_WINDOWS * window_bytes * runs.len() as u64;
+        let window = Window { rows: WindowRows::Any, bytes: window_bytes, lent_bytes };
+        let (mut bytes, mut entries) = (0, 0);
+        // A merge within that failed is tried again after this one.
+        let mut looks_within = self.options.background;
+        for piece in pieces(runs, parts.is_bottom, kept_bytes_min, &cache)? {
+            let gap = match piece {
+                Piece::Kept(part) => {
+                    entries += part.file.info().total.entries as u64;
+                    parts.keep(part)?;
+                    continue;
+                }
+                Piece::Merged(gap) => gap,
+            };
+            Source::new([], runs, &cache, measures).walk(gap.start(), gap.end(), false, window, |merge, key| {
+                let inside = |key: &[u8]| !gap.end().is_before(key);
+                let Some(entry) = merge.next_entry(key, inside)? else { return Ok(false) };
+                parts.push(key, entry.value, entry.weight)?;
+                bytes += (key.len() + entry.value.map_or(0, <[u8]>::len)) as u64;
+                entries += 1;
+                if bytes > WINDOW_BYTES {
+                    progress(entries);
+                    self.pause_merge(bytes)?;
+                    bytes = 0;
+                    while looks_within {
+                        match self.merge_within(ongoing) {
+                            Ok(true) => {}
+                            Ok(false) => break,
+                            Err(_) => looks_within = false,
+                        }
+                    }
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for as long as the options want after `bytes`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] if the database is being closed.
+    fn pause_merge(&self, bytes: u64) -> Result<()> {
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Busy, "the database is being closed"));
+        }
+        let rate = self.options.compaction_bytes_per_second;
+        if rate > 0 {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a rate is bytes in a time, and nobody tells when that is over"
+            )]
+            std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
+        }
+        Ok(())
+    }
+}
+
+/// Writes a run as files of about the same size, beside kept files.
+struct PartsWriter<'s> {
+    shared: &'s Shared,
+    declaration: &'s Declaration,
+    is_bottom: bool,
+    /// The size at which a file ends, in bytes.
+    file_bytes: u64,
+    /// The weight that the run must have.
+    expected: Tally,
+    writer: Option<(RunWriter, KeyBuffer, PathBuf)>,
+    parts: Vec<Part>,
+    /// The names of the files written.
+    written: Vec<String>,
+}
+
+impl<'s> PartsWriter<'s> {
+    fn new(shared: &'s Shared, declaration: &'s Declaration, merged: &[Arc<Run>], is_bottom: bool) -> PartsWriter<'s> {
+        let bytes = bytes_of(merged);
+        PartsWriter {
+            shared,
+            declaration,
+            is_bottom,
+            file_bytes: shared.options.run_file_bytes.max(bytes / FILES_MAX),
+            expected: total_of(merged),
+            writer: None,
+            parts: Vec::new(),
+            written: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, key: &[u8], value: Option<&[u8]>, weight: Tally) -> Result<()> {
+        if self.writer.as_ref().is_some_and(|(writer, ..)| writer.bytes() >= self.file_bytes) {
+            self.end_file()?;
+        }
+        if self.writer.is_none() {
+            self.begin_file(key)?;
+        }
+        self.writer.as_mut().map_or(Ok(()), |(writer, ..)| writer.push_entry(key, value, weight))
+    }
+
+    fn keep(&mut self, part: Part) -> Result<()> {
+        self.end_file()?;
+        self.parts.push(part);
+        Ok(())
+    }
+
+    fn begin_file(&mut self, low: &[u8]) -> Result<()> {
+        let shared = self.shared;
+        let (name, number) = shared.checkpoints.begin_run(self.declaration.id);
+        let path = shared.dir.join(&name);
+        self.written.push(name);
+        let options = shared.run_options(self.declaration, number, self.is_bottom);
+        let writer = RunWriter::create(&*shared.options.disk, &path, options)?;
+        self.writer = Some((writer, KeyBuffer::from_slice(low), path));
+        Ok(())
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        let Some((writer, low, path)) = self.writer.take() else { return Ok(()) };
+        writer.finish()?;
+        let file = RunFile::open(&*self.shared.options.disk, &path)?;
+        self.parts.push(Part { low, file: Arc::new(file) });
+        Ok(())
+    }
+
+    /// The finished run, on stable storage.
+    fn finish(&mut self) -> Result<Arc<Run>> {
+        if self.parts.is_empty() && self.writer.is_none() {
+            // A table on disk always has a run, even an empty one.
+            self.begin_file(&[])?;
+        }
+        self.end_file()?;
+        let run = Run::of_parts(&self.parts, self.is_bottom);
+        let (shared, dir) = (self.shared, &self.shared.dir);
+        shared.check_law(self.declaration, self.expected, run.info().total.tally)?;
+        shared.options.disk.sync_dir(dir).map_err(|error| Error::io("cannot sync directory", dir, error))?;
+        Ok(Arc::new(run))
+    }
+}
+
+/// The size of the files of all these runs, in bytes.
+fn bytes_of(runs: &[Arc<Run>]) -> u64 {
+    runs.iter().map(|run| run.info().bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::io::sim::SimDisk;
+    use crate::maintenance::merge_choice::FAN_IN;
+    use crate::options::{Options, TableOptions};
+    use crate::read::readable::ReadableTable;
+    use crate::run::made_up::IS_WRITTEN;
+    use crate::state::handle::Table;
+    use crate::write::writable::WritableTable;
+
+    /// Flushes during a merge, and checks how many runs there are meanwhile.
+    #[test]
+    fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
+        for background in [true, false] {
+            let disk = SimDisk::new();
+            let options =
+                Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::in_memory() };
+            let db = Db::open("/db", options.clone()).unwrap();
+            let table = db.table("t").unwrap();
+            let rows = 12_000u32;
+            for half in 0..2 {
+                (half..rows).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
+                table.flush().unwrap();
+            }
+            let runs = || table.shared.versions.read().table(table.id()).unwrap().runs.len();
+            let (mut flushes, mut most) = (0, 0);
+            let mut report = |_| {
+                for _ in 0..3 {
+                    let keys = (0..rows).skip(flushes).step_by(1000);
+                    keys.for_each(|key| table.put(key.to_be_bytes(), [8]).unwrap());
+                    table.flush().unwrap();
+                    flushes += 1;
+                }
+                most = most.max(runs());
+            };
+            table.shared.compact(table.id(), &mut report).unwrap();
+            assert!(flushes > 30);
+            // The two being merged, fewer of each tier above than become one, and three that have just come.
+            let expected = if background { 5..=2 + 2 * FAN_IN + 3 } else { 30..=flushes + 2 };
+            assert!(expected.contains(&most), "{most} runs while {flushes} came");
+            for key in 0..rows {
+                let is_new = key as usize % 1000 < flushes;
+                assert_eq!(
+                    table.get(key.to_be_bytes()).unwrap().unwrap().len(),
+                    if is_new { 1 } else { 1000 },
+                    "{key}"
+                );
+            }
+            assert_eq!(table.count(..).unwrap(), u64::from(rows));
+            drop(table);
+            db.close().unwrap();
+            let report = crate::check("/db", &options, &mut |_| ()).unwrap();
+            assert_eq!(report.faults, Vec::<String>::new());
+        }
+    }
+
+    /// The indexes of a table's runs, newest first.
+    fn indexes(table: &Table) -> Vec<RunLayout> {
+        let versions = table.shared.versions.read();
+        let runs = &versions.table(table.id()).unwrap().runs;
+        runs.iter().map(|run| run.info().index).collect()
+    }
+
+    fn put(table: &Table, keys: Range<u32>) {
+        keys.for_each(|key| table.put(key.to_be_bytes(), [7; 40]).unwrap());
+    }
+
+    #[test]
+    fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_changes_it() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+        let open = || Db::open("/db", options.clone()).unwrap();
+        let db = open();
+        let flat = TableOptions { layout: RunLayout::Flat, ..TableOptions::default() };
+        let table = db.create_table("t", flat.clone()).unwrap();
+        put(&table, 0..3000);
+        table.flush().unwrap();
+        put(&table, 2000..5000);
+        db.checkpoint().unwrap();
+        assert_eq!(indexes(&table), [RunLayout::Flat; 2]);
+        drop(table);
+        db.close().unwrap();
+        let db = open();
+        let table = db.table("t").unwrap();
+        assert_eq!(*table.options(), flat);
+        put(&table, 0..10);
+        table.flush().unwrap();
+        table.compact().unwrap();
+        assert_eq!(indexes(&table), [RunLayout::Flat]);
+        let mut reports = Vec::new();
+        table.rewrite(RunLayout::Tree, &mut |progress| reports.push(progress)).unwrap();
+        assert_eq!(indexes(&table), [RunLayout::Tree]);
+        assert_eq!(db.table("t").unwrap().options().layout, RunLayout::Tree);
+        put(&table, 4000..6000);
+        table.flush().unwrap();
+        assert_eq!((indexes(&table), table.len().unwrap()), (vec![RunLayout::Tree; 2], 6000));
+        drop(table);
+        db.close().unwrap();
+        assert_eq!(open().table("t").unwrap().options().layout, RunLayout::Tree);
+    }
+
+    #[test]
+    fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), background: false, ..Options::in_memory() };
+        let open = || Db::open("/db", options.clone()).unwrap();
+        let versions = |table: &Table| {
+            let versions = table.shared.versions.read();
+            let runs = &versions.table(table.id()).unwrap().runs;
+            runs.iter().map(|run| run.info().version).collect::<Vec<_>>()
+        };
+        let db = open();
+        let table = db.table("t").unwrap();
+        put(&table, 0..3000);
+        IS_WRITTEN.set(true);
+        table.flush().unwrap();
+        IS_WRITTEN.set(false);
+        put(&table, 2000..5000);
+        let newest = versions(&table)[0] + 1;
+        drop(table);
+        db.close().unwrap();
+        let db = open();
+        let table = db.table("t").unwrap();
+        assert_eq!((versions(&table), table.len().unwrap()), (vec![newest - 1], 5000));
+        table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
+        assert_eq!((versions(&table), table.len().unwrap()), (vec![newest], 5000));
+    }
+
+    #[test]
+    fn a_rewrite_leaves_a_table_in_memory_there() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+        let db = Db::open("/db", options.clone()).unwrap();
+        let table = db.table("t").unwrap();
+        put(&table, 0..3000);
+        db.checkpoint().unwrap();
+        let checkpoint = db.stats().checkpoint;
+        table.rewrite(RunLayout::Flat, &mut |_| ()).unwrap();
+        assert!(indexes(&table).is_empty() && db.stats().checkpoint > checkpoint);
+        drop(table);
+        db.close().unwrap();
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        assert_eq!((table.len().unwrap(), table.options().layout), (3000, RunLayout::Flat));
+        table.flush().unwrap();
+        assert_eq!(indexes(&table), [RunLayout::Flat]);
+    }
+
+    /// Runs that flushes and merges leave are fetched as they are written; images of tables in memory, which are read
+    /// once from front to back, are not.
+    #[test]
+    fn runs_of_tables_on_disk_are_fetched_and_images_are_not() {
+        for memtable_bytes in [0, 64 << 20] {
+            let disk = SimDisk::new();
+            let options = Options {
+                disk: Arc::new(disk.clone()),
+                durability: crate::Durability::Os,
+                memtable_bytes,
+                ..Options::default()
+            };
+            let db = Db::open("/db", options).unwrap();
+            let table = db.table("t").unwrap();
+            for half in 0..2 {
+                (half..2000u32).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 100]).unwrap());
+                if memtable_bytes > 0 {
+                    table.flush().unwrap();
+                } else {
+                    db.checkpoint().unwrap();
+                }
+            }
+            table.compact().unwrap();
+            let names = disk.file_names();
+            let mut runs = names.iter().filter(|name| name.to_string_lossy().contains("/run-")).peekable();
+            assert!(runs.peek().is_some());
+            for run in runs {
+                let fetched: u64 = disk.read_soon(run).iter().map(|bytes| bytes.end - bytes.start).sum();
+                let bytes = disk.read_file(run).unwrap().len() as u64;
+                assert_eq!(fetched, if memtable_bytes > 0 { bytes } else { 0 }, "{}", run.display());
+            }
+        }
+    }
+}

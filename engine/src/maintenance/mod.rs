@@ -1,0 +1,12 @@
+//! Background work: memory, flushes, checkpoints, merges of runs.
+
+pub(crate) mod background;
+pub(crate) mod checkpoint_and_flush;
+pub(crate) mod compaction;
+pub(crate) mod layers;
+pub(crate) mod memory;
+pub(crate) mod merge_choice;
+pub(crate) mod merge_pieces;
+pub(crate) mod preload;
+pub(crate) mod remove_files;
+pub(crate) mod resolve;

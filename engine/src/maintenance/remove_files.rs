@@ -1,0 +1,63 @@
+//! Removes files of runs: replaced ones, those of a failed job, and those that a crash has left.
+//!
+//! A file is removed only when no manifest on disk names it, and nobody writes or copies it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::catalog::manifest::{self, Manifest};
+use crate::error::{Error, Result};
+use crate::io::Disk;
+use crate::state::run_files::is_run_name;
+use crate::state::shared::Shared;
+
+impl Shared {
+    /// Removes what a failed job has written. Returns whether the next opening is certain to find the previous
+    /// manifest.
+    pub(crate) fn give_up<'p>(&self, last: &Manifest, written: impl Iterator<Item = &'p Path>) -> bool {
+        let disk = &*self.options.disk;
+        // The manifest in place may be the new one, if the sync after the renaming failed. If the old one cannot be put
+        // back, both sets of runs stay until the next job.
+        let is_last = Manifest::read(disk, &self.dir).is_ok_and(|found| found.as_ref() == Some(last))
+            || last.write(disk, &self.dir).is_ok();
+        if is_last {
+            written.for_each(|path| drop(disk.remove(path)));
+        }
+        is_last
+    }
+
+    /// Removes runs that the manifest does not name and that are not being written or copied. Readers of such a run
+    /// still have it open.
+    pub(crate) fn remove_replaced(&self, manifest: &Manifest) -> Result<()> {
+        let in_use = || {
+            let last = self.checkpoints.last();
+            last.writing.iter().chain(last.kept.keys()).cloned().collect()
+        };
+        remove_orphans(&*self.options.disk, &self.dir, manifest, in_use)
+    }
+}
+
+/// Removes the runs that the manifest does not name, except those `in_use`. It is called after the directory has been
+/// listed: a run is in use before its file is created, so a listed file that is not in use is nobody's.
+pub(crate) fn remove_orphans(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    in_use: impl FnOnce() -> BTreeSet<String>,
+) -> Result<()> {
+    let named: BTreeSet<&str> = manifest.files().map(|name| &**name).collect();
+    let names = disk.list(dir).map_err(|error| Error::io("cannot list", dir, error))?;
+    let in_use = in_use();
+    for name in names {
+        let is_orphan = is_run_name(&name) && !named.contains(&*name) && !in_use.contains(&name);
+        if is_orphan || name == manifest::UNFINISHED_NAME {
+            let path = dir.join(&name);
+            match disk.remove(&path) {
+                // A failed merge has meanwhile removed its files.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| Error::io("cannot remove", &path, error))?,
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Resolves blind writes: looks up many of their keys at once, in order, in the background.
+
+use crate::bounds::Bounds;
+use crate::catalog::declaration::TableId;
+use crate::error::{Error, Result};
+use crate::page::KeyBuffer;
+use crate::read::table_stack::stack_over;
+use crate::read::unresolved;
+use crate::run::ReadPages;
+use crate::stack::Cut;
+use crate::state::ending::Readers;
+use crate::state::failures::{Task, unpanicked};
+use crate::state::publish::table_of;
+use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
+use crate::state::versions::Runs;
+use crate::state::writer::{Epochs, TableTrees, Turn};
+use crate::tally::Tally;
+use crate::tree::Version;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The number of unresolved entries at which the keeper resolves a table.
+pub(crate) const DUE_ENTRIES: u64 = 1 << 16;
+/// The most entries resolved in one turn: a few hundred microseconds.
+const IN_TURN: usize = 256;
+
+impl TableTrees {
+    /// Moves the entries of these keys, if they are still there, into the newest tree. `below` is what lies below each.
+    fn move_resolved(&mut self, keys: &[KeyBuffer], below: &[Tally], epochs: Epochs) -> Result<()> {
+        let Some(mut tree) = self.unresolved.take() else { return Ok(()) };
+        let top = &mut self.layers[0];
+        for tree in [&mut *tree, &mut *top] {
+            epochs.open(tree);
+        }
+        let moved = keys.iter().zip(below).try_for_each(|(key, below)| {
+            let Some(found) = tree.view().get(key) else { return Ok(()) };
+            top.write_over(key, found.value(), |existing| Some(existing.map_or(*below, |existing| existing.below)))?;
+            unresolved::take_out(&mut tree, key)
+        });
+        if tree.entries() > 0 {
+            self.unresolved = Some(tree);
+        } else {
+            // Snapshots may still read it.
+            self.merged.push((epochs.epoch, *tree));
+        }
+        moved
+    }
+}
+
+impl Shared {
+    /// Resolves the unresolved entries of a range, batch by batch. Returns how many were looked up. No answer changes.
+    pub(crate) fn resolve(self: &Arc<Self>, id: TableId, bounds: &Bounds<'_>) -> Result<u64> {
+        let mut last: Option<KeyBuffer> = None;
+        let mut resolved = 0;
+        loop {
+            let snapshot = Snapshot::take_briefly(self);
+            let Ok(version) = snapshot.versions.table(id) else { return Ok(resolved) };
+            let Some(unresolved) = version.unresolved else { return Ok(resolved) };
+            let start = last.as_ref().map_or(bounds.start(), |last| Cut::After(last));
+            let keys = unresolved::keys(unresolved.view(&self.arena), start, bounds.end());
+            if keys.is_empty() {
+                return Ok(resolved);
+            }
+            let runs = version.runs.clone();
+            let below = {
+                let pages = ReadPages::new(&self.cache);
+                let measures = version.declaration.options.measures;
+                let stack = stack_over(version.views(&self.arena), &runs, &pages, measures);
+                pages.answer(|| stack.contributions(&keys))?
+            };
+            // Nothing is copied for a snapshot that has ended.
+            drop(snapshot);
+            let mut are_same_runs = true;
+            for (keys, below) in keys.chunks(IN_TURN).zip(below.chunks(IN_TURN)) {
+                are_same_runs = are_same_runs && self.move_resolved(id, keys, below, &runs)?;
+            }
+            if are_same_runs {
+                resolved += keys.len() as u64;
+                last = keys.into_iter().next_back();
+            }
+        }
+    }
+
+    /// Moves entries into the newest tree if the table still has these runs, in which `below` was looked up. Returns
+    /// whether it has.
+    fn move_resolved(&self, id: TableId, keys: &[KeyBuffer], below: &[Tally], runs: &Runs) -> Result<bool> {
+        let mut turn = self.writer()?;
+        let writer = &mut *turn;
+        let Ok(trees) = table_of(writer, id) else { return Ok(true) };
+        if !trees.runs.are(runs) {
+            return Ok(false);
+        }
+        let Some(tree) = &trees.unresolved else { return Ok(true) };
+        let bytes_of = |key: &KeyBuffer| {
+            let found = tree.view().get(key)?;
+            Some((key.len() + found.value().map_or(0, <[u8]>::len)) as u64)
+        };
+        let bytes = keys.iter().filter_map(bytes_of).sum();
+        let entries = keys.len() as u64;
+        let pages = trees.layers[0].room_for(entries, bytes) + tree.room_for(entries, 0);
+        self.check_room(writer, pages, false)?;
+        self.change_layers(writer, id, Readers::GoOn, |trees, epochs| trees.move_resolved(keys, below, epochs))?;
+        Ok(true)
+    }
+
+    /// Resolves all entries of the wanted tables, and makes their writers look up their keys until
+    /// [`Shared::end_settling`]. In the turn to write runs.
+    ///
+    /// Returns the tables for which that failed, each with its error: they cannot be written to a run.
+    pub(crate) fn begin_settling(
+        self: &Arc<Self>,
+        is_wanted: impl Fn(&TableTrees) -> bool,
+    ) -> Result<BTreeMap<TableId, Error>> {
+        let mut ids = Vec::new();
+        let mut turn = self.writer()?;
+        for trees in
+            turn.tables.iter_mut().flatten().filter(|trees| trees.declaration.options.blind_writes && is_wanted(trees))
+        {
+            trees.is_settling = true;
+            ids.push(trees.declaration.id);
+        }
+        drop(turn);
+        Ok(ids.into_iter().filter_map(|id| Some((id, self.resolve(id, &Bounds::from(..)).err()?))).collect())
+    }
+
+    /// Lets writers be blind again.
+    pub(crate) fn end_settling(&self, turn: &mut Turn<'_>) {
+        turn.tables.iter_mut().flatten().for_each(|trees| trees.is_settling = false);
+    }
+
+    /// Resolves the tables with many unresolved entries. Failures are recorded; the next flush tries again.
+    pub(crate) fn resolve_due(self: &Arc<Self>) {
+        let due: Vec<TableId> = {
+            let versions = self.versions.read();
+            let tables = versions.tables.iter().flatten();
+            let is_due = |tree: &Version| tree.view(&self.arena).entries() >= DUE_ENTRIES;
+            tables
+                .filter(|table| table.unresolved.as_ref().is_some_and(is_due))
+                .map(|table| table.declaration.id)
+                .collect()
+        };
+        for id in due {
+            let resolved = unpanicked(|| self.resolve(id, &Bounds::from(..)));
+            self.failures.note(Task::Resolve, Some(id), resolved.as_ref().map(|_| ()));
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What an optimistic transaction has read, as questions that can be asked again.
+//!
+//! A transaction may commit if every question has the same answer at commit as in its snapshot: then it might as well
+//! have run at the moment of its commit. Questions are put to the version below the transaction's own writes, so its
+//! later writes do not matter. Counts rely on the weights of its own writes; these are compared with what they would be
+//! now.
+
+use std::collections::HashMap;
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::bounds::Bounds;
+use crate::error::{Error, ErrorKind, Result};
+use crate::page::KeyBuffer;
+use crate::read::entry::Key;
+use crate::read::table_stack::{Source, TableStack};
+use crate::run::Missing;
+use crate::stack::{Cut, Layer, Merge, Stack, ask_all, infallible};
+use crate::tally::Tally;
+use crate::tree::{Side, View, Walk};
+
+/// A question that was asked of a table.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The value of a key.
+    Value(Key),
+    /// Whether a key is live.
+    Live(Key),
+    /// The number of rows in a range.
+    Rows(Bounds<'static>),
+    /// All measures of a range.
+    Tally(Bounds<'static>),
+    /// All rows of a range.
+    Scan(Bounds<'static>),
+}
+
+/// What was read of one table.
+#[derive(Default)]
+pub(crate) struct Observations {
+    /// Keys read, with a digest of the value (`None`: dead).
+    values: HashMap<Key, Option<u128>>,
+    /// Keys of which only liveness was read.
+    live: HashMap<Key, bool>,
+    rows: Vec<(Bounds<'static>, i64)>,
+    tallies: Vec<(Bounds<'static>, Tally)>,
+    scans: Vec<Bounds<'static>>,
+}
+
+/// The most that one transaction may read of a table: it bounds memory, at some 100 bytes each.
+const OBSERVATIONS_MAX: usize = 4_000_000;
+
+fn digest(value: Option<&[u8]>) -> Option<u128> {
+    value.map(xxh3_128)
+}
+
+impl Observations {
+    /// Notes a question and its answer in `base`, the version below the transaction's writes.
+    pub(crate) fn note(&mut self, base: &Source<'_>, question: Question) -> Result<()> {
+        if self.values.len() + self.live.len() + self.rows.len() + self.tallies.len() + self.scans.len()
+            >= OBSERVATIONS_MAX
+        {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "the transaction has read too much to be validated; cut it into smaller ones or use `Db::write`",
+            ));
+        }
+        match question {
+            Question::Value(key) => {
+                let found = base.ask(|stack| Ok(digest(stack.get(&key)?)))?;
+                self.values.entry(key).or_insert(found);
+            }
+            Question::Live(key) => {
+                let live = base.ask(|stack| stack.is_live(&key))?;
+                self.live.entry(key).or_insert(live);
+            }
+            Question::Rows(bounds) => {
+                let (start, end) = (bounds.start(), bounds.end());
+                let rows = base.exact(start, end, |base| base.ask(|stack| stack.count(start, end)))? as i64;
+                if self.rows.last().is_none_or(|last| last.0 != bounds) {
+                    self.rows.push((bounds, rows));
+                }
+            }
+            Question::Tally(bounds) => {
+                let (start, end) = (bounds.start(), bounds.end());
+                let tally = base.exact(start, end, |base| base.ask(|stack| stack.tally(start, end)))?;
+                self.tallies.push((bounds, tally));
+            }
+            Question::Scan(bounds) => self.scans.push(bounds),
+        }
+        Ok(())
+    }
+
+    /// Whether answers relied on the row weights of the transaction's own writes, and whether on all their measures.
+    pub(crate) fn relies_on_weights(&self) -> (bool, bool) {
+        let rows = !self.rows.is_empty() || !self.tallies.is_empty();
+        (rows, !self.tallies.is_empty())
+    }
+
+    /// Whether all answers in `now` are the same as in `base`. The two may have the same runs or others, and known or
+    /// unknown weights. Those of `now` are known if rows were counted.
+    pub(crate) fn hold<'a>(
+        &self,
+        base: &TableStack<'a>,
+        now: &TableStack<'a>,
+        has_same_runs: bool,
+        are_counted: bool,
+    ) -> std::result::Result<bool, Missing> {
+        // Keys that nobody has written above the same runs are unchanged: no page is needed.
+        let is_over_same_runs = has_same_runs && !now.runs().is_empty();
+        let is_untouched = |key: &[u8]| is_over_same_runs && base.has_same_upper_entry(now, key);
+        let uppers = (is_over_same_runs && are_counted).then(|| (base.upper_trees(), now.upper_trees()));
+        let weighs_the_same = |bounds: &Bounds<'_>| {
+            let (start, end) = (bounds.start(), bounds.end());
+            let upper = |stack: &Stack<'a, View<'a>>| infallible(stack.tally(start, end));
+            uppers.as_ref().is_some_and(|(base, now)| upper(base) == upper(now))
+        };
+        let values = self.values.iter().map(|(key, was)| Ok(is_untouched(key) || digest(now.get(key)?) == *was));
+        let live = self.live.iter().map(|(key, was)| Ok(is_untouched(key) || now.is_live(key)? == *was));
+        let rows = self.rows.iter().map(|(bounds, was)| {
+            Ok(weighs_the_same(bounds) || now.count(bounds.start(), bounds.end())? as i64 == *was)
+        });
+        let tallies = self
+            .tallies
+            .iter()
+            .map(|(bounds, was)| Ok(weighs_the_same(bounds) || now.tally(bounds.start(), bounds.end())? == *was));
+        let scans = self.scans.iter().map(|bounds| same_rows(base, now, bounds, has_same_runs, are_counted));
+        let mut all_hold = true;
+        let asked = ask_all(values.chain(live).chain(rows).chain(tallies).chain(scans), |holds| all_hold &= holds);
+        // One changed answer is enough, whatever the others are.
+        if all_hold { asked.map(|()| true) } else { Ok(false) }
+    }
+}
+
+impl Observations {
+    /// Like [`Observations::hold`], for two versions that may have different runs. Reads files, a few pages at a time.
+    /// Not in the writer's turn.
+    ///
+    /// # Errors
+    /// Those of reading a page of a run.
+    pub(crate) fn hold_apart(&self, base: &Source<'_>, now: &Source<'_>) -> Result<bool> {
+        let values: Vec<(&Key, &Option<u128>)> = self.values.iter().collect();
+        for values in values.chunks(ASKED_TOGETHER) {
+            let mut hold = true;
+            let same =
+                |stack: &TableStack<'_>, (key, was): &(&Key, &Option<u128>)| Ok(digest(stack.get(key)?) == **was);
+            now.ask(|stack| ask_all(values.iter().map(|value| same(stack, value)), |holds| hold &= holds))?;
+            if !hold {
+                return Ok(false);
+            }
+        }
+        let live: Vec<(&Key, &bool)> = self.live.iter().collect();
+        for live in live.chunks(ASKED_TOGETHER) {
+            let mut hold = true;
+            let same = |stack: &TableStack<'_>, (key, was): &(&Key, &bool)| Ok(stack.is_live(key)? == **was);
+            now.ask(|stack| ask_all(live.iter().map(|live| same(stack, live)), |holds| hold &= holds))?;
+            if !hold {
+                return Ok(false);
+            }
+        }
+        let tally = |bounds: &Bounds<'_>| {
+            let (start, end) = (bounds.start(), bounds.end());
+            now.exact(start, end, |now| now.ask(|stack| stack.tally(start, end)))
+        };
+        for (bounds, was) in &self.rows {
+            if tally(bounds)?.rows != *was {
+                return Ok(false);
+            }
+        }
+        for (bounds, was) in &self.tallies {
+            if tally(bounds)? != *was {
+                return Ok(false);
+            }
+        }
+        for bounds in &self.scans {
+            if !same_rows_apart(base, now, bounds)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The number of keys looked up together where there may be many more.
+pub(crate) const ASKED_TOGETHER: usize = 1024;
+/// The number of rows of one version that are kept, in 32 bytes each, for comparison with those of the other.
+const COMPARED_TOGETHER: usize = 1 << 16;
+
+/// Whether two versions have the same rows in a range: reads some rows of one, then the same range of the other.
+fn same_rows_apart(base: &Source<'_>, now: &Source<'_>, bounds: &Bounds<'_>) -> Result<bool> {
+    let row_digest = |key: &[u8], value: &[u8]| (xxh3_128(key), xxh3_128(value));
+    let mut digests = Vec::new();
+    let mut from: Option<Key> = None;
+    loop {
+        let start = from.as_ref().map_or(bounds.start(), |last| Cut::After(last));
+        if start.is_at_or_past(&bounds.end()) {
+            return Ok(true);
+        }
+        digests.clear();
+        let mut last: Option<Key> = None;
+        base.scan(start, bounds.end(), false, |key, value| {
+            digests.push(row_digest(key, value));
+            let is_full = digests.len() == COMPARED_TOGETHER;
+            if is_full {
+                last = Some(key.into());
+            }
+            !is_full
+        })?;
+        let end = last.as_ref().map_or(bounds.end(), |last| Cut::After(last));
+        let (mut count, mut are_same) = (0, true);
+        now.scan(start, end, false, |key, value| {
+            are_same = digests.get(count) == Some(&row_digest(key, value));
+            count += 1;
+            are_same
+        })?;
+        if !are_same || count != digests.len() {
+            return Ok(false);
+        }
+        match last {
+            None => return Ok(true),
+            last => from = last,
+        }
+    }
+}
+
+/// Whether two versions of a table have the same rows in a range.
+fn same_rows<'a>(
+    base: &TableStack<'a>,
+    now: &TableStack<'a>,
+    bounds: &Bounds<'_>,
+    has_same_runs: bool,
+    are_counted: bool,
+) -> std::result::Result<bool, Missing> {
+    let (start, end) = (bounds.start(), bounds.end());
+    if start.is_at_or_past(&end) {
+        return Ok(true);
+    }
+    if are_counted {
+        let counts = (base.count(start, end), now.count(start, end));
+        if counts.0? != counts.1? {
+            return Ok(false);
+        }
+    }
+    let trees = (base.trees(), now.trees());
+    if let (Some(base), Some(now)) = (&trees.0, &trees.1)
+        && let (Some(base), Some(now)) = (base.single(), now.single())
+    {
+        return Ok(same_rows_of_trees(base, now, start, end));
+    }
+    if has_same_runs && infallible(same_entries(&base.upper_trees(), &now.upper_trees(), start, end)) {
+        return Ok(true);
+    }
+    if !(base.runs().is_empty() && now.runs().is_empty()) {
+        // No thread waits for a file in the writer's turn: see `hold_apart`.
+        return Err(Missing);
+    }
+    let (base, now) = (Merge::from(base, start), Merge::from(now, start));
+    are_same(base?, now?, |merge, key| merge.next_within(key, |key| !end.is_before(key)))
+}
+
+/// Whether two stacks have the same entries in a range. Then both have the same effect on whatever lies below.
+fn same_entries<'a, L: Layer<'a>>(
+    base: &Stack<'a, L>,
+    now: &Stack<'a, L>,
+    start: Cut<'_>,
+    end: Cut<'_>,
+) -> std::result::Result<bool, L::Fault> {
+    let (base, now) = (Merge::from(base, start)?, Merge::from(now, start)?);
+    are_same(base, now, |merge, key| merge.next_entry(key, |key| !end.is_before(key)))
+}
+
+/// Whether two merges come to the same keys, with the same of `next` at each.
+#[inline]
+fn are_same<'a, L: Layer<'a>, T: PartialEq>(
+    mut base: Merge<'a, L>,
+    mut now: Merge<'a, L>,
+    next: impl Fn(&mut Merge<'a, L>, &mut KeyBuffer) -> std::result::Result<Option<T>, L::Fault>,
+) -> std::result::Result<bool, L::Fault> {
+    let (mut base_key, mut now_key) = Default::default();
+    loop {
+        let (a, b) = (next(&mut base, &mut base_key)?, next(&mut now, &mut now_key)?);
+        if a != b || a.is_some() && base_key != now_key {
+            return Ok(false);
+        }
+        if a.is_none() {
+            return Ok(true);
+        }
+    }
+}
+
+fn first_after<'a>(view: &View<'a>, start: Cut<'_>) -> Walk<'a> {
+    match start {
+        Cut::Before(key) => Walk::seek(*view, key, Side::Below),
+        Cut::After(key) => Walk::seek(*view, key, Side::Through),
+        Cut::Start | Cut::End => Walk::first(*view),
+    }
+}
+
+/// Two versions of one tree share the leaves that were not written between them: those are skipped unread.
+fn same_rows_of_trees(base: &View<'_>, now: &View<'_>, start: Cut<'_>, end: Cut<'_>) -> bool {
+    let (mut a, mut b) = (first_after(base, start), first_after(now, start));
+    let (mut a_key, mut b_key) = (crate::page::KeyBuffer::new(), crate::page::KeyBuffer::new());
+    loop {
+        if !a.valid() || !b.valid() {
+            let past = |walk: &Walk<'_>| !walk.valid() || end.is_before(&walk.key());
+            return past(&a) && past(&b);
+        }
+        if a.leaf_identity() == b.leaf_identity() && a.leaf_identity().1 {
+            a.skip_leaf();
+            b.skip_leaf();
+            continue;
+        }
+        a_key.clear();
+        b_key.clear();
+        a.key_into(&mut a_key);
+        b.key_into(&mut b_key);
+        let (a_in, b_in) = (!end.is_before(&a_key), !end.is_before(&b_key));
+        if !a_in && !b_in {
+            return true;
+        }
+        if a_in != b_in || a_key != b_key || a.value() != b.value() {
+            return false;
+        }
+        a.next();
+        b.next();
+    }
+}

@@ -1,0 +1,246 @@
+//! The rows of a range as a double-ended iterator, read in chunks that grow.
+
+use std::ops::Range;
+
+use crate::bounds::Bounds;
+use crate::error::Result;
+use crate::read::entry::{Entry, Key};
+use crate::read::observation::Question;
+use crate::read::reader::{Fill, Reader};
+
+/// Rows of the first chunk of a range, and of the largest.
+const CHUNK_FIRST: usize = 8;
+const CHUNK_MAX: usize = 256;
+/// The factor by which a chunk grows, at most.
+const CHUNK_GROWTH: usize = 16;
+const CHUNK_AT_ONCE_MAX: usize = 4096;
+
+/// Calls `visit` with the first `rows` rows from one end, and notes exactly the range they came from as read.
+pub(crate) fn scan_first(
+    reader: &impl Reader,
+    bounds: &Bounds<'_>,
+    reverse: bool,
+    rows: u64,
+    mut visit: impl FnMut(&[u8], &[u8]),
+) -> Result<()> {
+    if rows == 0 {
+        return Ok(());
+    }
+    let (mut left, mut last) = (rows, None);
+    reader.read_rows_from(|source| {
+        source.scan_first(rows, bounds.start(), bounds.end(), reverse, |key, value| {
+            visit(key, value);
+            left -= 1;
+            if left == 0 {
+                last = Some(Key::from(key));
+            }
+            left > 0
+        })
+    })?;
+    reader.observe(|| {
+        let read = bounds.clone().into_owned();
+        Question::Scan(match &last {
+            Some(last) => read.cut_at(&Bounds::from(&**last..=&**last).into_owned(), reverse),
+            None => read,
+        })
+    })
+}
+
+/// [`Fill::fill`] for any reader.
+pub(crate) fn fill_from(
+    reader: &impl Reader,
+    bounds: &Bounds<'_>,
+    reverse: bool,
+    max: usize,
+    rows: &mut Chunk,
+) -> Result<()> {
+    scan_first(reader, bounds, reverse, max as u64, |key, value| rows.push(key, value))
+}
+
+impl<R: Reader> Fill for &R {
+    fn fill(&self, bounds: &Bounds<'_>, reverse: bool, max: usize, rows: &mut Chunk) -> Result<()> {
+        fill_from(*self, bounds, reverse, max, rows)
+    }
+}
+
+/// Rows that were read together, in one buffer.
+#[derive(Default)]
+#[doc(hidden)]
+pub struct Chunk {
+    /// Keys and values of all rows, concatenated.
+    bytes: Vec<u8>,
+    /// Where in `bytes` the key begins, the value begins, and the value ends.
+    rows: Vec<[usize; 3]>,
+    /// The rows that were not taken yet.
+    left: Range<usize>,
+}
+
+impl Chunk {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+        self.left = 0..0;
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.rows.push([start, start + key.len(), self.bytes.len()]);
+        self.left.end = self.rows.len();
+    }
+
+    fn row(&self, number: usize) -> (&[u8], &[u8]) {
+        let [key, value, end] = self.rows[number];
+        (&self.bytes[key..value], &self.bytes[value..end])
+    }
+
+    #[inline]
+    fn take_first(&mut self) -> Option<(&[u8], &[u8])> {
+        let number = self.left.next()?;
+        Some(self.row(number))
+    }
+
+    #[inline]
+    fn take_last(&mut self) -> Option<(&[u8], &[u8])> {
+        let number = self.left.next_back()?;
+        Some(self.row(number))
+    }
+}
+
+/// The rows of a range of `source`, from either end, a chunk at a time.
+pub(crate) struct Chunks<F> {
+    source: F,
+    bounds: Bounds<'static>,
+    front: Chunk,
+    back: Chunk,
+    chunk: usize,
+    done: bool,
+}
+
+impl<F: Fill> Chunks<F> {
+    pub(crate) fn new(source: F, bounds: Bounds<'static>) -> Chunks<F> {
+        Chunks { source, bounds, front: Chunk::default(), back: Chunk::default(), chunk: CHUNK_FIRST, done: false }
+    }
+
+    /// Sets the number of rows in the first chunk.
+    pub(crate) fn first_chunk(mut self, rows: usize) -> Self {
+        self.chunk = rows.clamp(1, CHUNK_AT_ONCE_MAX);
+        self
+    }
+
+    /// Reads the next chunk at one end whose chunk is used up, and removes it from the bounds.
+    fn refill(&mut self, reverse: bool) -> Result<()> {
+        if self.done {
+            return Ok(());
+        }
+        let rows = if reverse { &mut self.back } else { &mut self.front };
+        rows.clear();
+        // An error ends the iteration.
+        self.done = true;
+        self.source.fill(&self.bounds, reverse, self.chunk, rows)?;
+        self.done = rows.rows.len() < self.chunk;
+        if let Some(last) = rows.rows.len().checked_sub(1) {
+            let (last, _) = rows.row(last);
+            if reverse {
+                self.bounds.set_end_before(last);
+            } else {
+                self.bounds.set_start_after(last);
+            }
+        }
+        self.chunk = (self.chunk * CHUNK_GROWTH).clamp(CHUNK_FIRST, CHUNK_MAX);
+        Ok(())
+    }
+
+    /// Lends the next row from one end.
+    #[inline]
+    fn lend(&mut self, reverse: bool) -> Result<Option<(&[u8], &[u8])>> {
+        let is_out = if reverse { self.back.left.is_empty() } else { self.front.left.is_empty() };
+        if is_out {
+            self.refill(reverse)?;
+        }
+        // Nothing is left between the ends: take the rest of the other end's chunk.
+        let (near, far) = if reverse { (&mut self.back, &mut self.front) } else { (&mut self.front, &mut self.back) };
+        Ok(if near.left.is_empty() { far.take_last() } else { near.take_first() })
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, reverse: bool) -> Option<Result<Entry>> {
+        self.lend(reverse).map(|row| row.map(|(key, value)| Entry::new(key, value))).transpose()
+    }
+
+    #[inline]
+    pub(crate) fn lend_next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.lend(false)
+    }
+}
+
+/// The rows of a range, from either end. Made by [`ReadableTable::range`](crate::ReadableTable::range).
+pub struct Rows<'r>(Chunks<Box<dyn Fill + 'r>>);
+
+impl<'r> Rows<'r> {
+    /// The rows of `source` within `bounds`.
+    pub(crate) fn new(source: Box<dyn Fill + 'r>, bounds: Bounds<'static>) -> Rows<'r> {
+        Rows(Chunks::new(source, bounds))
+    }
+
+    /// Reads this many rows with the first chunk, at most 4096. Use it if you know how many rows you want: then they
+    /// need one chunk instead of several.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// use quipu::{ReadableTable, WritableTable};
+    /// let table = db.table("t")?;
+    /// table.put("a", "1")?;
+    /// let rows: Vec<_> = table.range(..).first_chunk(100).take(100).collect::<quipu::Result<_>>()?;
+    /// assert_eq!(rows.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn first_chunk(self, rows: usize) -> Self {
+        Rows(self.0.first_chunk(rows))
+    }
+
+    /// The next row, lent until the next call. Unlike [`Iterator::next`] it copies nothing into a new value.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// use quipu::{ReadableTable, WritableTable};
+    /// let table = db.table("t")?;
+    /// table.put("a", "12")?;
+    /// table.put("b", "3")?;
+    /// let (mut rows, mut bytes) = (table.range(..), 0);
+    /// while let Some((_key, value)) = rows.lend_next()? {
+    ///     bytes += value.len();
+    /// }
+    /// assert_eq!(bytes, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reading a page of a run. After an error there are no more rows.
+    pub fn lend_next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.0.lend_next()
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Entry>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Entry>> {
+        self.0.take(false)
+    }
+}
+
+impl DoubleEndedIterator for Rows<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Result<Entry>> {
+        self.0.take(true)
+    }
+}
+
+impl std::iter::FusedIterator for Rows<'_> {}

@@ -1,0 +1,45 @@
+//! Where a unit of a run is, and what its parent says of it before it is read.
+
+use super::format::{Pointer, Sums};
+
+/// What is known of a unit before it is read.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) pointer: Pointer,
+    /// Where the subtree begins: the unit and everything under it fill the file from here to the unit's end.
+    pub(super) floor: u64,
+    /// The part of the run that contains it; [`TOP`] for the level above all parts.
+    pub(super) part: u32,
+    /// Bytes of the parts before that one.
+    pub(super) shift: u64,
+    /// Levels above the leaves.
+    pub(super) level: usize,
+    /// The sums of all entries of the run before the subtree, and of these and its own.
+    pub(super) before: Sums,
+    pub(super) until: Sums,
+}
+
+impl Place {
+    /// The sums of the subtree.
+    pub(super) fn sums(&self) -> Sums {
+        self.until - self.before
+    }
+
+    /// Where the subtree begins, in the concatenated files of the run.
+    pub(super) fn start(&self) -> u64 {
+        self.shift + self.floor
+    }
+
+    /// Where the unit, and with it the subtree, ends in the concatenated files of the run.
+    pub(super) fn end(&self) -> u64 {
+        self.shift + self.pointer.offset + u64::from(self.pointer.length)
+    }
+
+    /// Whether this is the level above all parts.
+    pub(super) fn is_top(&self) -> bool {
+        self.part == TOP
+    }
+}
+
+/// The part number of the level above all parts.
+pub(super) const TOP: u32 = u32::MAX;

@@ -1,0 +1,235 @@
+//! What all handles of one open database share.
+//!
+//! It holds the state and hands it out: the writer's turn, the log, the arena. The layers above change the database.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Lock;
+use crate::log::{Log, Lsn};
+use crate::options::Options;
+use crate::read::table_stack::Source;
+use crate::run::PageCache;
+use crate::state::failures::{FailedMerges, Failures};
+use crate::state::latch::Latch;
+use crate::state::registry::Registry;
+use crate::state::run_files::Checkpoints;
+use crate::state::threads::Threads;
+use crate::state::versions::{TableVersion, Versions, failed_half_way};
+use crate::state::writer::{TableTrees, Turn, Writer, thread_number};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::tree::{Arena, Tree};
+
+/// State shared by all handles of one open database.
+pub struct Shared {
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) arena: Arc<Arena>,
+    /// Cached pages of the runs of all tables.
+    pub(crate) cache: PageCache,
+    /// The published version, under the latch.
+    pub(crate) versions: Latch,
+    pub(crate) registry: Registry,
+    pub(crate) writer: Mutex<Writer>,
+    /// The number of the thread that has the writer's turn; 0 if none.
+    pub(crate) writer_thread: AtomicU64,
+    /// `None` if open read-only.
+    pub(crate) log: Option<Log>,
+    pub(crate) database_id: u64,
+    /// A logged commit could not be applied. Set in the writer's turn.
+    pub(crate) failed: AtomicBool,
+    pub(crate) checkpoints: Checkpoints,
+    /// The turn to merge runs, and the merges that failed.
+    pub(crate) compacting: Mutex<FailedMerges>,
+    /// Failures of background work.
+    pub(crate) failures: Failures,
+    /// The database is closing: long background work must stop.
+    pub(crate) stopping: AtomicBool,
+    /// Whether memory for tables is short, so that writers make room before they write.
+    pub(crate) is_short: AtomicBool,
+    pub(crate) keeper: Mutex<Option<Threads>>,
+    /// The position in the log from which the next commit wakes the keeper.
+    pub(crate) keeper_wakes_at: AtomicU64,
+    /// Damage that a read-only open found in the log.
+    pub(crate) damage: Option<String>,
+    /// Held while the database is open.
+    _lock: Option<Box<dyn Lock>>,
+}
+
+impl Shared {
+    #[expect(clippy::too_many_arguments, reason = "the parts that opening has put together, once")]
+    pub(crate) fn new(
+        dir: &Path,
+        options: Options,
+        arena: Arc<Arena>,
+        tables: Vec<Option<TableTrees>>,
+        sequence: u64,
+        log: Option<Log>,
+        database_id: u64,
+        checkpoints: Checkpoints,
+        damage: Option<String>,
+        lock: Option<Box<dyn Lock>>,
+    ) -> Shared {
+        let versions = Versions {
+            tables: tables
+                .iter()
+                .map(|trees| {
+                    trees.as_ref().map(|trees| TableVersion {
+                        declaration: trees.declaration.clone(),
+                        layers: trees.layers.iter().map(Tree::version).collect(),
+                        unresolved: trees.unresolved.as_ref().map(|tree| tree.version()),
+                        runs: trees.runs.clone(),
+                        sequence: trees.sequence,
+                    })
+                })
+                .collect(),
+            epoch: 1,
+            sequence,
+            is_torn: false,
+        };
+        Shared {
+            dir: dir.to_path_buf(),
+            cache: PageCache::new(options.cache_bytes),
+            options,
+            arena,
+            versions: Latch::new(versions),
+            registry: Registry::default(),
+            writer: Mutex::new(Writer::new(tables, sequence)),
+            writer_thread: AtomicU64::new(0),
+            log,
+            database_id,
+            failed: AtomicBool::new(false),
+            checkpoints,
+            compacting: Mutex::default(),
+            failures: Failures::default(),
+            stopping: AtomicBool::new(false),
+            is_short: AtomicBool::new(false),
+            keeper: Mutex::new(None),
+            keeper_wakes_at: AtomicU64::new(0),
+            damage,
+            _lock: lock,
+        }
+    }
+
+    /// A version of a table, to read from.
+    #[inline]
+    pub(crate) fn source<'a>(&'a self, version: &'a TableVersion) -> Source<'a> {
+        version.source(&self.arena, &self.cache)
+    }
+
+    /// Waits for the writer's turn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if this thread has it already, since it would wait for ever; [`ErrorKind::ReadOnly`];
+    /// [`ErrorKind::Poisoned`] if memory does not match the log.
+    #[inline]
+    pub(crate) fn writer(&self) -> Result<Turn<'_>> {
+        if self.log.is_none() {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"));
+        }
+        let number = self.refuse_in_own_turn()?;
+        let turn = Turn::new(self.writer.lock(), &self.writer_thread, number);
+        self.check_failed()?;
+        Ok(turn)
+    }
+
+    /// Fails if this thread has the writer's turn. Returns the thread's number.
+    #[inline]
+    pub(crate) fn refuse_in_own_turn(&self) -> Result<u64> {
+        let number = thread_number();
+        if self.writer_thread.load(Ordering::Relaxed) == number {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "a write inside the closure of `Db::write` must go through its transaction: this one would wait for itself",
+            ));
+        }
+        Ok(number)
+    }
+
+    /// Fails if memory no longer matches the log.
+    #[inline]
+    pub(crate) fn check_failed(&self) -> Result<()> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(failed_half_way());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn log(&self) -> Result<&Log> {
+        self.log.as_ref().ok_or_else(|| Error::new(ErrorKind::ReadOnly, "the database is open read-only"))
+    }
+
+    /// Fails if a key or a value is too long.
+    #[inline]
+    pub(crate) fn check_row(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        if key.len() > self.options.key_bytes_max
+            || value.is_some_and(|value| value.len() > self.options.value_bytes_max)
+        {
+            return Err(self.too_long(key, value));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_long(&self, key: &[u8], value: Option<&[u8]>) -> Error {
+        let (what, len, max) = if key.len() > self.options.key_bytes_max {
+            ("key", key.len(), self.options.key_bytes_max)
+        } else {
+            ("value", value.map_or(0, <[u8]>::len), self.options.value_bytes_max)
+        };
+        Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "a {what} of {len} bytes is over the limit of {max}; shorten it, or raise `{what}_bytes_max` up to its maximum"
+            ),
+        )
+    }
+
+    /// Wakes the keeper if the log has grown by a segment, or by half of what starts a checkpoint: it creates the next
+    /// file or takes a checkpoint.
+    #[cold]
+    pub(crate) fn wake_keeper_for_log(&self, lsn: Lsn) {
+        let segment = self.options.log_segment_bytes as u64;
+        let mut step = match self.options.checkpoint_log_bytes {
+            0 => segment,
+            bytes => segment.min(bytes / 2),
+        };
+        if self.options.memtable_bytes > 0 {
+            step = step.min(self.options.memtable_bytes / 16);
+            self.note_memory();
+        }
+        self.keeper_wakes_at.store(lsn.0 + step, Ordering::Relaxed);
+        self.has_woken_keeper();
+    }
+
+    /// Checks how much memory is in use, and has writers make room if it is much. Called in the writer's turn, now and
+    /// then.
+    pub(crate) fn note_memory(&self) {
+        let used = self.arena.bytes_used();
+        if used > self.options.memtable_bytes / 4 * 3 {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes the keeper. Returns whether there is one.
+    pub(crate) fn has_woken_keeper(&self) -> bool {
+        self.keeper.lock().as_ref().map(Threads::wake).is_some()
+    }
+
+    pub(crate) fn wake_keeper(&self) {
+        // Only snapshots that held something back are worth a wake-up; commits wake the keeper as log and memory grow.
+        if self.registry.newest() == 0 && self.registry.take_held_back() {
+            self.has_woken_keeper();
+        }
+    }
+
+    /// Frees what ended snapshots held back, in the writer's turn.
+    pub(crate) fn reclaim_if_idle(&self) {
+        if let Ok(mut turn) = self.writer() {
+            turn.reclaim_all(&self.registry);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Snapshots, and views of tables in them.
+//!
+//! A snapshot is an epoch and an `Arc` of versions. Taking one costs two short locks. Pages that it can see are copied
+//! before they change, and kept until it ends.
+
+use std::sync::Arc;
+
+use crate::catalog::declaration::Declaration;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::reader::{Fill, Reader};
+use crate::read::table_stack::Source;
+use crate::stack::infallible;
+use crate::state::handle::Table;
+use crate::state::pending_commit::PendingCommit;
+use crate::state::shared::Shared;
+use crate::state::versions::Versions;
+use crate::sync::RwLockReadGuard;
+
+/// All tables at one moment. Cheap to take, blocks nobody. While it lives, pages that change are kept twice.
+pub struct Snapshot {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) versions: Arc<Versions>,
+    /// Whether it is so short-lived that the next write frees what it held back, with no wake-up.
+    is_brief: bool,
+}
+
+impl Snapshot {
+    pub(crate) fn take(shared: &Arc<Shared>) -> Snapshot {
+        let mut snapshot = Snapshot::take_briefly(shared);
+        snapshot.is_brief = false;
+        snapshot
+    }
+
+    /// Takes a snapshot for a single answer.
+    pub(crate) fn take_briefly(shared: &Arc<Shared>) -> Snapshot {
+        let versions = shared.versions.read();
+        // Under the latch: no commit can change a page between the copy of the roots and the registration.
+        shared.registry.enter(versions.epoch);
+        Snapshot { shared: shared.clone(), versions: Arc::clone(&versions), is_brief: true }
+    }
+
+    /// The table as of the snapshot.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if it did not exist then, [`ErrorKind::Invalid`] if it belongs to another database.
+    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+        table.check_owner(&self.shared)?;
+        let version = self.versions.table(table.id())?;
+        Ok(TableView::new(self.shared.source(version), &version.declaration))
+    }
+
+    /// Names of the tables in the snapshot.
+    pub fn tables(&self) -> Vec<String> {
+        self.versions.tables.iter().flatten().map(|table| table.declaration.name.clone()).collect()
+    }
+
+    /// Sequence number of the last commit it contains.
+    pub fn sequence(&self) -> u64 {
+        self.versions.sequence
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        self.shared.registry.enter(self.versions.epoch);
+        Snapshot { shared: self.shared.clone(), versions: self.versions.clone(), is_brief: self.is_brief }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.shared.registry.leave(self.versions.epoch);
+        if !self.is_brief {
+            self.shared.wake_keeper();
+        }
+    }
+}
+
+/// All tables as of now, under the latch. Made by [`Db::latched_read`](crate::Db::latched_read).
+pub struct LatchedRead<'db> {
+    pub(crate) shared: &'db Shared,
+    pub(crate) versions: RwLockReadGuard<'db, Arc<Versions>>,
+}
+
+impl<'db> LatchedRead<'db> {
+    pub(crate) fn take(shared: &'db Shared) -> LatchedRead<'db> {
+        LatchedRead { shared, versions: shared.versions.read() }
+    }
+
+    /// The table as of now.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::table`].
+    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+        table.check_owner(self.shared)?;
+        let version = self.versions.table(table.id())?;
+        Ok(TableView::new(self.shared.source(version), &version.declaration))
+    }
+
+    /// Sequence number of the last commit.
+    pub fn sequence(&self) -> u64 {
+        self.versions.sequence
+    }
+
+    /// All commits it sees. Wait for them before you pass on what it has read, if that must be durable.
+    pub fn pending_commits(&self) -> PendingCommit<'db> {
+        // A commit is in the log before it is visible, and none becomes visible under the latch.
+        PendingCommit::all(self.shared)
+    }
+}
+
+/// One table in a snapshot, a latched write or a latched read.
+pub struct TableView<'s> {
+    source: Source<'s>,
+    declaration: &'s Declaration,
+}
+
+impl<'s> TableView<'s> {
+    pub(crate) fn new(source: Source<'s>, declaration: &'s Declaration) -> TableView<'s> {
+        TableView { source, declaration }
+    }
+
+    /// Whether the table is a single tree.
+    pub(crate) fn is_single(&self) -> bool {
+        self.source.trees().is_some_and(|trees| trees.single().is_some())
+    }
+
+    /// The name of the table.
+    pub fn name(&self) -> &str {
+        &self.declaration.name
+    }
+
+    /// Borrows the value of `key`, with no copy, from a table that is in memory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the table has runs. A table declared [`in_memory`](crate::TableOptions::in_memory) has
+    /// none; for others use [`get`](crate::ReadableTable::get) or
+    /// [`get_many_with`](crate::ReadableTable::get_many_with).
+    pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Result<Option<&'s [u8]>> {
+        match self.source.trees() {
+            Some(trees) => Ok(infallible(trees.get(key.as_ref()))),
+            None => Err(Error::new(
+                ErrorKind::Invalid,
+                "values of a table on disk cannot be lent; use `get` or `get_many_with`, or declare the table `in_memory`",
+            )),
+        }
+    }
+}
+
+impl Reader for TableView<'_> {
+    #[inline]
+    fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        work(&self.source)
+    }
+
+    fn hold(&self) -> Box<dyn Fill + '_> {
+        Box::new(self)
+    }
+}

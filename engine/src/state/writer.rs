@@ -1,0 +1,231 @@
+//! The writer: the state only it touches, and the turn to write.
+//!
+//! Invariants:
+//! 1. One thread at a time has the turn. A second request by the same thread is refused, since it would wait for
+//!    itself.
+//! 2. The epoch of a group of writes is above that of every snapshot, so what a snapshot sees is copied before it
+//!    changes.
+//!
+//! Not here: what a writer does in its turn (`write`, `maintenance`), freeing what no snapshot sees (`reclaim`).
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::catalog::declaration::Declaration;
+use crate::read::table_stack::{Source, TableStack, stack_over};
+use crate::run::{PageCache, ReadPages};
+use crate::state::latch::{Latch, Latched};
+use crate::state::registry::Registry;
+use crate::state::versions::{Runs, total_of};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{MutexGuard, thread_local};
+use crate::tally::Tally;
+use crate::tree::{Tree, View};
+
+/// State that only the writer touches.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// By table id.
+    pub(crate) tables: Vec<Option<TableTrees>>,
+    pub(crate) sequence: u64,
+    pub(crate) epoch: u64,
+    /// Buffer for log records.
+    pub(crate) record: Vec<u8>,
+    /// Trees of dropped tables that snapshots may still read, each with the epoch of its end.
+    pub(crate) dropped: Vec<(u64, TableTrees)>,
+}
+
+/// The layers of a table.
+pub(crate) struct TableTrees {
+    pub(crate) declaration: Arc<Declaration>,
+    /// Newest first; the last is a bottom tree unless there are runs.
+    pub(crate) layers: Vec<Tree>,
+    /// Above the trees: entries of a blind table whose weights are unknown; `None` if there are none.
+    pub(crate) unresolved: Option<Box<Tree>>,
+    /// Whether new such entries are refused, because the existing ones are being resolved for a run.
+    pub(crate) is_settling: bool,
+    /// The runs below the trees.
+    pub(crate) runs: Runs,
+    pub(crate) sequence: u64,
+    /// The last commit whose writes to the table are all in its runs. Replay skips those writes.
+    pub(crate) flushed_sequence: u64,
+    /// Retired pages after the last pass, so that passes stay rare while a long snapshot lives.
+    pub(super) retired_kept: usize,
+    /// Merged layers that snapshots may still read.
+    pub(crate) merged: Vec<(u64, Tree)>,
+}
+
+impl TableTrees {
+    /// The only tree, if nothing lies below it. Then the short paths apply.
+    #[inline(always)]
+    pub(crate) fn single(&mut self) -> Option<&mut Tree> {
+        match &mut self.layers[..] {
+            [tree] if tree.is_bottom() => Some(tree),
+            _ => None,
+        }
+    }
+
+    /// The trees whose tallies count.
+    #[inline]
+    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
+        self.layers.iter().map(Tree::view)
+    }
+
+    /// The current version, as the writer sees it.
+    #[inline]
+    pub(crate) fn source<'a>(&'a self, cache: &'a PageCache) -> Source<'a> {
+        let unresolved = self.unresolved.as_ref().map(|_| 0);
+        let measures = self.declaration.options.measures;
+        Source::new(self.views_to_read(), &self.runs, cache, measures).with_unresolved(unresolved)
+    }
+
+    /// All trees, for reading keys and values.
+    #[inline]
+    pub(crate) fn views_to_read(&self) -> impl Iterator<Item = View<'_>> {
+        self.unresolved.iter().map(|tree| tree.view()).chain(self.views())
+    }
+
+    /// The total weight of all layers that count.
+    pub(crate) fn total(&self) -> Tally {
+        self.views().map(|view| view.total()).sum::<Tally>() + total_of(&self.runs)
+    }
+
+    /// The current version, read through `pages`.
+    pub(crate) fn stack<'a>(&'a self, pages: &'a ReadPages<'a>) -> TableStack<'a> {
+        stack_over(self.views_to_read(), &self.runs, pages, self.declaration.options.measures)
+    }
+
+    pub(crate) fn new(declaration: Arc<Declaration>, bottom: Tree, sequence: u64) -> Self {
+        TableTrees {
+            declaration,
+            layers: vec![bottom],
+            unresolved: None,
+            is_settling: false,
+            runs: Runs::default(),
+            sequence,
+            flushed_sequence: 0,
+            retired_kept: 0,
+            merged: Vec::new(),
+        }
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(tables: Vec<Option<TableTrees>>, sequence: u64) -> Self {
+        Writer { tables, sequence, epoch: 1, ..Writer::default() }
+    }
+
+    /// Frees the record buffer if it grew beyond what most records need.
+    pub(crate) fn shrink_record(&mut self) {
+        if self.record.capacity() > 1 << 20 {
+            self.record = Vec::new();
+        }
+    }
+}
+
+/// Proof that no reader is between the published version and its registration: readers are kept out by the latch, or
+/// registered. Otherwise a new epoch could be the one that a reader is about to enter, and what this reader sees would
+/// be freed.
+pub(crate) trait Fence {}
+
+impl Fence for Latched<'_> {}
+
+impl Fence for Protection<'_> {}
+
+/// The published version, registered like a snapshot: its pages are copied before they change, and kept until this is
+/// dropped.
+pub(crate) struct Protection<'s> {
+    registry: &'s Registry,
+    epoch: u64,
+}
+
+impl<'s> Protection<'s> {
+    /// Protects the version under the latch.
+    pub(crate) fn of(versions: &Latch, registry: &'s Registry) -> Protection<'s> {
+        let versions = versions.read();
+        registry.enter(versions.epoch);
+        Protection { registry, epoch: versions.epoch }
+    }
+}
+
+impl Drop for Protection<'_> {
+    fn drop(&mut self) {
+        self.registry.leave(self.epoch);
+    }
+}
+
+/// The epoch of a group of writes, above that of every snapshot, and the newest of those. Pages that it may see are
+/// copied before they change.
+#[derive(Clone, Copy)]
+pub(crate) struct Epochs {
+    pub(crate) epoch: u64,
+    pub(crate) protected: u64,
+}
+
+impl Epochs {
+    /// The epochs of the next group of writes.
+    #[inline]
+    pub(crate) fn next(epoch: &mut u64, registry: &Registry, _fence: &impl Fence) -> Epochs {
+        let newest = registry.newest();
+        if newest >= *epoch {
+            *epoch = newest + 1;
+        }
+        Epochs { epoch: *epoch, protected: newest }
+    }
+
+    /// Prepares a tree for these writes. Room for them has been reserved.
+    #[inline]
+    pub(crate) fn open(self, tree: &mut Tree) {
+        tree.set_epochs(self.epoch, self.protected);
+        tree.set_room_reserved(true);
+    }
+}
+
+/// The writer's turn. Ends when dropped.
+pub(crate) struct Turn<'s> {
+    guard: MutexGuard<'s, Writer>,
+    thread: &'s AtomicU64,
+}
+
+impl<'s> Turn<'s> {
+    /// The turn of the thread with this number. `guard` is the lock it holds.
+    pub(crate) fn new(guard: MutexGuard<'s, Writer>, thread: &'s AtomicU64, number: u64) -> Turn<'s> {
+        thread.store(number, Ordering::Relaxed);
+        Turn { guard, thread }
+    }
+}
+
+impl std::ops::Deref for Turn<'_> {
+    type Target = Writer;
+    #[inline]
+    fn deref(&self) -> &Writer {
+        &self.guard
+    }
+}
+
+impl std::ops::DerefMut for Turn<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Writer {
+        &mut self.guard
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.thread.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number that names this thread while it lives.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}

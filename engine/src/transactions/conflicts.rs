@@ -1,0 +1,158 @@
+//! Validates optimistic transactions against newer versions, and rebases their writes onto them.
+//!
+//! Not here: what a transaction has read (`observation`), logging and applying (`commit`).
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::page::KeyBuffer;
+use crate::read::observation::{ASKED_TOGETHER, Observations};
+use crate::read::table_stack::{Stopped, stack_over};
+use crate::read::unresolved;
+use crate::run::ReadPages;
+use crate::stack::Cut;
+use crate::state::publish::dropped;
+use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
+use crate::state::writer::{TableTrees, Turn};
+use crate::tally::Tally;
+use crate::transactions::transaction::Parts;
+use crate::tree::{Tree, Walk};
+
+impl Shared {
+    /// Moves an optimistic transaction to a newer version, reading files as needed: checks that all it has read is
+    /// unchanged, and makes its layers relative to that version. So little is left to compare in the writer's turn.
+    /// Memory: a few pages, and the layers.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`], and those of reading a page of a run.
+    pub(crate) fn advance(self: &Arc<Self>, parts: &mut Parts, snapshot: &mut Snapshot) -> Result<()> {
+        let newer = Snapshot::take_briefly(self);
+        for (table, layer) in parts {
+            let then = snapshot.versions.table(table.id)?;
+            let now = newer.versions.table(table.id).map_err(|_| dropped())?;
+            if now.sequence == then.sequence && then.runs.are(&now.runs) {
+                continue;
+            }
+            let (then, now) = (self.source(then), self.source(now));
+            let observations = table.observations.borrow();
+            if let Some(read) = &*observations
+                && !read.hold_apart(&then, &now)?
+            {
+                return Err(conflict());
+            }
+            let Some(layer) = layer else { continue };
+            let mut keys = Walk::first(layer.view());
+            let mut below = Vec::with_capacity(layer.entries() as usize);
+            while keys.valid() {
+                let mut asked = Vec::with_capacity(ASKED_TOGETHER);
+                while keys.valid() && asked.len() < ASKED_TOGETHER {
+                    asked.push(keys.key());
+                    keys.next();
+                }
+                below.extend(now.ask(|stack| stack.contributions(&asked))?);
+            }
+            let mut below = below.into_iter();
+            let rebased = rebase(layer, observations.as_deref(), |_, _| Ok(below.next().unwrap_or_default()));
+            *layer = rebased.map_err(Stopped::into_error)?;
+        }
+        *snapshot = newer;
+        Ok(())
+    }
+
+    /// Checks that all an optimistic transaction has read is unchanged. Returns, part by part, its layer relative to
+    /// the current version, where that is another one.
+    pub(crate) fn validate(
+        &self,
+        parts: &Parts,
+        snapshot: &Snapshot,
+        turn: &Turn<'_>,
+        pages: &ReadPages<'_>,
+    ) -> std::result::Result<SmallVec<[Option<Tree>; 1]>, Stopped> {
+        let mut rebased = SmallVec::new();
+        for (table, layer) in parts {
+            let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+            let then = snapshot.versions.table(table.id)?;
+            if now.sequence == then.sequence {
+                rebased.push(None);
+                continue;
+            }
+            let has_same_runs = then.runs.are(&now.runs);
+            let are_counted = then.unresolved.is_none() && now.unresolved.is_none();
+            let resolved = if table.has_counted() { resolved(now, pages)? } else { None };
+            let now = match &resolved {
+                Some(layer) => {
+                    let trees = [layer.view()].into_iter().chain(now.views());
+                    stack_over(trees, &now.runs, pages, now.declaration.options.measures)
+                }
+                None => now.stack(pages),
+            };
+            let then = then.stack(&self.arena, pages);
+            let is_on_disk = !(then.runs().is_empty() && now.runs().is_empty());
+            if is_on_disk && !has_same_runs {
+                return Err(Stopped::Missing);
+            }
+            let observations = table.observations.borrow();
+            if let Some(read) = &*observations
+                && !read.hold(&then, &now, has_same_runs, are_counted)?
+            {
+                return Err(conflict().into());
+            }
+            let layer = layer.as_ref().map(|layer| {
+                rebase(layer, observations.as_deref(), |key, before| {
+                    // Keys that nobody has written above the same runs are unchanged.
+                    let is_untouched = is_on_disk && then.has_same_upper_entry(&now, key);
+                    if is_untouched { Ok(before) } else { Ok(now.contribution(key)?) }
+                })
+            });
+            rebased.push(layer.transpose()?);
+        }
+        Ok(rebased)
+    }
+}
+
+/// The unresolved entries of a table with their weights, if there are any.
+fn resolved(now: &TableTrees, pages: &ReadPages<'_>) -> std::result::Result<Option<Tree>, Stopped> {
+    let Some(tree) = &now.unresolved else { return Ok(None) };
+    let measures = now.declaration.options.measures;
+    let below = stack_over(now.views(), &now.runs, pages, measures);
+    let layer = unresolved::resolved(tree.view(), (Cut::Start, Cut::End), measures, |keys| {
+        Ok::<_, Stopped>(below.contributions(keys)?)
+    })?;
+    Ok(Some(layer))
+}
+
+/// Makes a layer relative to another version. `below` gets each key and what lies below it in the old version, and
+/// returns what lies below it in the new one.
+fn rebase(
+    layer: &Tree,
+    observations: Option<&Observations>,
+    mut below: impl FnMut(&[u8], Tally) -> std::result::Result<Tally, Stopped>,
+) -> std::result::Result<Tree, Stopped> {
+    let (relies_on_rows, relies_on_all) = observations.map_or((false, false), Observations::relies_on_weights);
+    let measures = *layer.measures();
+    let mut rebased = Tree::new(layer.arena().clone(), measures, false);
+    let mut walk = Walk::first(layer.view());
+    let mut key = KeyBuffer::new();
+    while walk.valid() {
+        key.clear();
+        walk.key_into(&mut key);
+        let value = walk.value();
+        let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
+        let then = row - walk.weight(&key);
+        let below = below(&key, then)?;
+        if relies_on_rows && then.rows != below.rows || relies_on_all && then != below {
+            return Err(conflict().into());
+        }
+        rebased.write_over(&key, value, |_| Some(below))?;
+        walk.next();
+    }
+    Ok(rebased)
+}
+
+#[cold]
+fn conflict() -> Error {
+    Error::new(ErrorKind::Conflict, "another commit changed what the transaction read; run it again")
+}

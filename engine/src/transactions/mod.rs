@@ -1,0 +1,4 @@
+//! Transactions: their private layers, what they have read, and whether it still holds.
+
+pub(crate) mod conflicts;
+pub(crate) mod transaction;

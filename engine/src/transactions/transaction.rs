@@ -1,0 +1,555 @@
+//! Transactions: private layers over a version, savepoints, and what was read.
+//!
+//! Invariants:
+//! 1. A private layer's weights are relative to everything below it, so counts inside the transaction are exact.
+//! 2. Writes after savepoint `d` go to layers of depth `d`; rolling back to it drops those.
+//! 3. An optimistic transaction notes what it reads of the version below its own writes.
+//! 4. Entries whose keys have not been looked up below are all in the newest layer of their table, and listed in
+//!    [`Unasked`]. Their keys are looked up together, before weights are read, another layer begins, or the transaction
+//!    commits. Until then they weigh as if their keys were live.
+//!
+//! Not here: validation and commit ([`crate::commit`]).
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::Arc;
+
+use elsa::FrozenVec;
+use smallvec::SmallVec;
+
+use crate::bounds::Bounds;
+use crate::catalog::declaration::{Declaration, TableId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Durability;
+use crate::read::observation::{ASKED_TOGETHER, Observations, Question};
+use crate::read::readable::ReadableTable;
+use crate::read::reader::{Fill, Reader};
+use crate::read::table_stack::Source;
+use crate::state::handle::Table;
+use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
+use crate::state::versions::Versions;
+use crate::tally::Tally;
+use crate::tree::{Tree, merge_layer};
+use crate::write::writable::{WritableTable, exists, missing};
+
+/// The version that a transaction reads below its own writes.
+enum Base {
+    /// A snapshot: an optimistic transaction, validated at commit.
+    Snapshot(Snapshot),
+    /// The current version, which nobody else can change: the single writer.
+    Current(Arc<Versions>),
+}
+
+/// A set of reads and writes that happen at one moment, or not at all.
+///
+/// Made by [`Db::begin`](crate::Db::begin) (optimistic: others write meanwhile, and the commit may fail with
+/// [`ErrorKind::Conflict`]) or lent to the closure of [`Db::write`](crate::Db::write) (the single writer: never
+/// conflicts). Both are serializable. Dropping it rolls back.
+pub struct Transaction {
+    pub(crate) shared: Arc<Shared>,
+    base: Base,
+    tables: PrivateTables,
+    depth: Cell<u32>,
+    /// Numbers of the live savepoints, by depth from 1: they tell a released savepoint from the next of its depth.
+    savepoints: RefCell<Vec<u64>>,
+    savepoint_last: Cell<u64>,
+    bytes: Cell<u64>,
+    /// A merge of its layers stopped half way, so it can only be rolled back.
+    broken: Cell<bool>,
+}
+
+/// What a transaction did, each table's writes in one layer. The common case of one table needs no allocation.
+pub(crate) type Parts = SmallVec<[(PrivateTable, Option<Tree>); 1]>;
+
+/// What a transaction did to one table.
+pub(crate) struct PrivateTable {
+    pub(crate) id: TableId,
+    pub(crate) declaration: Arc<Declaration>,
+    /// Oldest first, each with the savepoint depth it belongs to. Borrowed while rows are visited; no write is possible
+    /// then.
+    layers: RefCell<SmallVec<[(u32, Tree); 1]>>,
+    /// Created by the first read. Never borrowed during a caller's closure, so a closure that visits rows can read on.
+    pub(crate) observations: RefCell<Option<Box<Observations>>>,
+    unasked: RefCell<Unasked>,
+}
+
+/// Keys written without looking below, in the layer of one depth.
+#[derive(Default)]
+struct Unasked {
+    depth: u32,
+    /// The keys, concatenated.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+/// What lies below a key that was not looked up, until it is: a live row. So a removal leaves a tombstone.
+const LIVE_BELOW: Tally = Tally { rows: 1, ..Tally::ZERO };
+
+impl Unasked {
+    fn add(&mut self, depth: u32, key: &[u8]) {
+        self.depth = depth;
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Forgets the keys if their layer has this depth or a larger one: it was dropped.
+    fn forget_from(&mut self, depth: u32) {
+        if self.depth >= depth {
+            self.bytes.clear();
+            self.ends.clear();
+        }
+    }
+
+    /// The keys in order, without duplicates.
+    fn sorted(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let mut keys: Vec<&[u8]> = starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end]).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+/// The tables of a transaction. A table never moves, so others can be added while it is read. The first takes no
+/// allocation.
+#[derive(Default)]
+struct PrivateTables {
+    first: OnceCell<PrivateTable>,
+    others: FrozenVec<Box<PrivateTable>>,
+}
+
+impl PrivateTables {
+    fn iter(&self) -> impl Iterator<Item = &PrivateTable> {
+        self.first.get().into_iter().chain(self.others.iter())
+    }
+
+    /// Adds a table that is not in it yet.
+    fn add(&self, table: PrivateTable) -> &PrivateTable {
+        match self.first.set(table) {
+            Ok(()) => self.first.get().expect("set above"),
+            Err(table) => self.others.push_get(Box::new(table)),
+        }
+    }
+
+    fn into_tables(self) -> impl Iterator<Item = PrivateTable> {
+        let others = self.others.into_vec().into_iter().map(|table| *table);
+        self.first.into_inner().into_iter().chain(others)
+    }
+}
+
+/// A point in a transaction to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    depth: u32,
+    number: u64,
+}
+
+impl Transaction {
+    pub(crate) fn optimistic(shared: &Arc<Shared>) -> Self {
+        Self::over(shared, Base::Snapshot(Snapshot::take(shared)))
+    }
+
+    pub(crate) fn single_writer(shared: &Arc<Shared>) -> Self {
+        let versions = Arc::clone(&shared.versions.read());
+        Self::over(shared, Base::Current(versions))
+    }
+
+    fn over(shared: &Arc<Shared>, base: Base) -> Self {
+        Transaction {
+            shared: shared.clone(),
+            base,
+            tables: PrivateTables::default(),
+            depth: Cell::new(0),
+            savepoints: RefCell::new(Vec::new()),
+            savepoint_last: Cell::new(0),
+            bytes: Cell::new(0),
+            broken: Cell::new(false),
+        }
+    }
+
+    fn versions(&self) -> &Versions {
+        match &self.base {
+            Base::Snapshot(snapshot) => &snapshot.versions,
+            Base::Current(versions) => versions,
+        }
+    }
+
+    fn is_optimistic(&self) -> bool {
+        matches!(self.base, Base::Snapshot(_))
+    }
+
+    /// The table in this transaction, to read and write.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table was created after the transaction began, or dropped; [`ErrorKind::Invalid`]
+    /// if it belongs to another database.
+    pub fn table(&self, table: &Table) -> Result<TableTransaction<'_>> {
+        table.check_owner(&self.shared)?;
+        self.versions().table(table.id())?;
+        let there = self.tables.iter().find(|private| private.id == table.id());
+        let private = there.unwrap_or_else(|| {
+            self.tables.add(PrivateTable {
+                id: table.id(),
+                declaration: table.declaration.clone(),
+                layers: RefCell::default(),
+                observations: RefCell::default(),
+                unasked: RefCell::default(),
+            })
+        });
+        Ok(TableTransaction { transaction: self, private })
+    }
+
+    /// Marks a point to roll back to. Costs nothing before the next write.
+    pub fn savepoint(&self) -> Savepoint {
+        self.depth.set(self.depth.get() + 1);
+        let number = self.savepoint_last.get() + 1;
+        self.savepoint_last.set(number);
+        self.savepoints.borrow_mut().push(number);
+        Savepoint { depth: self.depth.get(), number }
+    }
+
+    /// Undoes every write since the savepoint, which stays. Costs what dropping the layers costs, or one step for each
+    /// write if rows were counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the savepoint was released, or undone by rolling back to an earlier one.
+    pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
+        self.check_savepoint(savepoint)?;
+        self.refuse_in_visit()?;
+        for table in self.tables.iter() {
+            if self.is_optimistic() {
+                table.note_weights(savepoint.depth, &self.shared.source(self.versions().table(table.id)?))?;
+            }
+            table.layers.borrow_mut().retain(|(depth, _)| *depth < savepoint.depth);
+            table.unasked.borrow_mut().forget_from(savepoint.depth);
+        }
+        self.leave_to(savepoint.depth);
+        Ok(())
+    }
+
+    /// Forgets the savepoint and those after it; their writes stay.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::rollback_to`].
+    pub fn release(&self, savepoint: Savepoint) -> Result<()> {
+        self.check_savepoint(savepoint)?;
+        self.refuse_in_visit()?;
+        for table in self.tables.iter() {
+            self.settle(table)?;
+            if let Err(error) = table.merge_down_to(savepoint.depth - 1) {
+                self.broken.set(true);
+                return Err(error.context("the transaction cannot go on"));
+            }
+        }
+        self.leave_to(savepoint.depth - 1);
+        Ok(())
+    }
+
+    /// Looks up the keys that were written without looking below, all together and in order, and corrects their
+    /// weights.
+    ///
+    /// # Errors
+    /// Those of reading a page of a run. Weights corrected before the error stay so.
+    fn settle(&self, table: &PrivateTable) -> Result<()> {
+        let unasked = &mut *table.unasked.borrow_mut();
+        if unasked.ends.is_empty() {
+            return Ok(());
+        }
+        let mut layers = table.layers.try_borrow_mut().map_err(|_| busy())?;
+        let Some(((_, top), lower_layers)) = layers.split_last_mut() else {
+            unreachable!("a key was written to a layer");
+        };
+        let version = self.versions().table(table.id)?;
+        let views = lower_layers.iter().rev().map(|(_, tree)| tree.view());
+        let below = version.source_under(views, &self.shared.arena, &self.shared.cache);
+        for keys in unasked.sorted().chunks(ASKED_TOGETHER) {
+            let below = below.ask(|stack| stack.contributions(keys))?;
+            keys.iter().zip(below).try_for_each(|(key, below)| top.reweigh(key, below))?;
+        }
+        unasked.forget_from(0);
+        Ok(())
+    }
+
+    /// Fails in a closure that visits rows of this transaction.
+    fn refuse_in_visit(&self) -> Result<()> {
+        if self.tables.iter().any(|table| table.layers.try_borrow_mut().is_err()) { Err(busy()) } else { Ok(()) }
+    }
+
+    fn leave_to(&self, depth: u32) {
+        self.depth.set(depth);
+        self.savepoints.borrow_mut().truncate(depth as usize);
+    }
+
+    fn check_savepoint(&self, savepoint: Savepoint) -> Result<()> {
+        let live = self.savepoints.borrow();
+        if live.get((savepoint.depth - 1) as usize) != Some(&savepoint.number) {
+            return Err(Error::new(ErrorKind::Invalid, "the savepoint has been released or undone"));
+        }
+        Ok(())
+    }
+
+    /// Commits with the durability of the database.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if another commit changed what this transaction read: nothing is changed; run it again.
+    pub fn commit(self) -> Result<()> {
+        let durability = self.shared.options.durability;
+        self.commit_with(durability)
+    }
+
+    /// Commits with this durability.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        let shared = self.shared.clone();
+        shared.commit_transaction(self, durability)
+    }
+
+    /// Drops all writes.
+    pub fn rollback(self) {}
+
+    /// Takes the transaction apart for its commit: what it did to each table, in one layer, and for an optimistic one
+    /// its snapshot.
+    pub(crate) fn into_parts(self) -> Result<(Parts, Option<Snapshot>)> {
+        if self.broken.get() {
+            return Err(Error::new(
+                ErrorKind::Full,
+                "memory was full when a savepoint was released; the transaction is rolled back, run it again",
+            ));
+        }
+        for table in self.tables.iter() {
+            self.settle(table)?;
+        }
+        let mut parts = Parts::new();
+        for table in self.tables.into_tables() {
+            table.merge_down_to(0)?;
+            let layer = table.layers.borrow_mut().pop().map(|(_, tree)| tree).filter(|tree| tree.entries() > 0);
+            parts.push((table, layer));
+        }
+        let snapshot = match self.base {
+            Base::Snapshot(snapshot) => Some(snapshot),
+            Base::Current(_) => None,
+        };
+        Ok((parts, snapshot))
+    }
+}
+
+impl PrivateTable {
+    /// Whether rows were counted.
+    pub(crate) fn has_counted(&self) -> bool {
+        self.observations.borrow().as_ref().is_some_and(|observations| observations.relies_on_weights().0)
+    }
+
+    /// Notes the keys of writes that are about to be undone as read, if earlier counts relied on the weights of these
+    /// writes.
+    fn note_weights(&self, depth: u32, base: &Source<'_>) -> Result<()> {
+        let mut observations = self.observations.borrow_mut();
+        let Some(observations) = &mut *observations else { return Ok(()) };
+        let (relies_on_rows, relies_on_all) = observations.relies_on_weights();
+        if !relies_on_rows {
+            return Ok(());
+        }
+        for (_, layer) in self.layers.borrow().iter().filter(|(layer_depth, _)| *layer_depth >= depth) {
+            let mut walk = crate::tree::Walk::first(layer.view());
+            while walk.valid() {
+                let key = walk.key().as_slice().into();
+                let question = if relies_on_all { Question::Value(key) } else { Question::Live(key) };
+                observations.note(base, question)?;
+                walk.next();
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the layers deeper than `depth` into one of that depth.
+    fn merge_down_to(&self, depth: u32) -> Result<()> {
+        let layers = &mut *self.layers.borrow_mut();
+        while let [.., (lower_depth, _), (upper_depth, _)] = layers[..] {
+            if upper_depth <= depth {
+                break;
+            }
+            if lower_depth < depth {
+                break;
+            }
+            let Some((_, upper)) = layers.pop() else { break };
+            let Some((_, lower)) = layers.last_mut() else { break };
+            merge_layer(lower, &upper)?;
+        }
+        if let Some((last_depth, _)) = layers.last_mut()
+            && *last_depth > depth
+        {
+            *last_depth = depth;
+        }
+        Ok(())
+    }
+}
+
+/// The error of a write during a walk over the same transaction.
+#[cold]
+fn busy() -> Error {
+    Error::new(
+        ErrorKind::Invalid,
+        "a closure that is given rows of a transaction cannot write to it; collect the keys first, or use `range`",
+    )
+}
+
+/// One table in a transaction. Reads see the transaction's own writes; counts and offsets are exact.
+pub struct TableTransaction<'t> {
+    transaction: &'t Transaction,
+    private: &'t PrivateTable,
+}
+
+impl TableTransaction<'_> {
+    /// The version below the transaction's writes.
+    fn base(&self) -> Result<Source<'_>> {
+        Ok(self.transaction.shared.source(self.transaction.versions().table(self.private.id)?))
+    }
+
+    /// Brings the leaves of these keys in the version below into the processor's cache, if it is one tree in memory.
+    pub(crate) fn warm(&self, keys: &[&[u8]]) -> Result<()> {
+        if let Some(trees) = self.base()?.trees() {
+            trees.single().into_iter().for_each(|view| crate::tree::warm(view, keys));
+        }
+        Ok(())
+    }
+
+    /// Writes to the layer of the current savepoint. `allow` gets whether the key is live and decides whether to write.
+    /// Without `allow`, whether the key is live is looked up later. Returns whether it wrote.
+    #[inline]
+    fn write(&self, key: &[u8], value: Option<&[u8]>, allow: Option<fn(bool) -> bool>) -> Result<bool> {
+        let transaction = self.transaction;
+        let shared = &transaction.shared;
+        shared.check_row(key, value)?;
+        let bytes = transaction.bytes.get() + (key.len() + value.map_or(0, <[u8]>::len)) as u64;
+        if bytes > shared.options.transaction_bytes_max {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "the transaction has more than {} bytes of keys and values; commit it in parts or raise `transaction_bytes_max`",
+                    shared.options.transaction_bytes_max
+                ),
+            ));
+        }
+        transaction.bytes.set(bytes);
+        let version = transaction.versions().table(self.private.id)?;
+        let PrivateTable { declaration, layers, .. } = self.private;
+        let Ok(mut layers) = layers.try_borrow_mut() else { return Err(busy()) };
+        let depth = transaction.depth.get();
+        if layers.last().is_none_or(|(layer_depth, _)| *layer_depth < depth) {
+            drop(layers);
+            transaction.settle(self.private)?;
+            layers = self.private.layers.borrow_mut();
+            layers.push((depth, Tree::new(shared.arena.clone(), declaration.options.measures, false)));
+        }
+        let Some(((_, top), lower_layers)) = layers.split_last_mut() else {
+            unreachable!("a layer was pushed above");
+        };
+        // The common case, without a stack: one base, no savepoints. The leaf of the base and that of the transaction
+        // come from memory at the same time.
+        let base = match &version.layers[..] {
+            [base] if lower_layers.is_empty() && version.runs.is_empty() => Some(base.view(&shared.arena)),
+            _ => None,
+        };
+        let aimed = base.as_ref().and_then(|base| base.aim(key));
+        let mut failure = None;
+        let mut is_unasked = false;
+        let allows = |is_live: bool| allow.is_none_or(|allow| allow(is_live));
+        let written = top.write_over(key, value, |existing| {
+            if let Some(existing) = existing {
+                return allows(existing.live).then_some(existing.below);
+            }
+            if base.is_some() {
+                let old = aimed.as_ref().and_then(|aimed| aimed.get(key)).and_then(|found| found.value());
+                let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
+                return (allows(old.is_some()) && (old.is_some() || value.is_some())).then_some(below);
+            }
+            if allow.is_none() {
+                is_unasked = true;
+                return Some(LIVE_BELOW);
+            }
+            let views = lower_layers.iter().rev().map(|(_, tree)| tree.view());
+            let below = version.source_under(views, &shared.arena, &shared.cache);
+            let below = below.ask(|stack| stack.contribution(key)).map_err(|error| failure = Some(error)).ok()?;
+            allows(below.rows > 0).then_some(below)
+        })?;
+        if is_unasked {
+            self.private.unasked.borrow_mut().add(depth, key);
+        }
+        match failure {
+            None => Ok(written.is_some()),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+impl Reader for TableTransaction<'_> {
+    fn read_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        self.transaction.settle(self.private)?;
+        self.read_rows_from(work)
+    }
+
+    fn read_rows_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
+        let shared = &self.transaction.shared;
+        let version = self.transaction.versions().table(self.private.id)?;
+        let layers = self.private.layers.borrow();
+        let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
+        work(&version.source_under(written, &shared.arena, &shared.cache))
+    }
+
+    fn before_lending(&self) -> Result<()> {
+        self.transaction.settle(self.private)
+    }
+
+    fn observe(&self, question: impl FnOnce() -> Question) -> Result<()> {
+        if !self.transaction.is_optimistic() {
+            return Ok(());
+        }
+        let base = self.base()?;
+        self.private.observations.borrow_mut().get_or_insert_default().note(&base, question())
+    }
+
+    fn hold(&self) -> Box<dyn Fill + '_> {
+        Box::new(self)
+    }
+}
+
+impl WritableTable for TableTransaction<'_> {
+    fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        if self.write(key, Some(value.as_ref()), Some(|live| !live))? { Ok(()) } else { Err(exists()) }
+    }
+
+    fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(key.as_ref(), Some(value.as_ref()), None).map(|_| ())
+    }
+
+    fn replace(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        if self.write(key, Some(value.as_ref()), Some(|live| live))? { Ok(()) } else { Err(missing()) }
+    }
+
+    fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        self.observe(|| Question::Live(key.into()))?;
+        self.write(key, None, Some(|live| live))
+    }
+
+    fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        if self.transaction.is_optimistic() {
+            // Of a key that is dead in the snapshot nothing would be left to say, though another commit may put it.
+            return self.remove(key).map(|_| ());
+        }
+        self.write(key.as_ref(), None, None).map(|_| ())
+    }
+
+    fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
+        let bounds = bounds.into();
+        let mut removed = 0;
+        for entry in self.range(&bounds) {
+            removed += u64::from(self.write(&entry?.key, None, Some(|live| live))?);
+        }
+        Ok(removed)
+    }
+}

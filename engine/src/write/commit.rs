@@ -1,0 +1,350 @@
+//! Commits: validate, log, apply, publish, and wait for the requested durability.
+//!
+//! Invariants:
+//! 1. Everything that can fail (limits, conflicts, memory, the log) comes before the first change to a tree.
+//! 2. A record is in the log before its changes are in a tree, and in both in the order of sequence numbers.
+//! 3. Readers see all of a commit or nothing of it.
+//!
+//! A small commit is applied in place under the latch. A larger one first protects the published version like a
+//! snapshot, applies with copy-on-write while readers go on, and takes the latch only to publish.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::bounds::Bounds;
+use crate::catalog::declaration::TableId;
+use crate::catalog::record::{self, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Durability;
+use crate::page::KeyBuffer;
+use crate::read::table_stack::{Stopped, of_trees, stack_in_memory};
+use crate::read::unresolved;
+use crate::run::{Missing, ReadPages};
+use crate::stack::Cut;
+use crate::state::ending::Readers;
+use crate::state::handle::Table;
+use crate::state::publish::{dropped, table_of};
+use crate::state::shared::Shared;
+use crate::state::writer::{Epochs, TableTrees, Turn, Writer};
+use crate::tally::Tally;
+use crate::transactions::transaction::Transaction;
+use crate::tree::{Tree, Walk, When, Written};
+use crate::tree::{merge_layer, merge_layer_but};
+use crate::write::decision::{Decision, old_of};
+use crate::write::writable::WritableTable;
+
+/// The most entries a commit applies in place, under the latch: some 20 us.
+const IN_PLACE_MAX: u64 = 64;
+
+impl Shared {
+    /// Commits one write.
+    pub(crate) fn write_one(
+        self: &Arc<Self>,
+        id: TableId,
+        key: &[u8],
+        value: Option<&[u8]>,
+        when: When,
+        durability: Durability,
+    ) -> Result<Written> {
+        self.check_row(key, value)?;
+        self.see_to_memory()?;
+        let mut pages = None;
+        loop {
+            if let Some(written) = self.try_write_one(id, key, value, when, durability, &mut pages)? {
+                return Ok(written);
+            }
+            // No thread waits for a file in the writer's turn.
+            pages.iter().try_for_each(ReadPages::load)?;
+        }
+    }
+
+    /// `None` if a page that the decision needs is not in memory: `pages` knows which.
+    #[inline]
+    fn try_write_one<'s>(
+        self: &'s Arc<Self>,
+        id: TableId,
+        key: &[u8],
+        value: Option<&[u8]>,
+        when: When,
+        durability: Durability,
+        pages: &mut Option<ReadPages<'s>>,
+    ) -> Result<Option<Written>> {
+        let mut turn = self.writer()?;
+        let writer = &mut *turn;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        let measures = trees.declaration.options.measures;
+        let sequence = writer.sequence + 1;
+        if trees.declaration.options.blind_writes
+            && trees.single().is_none()
+            && let Some(written) = trees.unasked(key, value, when)
+        {
+            if written != Written::Nothing {
+                self.write_unasked(turn, id, key, value, durability)?;
+            }
+            return Ok(Some(written));
+        }
+        // One descent serves the decision and the write: in the writer's turn nothing moves in between.
+        let mut place = None;
+        let mut staged = None;
+        if let Some(bottom) = trees.single() {
+            let aimed = place.insert(bottom.aim(key)?);
+            // While the leaf comes from memory, build the record for the case that the key is absent.
+            let guess = if when == When::Present { None } else { Decision::of(&measures, key, None, value) };
+            if let Some(guess) = guess {
+                guess.record_alone(&mut writer.record, id, key, value, &measures);
+                staged = self.log()?.stage(sequence, &writer.record).map(|staged| (staged, guess));
+            }
+            bottom.settle(aimed, key);
+        }
+        let decision = {
+            let old = match &place {
+                Some(place) => place.found.then(|| trees.layers[0].value_at(place)),
+                None => {
+                    let pages = pages.get_or_insert_with(|| ReadPages::new(&self.cache));
+                    match old_of(&trees.stack(pages), key) {
+                        Ok(old) => old,
+                        Err(Missing) => return Ok(None),
+                    }
+                }
+            };
+            if when.allows(old.is_some()) { Decision::of(&measures, key, old, value) } else { None }
+        };
+        let Some(decision) = decision else { return Ok(Some(Written::Nothing)) };
+        let pages = trees.layers[0].room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
+        self.check_room(writer, pages, value.is_some())?;
+        let append = |writer: &mut Writer| match staged {
+            Some((staged, guess)) if guess == decision => staged.append(),
+            other => {
+                drop(other);
+                decision.record_alone(&mut writer.record, id, key, value, &measures);
+                self.append_record(writer)
+            }
+        };
+        self.commit(turn, (&[id], Readers::Wait, durability), append, |writer, epochs| {
+            let top = &mut table_of(writer, id)?.layers[0];
+            epochs.open(top);
+            decision.apply(top, place.as_mut(), key, value)
+        })?;
+        Ok(Some(decision.written()))
+    }
+
+    /// Commits the removal of a range.
+    pub(crate) fn remove_range(
+        self: &Arc<Self>,
+        table: &Table,
+        bounds: &Bounds<'_>,
+        durability: Durability,
+    ) -> Result<u64> {
+        self.see_to_memory()?;
+        let mut turn = self.writer()?;
+        let writer = &mut *turn;
+        let id = table.id();
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        if trees.single().is_none() {
+            drop(turn);
+            let remove = || self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
+            return match remove() {
+                // Over runs each row takes a tombstone. Flushing the table makes room for them.
+                Err(error) if error.kind() == ErrorKind::Full && !table.options().in_memory => {
+                    self.flush(id)?;
+                    self.reclaim_if_idle();
+                    remove()
+                }
+                removed => removed,
+            };
+        }
+        let rows = {
+            let stack = stack_in_memory(trees.views(), trees.declaration.options.measures);
+            of_trees(stack.count(bounds.start(), bounds.end()))
+        };
+        if rows == 0 {
+            return Ok(0);
+        }
+        // Only the pages at the ends of the range are copied.
+        let pages = trees.layers[0].room_for(1, 0);
+        self.check_room(writer, pages, false)?;
+        let (low, high) = (key_at(bounds.start()), key_at(bounds.end()));
+        writer.record.clear();
+        record::put_remove_range(&mut writer.record, id, low.as_deref(), high.as_deref(), rows);
+        self.commit(
+            turn,
+            (&[id], Readers::GoOn, durability),
+            |writer| self.append_record(writer),
+            |writer, epochs| {
+                let top = &mut table_of(writer, id)?.layers[0];
+                epochs.open(top);
+                top.remove_range(low.as_deref(), high.as_deref()).map(drop)
+            },
+        )?;
+        Ok(rows)
+    }
+
+    /// Runs a closure as the only writer and commits its writes.
+    pub(crate) fn write<T>(
+        self: &Arc<Self>,
+        durability: Durability,
+        work: impl FnOnce(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        self.see_to_memory()?;
+        let turn = self.writer()?;
+        let transaction = Transaction::single_writer(self);
+        let result = work(&transaction)?;
+        let (parts, _) = transaction.into_parts()?;
+        let layers = parts.into_iter().filter_map(|(table, layer)| Some((table.id, layer?))).collect();
+        self.commit_layers(turn, layers, durability)?;
+        Ok(result)
+    }
+
+    /// Validates and commits an optimistic transaction.
+    pub(crate) fn commit_transaction(self: &Arc<Self>, transaction: Transaction, durability: Durability) -> Result<()> {
+        let (mut parts, snapshot) = transaction.into_parts()?;
+        let Some(mut snapshot) = snapshot else {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "the transaction of a `Db::write` closure commits when it returns",
+            ));
+        };
+        if parts.iter().all(|(_, layer)| layer.is_none()) {
+            // It read one snapshot and changed nothing: it is serial at the moment of the snapshot.
+            return Ok(());
+        }
+        self.see_to_memory()?;
+        // Counts are compared in the writer's turn, so leave little to resolve there.
+        for (table, _) in
+            parts.iter().filter(|(table, _)| table.declaration.options.blind_writes && table.has_counted())
+        {
+            self.resolve(table.id, &Bounds::from(..))?;
+        }
+        let pages = ReadPages::new(&self.cache);
+        loop {
+            let turn = self.writer()?;
+            match self.validate(&parts, &snapshot, &turn, &pages) {
+                Ok(rebased) => {
+                    drop(snapshot);
+                    let layers = parts.into_iter().zip(rebased);
+                    let layers =
+                        layers.filter_map(|((table, layer), rebased)| Some((table.id, rebased.or(layer)?))).collect();
+                    return self.commit_layers(turn, layers, durability);
+                }
+                Err(Stopped::Failed(error)) => return Err(error),
+                Err(Stopped::Missing) => {
+                    // No thread waits for a file in the writer's turn.
+                    drop(turn);
+                    pages.load_rest()?;
+                    self.advance(&mut parts, &mut snapshot)?;
+                }
+            }
+        }
+    }
+
+    /// Commits layers over the current version. Their weights are relative to it.
+    fn commit_layers(
+        self: &Arc<Self>,
+        mut turn: Turn<'_>,
+        layers: SmallVec<[(TableId, Tree); 1]>,
+        durability: Durability,
+    ) -> Result<()> {
+        let writer = &mut *turn;
+        let entries: u64 = layers.iter().map(|(_, layer)| layer.entries()).sum();
+        if entries == 0 {
+            return Ok(());
+        }
+        let (mut pages, mut long_bytes) = (0, 0);
+        let (mut grows, mut is_adopted) = (false, true);
+        writer.record.clear();
+        for (id, layer) in &layers {
+            let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+            grows |= layer.view().total().rows >= 0;
+            let long_bytes_here = encode_layer(&mut writer.record, *id, layer);
+            if !adoptable(trees, layer) {
+                is_adopted = false;
+                pages += trees.layers[0].room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate());
+                // Long values are copied, and the layer keeps them until it is applied.
+                long_bytes += long_bytes_here;
+            }
+        }
+        let long_pages = long_bytes.div_ceil(self.arena.page_bytes() as u64);
+        self.check_room(writer, pages + long_pages, grows)?;
+        let readers = if entries <= IN_PLACE_MAX || is_adopted { Readers::Wait } else { Readers::GoOn };
+        let tables: SmallVec<[TableId; 4]> = layers.iter().map(|(id, _)| *id).collect();
+        let append = |writer: &mut Writer| {
+            let lsn = self.append_record(writer)?;
+            writer.shrink_record();
+            Ok(lsn)
+        };
+        self.commit(turn, (&tables, readers, durability), append, |writer, epochs| {
+            layers.into_iter().try_for_each(|(id, layer)| table_of(writer, id)?.apply(layer, epochs))
+        })
+    }
+}
+
+/// The first key that is not before the cut; `None` at the ends.
+pub(crate) fn key_at(cut: Cut<'_>) -> Option<KeyBuffer> {
+    match cut {
+        Cut::Start | Cut::End => None,
+        Cut::Before(key) => Some(KeyBuffer::from_slice(key)),
+        Cut::After(key) => {
+            let mut key = KeyBuffer::from_slice(key);
+            key.push(0);
+            Some(key)
+        }
+    }
+}
+
+/// Whether a layer can replace an empty table as it is.
+fn adoptable(trees: &TableTrees, layer: &Tree) -> bool {
+    matches!(&trees.layers[..], [bottom] if bottom.is_bottom() && bottom.entries() == 0)
+        && layer.measures().only_rows()
+        && layer.view().total().rows == layer.entries() as i64
+}
+
+/// Writes the entries of a layer into a record. Returns the bytes that lie out of line.
+fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) -> u64 {
+    let view = layer.view();
+    let mut long_bytes = 0;
+    let measures = *layer.measures();
+    out.reserve(layer.page_bytes_estimate() as usize);
+    record::put_entries_header(out, id, layer.entries());
+    let mut walk = Walk::first(view);
+    let mut key = KeyBuffer::new();
+    while walk.valid() {
+        let found = walk.record();
+        key.clear();
+        walk.key_into(&mut key);
+        let value = walk.value();
+        let weight = if measures.only_rows() { Tally::ZERO } else { view.weight_of(&key, &found) };
+        let state = match (value, found.rows()) {
+            (Some(_), 1) => State::Fresh,
+            (Some(_), _) => State::Over,
+            (None, _) => State::Tombstone,
+        };
+        record::put_entry(out, state, &key, value, &weight, &measures);
+        long_bytes += layer.long_bytes(key.len(), value.map_or(0, <[u8]>::len));
+        walk.next();
+    }
+    long_bytes
+}
+
+impl TableTrees {
+    /// Merges a layer of writes into the newest layer.
+    fn apply(&mut self, layer: Tree, epochs: Epochs) -> Result<()> {
+        let adopt = adoptable(self, &layer);
+        let top = &mut self.layers[0];
+        epochs.open(top);
+        if adopt {
+            top.adopt(layer);
+            return Ok(());
+        }
+        let Some(unresolved) = &mut self.unresolved else { return merge_layer(top, &layer) };
+        epochs.open(unresolved);
+        // What lies below the entry of an unresolved key is as unknown as before.
+        merge_layer_but(top, &layer, |key, value| {
+            let is_unresolved = unresolved.view().get(key).is_some();
+            if is_unresolved {
+                unresolved::write(unresolved, key, value)?;
+            }
+            Ok(is_unresolved)
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Writes on their way: decided, logged, applied, published, waited for.
+
+pub(crate) mod blind;
+pub(crate) mod commit;
+pub(crate) mod decision;
+pub(crate) mod latched_write;
+pub(crate) mod writable;

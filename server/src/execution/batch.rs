@@ -1,0 +1,433 @@
+//! Runs batches of commands: what was read from one or more sockets in one turn of the loop, under one hold of the data
+//! and in one commit.
+//!
+//! Invariants:
+//! 1. Answers stand in the order of commands.
+//! 2. A [`Turn`] holds the data for a bounded number of commands; then it commits and lets others in.
+//! 3. No answer of a turn may be sent before [`Turn::finish`] has returned: until then it may not be durable, whether
+//!    it tells of the turn's own commit or of another's.
+//!
+//! Not here: what commands do, sockets.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quipu::{Durability, PendingCommit, Result};
+
+use crate::command::admission::{admit, check_inside, takes_runs};
+use crate::command::databases::databases_named;
+use crate::command::table::handlers;
+use crate::command::{Answer, Call, Handlers, LONG_BYTES, Refusal, Run, RunMany};
+use crate::execution::single::{guard, need_of, run};
+use crate::facts::{Flags, Group, Spec, find};
+use crate::keyspace::{Data, Need};
+use crate::resp::parse::Batch;
+use crate::resp::reply::Reply;
+use crate::resp::word::is_word;
+use crate::state::server::Server;
+use crate::state::session::{Queue, ReplyMode, Session};
+use crate::system::clock;
+
+/// Commands after which a turn commits and lets others in: a few hundred microseconds.
+const COMMANDS_AT_ONCE_MAX: usize = 1024;
+
+/// Bytes of arguments that count as a command: some 200 ns.
+const BYTES_A_COMMAND: usize = 1024;
+
+/// Commands of a run that are done together.
+const RUN_MAX: usize = 512;
+
+/// Bytes of answers after which the rest of a client's commands wait until it has taken them.
+const ANSWER_BYTES_AT_ONCE_MAX: usize = 4 << 20;
+
+/// How far the commands of a client have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All are done.
+    Done,
+    /// The command of this number needs long and is to be run as a [`crate::execution::long::LongCommand`]; those
+    /// before are done.
+    Long(usize),
+    /// The command of this number has to wait, as `CLIENT PAUSE` wants it; those before are done.
+    Paused(usize),
+    /// There are many bytes of answers: the commands from this number on are to be run when they are sent.
+    Enough(usize),
+    /// The session is to be closed; commands after this number are not looked at.
+    Closing,
+}
+
+/// A hold of the data over many commands, opened as they need it.
+pub struct Turn<'k> {
+    server: &'k Server,
+    handlers: &'static Handlers,
+    data: Option<Data<'k>>,
+    commands: usize,
+    /// The last commit of this turn.
+    written: Option<PendingCommit<'k>>,
+    /// The commits that its reads saw.
+    seen: Option<PendingCommit<'k>>,
+    /// Whether an answer may tell of the data.
+    tells: bool,
+}
+
+impl<'k> Turn<'k> {
+    /// Holding nothing yet.
+    pub fn new(server: &'k Server) -> Turn<'k> {
+        Turn { server, handlers: handlers(), data: None, commands: 0, written: None, seen: None, tells: false }
+    }
+
+    /// The data, held as needed.
+    fn data(&mut self, need: Need) -> Result<&mut Data<'k>> {
+        if let Some(data) = &self.data
+            && (!data.covers(need) || need == Need::Nothing)
+        {
+            self.commit()?;
+        }
+        if self.data.is_none() {
+            self.data = Some(Data::open(&self.server.keyspace, need, clock::now_ms())?);
+        }
+        Ok(self.data.as_mut().expect("opened above"))
+    }
+
+    /// The data as a command needs it.
+    fn data_for(&mut self, spec: &Spec) -> Result<&mut Data<'k>> {
+        let need = need_of(spec);
+        let is_exact = spec.flags.has(Flags::EXACT);
+        self.data(if is_exact { self.server.keyspace.need_exact(need, clock::now_ms()) } else { need })
+    }
+
+    /// Commits and lets others in.
+    fn commit(&mut self) -> Result<()> {
+        self.commands = 0;
+        let Some(data) = self.data.take() else { return Ok(()) };
+        let place = if data.covers(Need::Write) { &mut self.written } else { &mut self.seen };
+        *place = Some(data.close()?);
+        Ok(())
+    }
+
+    /// Ends the turn. When it returns, everything answered in it may be sent.
+    ///
+    /// # Errors
+    /// What was answered may not be durable, and must not be sent.
+    pub fn finish(mut self, durability: Durability) -> Result<()> {
+        let result = self.end(durability);
+        if result.is_err() {
+            self.server.note_failed_log();
+        }
+        result
+    }
+
+    fn end(&mut self, durability: Durability) -> Result<()> {
+        self.commit()?;
+        if let Some(written) = &self.written {
+            written.wait(durability)?;
+        }
+        if let Some(seen) = self.seen.as_ref().filter(|_| self.tells) {
+            seen.wait(durability)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the commands of a client from number `from` on.
+    pub fn run(
+        &mut self,
+        session: &mut Session,
+        input: &[u8],
+        batch: &Batch,
+        from: usize,
+        reply: &mut Reply,
+    ) -> Progress {
+        // The words of all commands, so that a run of them is one slice.
+        let mut words: Vec<&[u8]> = Vec::with_capacity(batch.len() * 3);
+        let mut ends = Vec::with_capacity(batch.len());
+        for number in from..batch.len() {
+            words.extend(batch.arguments(input, number));
+            ends.push(words.len());
+        }
+        let (mut number, mut start, mut one_by_one) = (0, 0, 0);
+        let answered = reply.bytes.len();
+        while number < ends.len() {
+            if reply.bytes.len() - answered > ANSWER_BYTES_AT_ONCE_MAX {
+                return Progress::Enough(from + number);
+            }
+            let args = &words[start..ends[number]];
+            let spec = find(args[0]);
+            if number >= one_by_one
+                && let Some(spec) = spec
+                && let Some(run) = self.handlers.of(spec).run_of(args.len())
+                && takes_runs(self.server, session)
+            {
+                let width = args.len();
+                let mut last = number;
+                while last + 1 < ends.len()
+                    && last + 1 - number < session.run_max
+                    && ends[last + 1] - ends[last] == width
+                    && words[ends[last]].eq_ignore_ascii_case(args[0])
+                {
+                    last += 1;
+                }
+                if last > number {
+                    if self.run_together(session, spec, run, &words[start..ends[last]], width, reply) {
+                        (number, start) = (last + 1, ends[last]);
+                        continue;
+                    }
+                    one_by_one = last + 1;
+                }
+            }
+            match self.run_one(session, spec, args, reply) {
+                Ok(()) => {}
+                Err(NotNow::TakesLong) => return Progress::Long(from + number),
+                Err(NotNow::Paused) => return Progress::Paused(from + number),
+            }
+            if session.closing {
+                return Progress::Closing;
+            }
+            (number, start) = (number + 1, ends[number]);
+        }
+        Progress::Done
+    }
+
+    /// Runs commands that are alike together; says whether it did.
+    fn run_together(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        run: RunMany,
+        words: &[&[u8]],
+        width: usize,
+        reply: &mut Reply,
+    ) -> bool {
+        let count = words.len() / width;
+        let mark = reply.bytes.len();
+        let started = clock::moment();
+        let server = self.server;
+        let database = session.database;
+        session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
+        self.tells |= spec.flags.tells();
+        let result = self.data_for(spec).map_err(Refusal::from).and_then(|data| {
+            if spec.flags.has(Flags::EXACT) {
+                data.make_exact()?;
+            }
+            guard(server, spec, || run(&mut Run { words, width, data, database, reply }))
+        });
+        match result {
+            Ok(()) => {}
+            Err(Refusal::OneByOne | Refusal::Long) => {
+                reply.bytes.truncate(mark);
+                return false;
+            }
+            Err(refusal) => {
+                reply.bytes.truncate(mark);
+                (0..count).for_each(|_| reply.error(refusal.reply_text().as_bytes()));
+            }
+        }
+        server.statistics.note_commands(spec, count as u64, clock::since(started));
+        // Of a client with long answers, fewer commands are done together.
+        let bytes_each = (reply.bytes.len() - mark) / count;
+        session.run_max = (ANSWER_BYTES_AT_ONCE_MAX / bytes_each.max(1)).clamp(1, RUN_MAX);
+        self.count(count);
+        true
+    }
+
+    fn count(&mut self, commands: usize) {
+        self.commands += commands;
+        if self.commands >= COMMANDS_AT_ONCE_MAX {
+            // A failure to commit shows in `finish`, before anything is sent: the log says so for ever after.
+            let _ = self.commit();
+        }
+    }
+
+    fn run_one(
+        &mut self,
+        session: &mut Session,
+        spec: Option<&'static Spec>,
+        args: &[&[u8]],
+        reply: &mut Reply,
+    ) -> std::result::Result<(), NotNow> {
+        let mark = reply.bytes.len();
+        let reply_mode = session.reply_mode;
+        session.begin_command();
+        let started = clock::moment();
+        let server = self.server;
+        let Some(spec) = admit_or_answer(server, session, spec, args, reply) else { return Ok(()) };
+        if server.clients.paused_until_ms() > 0 && server.clients.is_paused(may_write(session, spec)) {
+            // It is tried again, and its answer is still wanted or not.
+            session.reply_mode = reply_mode;
+            return Err(NotNow::Paused);
+        }
+        session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
+        // Before it is queued, too: what `EXEC` runs holds the data already.
+        let prepared = self.prepare_databases(spec, args);
+        if let Some(queue) = &mut session.queue
+            && !spec.flags.has(Flags::NO_QUEUE)
+            && spec.group != Group::Absent
+            && prepared.is_ok()
+        {
+            enqueue(queue, spec, args, server, reply);
+            silence(session, reply, mark);
+            return Ok(());
+        }
+        // After what it runs, as in Redis.
+        let is_exec = spec.name == "exec";
+        if !is_exec {
+            server.tell_monitors(session, spec, args);
+        }
+        session.can_wait = true;
+        match prepared.and_then(|()| self.perform(session, spec, args, reply)) {
+            Ok(()) => {}
+            Err(Refusal::Long) => {
+                reply.bytes.truncate(mark);
+                return Err(NotNow::TakesLong);
+            }
+            Err(refusal) => {
+                reply.bytes.truncate(mark);
+                fail(server, session, spec, &refusal, reply);
+            }
+        }
+        if is_exec {
+            server.tell_monitors(session, spec, args);
+        }
+        self.note_one(session, spec, args, clock::since(started));
+        silence(session, reply, mark);
+        Ok(())
+    }
+
+    /// Notes that a command was run.
+    fn note_one(&mut self, session: &Session, spec: &'static Spec, args: &[&[u8]], took: Duration) {
+        let server = self.server;
+        server.statistics.note_commands(spec, 1, took);
+        server.slow_log.note(&server.config.parameters, session, spec, args, took);
+        let bytes: usize = args.iter().map(|word| word.len()).sum();
+        self.count(1 + bytes / BYTES_A_COMMAND);
+    }
+
+    /// Runs a command that was admitted, with the data that it needs.
+    fn perform(&mut self, session: &mut Session, spec: &'static Spec, args: &[&[u8]], reply: &mut Reply) -> Answer {
+        let (server, handlers) = (self.server, self.handlers);
+        let tells = spec.flags.tells();
+        self.tells |= tells;
+        if tells {
+            server.check_log()?;
+        }
+        if spec.flags.has(Flags::STAGES) && args.iter().map(|word| word.len() as u64).sum::<u64>() > LONG_BYTES {
+            // Nor does this thread wait for the data meanwhile.
+            return Err(Refusal::Long);
+        }
+        let data = self.data_for(spec)?;
+        if spec.flags.has(Flags::EXACT) {
+            data.make_exact()?;
+        }
+        run(&mut Call { args, data, session, reply, server, spec, handlers })
+    }
+
+    /// Makes the tables of databases that a command names and that nobody has used yet. Nothing may be held meanwhile.
+    fn prepare_databases(&mut self, spec: &Spec, args: &[&[u8]]) -> std::result::Result<(), Refusal> {
+        for database in databases_named(spec, args).into_iter().flatten() {
+            if self.server.keyspace.tables(database).is_none() {
+                self.commit()?;
+                self.server.keyspace.prepare(database)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a command was not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotNow {
+    /// It is to be run beside the loop.
+    TakesLong,
+    /// It has to wait.
+    Paused,
+}
+
+/// Whether a browser was talked into sending commands: as Redis does, it is cut off before the body.
+fn is_browser(args: &[&[u8]]) -> bool {
+    is_word(args[0], "post") || is_word(args[0], "host:")
+}
+
+/// Takes an answer back that the client does not want.
+fn silence(session: &Session, reply: &mut Reply, mark: usize) {
+    if matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip) {
+        reply.bytes.truncate(mark);
+    }
+}
+
+/// The facts of a command that may be run; `None` if it may not, which was answered.
+#[inline]
+fn admit_or_answer(
+    server: &Server,
+    session: &mut Session,
+    spec: Option<&'static Spec>,
+    args: &[&[u8]],
+    reply: &mut Reply,
+) -> Option<&'static Spec> {
+    if spec.is_none() && is_browser(args) {
+        server.log_client(session, format_args!("it speaks HTTP at the port for Redis clients: closed"));
+        session.closing = true;
+        return None;
+    }
+    match admit(server, session, spec, args) {
+        Ok(spec) => Some(spec),
+        Err(refusal) => {
+            let mark = reply.bytes.len();
+            refuse(server, session, spec, &refusal, reply);
+            silence(session, reply, mark);
+            None
+        }
+    }
+}
+
+/// Answers a command that was not admitted.
+fn refuse(server: &Server, session: &mut Session, spec: Option<&'static Spec>, refusal: &Refusal, reply: &mut Reply) {
+    if let Some(queue) = &mut session.queue {
+        queue.failed = true;
+    }
+    if spec.is_some_and(|spec| spec.name == "exec") {
+        // A malformed EXEC ends the transaction all the same.
+        session.leave_transaction();
+        let text = refusal.reply_text();
+        let why = text.strip_prefix("ERR ").unwrap_or(&text);
+        reply.error(format!("EXECABORT Transaction discarded because of: {why}"));
+    } else {
+        reply.error(refusal.reply_bytes());
+    }
+    server.statistics.note_refusal();
+    server.statistics.note_error(&refusal.reply_text());
+    spec.into_iter().for_each(|spec| server.statistics.note_rejected(spec));
+}
+
+/// Answers a command that failed.
+fn fail(server: &Server, session: &mut Session, spec: &'static Spec, refusal: &Refusal, reply: &mut Reply) {
+    reply.error(refusal.reply_text().as_bytes());
+    server.statistics.note_failure(spec);
+    server.statistics.note_error(&refusal.reply_text());
+    // What is not here, or has no table to work on, was not queued, so EXEC must not run the others.
+    if let Some(queue) = session.queue.as_mut().filter(|_| !spec.flags.has(Flags::NO_QUEUE)) {
+        queue.failed = true;
+    }
+}
+
+/// Whether a command may change the data, by itself or by what is queued.
+fn may_write(session: &Session, spec: &Spec) -> bool {
+    let queued =
+        || session.queue.as_ref().is_some_and(|queue| queue.commands.iter().any(|(spec, _)| may_write(session, spec)));
+    spec.flags.has(Flags::WRITE) || (spec.flags.has(Flags::EXCLUSIVE) && queued())
+}
+
+fn enqueue(queue: &mut Queue, spec: &'static Spec, args: &[&[u8]], server: &Server, reply: &mut Reply) {
+    if spec.flags.has(Flags::NO_MULTI) || check_inside(spec).is_err() {
+        queue.failed = true;
+        reply.error("ERR Command not allowed inside a transaction");
+        return;
+    }
+    let bytes: usize = args.iter().map(|word| word.len()).sum();
+    queue.bytes += bytes;
+    if queue.bytes > server.config.queue_bytes_max() {
+        queue.failed = true;
+        reply.error("ERR the transaction is too large; send it in parts, or raise client-query-buffer-limit");
+        return;
+    }
+    queue.commands.push((spec, args.iter().map(|word| word.to_vec()).collect()));
+    reply.simple("QUEUED");
+}

@@ -1,0 +1,7 @@
+//! Runs commands: in batches, or in steps where they take long; and does what the server does by itself.
+
+pub mod batch;
+pub mod housekeeping;
+pub mod long;
+mod single;
+pub mod words;

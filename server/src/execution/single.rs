@@ -1,0 +1,36 @@
+//! Runs one command, so that a panic in it harms nobody but its client.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::command::{Answer, Call, refusal};
+use crate::facts::{Flags, Spec};
+use crate::keyspace::Need;
+use crate::state::server::Server;
+
+/// What a command needs of the data.
+pub(super) fn need_of(spec: &Spec) -> Need {
+    let flags = spec.flags;
+    if flags.has(Flags::ALONE) {
+        Need::Nothing
+    } else if flags.has(Flags::WRITE) || flags.has(Flags::EXCLUSIVE) {
+        Need::Write
+    } else {
+        Need::ReadableTable
+    }
+}
+
+/// Runs a command.
+pub(super) fn run(call: &mut Call<'_, '_>) -> Answer {
+    let run = call.handlers.of(call.spec).run;
+    guard(call.server, call.spec, || run(call))
+}
+
+/// Runs a command, or several that are alike. Should it panic, which is a defect, its client is told so and all others
+/// go on.
+pub(super) fn guard(server: &Server, spec: &'static Spec, run: impl FnOnce() -> Answer) -> Answer {
+    // What the command had borrowed is whole, or taken back by the caller as after a refusal.
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        server.log(format_args!("the command {:?} panicked; please report it with the lines above", spec.name));
+        Err(refusal::text("ERR internal error: the command failed; the server's log has the details"))
+    })
+}

@@ -1,0 +1,44 @@
+//! Facts of the commands about the ordered keys of a database, which Redis lacks.
+
+use super::spec::{Flags, Group, Spec};
+
+const FAST_EXACT_READ: Flags = Flags::READ.and(Flags::EXACT).and(Flags::FAST);
+
+/// The lines.
+pub(super) const SPECS: &[Spec] = &[
+    Spec::new("q.count", -1, FAST_EXACT_READ, Group::Ordered)
+        .about("[min max]", "How many keys lie in a range, or in all.", "0.1.0")
+        .costs("O(log n)", ""),
+    Spec::new("q.rank", 2, FAST_EXACT_READ, Group::Ordered)
+        .about("key", "How many keys lie below a key, present or not.", "0.1.0")
+        .costs("O(log n)", ""),
+    Spec::new("q.nth", -2, FAST_EXACT_READ, Group::Ordered)
+        .about(
+            "offset [min max]",
+            "The key at an offset of a range, or of all keys; a negative offset counts from the end.",
+            "0.1.0",
+        )
+        .costs("O(log n)", ""),
+    Spec::new("q.range", -3, Flags::READ.and(Flags::EXACT), Group::Ordered)
+        .about(
+            "min max [REV] [OFFSET n] [LIMIT n] [WITHVALUES] [WITHTOTAL]",
+            "Keys of a range from an offset on, with their strings and the exact number of all if asked.",
+            "0.1.0",
+        )
+        .costs("O(log n + keys returned)", ""),
+    Spec::new("q.quantile", -4, FAST_EXACT_READ, Group::Ordered)
+        .about("min max q [q ...]", "The keys at quantiles (0 to 1, nearest rank) of a range.", "0.1.0")
+        .costs("O(log n) a quantile", ""),
+    Spec::new("q.sample", 4, FAST_EXACT_READ, Group::Ordered)
+        .about("min max n", "Different keys of a range, each as likely as any other, in key order.", "0.1.0")
+        .costs("O(log n) a key", ""),
+    Spec::new("q.split", 4, FAST_EXACT_READ, Group::Ordered)
+        .about("min max parts", "Keys that cut a range into parts of equal counts.", "0.1.0")
+        .costs("O(log n) a part", ""),
+    Spec::new("q.tally", -1, FAST_EXACT_READ, Group::Ordered)
+        .about("[min max]", "Rows, bytes and hash of a range: equal hashes tell equal content.", "0.1.0")
+        .costs("O(log n)", ""),
+    Spec::new("q.delrange", 3, Flags::WRITE.and(Flags::EXACT), Group::Ordered)
+        .about("min max", "Removes all keys of a range and tells how many there were.", "0.1.0")
+        .costs("O(keys removed)", ""),
+];

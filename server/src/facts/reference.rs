@@ -1,0 +1,94 @@
+//! The page of all commands, from the table: `docs/commands.md`.
+
+use std::fmt::Write;
+
+use super::redis;
+use super::spec::{Group, Spec};
+use super::table::all;
+
+const HEAD: &str = "# Commands
+
+This page is made from the table of commands; `UPDATE_DOCS=1 cargo test -p quipu-server --test reference` writes it \
+anew.
+
+Quipu answers as Redis 7.0 does, in RESP2 and RESP3, but for what the modules under `server/src/command/` list under \
+\"Differences from Redis\".
+*n* is the number of keys or of elements, *k* of those that are given or answered; a row of a count, a rank or a \
+position costs one descent, whatever lies between.
+";
+
+/// Columns of a line at most, but for rows of tables.
+const COLUMNS: usize = 120;
+
+/// Families in the order of the page, and what each is called there.
+const FAMILIES: [(Group, &str); 9] = [
+    (Group::Ordered, "Ordered keys: what Redis lacks"),
+    (Group::Generic, "Keys of any kind"),
+    (Group::String, "Strings"),
+    (Group::Bitmap, "Bits of strings"),
+    (Group::SortedSet, "Sorted sets"),
+    (Group::Transactions, "Transactions"),
+    (Group::Connection, "Connections"),
+    (Group::Server, "The server"),
+    (Group::Absent, ""),
+];
+
+/// The page.
+pub fn markdown() -> String {
+    let mut page = String::new();
+    HEAD.split_inclusive('\n').for_each(|paragraph| wrap(&mut page, paragraph.trim_end()));
+    // Writing to a string does not fail.
+    for (group, title) in FAMILIES.iter().filter(|(group, _)| *group != Group::Absent) {
+        let mut specs: Vec<&Spec> = all().filter(|spec| spec.group == *group).collect();
+        specs.sort_by_key(|spec| spec.name);
+        if specs.is_empty() {
+            continue;
+        }
+        let _ = write!(page, "\n## {title}\n\n| command | | cost | in Redis |\n|---|---|---|---|\n");
+        for spec in specs {
+            if spec.subcommands.is_empty() {
+                line(&mut page, spec);
+            }
+            spec.subcommands.iter().for_each(|sub| line(&mut page, sub));
+        }
+    }
+    let mut absent: Vec<&str> = all().filter(|spec| spec.group == Group::Absent).map(|spec| spec.name).collect();
+    absent.extend(redis::absent().iter().map(|(name, _)| *name));
+    absent.sort_unstable();
+    absent.dedup();
+    let _ = write!(page, "\n## Not here\n\nCommands of Redis 7 that are refused:\n\n");
+    let names: Vec<String> = absent.iter().map(|name| format!("`{}`", name.to_uppercase())).collect();
+    wrap(&mut page, &names.join(", "));
+    page
+}
+
+/// Appends a paragraph in lines of at most [`COLUMNS`].
+fn wrap(page: &mut String, paragraph: &str) {
+    let mut column = 0;
+    for word in paragraph.split(' ') {
+        let width = word.chars().count();
+        if column > 0 {
+            let fits = column + 1 + width <= COLUMNS;
+            page.push(if fits { ' ' } else { '\n' });
+            column = if fits { column + 1 } else { 0 };
+        }
+        page.push_str(word);
+        column += width;
+    }
+    page.push('\n');
+}
+
+fn line(page: &mut String, spec: &Spec) {
+    // A bar would end a cell.
+    let escape = |text: &str| text.replace('|', "\\|");
+    let words = format!("{} {}", spec.name.replace('|', " ").to_uppercase(), spec.syntax);
+    let redis = if spec.redis_cost.is_empty() { "not there" } else { spec.redis_cost };
+    let _ = writeln!(
+        page,
+        "| `{}` | {} | {} | {} |",
+        escape(words.trim_end()),
+        escape(spec.summary),
+        escape(spec.cost),
+        escape(redis)
+    );
+}

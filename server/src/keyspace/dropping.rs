@@ -1,0 +1,80 @@
+//! Removes elements and pieces that no key has any more: at once if they are few, else step by step, so that nobody
+//! waits for long.
+
+use quipu::{Bounds, ReadableTable, Result};
+
+use super::removals::Removal;
+use super::value::CollectionId;
+use super::{Data, Keyspace};
+
+/// Rows that are removed in one hold: some hundred microseconds.
+const STEP_ROWS: u64 = 512;
+
+impl Keyspace {
+    /// Removes some of what no key has any more. Returns whether there may be more of it. To be called while no
+    /// [`Data`] is held.
+    pub fn remove_step(&self) -> Result<bool> {
+        let Some(removal) = self.removals.queue().pop_front() else { return Ok(false) };
+        let done = self.remove_some(removal);
+        if !matches!(done, Ok(true)) {
+            self.removals.queue().push_front(removal);
+        }
+        done.map(|_| true)
+    }
+
+    fn remove_some(&self, removal: Removal) -> Result<bool> {
+        self.make(removal.number)?;
+        let Some(tables) = self.tables_of(removal.number) else { return Ok(true) };
+        let mut data = Data::hold_for_a_step(self, 0)?;
+        let first = if removal.with_all_before { CollectionId(0) } else { removal.id };
+        let (start, end) = (first.bytes(), CollectionId(removal.id.0 + 1).bytes());
+        let next = data.view(&tables.elements)?.nth(&start[..]..&end[..], STEP_ROWS)?;
+        match &next {
+            Some(next) => {
+                data.edit()?.remove_range(&tables.elements, &start[..]..&next.key[..])?;
+            }
+            None => {
+                data.edit()?.remove_range(&tables.elements, &start[..]..&end[..])?;
+                data.edit()?.remove(&self.removals_table, &removal.row().0)?;
+            }
+        }
+        let _ = data.close()?;
+        Ok(next.is_none())
+    }
+}
+
+impl Data<'_> {
+    /// Removes the elements under an id: at once if they are few, else soon.
+    pub(super) fn drop_elements(&mut self, database: usize, id: CollectionId) -> Result<()> {
+        let tables = self.tables_to_write(database)?;
+        let prefix = id.bytes();
+        if self.view(&tables.elements)?.count(Bounds::prefix(&prefix))? <= STEP_ROWS {
+            self.edit()?.remove_range(&tables.elements, Bounds::prefix(&prefix))?;
+            return Ok(());
+        }
+        self.remove_later(Removal::of(self.keyspace().number_of(database), id))
+    }
+
+    pub(super) fn remove_later(&mut self, removal: Removal) -> Result<()> {
+        let keyspace = self.keyspace();
+        let (key, value) = removal.row();
+        self.edit()?.put(&keyspace.removals_table, &key, value)?;
+        keyspace.removals.push(removal);
+        Ok(())
+    }
+
+    /// Removes the elements of all collections and strings of a database.
+    pub(super) fn drop_all_elements(&mut self, database: usize) -> Result<()> {
+        let tables = self.tables_to_write(database)?;
+        let keyspace = self.keyspace();
+        let number = keyspace.number_of(database);
+        let last = keyspace.new_id();
+        // Strings that are being prepared are among them.
+        keyspace.end_ids(number, last);
+        if self.view(&tables.elements)?.len()? <= STEP_ROWS {
+            self.edit()?.remove_range(&tables.elements, ..)?;
+            return Ok(());
+        }
+        self.remove_later(Removal { number, id: last, with_all_before: true })
+    }
+}

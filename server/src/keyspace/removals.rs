@@ -1,0 +1,61 @@
+//! What waits to be removed: elements and pieces that no key has any more, and those of strings that no key has yet.
+//!
+//! The table `removals` names their ids, so that what was under way when the server ended is removed after the next
+//! start. The order of work is in memory.
+//!
+//! Invariants:
+//! 1. Every id that has elements and no key has a row in that table.
+//! 2. An id is above all that rows there name when it is given.
+//!
+//! Not here: the removing itself (`dropping.rs`).
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::tables::DATABASES;
+use super::value::{CollectionId, ID_BYTES};
+
+/// Elements to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Removal {
+    /// The number of the tables.
+    pub(super) number: usize,
+    pub(super) id: CollectionId,
+    /// Whether those of all ids below are to go, too.
+    pub(super) with_all_before: bool,
+}
+
+impl Removal {
+    pub(super) fn of(number: usize, id: CollectionId) -> Removal {
+        Removal { number, id, with_all_before: false }
+    }
+
+    /// Key and value of its row.
+    pub(super) fn row(self) -> ([u8; 1 + ID_BYTES], &'static [u8]) {
+        let mut key = [self.number as u8; 1 + ID_BYTES];
+        key[1..].copy_from_slice(&self.id.bytes());
+        (key, if self.with_all_before { &[1] } else { &[] })
+    }
+
+    pub(super) fn from_row(key: &[u8], value: &[u8]) -> Option<Removal> {
+        let (&number, id) = key.split_first()?;
+        let number = usize::from(number);
+        let id = CollectionId::from_bytes(id)?;
+        (number < DATABASES).then_some(Removal { number, id, with_all_before: !value.is_empty() })
+    }
+}
+
+/// What waits to be removed.
+#[derive(Debug, Default)]
+pub(super) struct Removals(Mutex<VecDeque<Removal>>);
+
+impl Removals {
+    pub(super) fn queue(&self) -> MutexGuard<'_, VecDeque<Removal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has it removed. Its row is there.
+    pub(super) fn push(&self, removal: Removal) {
+        self.queue().push_back(removal);
+    }
+}

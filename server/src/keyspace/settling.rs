@@ -1,0 +1,143 @@
+//! What follows from a change of a key: its elements, pieces and deadline are updated, and clients that watch it are
+//! told.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use quipu::Result;
+
+use super::pieces::string_row;
+use super::removals::Removal;
+use super::ties::{PiecesTie, Ties};
+use super::value::Outline;
+use super::{Data, Touched};
+
+impl Data<'_> {
+    /// Does what follows from a change, and tells clients that watch the key.
+    pub(super) fn settle(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
+        self.settle_quietly(database, key, before, after)?;
+        self.touch(database, key);
+        Ok(())
+    }
+
+    /// Does what follows from a change: drops the elements of what is gone, keeps the order of deadlines.
+    pub(super) fn settle_quietly(&mut self, database: usize, key: &[u8], before: Ties, after: Ties) -> Result<()> {
+        let tables = self.tables_to_write(database)?;
+        if before.collection != after.collection
+            && let Some(id) = before.collection
+        {
+            self.drop_elements(database, id)?;
+        }
+        if before.pieces != after.pieces {
+            self.settle_pieces(database, key, before.pieces, after.pieces)?;
+        }
+        if before.deadline_ms != after.deadline_ms {
+            self.deadlines_changed = true;
+            if let Some(deadline_ms) = before.deadline_ms {
+                self.edit()?.remove(&tables.expires, &deadline_key(deadline_ms, key))?;
+            }
+            if let Some(deadline_ms) = after.deadline_ms {
+                self.edit()?.put(&tables.expires, &deadline_key(deadline_ms, key), &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what follows at a key that has, or had, a string in pieces.
+    fn settle_pieces(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        before: Option<PiecesTie>,
+        after: Option<PiecesTie>,
+    ) -> Result<()> {
+        let tables = self.tables_to_write(database)?;
+        let old = match before {
+            Some(_) => Some(self.id_of_string(database, key)?),
+            None => None,
+        };
+        let id = match after {
+            Some(PiecesTie { fresh: None, .. }) => old,
+            Some(PiecesTie { fresh, .. }) => fresh,
+            None => None,
+        };
+        match (after, id) {
+            (Some(PiecesTie { length, .. }), Some(id)) => {
+                if before.map(|tie| tie.length) != Some(length) || old != Some(id) {
+                    let row = string_row(Outline { length, ..Outline::default() }, id);
+                    self.edit()?.put(&tables.strings, key, &row)?;
+                }
+            }
+            _ => {
+                self.edit()?.remove(&tables.strings, key)?;
+            }
+        }
+        if old != id {
+            if let Some(id) = id {
+                let keyspace = self.keyspace();
+                let (row, _) = Removal::of(keyspace.number_of(database), id).row();
+                self.edit()?.remove(&keyspace.removals_table, &row)?;
+            }
+            if let Some(old) = old {
+                self.drop_elements(database, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells clients that watch a key that it has changed, and counts the change. Changes of a collection's elements
+    /// are to be told too.
+    pub fn touch(&mut self, database: usize, key: &[u8]) {
+        self.note_changes(1);
+        if let Some(state) = self.state()
+            && !state.watched.is_empty()
+            && let Some(watchers) = state.watched.remove(&(database, Box::from(key)))
+        {
+            watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
+        }
+    }
+
+    /// Tells clients that watch a live key of the database.
+    pub(super) fn touch_all(&mut self, database: usize) -> Result<()> {
+        let Some(state) = self.state() else { return Ok(()) };
+        let keys: Vec<Box<[u8]>> =
+            state.watched.keys().filter(|(watched, _)| *watched == database).map(|(_, key)| key.clone()).collect();
+        for key in keys {
+            if self.entry(database, &key)?.is_some()
+                && let Some(watchers) = self.state().and_then(|state| state.watched.remove(&(database, key)))
+            {
+                watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_watchers(&mut self) -> bool {
+        self.state().is_some_and(|state| !state.watched.is_empty())
+    }
+
+    pub(super) fn note_changes(&self, changes: u64) {
+        if changes > 0 {
+            self.keyspace().counters.changes.fetch_add(changes, Ordering::Relaxed);
+        }
+    }
+
+    /// Watches a key: `touched` is set when it changes. The batch is one that writes.
+    pub fn watch(&mut self, database: usize, key: &[u8], touched: &Touched) {
+        if let Some(state) = self.state() {
+            let watchers = state.watched.entry((database, Box::from(key))).or_default();
+            // One client may name a key many times.
+            if watchers.last().is_some_and(|watcher| Arc::ptr_eq(watcher, touched)) {
+                return;
+            }
+            // Those of clients that have gone or given up.
+            watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
+            watchers.push(touched.clone());
+        }
+    }
+}
+
+/// The key of a deadline: in the order in which keys expire.
+pub(super) fn deadline_key(deadline_ms: u64, key: &[u8]) -> Vec<u8> {
+    [&deadline_ms.to_be_bytes()[..], key].concat()
+}

@@ -1,0 +1,13 @@
+//! What connections share, and what the server remembers of each.
+
+pub mod clients;
+pub mod pieces;
+pub mod protection;
+pub mod refusal;
+pub mod saves;
+pub mod secrets;
+pub mod server;
+pub mod session;
+pub mod slow_log;
+pub mod snapshots;
+pub mod statistics;

@@ -1,0 +1,95 @@
+//! The reasons for which commands are refused, in the words of Redis where it has some.
+
+use std::borrow::Cow;
+use std::error::Error as _;
+
+use quipu::{Error, ErrorKind};
+
+/// Why a command is not answered as asked.
+#[derive(Debug)]
+pub enum Refusal {
+    /// An error reply, with its code.
+    Text(Cow<'static, str>),
+    /// An error reply that repeats bytes of the client's.
+    Bytes(Vec<u8>),
+    /// The engine could not do it.
+    Engine(Error),
+    /// A run of commands is to be done one by one.
+    OneByOne,
+    /// The answer is long: it is to be put together from a snapshot, where nobody waits for it.
+    Long,
+}
+
+/// An error reply that is always the same.
+pub const fn text(text: &'static str) -> Refusal {
+    Refusal::Text(Cow::Borrowed(text))
+}
+
+/// Words that do not fit together.
+pub const SYNTAX: Refusal = text("ERR syntax error");
+/// The key holds another kind.
+pub const WRONG_TYPE: Refusal = text("WRONGTYPE Operation against a key holding the wrong kind of value");
+/// No integer of 64 bits.
+pub const NOT_INTEGER: Refusal = text("ERR value is not an integer or out of range");
+/// No number.
+pub const NOT_FLOAT: Refusal = text("ERR value is not a valid float");
+/// A number that is too small or too large for what it is.
+pub const OUT_OF_RANGE: Refusal = text("ERR index out of range");
+/// There is no such key.
+pub const NO_KEY: Refusal = text("ERR no such key");
+/// What is there may not be durable, and never will be.
+pub const LOG_FAILED: Refusal = text(
+    "MISCONF Errors writing to the log: what was written last may not be on disk, so the data are not read either. \
+     Start the server anew.",
+);
+/// A key is to be copied or moved onto itself.
+pub const SAME_OBJECT: Refusal = text("ERR source and destination objects are the same");
+
+/// Words too few or too many for the command of this name.
+pub fn wrong_arity(name: &str) -> Refusal {
+    Refusal::new(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+impl Refusal {
+    /// An error reply put together.
+    pub fn new(text: impl Into<String>) -> Refusal {
+        Refusal::Text(Cow::Owned(text.into()))
+    }
+
+    /// The error reply, byte for byte.
+    pub fn reply_bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Refusal::Bytes(bytes) => Cow::Borrowed(bytes),
+            other => Cow::Owned(other.reply_text().into_owned().into_bytes()),
+        }
+    }
+
+    /// The error reply as text.
+    pub fn reply_text(&self) -> Cow<'_, str> {
+        match self {
+            Refusal::Text(text) => Cow::Borrowed(text),
+            Refusal::Bytes(bytes) => String::from_utf8_lossy(bytes),
+            Refusal::OneByOne | Refusal::Long => {
+                Cow::Borrowed("ERR the answer is too long for this context; ask for a part of it")
+            }
+            Refusal::Engine(error) => match error.kind() {
+                // The disk, not memory.
+                ErrorKind::Full if error.source().is_some() => Cow::Owned(format!("MISCONF {error}")),
+                ErrorKind::Full => {
+                    Cow::Owned(format!("OOM command not allowed when used memory > 'maxmemory'. ({error})"))
+                }
+                ErrorKind::Poisoned => Cow::Owned(format!(
+                    "MISCONF Errors writing to the log: {error}. Commands that may modify the data set are disabled."
+                )),
+                ErrorKind::ReadOnly => Cow::Borrowed("READONLY You can't write against a read only replica."),
+                _ => Cow::Owned(format!("ERR {error}")),
+            },
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Engine(error)
+    }
+}

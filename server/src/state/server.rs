@@ -1,0 +1,335 @@
+//! What all connections share: the keys, the configuration, the clients, statistics.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use quipu::{Db, Durability, Error, ErrorKind, Measures, Options, Result};
+
+use crate::config::Config;
+use crate::facts::{Flags, Spec};
+use crate::keyspace::set_scan::Windows;
+use crate::keyspace::{Cut, Keyspace};
+use crate::state::clients::{Client, Clients};
+use crate::state::protection;
+use crate::state::refusal::{self, Refusal};
+use crate::state::saves::Saves;
+use crate::state::secrets;
+use crate::state::session::Session;
+use crate::state::slow_log::SlowLog;
+use crate::state::snapshots::Snapshots;
+use crate::state::statistics::Statistics;
+use crate::system::clock;
+use crate::system::log::{Level, Log};
+use crate::users::refusals::{self, Reason};
+use crate::users::{DEFAULT, Users};
+
+/// A running server, without its sockets.
+pub struct Server {
+    /// All keys.
+    pub keyspace: Keyspace,
+    /// What can be configured.
+    pub config: Config,
+    /// What happened since the start.
+    pub statistics: Statistics,
+    /// Commands that took long.
+    pub slow_log: SlowLog,
+    /// Moments that clients keep to read at.
+    pub snapshots: Snapshots,
+    /// What `ZSCAN` has read of large sets.
+    pub windows: Windows,
+    /// Who may do what.
+    pub users: Users,
+    /// Who is connected.
+    pub clients: Clients,
+    /// A name of this run of the server, in hexadecimal digits.
+    pub run_id: String,
+    log: Log,
+    /// Whether the configuration file has the users: then they are taken from there at the start.
+    file_has_users: AtomicBool,
+    /// Whether a commit was found that will not be durable.
+    log_has_failed: AtomicBool,
+    /// Whether the stop is to leave out the checkpoint.
+    pub stops_without_checkpoint: AtomicBool,
+    /// Checkpoints that clients asked for.
+    pub saves: Arc<Saves>,
+    /// When it started, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// Set when it is to stop.
+    pub stopping: AtomicBool,
+    next_client: AtomicU64,
+    stop_signal: (Mutex<bool>, Condvar),
+}
+
+impl Server {
+    /// Opens the data directory that the configuration names.
+    ///
+    /// # Errors
+    /// Those of opening a database; [`quipu::ErrorKind`] says what to do.
+    pub fn open(config: Config, progress: &mut dyn FnMut(quipu::Progress)) -> Result<Server> {
+        // Batches lend values from where they lie, so the keyspace stays in memory.
+        let options = Options { durability: config.durability(), memtable_bytes: 0, ..Options::default() };
+        let directory: PathBuf = config.directory();
+        let db = Db::open_with(&directory, options, progress)?;
+        Server::over(db, config)
+    }
+
+    /// Over a database that is open.
+    pub fn over(db: Db, config: Config) -> Result<Server> {
+        Server::over_cut(db, config, Cut::default())
+    }
+
+    /// The same, with long strings cut otherwise, if the database is new: for tests.
+    pub fn over_cut(db: Db, config: Config, cut: Cut) -> Result<Server> {
+        let measures = Measures { bytes: true, hash: true, sum: None };
+        let keyspace = Keyspace::open_cut(db, measures, config.durability(), cut)?;
+        let log = Log::open(config.log_file.as_deref()).map_err(|error| {
+            let path = config.log_file.clone().unwrap_or_default();
+            Error::new(ErrorKind::Io, format!("cannot write the log {}: {error}", path.display()))
+        })?;
+        let users = Users::default();
+        let list = match keyspace.fact(USERS_FACT)? {
+            Some(stored) if config.users.is_empty() => parse_users(&stored),
+            _ => config.users.clone(),
+        };
+        let invalid = |error: String| Error::new(ErrorKind::Invalid, format!("the users that are kept: {error}"));
+        users.replace(&list).map_err(invalid)?;
+        if let Some(password) = config.parameters.get("requirepass").filter(|password| !password.is_empty()) {
+            users.require_password(&password);
+        }
+        let statistics = Statistics::default();
+        statistics.track_latencies(config.parameters.get("latency-tracking").is_none_or(|value| value == "yes"));
+        let run_id = (0..5).map(|_| format!("{:08x}", rand::random::<u32>())).collect();
+        Ok(Server {
+            keyspace,
+            file_has_users: AtomicBool::new(!config.users.is_empty()),
+            config,
+            users,
+            clients: Clients::default(),
+            run_id,
+            log,
+            log_has_failed: AtomicBool::new(false),
+            stops_without_checkpoint: AtomicBool::new(false),
+            saves: Arc::new(Saves::new(clock::now_ms())),
+            statistics,
+            slow_log: SlowLog::default(),
+            snapshots: Snapshots::default(),
+            windows: Windows::default(),
+            started_ms: clock::now_ms(),
+            stopping: AtomicBool::new(false),
+            next_client: AtomicU64::new(1),
+            stop_signal: Default::default(),
+        })
+    }
+
+    /// The durability of commits.
+    pub fn durability(&self) -> Durability {
+        self.config.durability()
+    }
+
+    /// Notes that a commit is not as durable as it should be, and may never be.
+    pub fn note_failed_log(&self) {
+        self.log_has_failed.store(true, Ordering::Release);
+    }
+
+    /// Whether a commit was found that will not be durable.
+    #[inline]
+    pub fn has_failed_log(&self) -> bool {
+        self.log_has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Fails if there are commits that will never be durable: nobody is told of them.
+    #[inline]
+    pub fn check_log(&self) -> std::result::Result<(), Refusal> {
+        if self.log_has_failed.load(Ordering::Acquire)
+            && !self.keyspace.db().pending_commits().is_durable(self.durability())
+        {
+            return Err(refusal::LOG_FAILED);
+        }
+        Ok(())
+    }
+
+    /// The session of a client that has just connected, or why it is refused.
+    pub fn welcome(&self, address: String, local_address: String) -> std::result::Result<Session, Refusal> {
+        let id = self.next_client.fetch_add(1, Ordering::Relaxed);
+        self.statistics.connections.fetch_add(1, Ordering::Relaxed);
+        if self.turns_away(protection::ip_of(&address)) {
+            self.statistics.refused_connections.fetch_add(1, Ordering::Relaxed);
+            return Err(Refusal::new(format!("DENIED {}", protection::EXPLANATION)));
+        }
+        let client = Arc::new(Client::new(id, address, local_address, clock::now_ms()));
+        client.names().user = DEFAULT.to_owned();
+        if !self.clients.enter(&client, self.config.parameters.clients_max.load(Ordering::Relaxed)) {
+            self.statistics.refused_connections.fetch_add(1, Ordering::Relaxed);
+            return Err(refusal::text("ERR max number of clients reached"));
+        }
+        Ok(Session::new(client, self.users.default_user(), self.users.needs_no_password()))
+    }
+
+    /// Whether a client that has come from there is turned away.
+    pub fn turns_away(&self, address: Option<IpAddr>) -> bool {
+        // Nearly all clients are settled by their address.
+        address.is_some_and(|address| !protection::is_loopback(address))
+            && protection::turns_away(self.config.parameters.is_protected(), self.has_no_password(), address)
+    }
+
+    fn has_no_password(&self) -> bool {
+        self.users.default_user().rules().needs_no_password
+    }
+
+    /// Warns in the log if strangers may reach these addresses.
+    pub(crate) fn warn_of_strangers(&self, addresses: &[SocketAddr]) {
+        let is_on = self.config.parameters.is_protected();
+        if let Some(text) = protection::warning(is_on, self.has_no_password(), addresses) {
+            self.log_at(Level::Warning, format_args!("{text}"));
+        }
+    }
+
+    /// A client has gone; why, if it was not its own wish, and how much that matters.
+    pub fn farewell(&self, client: &Client, why: &str, level: Level) {
+        self.clients.leave(client);
+        if !why.is_empty() {
+            self.log_at(level, format_args!("client {} at {}: closed: {why}", client.id, client.address));
+        }
+    }
+
+    /// Writes a line into the server's log.
+    pub fn log(&self, line: std::fmt::Arguments<'_>) {
+        self.log_at(Level::Notice, line);
+    }
+
+    /// Writes a line that matters so much, unless `loglevel` says that it does not.
+    pub fn log_at(&self, level: Level, line: std::fmt::Arguments<'_>) {
+        if level >= Level::of(&self.config.parameters.get("loglevel").unwrap_or_default()) {
+            self.log.write(level, line);
+        }
+    }
+
+    /// Writes a line about a client into the server's log.
+    pub fn log_client(&self, session: &Session, line: std::fmt::Arguments<'_>) {
+        self.log(format_args!("client {} at {}: {line}", session.id, session.client.address));
+    }
+
+    /// Notes what is looked at ten times a second: rates, and how much memory is taken.
+    pub fn note_round(&self) {
+        self.statistics.sample(clock::now_ms());
+        let bytes = self.keyspace.db().memory_bytes();
+        self.statistics.memory_bytes.store(bytes, Ordering::Relaxed);
+        self.statistics.memory_peak_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether rows take more memory than `maxmemory` grants.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        let max = self.config.parameters.memory_bytes_max.load(Ordering::Relaxed);
+        max > 0 && self.keyspace.db().memory_bytes() > max
+    }
+
+    /// Notes that the configuration file has the users from now on.
+    pub fn note_users_in_file(&self) {
+        self.file_has_users.store(true, Ordering::Relaxed);
+    }
+
+    /// Fails if the configuration file has the users: what is kept with the data would count for nothing at the next
+    /// start.
+    pub fn check_users_are_kept(&self) -> std::result::Result<(), Refusal> {
+        match self.file_has_users.load(Ordering::Relaxed) {
+            true => Err(refusal::text(
+                "ERR the users stand in the configuration file, under [users], and are taken from there at every \
+                 start; CONFIG REWRITE writes them there",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps all users with the data. To be called while no data is held.
+    pub fn save_users(&self) -> Result<()> {
+        let lines: Vec<String> = self.users.list().iter().map(|(name, rules)| format!("{name} {rules}")).collect();
+        self.keyspace.set_fact(USERS_FACT, lines.join("\n").as_bytes())
+    }
+
+    /// Makes users again what they were when they were kept. `None`: they never were. To be called while no data is
+    /// held.
+    pub fn load_users(&self) -> Result<Option<std::result::Result<(), String>>> {
+        let Some(stored) = self.keyspace.fact(USERS_FACT)? else { return Ok(None) };
+        Ok(Some(self.users.replace(&parse_users(&stored)).map(|gone| {
+            gone.iter().for_each(|user| self.end_sessions_of(&user.name));
+        })))
+    }
+
+    /// Closes all connections of a user.
+    pub fn end_sessions_of(&self, user: &str) {
+        self.clients.all().iter().filter(|client| client.names().user == user).for_each(|client| client.kill());
+    }
+
+    /// Says that the server is to stop.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        let (lock, signal) = &self.stop_signal;
+        *lock.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        signal.notify_all();
+    }
+
+    /// Waits for a while; says whether the server is to stop.
+    pub fn wait_for_stop_until(&self, round: Duration) -> bool {
+        let (lock, signal) = &self.stop_signal;
+        let stops = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        match signal.wait_timeout_while(stops, round, |stops| !*stops) {
+            Ok((stops, _)) => *stops,
+            Err(poisoned) => *poisoned.into_inner().0,
+        }
+    }
+
+    /// Returns when the server is to stop.
+    pub fn wait_for_stop(&self) {
+        let (lock, signal) = &self.stop_signal;
+        let mut stops = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*stops {
+            stops = signal.wait(stops).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Notes for `ACL LOG` what somebody was refused.
+    pub fn note_denied(&self, session: &Session, reason: Reason, object: &[u8], user: &str) {
+        self.note_refusal(refusals::Entry {
+            count: 1,
+            reason,
+            in_transaction: session.queue.is_some(),
+            object: object.to_vec(),
+            user: user.to_owned(),
+            last_ms: clock::now_ms(),
+            client: session.client.line(),
+        });
+    }
+
+    /// Notes a refusal for `ACL LOG`.
+    pub fn note_refusal(&self, entry: refusals::Entry) {
+        self.users.refusals.note(entry, self.config.parameters.refusals_max.load(Ordering::Relaxed) as usize);
+    }
+
+    /// Shows a command to the clients that asked for all.
+    #[inline]
+    pub fn tell_monitors(&self, session: &Session, spec: &'static Spec, args: &[&[u8]]) {
+        if self.clients.has_monitors() && !spec.flags.has(Flags::SECRET) && !spec.flags.has(Flags::ADMIN) {
+            self.clients.tell_monitors(&session.client, session.database, &secrets::told(spec, args));
+        }
+    }
+
+    /// How long the server has run.
+    pub fn uptime(&self) -> Duration {
+        Duration::from_millis(clock::now_ms().saturating_sub(self.started_ms))
+    }
+}
+
+/// Where users are kept among the server's facts: a line each, a name and rules.
+const USERS_FACT: &[u8] = b"users";
+
+fn parse_users(stored: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(stored);
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, rules)| (name.to_owned(), rules.to_owned()))
+        .collect()
+}

@@ -1,0 +1,5 @@
+//! What the server asks of the operating system: the time, a log, figures of the process.
+
+pub mod clock;
+pub mod log;
+pub mod process;

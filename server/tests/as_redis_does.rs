@@ -1,0 +1,147 @@
+//! Goal: small things that administrators and test suites of Redis look at are as there. Method: a server with or
+//! without sockets is given lines; what is expected was seen at Redis 7.0.15.
+
+#[path = "support/sockets.rs"]
+mod sockets;
+mod support;
+
+use std::io::Write;
+
+use sockets::{Running, ask, eventually, take};
+use support::{Client, configured, in_memory};
+
+#[test]
+fn a_monitor_sees_a_transaction_before_its_end() {
+    let server = in_memory();
+    let (mut monitor, mut client) = (Client::new(&server), Client::new(&server));
+    monitor.expect("MONITOR", "+OK");
+    client.run_all(&["MULTI", "SET a 1", "GET a", "EXEC", "PING"]);
+    let told = String::from_utf8_lossy(&monitor.session.client.take_pushed()).into_owned();
+    let words: Vec<&str> = told.lines().filter_map(|line| line.split('"').nth(1)).collect();
+    assert_eq!(words, ["MULTI", "SET", "GET", "EXEC", "PING"]);
+}
+
+#[test]
+fn debug_is_for_those_whom_the_configuration_lets() {
+    const REFUSED: &str = "-ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
+                           can run it from a local connection, otherwise you need to set this option in the \
+                           configuration file, and then restart the server.";
+    let server = in_memory();
+    Client::new(&server).expect("DEBUG SLEEP 0", REFUSED);
+    Client::new(&server).expect("DEBUG HELP", REFUSED);
+    let server = configured(|config| config.set("enable-debug-command", "yes").expect("set"));
+    let mut client = Client::new(&server);
+    client.expect("DEBUG SLEEP 0", "+OK");
+    client.run_all(&["MULTI", "SET a 1", "DEBUG SLEEP 0"]);
+    client.expect("EXEC", "*2|+OK|+OK");
+    let running = Running::new(|config| config.set("enable-debug-command", "local").expect("set"));
+    ask(&mut running.connect(), "DEBUG SLEEP 0", "+OK\r\n");
+    // Who has come from elsewhere may not.
+    let server = configured(|config| config.set("enable-debug-command", "local").expect("set"));
+    Client::new(&server).expect("DEBUG SLEEP 0", REFUSED);
+}
+
+#[test]
+fn who_waits_for_the_end_of_a_pause_is_counted() {
+    let running = Running::new(|_| {});
+    let (mut admin, mut client) = (running.connect(), running.connect());
+    let server = &running.server;
+    let mut seer = Client::new(server);
+    ask(&mut admin, "CLIENT PAUSE 60000 WRITE", "+OK\r\n");
+    assert!(seer.run("INFO clients").contains("blocked_clients:0\r\n"));
+    client.write_all(b"SET a 1\r\n").expect("sent");
+    eventually("it waits", || seer.run("INFO clients").contains("blocked_clients:1\r\n"));
+    assert!(seer.run("CLIENT LIST").contains(" flags=b "));
+    ask(&mut admin, "CLIENT UNPAUSE", "+OK\r\n");
+    take(&mut client, "+OK\r\n");
+    eventually("it waits no more", || seer.run("INFO clients").contains("blocked_clients:0\r\n"));
+}
+
+#[test]
+fn an_answer_that_is_not_wanted_is_not_given_after_a_pause_or_a_long_command_either() {
+    let running = Running::new(|_| {});
+    let (mut admin, mut client) = (running.connect(), running.connect());
+    ask(&mut admin, "CLIENT PAUSE 60000 WRITE", "+OK\r\n");
+    client.write_all(b"CLIENT REPLY SKIP\r\nSET a 1\r\nPING\r\n").expect("sent");
+    eventually("it waits", || running.server.clients.all().iter().any(|client| client.line().contains(" flags=b ")));
+    ask(&mut admin, "CLIENT UNPAUSE", "+OK\r\n");
+    take(&mut client, "+PONG\r\n");
+    for start in (0..25_000).step_by(1000) {
+        let words: String = (start..start + 1000).map(|number| format!(" {number} m{number}")).collect();
+        ask(&mut client, &format!("ZADD z{words}"), ":1000\r\n");
+    }
+    ask(&mut client, "CLIENT REPLY SKIP\r\nZRANGE z 0 -1\r\nPING", "+PONG\r\n");
+    ask(&mut client, "CLIENT REPLY OFF\r\nZRANGE z 0 -1\r\nKEYS *\r\nCLIENT REPLY ON\r\nPING", "+OK\r\n+PONG\r\n");
+}
+
+#[test]
+fn keys_do_not_go_during_a_pause_though_they_have_expired() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    client.run_all(&["MULTI", "SET a 1 PX 1", "SET b 1 PX 1", "CLIENT PAUSE 60000 WRITE"]);
+    client.expect("EXEC", "*3|+OK|+OK|+OK");
+    eventually("expired", || client.run("GET a") == "$-1\r\n" && client.run("GET b") == "$-1\r\n");
+    let expired = |client: &mut Client<'_>| client.run("INFO stats").contains("expired_keys:2\r\n");
+    assert!(!expired(&mut client), "reading them removes them");
+    // Who counts must not count them.
+    client.expect("DBSIZE", ":0");
+    client.expect("CLIENT UNPAUSE", "+OK");
+    client.run("SET c 1 PX 1");
+    eventually("removed", || {
+        client.run("GET c") == "$-1\r\n" && client.run("INFO stats").contains("expired_keys:3\r\n")
+    });
+}
+
+#[test]
+fn latencies_are_kept_while_they_are_tracked() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    client.expect("CONFIG SET latency-tracking-info-percentiles \"50.0 99.90\"", "+OK");
+    client.expect("GET a", "$-1");
+    let told = client.run("INFO latencystats");
+    assert!(told.contains("latency_percentiles_usec_get:p50=") && told.contains(",p99.9="), "{told}");
+    client.expect("CONFIG SET latency-tracking no", "+OK");
+    client.expect("GET a", "$-1");
+    assert!(!client.run("INFO latencystats").contains("usec_get"));
+    assert!(client.run("INFO commandstats").contains("cmdstat_get:calls=2,"), "calls are counted all the same");
+    client.expect("CONFIG SET latency-tracking yes", "+OK");
+    assert!(client.run("LATENCY HISTOGRAM get").contains("calls\r\n:1\r\n"));
+}
+
+#[test]
+fn after_everything_was_removed_nothing_is_left_to_save() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    let mut changes = |line: &str| {
+        client.run(line);
+        let told = client.run("INFO persistence");
+        let line = told.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+        line.and_then(|number| number.parse::<u64>().ok())
+    };
+    assert_eq!(changes("MSET a 1 b 2"), Some(2));
+    assert_eq!(changes("FLUSHALL"), Some(0));
+    changes("CONFIG SET save \"\"");
+    assert_eq!(changes("MSET a 1 b 2"), Some(2));
+    assert_eq!(changes("FLUSHALL"), Some(4));
+    assert_eq!(changes("FLUSHALL"), Some(4));
+    assert_eq!(changes("SAVE"), Some(0));
+}
+
+#[test]
+fn a_client_that_breaks_off_is_no_notice_in_the_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = directory.path().join("log");
+    let running = Running::new(|config| config.set("logfile", log.to_str().expect("a path")).expect("set"));
+    let mut admin = running.connect();
+    ask(&mut admin, "SET a 1", "+OK\r\n");
+    // Answers that nobody has read: the socket is reset when it is closed.
+    let mut client = running.connect();
+    client.write_all(&b"GET a\r\n".repeat(1000)).expect("sent");
+    take(&mut client, "$1\r\n");
+    drop(client);
+    eventually("it has left", || running.server.clients.len() == 1);
+    ask(&mut admin, "CLIENT KILL TYPE normal SKIPME no", ":1\r\n");
+    eventually("all have left", || running.server.clients.is_empty());
+    let told = std::fs::read_to_string(&log).expect("a log");
+    assert!(!told.contains("failed: "), "{told}");
+}

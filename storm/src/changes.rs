@@ -1,0 +1,243 @@
+//! What changes many rows, or a table: done to the database and to the model.
+
+use std::rc::Rc;
+
+use quipu::{Action as Change, Durability, ErrorKind, ReadableTable, WritableTable, WriteBatch};
+
+use crate::answer::is_value;
+use crate::model::{State, TableModel};
+use crate::setup::{durability, table_options};
+use crate::word::{Word, Words};
+use crate::world::{Outcome, World, wrong};
+
+/// The writes of a step, of tables that are there.
+pub(crate) fn each_write<'w>(
+    words: Words<'w>,
+) -> impl Iterator<Item = (&'w str, &'w [u8], Option<Vec<u8>>, Words<'w>)> {
+    (0..words.0.len() / 3).map(move |number| {
+        let words = words.from(3 * number);
+        let value = matches!(words.0[2], Word::Value(_)).then(|| words.value(2).bytes());
+        (words.name(0), words.key(1), value, words)
+    })
+}
+
+/// Writes to the model; whether the key was live.
+pub(crate) fn write_to(state: &mut State, name: &str, key: &[u8], words: Words<'_>) -> bool {
+    let Some(model) = state.tables.get_mut(name) else { return false };
+    match words.0[2] {
+        Word::Value(value) => model.rows.put(key, value).is_some(),
+        _ => model.rows.remove(key).is_some(),
+    }
+}
+
+pub(crate) fn create(world: &mut World, words: Words<'_>) -> Outcome {
+    let (name, options) = (words.name(0), table_options(words.number(1)));
+    let mut next = world.state.clone();
+    world.numbers += 1;
+    let exists = next.tables.contains_key(name);
+    if !exists {
+        let model = TableModel { number: world.numbers, options: Rc::new(options.clone()), rows: Default::default() };
+        next.tables.insert(name.to_owned(), model);
+    }
+    world.expect(&next)?;
+    match world.db()?.create_table(name, options) {
+        Err(error) if exists && error.kind() == ErrorKind::Exists => return Ok(()),
+        Err(error) => return Err(error.into()),
+        Ok(_) if exists => return wrong(format!("table {name} was created twice")),
+        Ok(table) => drop(world.tables.insert(name.to_owned(), table)),
+    }
+    if world.db()?.open_table(name)?.is_none() || world.db()?.table(name)?.name() != name {
+        return wrong(format!("table {name} was created and is not there"));
+    }
+    world.settle(next, world.durability())
+}
+
+pub(crate) fn drop_table(world: &mut World, words: Words<'_>) -> Outcome {
+    let mut next = world.state.clone();
+    let was_there = next.tables.remove(words.name(0)).is_some();
+    world.expect(&next)?;
+    if world.db()?.drop_table(words.name(0))? != was_there {
+        return wrong(format!("drop_table says that {} was there: {}", words.name(0), !was_there));
+    }
+    world.tables.remove(words.name(0));
+    world.settle(next, world.durability())
+}
+
+pub(crate) fn batch(world: &mut World, words: Words<'_>) -> Outcome {
+    let durability = durability(words.number(0));
+    let mut next = world.state.clone();
+    let mut batch = WriteBatch::new();
+    for (name, key, value, words) in each_write(words.from(1)) {
+        let Some(table) = world.tables.get(name) else { continue };
+        write_to(&mut next, name, key, words);
+        match value {
+            Some(value) => batch.put(table, key, value),
+            None => batch.remove(table, key),
+        }
+    }
+    world.expect(&next)?;
+    world.db()?.apply_with(durability, batch)?;
+    world.settle(next, durability)
+}
+
+pub(crate) fn write(world: &mut World, words: Words<'_>) -> Outcome {
+    let durability = durability(words.number(1));
+    let mut next = world.state.clone();
+    let commits = words.name(0) != "abort";
+    each_write(words.from(2)).for_each(|(name, key, _, words)| {
+        write_to(&mut next, name, key, words);
+    });
+    world.expect(&next)?;
+    let mut model = world.state.clone();
+    let mut trouble = None;
+    let result = world.db()?.write_with(durability, |tx| {
+        for (name, key, value, words) in each_write(words.from(2)) {
+            let Some(table) = world.tables.get(name) else { continue };
+            let table = tx.table(table)?;
+            let was_live = write_to(&mut model, name, key, words);
+            match value {
+                Some(value) => table.put(key, value)?,
+                None if table.remove(key)? != was_live => {
+                    trouble = Some(format!("removal of a live key: {}", !was_live))
+                }
+                None => {}
+            }
+        }
+        for (name, model) in &next.tables {
+            let len = tx.table(&world.tables[name])?.len()?;
+            if len != model.rows.len() as u64 {
+                trouble = Some(format!("in a transaction table {name} has {len} rows, not {}", model.rows.len()));
+            }
+        }
+        if commits { Ok(()) } else { Err(quipu::Error::new(ErrorKind::Conflict, "aborted on purpose")) }
+    });
+    if let Some(trouble) = trouble {
+        return wrong(trouble);
+    }
+    match result {
+        Err(error) if error.kind() == ErrorKind::Conflict && !commits => {
+            world.settle(world.state.clone(), Durability::None)
+        }
+        Err(error) => Err(error.into()),
+        Ok(()) => world.settle(next, durability),
+    }
+}
+
+/// Ascending rows, all in one commit: memory and pages become full of them.
+pub(crate) fn fill(world: &mut World, words: Words<'_>) -> Outcome {
+    let (name, key, value) = (words.name(0), words.key(1), words.value(3));
+    let Some(table) = world.tables.get(name).cloned() else { return Ok(()) };
+    let mut next = world.state.clone();
+    let Some(model) = next.tables.get_mut(name) else { return Ok(()) };
+    let keys: Vec<Vec<u8>> = (0..words.number(2) as u32).map(|number| [key, &number.to_be_bytes()].concat()).collect();
+    for key in &keys {
+        model.rows.put(key, value);
+    }
+    world.expect(&next)?;
+    let bytes = value.bytes();
+    world.db()?.write(|tx| {
+        let table = tx.table(&table)?;
+        keys.iter().try_for_each(|key| table.put(key, &bytes))
+    })?;
+    world.settle(next, world.durability())
+}
+
+pub(crate) fn edit(world: &mut World, words: Words<'_>) -> Outcome {
+    let durability = durability(words.number(1));
+    let way = words.name(0);
+    let mut next = world.state.clone();
+    each_write(words.from(2)).for_each(|(name, key, _, words)| {
+        write_to(&mut next, name, key, words);
+    });
+    world.expect(&next)?;
+    let mut now = world.state.clone();
+    let mut trouble = None;
+    let mut refused = None;
+    let db = world.db()?.clone();
+    let sequence = db.latched_read().sequence();
+    let mut edit = db.latched_write()?;
+    for (name, key, value, words) in each_write(words.from(2)) {
+        let Some(table) = world.tables.get(name) else { continue };
+        let old = now.tables.get(name).and_then(|model| model.rows.get(key));
+        let change = |found: Option<&[u8]>, new: &mut Vec<u8>| {
+            if !is_value(&found.map(<[u8]>::to_vec), old) {
+                trouble = Some(format!("an update was shown {:?} bytes, expected {old:?}", found.map(<[u8]>::len)));
+            }
+            match &value {
+                Some(value) => {
+                    new.extend_from_slice(value);
+                    Change::Put
+                }
+                None => Change::Remove,
+            }
+        };
+        let result = match (way, &value) {
+            ("update", _) => edit.update(table, key, change).map(|()| None),
+            ("many", _) => {
+                let mut change = change;
+                edit.update_many(table, &[key], |_, found, new| change(found, new))
+                    .map(|()| None)
+                    .map_err(|(_, error)| error)
+            }
+            (_, Some(value)) => edit.put(table, key, value).map(|is_new| Some(!is_new)),
+            (_, None) => edit.remove(table, key).map(Some),
+        };
+        match result {
+            Ok(said) if said.is_some_and(|was_live| was_live != old.is_some()) => {
+                trouble = Some(format!("an edit says that a key was live: {said:?}"));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+        write_to(&mut now, name, key, words);
+        let len = edit.table(table)?.len()?;
+        if len != now.tables[name].rows.len() as u64 {
+            trouble = Some(format!("an edit sees {len} rows, not {}", now.tables[name].rows.len()));
+        }
+    }
+    // What was written before a refusal is committed.
+    world.history.insert(sequence + 1, now.clone());
+    edit.commit()?.wait(durability)?;
+    world.settle(now, durability)?;
+    match (trouble, refused) {
+        (Some(trouble), _) => wrong(trouble),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => Ok(()),
+    }
+}
+
+pub(crate) fn edit_range(world: &mut World, words: Words<'_>) -> Outcome {
+    let Some(table) = world.tables.get(words.name(0)).cloned() else { return Ok(()) };
+    let mut next = world.state.clone();
+    let Some(model) = next.tables.get_mut(words.name(0)) else { return Ok(()) };
+    let expected = model.rows.remove_range(&words.bounds(1)) as u64;
+    world.expect(&next)?;
+    let db = world.db()?.clone();
+    let sequence = db.latched_read().sequence();
+    let mut edit = db.latched_write()?;
+    let removed = match edit.remove_range(&table, words.bounds(1)) {
+        Ok(removed) => removed,
+        Err(error) => {
+            // An edit has no way back: what it has removed by then stays so.
+            drop(edit);
+            let mut part = world.state.clone();
+            let before = &world.state.tables[words.name(0)].rows;
+            let (from, to) = before.span(&words.bounds(1));
+            for (key, _) in before.slice(from, to) {
+                if !table.contains(key)? {
+                    part.tables.get_mut(words.name(0)).map(|model| model.rows.remove(key));
+                }
+            }
+            world.history.insert(sequence + 1, part);
+            return Err(error.into());
+        }
+    };
+    edit.commit()?.wait(Durability::Sync)?;
+    if removed != expected {
+        return wrong(format!("an edit removed {removed} rows of a range, expected {expected}"));
+    }
+    world.settle(next, Durability::Sync)
+}
