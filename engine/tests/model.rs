@@ -12,8 +12,8 @@ use model_map::{
 };
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Action, Compression, Db, Durability, ErrorKind, InnerPages, Measures, ReadableTable, Savepoint, Snapshot, SumField,
-    Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Action, Compression, Db, Durability, ErrorKind, InnerPages, Measures, Overlap, ReadableTable, Savepoint, Snapshot,
+    SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -208,6 +208,36 @@ impl Run {
         }
     }
 
+    /// Brings rows in order; reads and writes go on while it is open, outside of its range.
+    fn ingest(&mut self) {
+        let Some(table) = self.any_table() else { return };
+        let mut new = Model::new();
+        for _ in 0..self.rng.random_range(0..60) {
+            new.insert(key(&mut self.rng), value(&mut self.rng));
+        }
+        let overlap = if self.rng.random() { Overlap::Refuse } else { Overlap::Replace };
+        if table.options().in_memory {
+            assert_eq!(table.begin_ingest(overlap).map(drop).unwrap_err().kind(), ErrorKind::Invalid);
+            return;
+        }
+        let model = self.world.model(table.name());
+        let taken = overlap == Overlap::Refuse && new.keys().any(|key| model.contains_key(key));
+        let mut ingest = table.begin_ingest(overlap).unwrap();
+        let pushed = new.iter().try_for_each(|(key, value)| ingest.push(key, value));
+        match self.rng.random_range(0..4) {
+            0 => drop(ingest),
+            _ => {
+                let result = pushed.and_then(|()| ingest.commit());
+                if taken {
+                    assert_eq!(result.unwrap_err().kind(), ErrorKind::Exists);
+                } else {
+                    assert_eq!(result.unwrap(), new.len() as u64);
+                    self.world.model(table.name()).extend(new);
+                }
+            }
+        }
+    }
+
     fn create_or_drop(&mut self) {
         let name = NAMES[self.rng.random_range(0..NAMES.len())];
         if self.world.tables.contains_key(name) {
@@ -316,6 +346,7 @@ impl Run {
                     assert_eq!(flushed.is_err(), table.options().in_memory);
                 }
             }
+            79 if self.rng.random() => self.ingest(),
             79 => {
                 if let Some(table) = self.any_table() {
                     table.thaw().unwrap();

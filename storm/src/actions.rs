@@ -3,7 +3,7 @@
 use quipu::{Durability, ErrorKind, InnerPages, RunLayout};
 use quipu_suite::dice::Dice;
 
-use crate::changes::{batch, create, drop_table, edit, edit_range, fill, write};
+use crate::changes::{batch, create, drop_table, edit, edit_range, fill, ingest, write};
 use crate::model::TableModel;
 use crate::questions::{bounds, key};
 use crate::upkeep::{backup, check_files, pull, reopen, stats};
@@ -62,6 +62,23 @@ const OWN: &[Action] = &[
             Some([vec![lot], writes(dice, world)?].concat())
         },
         apply: batch,
+    },
+    Action {
+        name: "ingest",
+        weight: 5,
+        covers: &[
+            "Table::ingest",
+            "Table::begin_ingest",
+            "Ingest::push",
+            "Ingest::rows",
+            "Ingest::bytes",
+            "Ingest::commit",
+        ],
+        draw: |dice, world| {
+            let way = Word::name(dice.pick(&["replace", "replace", "replace", "refuse", "refuse", "drop", "again"]));
+            Some([vec![table(dice, world)?, way], writes(dice, world)?].concat())
+        },
+        apply: ingest,
     },
     Action {
         name: "write",

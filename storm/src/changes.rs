@@ -1,8 +1,9 @@
 //! What changes many rows, or a table: done to the database and to the model.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use quipu::{Action as Change, Durability, ErrorKind, ReadableTable, WritableTable, WriteBatch};
+use quipu::{Action as Change, Durability, ErrorKind, Overlap, ReadableTable, WritableTable, WriteBatch};
 
 use crate::answer::is_value;
 use crate::model::{State, TableModel};
@@ -78,6 +79,48 @@ pub(crate) fn batch(world: &mut World, words: Words<'_>) -> Outcome {
     world.expect(&next)?;
     world.db()?.apply_with(durability, batch)?;
     world.settle(next, durability)
+}
+
+/// Rows in order, straight to a run. `way` says what becomes of keys that are there, or that it is given up.
+pub(crate) fn ingest(world: &mut World, words: Words<'_>) -> Outcome {
+    let (name, way) = (words.name(0), words.name(1));
+    let Some(table) = world.tables.get(name).cloned() else { return Ok(()) };
+    let mut next = world.state.clone();
+    let mut rows = BTreeMap::new();
+    for (_, key, value, words) in each_write(words.from(2)) {
+        if let Some(value) = value {
+            write_to(&mut next, name, key, words);
+            rows.insert(key, value);
+        }
+    }
+    let is_taken = |key: &&[u8]| world.state.tables[name].rows.get(key).is_some();
+    let is_refused = way != "replace" && rows.keys().any(is_taken);
+    world.expect(&next)?;
+    let overlap = if way == "replace" { Overlap::Replace } else { Overlap::Refuse };
+    let mut ingest = match table.begin_ingest(overlap) {
+        Err(error) if error.kind() == ErrorKind::Invalid && table.options().in_memory => return Ok(()),
+        begun => begun?,
+    };
+    let pushed = rows.iter().try_for_each(|(key, value)| ingest.push(key, value));
+    match (pushed, way) {
+        (Ok(()), "drop") => drop(ingest),
+        (Ok(()), "again") if !rows.is_empty() => {
+            let (last, _) = rows.last_key_value().expect("there is a row");
+            match ingest.push(last, b"") {
+                Err(error) if error.kind() == ErrorKind::Invalid => {}
+                other => return wrong(format!("the same key twice in an ingest: {other:?}")),
+            }
+        }
+        (pushed, _) => match pushed.and_then(|()| ingest.commit()) {
+            Err(error) if error.kind() == ErrorKind::Exists && is_refused => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) if is_refused => return wrong(format!("an ingest into {name} replaced rows untold")),
+            Ok(number) if number != rows.len() as u64 => return wrong(format!("{number} rows, not {}", rows.len())),
+            // It is durable, and with it all before.
+            Ok(_) => return world.settle(next, Durability::Sync),
+        },
+    }
+    world.settle(world.state.clone(), Durability::None)
 }
 
 pub(crate) fn write(world: &mut World, words: Words<'_>) -> Outcome {

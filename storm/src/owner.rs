@@ -1,8 +1,9 @@
 //! A thread that owns its keys, and so knows what they hold whatever others do.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use quipu::{Bounds, ErrorKind, ReadableTable, Table, WritableTable, WriteBatch};
+use quipu::{Bounds, ErrorKind, Overlap, ReadableTable, Table, WritableTable, WriteBatch};
 use quipu_suite::dice::Dice;
 
 use crate::rows::Rows;
@@ -114,8 +115,21 @@ impl<'f> Owner<'f> {
         let count = if self.dice.percent(10) { 1000 } else { self.dice.below(60) };
         let writes: Vec<_> =
             (0..count).map(|_| (self.key(in_own), self.dice.percent(80).then(|| self.value()))).collect();
-        let (way, lot, field) = (self.dice.below(3), durability(self.dice.below(3) as u64), self.field);
+        let (way, lot, field) = (self.dice.below(4), durability(self.dice.below(3) as u64), self.field);
         let (table, rows) = self.side(in_own);
+        if way == 3 && !table.options().in_memory {
+            let writes: BTreeMap<_, _> = writes.iter().filter_map(|(key, value)| Some((key, (*value)?))).collect();
+            let mut ingest = table.begin_ingest(Overlap::Replace).map_err(told("an ingest"))?;
+            for (key, value) in &writes {
+                ingest.push(key, &labelled(*value)).map_err(told("a row of an ingest"))?;
+            }
+            ingest.commit().map_err(told("the end of an ingest"))?;
+            for (key, value) in writes {
+                rows.put(key, value);
+            }
+            field.commits.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
         match way {
             0 => {
                 let mut batch = WriteBatch::new();

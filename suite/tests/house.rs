@@ -7,9 +7,10 @@ use std::process::Command;
 /// Columns of a line at most.
 const COLUMNS: usize = 120;
 
-/// The files that Git keeps, whose names end so. None where the sources are not a checkout.
+/// The files that Git keeps or would keep, whose names end so. None where the sources are not a checkout.
 fn kept_files(root: &Path, extension: &str) -> Vec<String> {
-    let listed = Command::new("git").args(["ls-files", "--", &format!("*.{extension}")]).current_dir(root).output();
+    let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "--", &format!("*.{extension}")];
+    let listed = Command::new("git").args(arguments).current_dir(root).output();
     let names = listed.map(|output| String::from_utf8(output.stdout).expect("names are text")).unwrap_or_default();
     names.lines().map(str::to_owned).filter(|name| root.join(name).is_file()).collect()
 }

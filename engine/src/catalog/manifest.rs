@@ -45,13 +45,14 @@ const CATALOG_SEQUENCE_AT: usize = 56;
 const HEADER_BYTES: usize = 64;
 
 /// Length of a table's entry without its strings.
-const TABLE_BYTES: usize = 64;
+const TABLE_BYTES: usize = 72;
 const NAME_LENGTH_AT: usize = 4;
 const RUN_COUNT_AT: usize = 8;
 const DECLARATION_LENGTH_AT: usize = 12;
 const TOTAL_AT: usize = 16;
 const TABLE_SEQUENCE_AT: usize = 48;
 const FLAGS_AT: usize = 56;
+const INGESTED_AT: usize = 64;
 
 /// The one flag of a table.
 const ON_DISK: u64 = 1;
@@ -72,7 +73,8 @@ const _: () = {
     assert!(TOTAL_AT == DECLARATION_LENGTH_AT + 4);
     assert!(TABLE_SEQUENCE_AT == TOTAL_AT + 32);
     assert!(FLAGS_AT == TABLE_SEQUENCE_AT + 8);
-    assert!(TABLE_BYTES == FLAGS_AT + 8);
+    assert!(INGESTED_AT == FLAGS_AT + 8);
+    assert!(TABLE_BYTES == INGESTED_AT + 8);
 };
 
 /// The parts of a database, except its log.
@@ -104,6 +106,9 @@ pub(crate) struct ManifestTable {
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
     pub(crate) sequence: u64,
+    /// The last commit that was an ingest into the table, whose rows are in its runs; 0 if there was none. Its record
+    /// may be missing at the end of the log: then opening appends it.
+    pub(crate) ingested: u64,
     /// Newest first.
     pub(crate) runs: Vec<ManifestRun>,
     /// The tally of the rows in the runs.
@@ -133,6 +138,11 @@ impl Manifest {
         self.tables.iter().flat_map(ManifestTable::files)
     }
 
+    /// The last commit that was an ingest, and the table it was into; `None` if there was none.
+    pub(crate) fn last_ingest(&self) -> Option<(u64, TableId)> {
+        self.tables.iter().map(|table| (table.ingested, table.id())).max().filter(|(ingested, _)| *ingested > 0)
+    }
+
     /// The bytes of the file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -157,6 +167,7 @@ impl Manifest {
             bytes.extend_from_slice(&table.total.sum.to_le_bytes());
             bytes.extend_from_slice(&table.sequence.to_le_bytes());
             bytes.extend_from_slice(&(if table.is_on_disk { ON_DISK } else { 0 }).to_le_bytes());
+            bytes.extend_from_slice(&table.ingested.to_le_bytes());
             bytes.extend_from_slice(table.name().as_bytes());
             for run in &table.runs {
                 bytes.extend_from_slice(&(run.parts.len() as u32).to_le_bytes());
@@ -259,6 +270,7 @@ impl Manifest {
                     [image] if !table.is_on_disk => table.total.rows > 0 && image.parts.len() == 1,
                     _ => table.is_on_disk && table.total.rows >= 0,
                 }
+                && (table.ingested == 0 || table.is_on_disk)
         };
         if !self.tables.iter().all(runs_are_sound) {
             return Some("a table's runs and its rows do not agree");
@@ -350,6 +362,7 @@ impl ManifestTable {
             declaration: Arc::new(Declaration { id: fields.u32_at(0), name: text(name)?, options }),
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
+            ingested: fields.u64_at(INGESTED_AT),
             runs,
             total: Tally {
                 rows: fields.u64_at(TOTAL_AT) as i64,

@@ -15,6 +15,7 @@ mod tag {
     pub(super) const REMOVE_RANGE: u8 = 2;
     pub(super) const CREATE_TABLE: u8 = 3;
     pub(super) const DROP_TABLE: u8 = 4;
+    pub(super) const INGEST: u8 = 5;
 }
 
 /// The effect of an entry.
@@ -99,6 +100,11 @@ pub enum Change<'r> {
         /// Its options.
         options: TableOptions,
     },
+    /// Rows that came to a table in a run. The manifest names its files: it is written before the record.
+    Ingest {
+        /// The table.
+        table: TableId,
+    },
     /// The end of a table.
     DropTable {
         /// Its id.
@@ -114,6 +120,7 @@ impl Change<'_> {
             | Change::Blind { table, .. }
             | Change::RemoveRange { table, .. }
             | Change::CreateTable { table, .. }
+            | Change::Ingest { table }
             | Change::DropTable { table } => *table,
         }
     }
@@ -218,6 +225,12 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
     }
 }
 
+/// Appends the mark of an ingest.
+pub(crate) fn put_ingest(out: &mut Vec<u8>, table: TableId) {
+    out.push(tag::INGEST);
+    put_varint(out, u64::from(table));
+}
+
 /// Appends the end of a table.
 pub(crate) fn put_drop_table(out: &mut Vec<u8>, table: TableId) {
     out.push(tag::DROP_TABLE);
@@ -247,6 +260,7 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                 let options = declaration::decode(input.bytes(options_len)?).ok_or_else(malformed)?;
                 visit(Change::CreateTable { table, name, options })?;
             }
+            tag::INGEST => visit(Change::Ingest { table })?,
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),
         }

@@ -65,15 +65,20 @@ impl Db {
         let Recovery { manifest, tables, recovered } =
             recover(&disk, dir, &arena, manifest, options.read_only, progress)?;
         let damage = recovered.damage.as_ref().map(ToString::to_string);
-        let sequence = recovered.next_sequence - 1;
+        let mut sequence = recovered.next_sequence - 1;
         let log = if options.read_only {
             None
         } else {
             remove_orphans(&*disk, dir, &manifest, BTreeSet::new)?;
             let log_options =
                 LogOptions { segment_bytes: options.log_segment_bytes, database_id: manifest.database_id };
-            Some(Log::resume(disk.clone(), dir, log_options, &recovered)?)
+            let log = Log::resume(disk.clone(), dir, log_options, &recovered)?;
+            if let Some(missing) = missing_ingest(&manifest, sequence) {
+                log.append(sequence + 1, &[&missing])?;
+            }
+            Some(log)
         };
+        sequence += u64::from(missing_ingest(&manifest, sequence).is_some());
         let background = options.background && log.is_some();
         let database_id = manifest.database_id;
         let checkpoints = Checkpoints::new(manifest);
@@ -86,6 +91,14 @@ impl Db {
         }
         Ok(Db { _handle: Arc::new(Handle { shared: shared.clone() }), shared })
     }
+}
+
+/// The record of an ingest that is in the manifest and, after a crash, not in the log, which ends at `last`.
+fn missing_ingest(manifest: &Manifest, last: u64) -> Option<Vec<u8>> {
+    let (_, table) = manifest.last_ingest().filter(|(ingested, _)| *ingested == last + 1)?;
+    let mut record = Vec::new();
+    record::put_ingest(&mut record, table);
+    Some(record)
 }
 
 /// Creates the directory and takes the lock on it.
@@ -226,7 +239,9 @@ pub(crate) fn recover(
 /// Records damage if the log ends before commits that are in runs. It was durable before the manifest named these runs,
 /// so a file of the log is missing, and new commits would get the numbers of those in the runs.
 pub(crate) fn check_end(dir: &Path, manifest: &Manifest, recovered: &mut Recovered) {
-    let (last, known) = (recovered.next_sequence - 1, manifest.catalog_sequence);
+    // The record of the last ingest may be missing.
+    let ingested = manifest.last_ingest().map_or(0, |(ingested, _)| ingested - 1);
+    let (last, known) = (recovered.next_sequence - 1, manifest.catalog_sequence.max(ingested));
     if recovered.damage.is_none() && last < known {
         let what = format!(
             "the log ends at commit {last}, and the manifest knows of commit {known}: a file of the log is missing or cut"
@@ -264,8 +279,10 @@ pub(crate) fn recover_table(
             return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
         }
     }
-    let mut trees = TableTrees::new(entry.declaration.clone(), tree, entry.sequence.max(sequence));
+    let last = entry.sequence.max(entry.ingested).max(sequence);
+    let mut trees = TableTrees::new(entry.declaration.clone(), tree, last);
     trees.flushed_sequence = entry.sequence;
+    trees.ingested_sequence = entry.ingested;
     trees.runs = Runs::new(runs);
     Ok(trees)
 }
@@ -387,6 +404,13 @@ pub(crate) fn replay(
             let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
             if !trees.layers[0].is_bottom() || trees.layers[0].remove_range(low, high)?.1 != rows {
                 return Err(differs("the removal of a range that has other rows"));
+            }
+            Ok(())
+        }
+        Change::Ingest { table } => {
+            let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
+            if trees.ingested_sequence < sequence {
+                return Err(differs("an ingest of rows that the manifest does not name"));
             }
             Ok(())
         }

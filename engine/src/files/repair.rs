@@ -460,6 +460,7 @@ impl Repair<'_> {
             let last = self.report.sequence;
             for entry in &mut self.manifest.tables {
                 entry.sequence = entry.sequence.min(last);
+                entry.ingested = entry.ingested.min(last);
             }
             self.manifest.catalog_sequence = old.catalog_sequence.min(last);
             self.manifest.checkpoint = self.number;

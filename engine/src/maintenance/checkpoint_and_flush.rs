@@ -129,6 +129,11 @@ impl Shared {
         self.write_runs(Job::Flush(id), &mut |_| ())
     }
 
+    /// Like [`Shared::flush`], in the turn to write runs.
+    pub(crate) fn flush_in_turn(self: &Arc<Self>, id: TableId) -> Result<CheckpointInfo> {
+        self.write_runs_in_turn(Job::Flush(id), &mut |_| ())
+    }
+
     /// Writes what a table has in memory, whether or not it has changed: an image of a table in memory, one more run of
     /// a table on disk.
     pub(crate) fn write_anew(self: &Arc<Self>, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
@@ -416,6 +421,7 @@ pub(crate) fn undescribed(declaration: &Arc<Declaration>) -> ManifestTable {
         declaration: declaration.clone(),
         is_on_disk: false,
         sequence: 0,
+        ingested: 0,
         runs: Vec::new(),
         total: Tally::ZERO,
     }

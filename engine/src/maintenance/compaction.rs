@@ -22,23 +22,20 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::checkpoint_and_flush::described;
 use crate::maintenance::merge_choice::{Size, choose_alike, choose_but, size_of};
 use crate::maintenance::merge_pieces::{Piece, pieces};
+use crate::maintenance::parts_writer::{FILES_MAX, PartsWriter};
 use crate::options::RunLayout;
-use crate::page::KeyBuffer;
 use crate::progress::Progress;
 use crate::read::table_stack::{Source, Window, WindowRows};
-use crate::run::{PageCache, Part, Run, RunFile, RunWriter};
+use crate::run::{PageCache, Run};
 use crate::state::failures::{FailedMerges, Task, unpanicked};
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, TableVersion, total_of};
 use crate::sync::atomic::Ordering;
-use crate::tally::Tally;
 
 /// Bytes read from each run at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Pages read so far are released after this many windows of all runs.
 const PINNED_WINDOWS: u64 = 4;
-/// The most files of a run, not counting those that merges keep.
-const FILES_MAX: u64 = 256;
 /// A file smaller than this part of the target size is rewritten with its neighbours.
 const KEPT_SHARE: u64 = 8;
 /// Bytes of inner pages that are likely to be needed again.
@@ -104,7 +101,7 @@ impl Shared {
     fn merge_noting(
         &self,
         failed: &mut FailedMerges,
-        declaration: &Declaration,
+        declaration: &Arc<Declaration>,
         runs: &Runs,
         chosen: Range<usize>,
     ) -> Result<()> {
@@ -172,7 +169,7 @@ impl Shared {
     /// Replaces the runs at `chosen` by one. Reports now and then how many entries it has written.
     fn merge_runs(
         &self,
-        declaration: &Declaration,
+        declaration: &Arc<Declaration>,
         runs: &Runs,
         chosen: Range<usize>,
         keeps: Keeps,
@@ -181,21 +178,22 @@ impl Shared {
     ) -> Result<()> {
         let is_bottom = chosen.end == runs.len();
         let merged = &runs[chosen];
-        let mut parts = PartsWriter::new(self, declaration, merged, is_bottom);
+        let file_bytes = self.options.run_file_bytes.max(bytes_of(merged) / FILES_MAX);
+        let mut parts = PartsWriter::new(self, declaration, is_bottom, file_bytes);
         let merge = Ongoing { merged, around };
-        let result = self.merge_into(&mut parts, &merge, keeps, progress).and_then(|()| parts.finish());
+        let result = self.merge_into(&mut parts, &merge, keeps, progress).and_then(|()| parts.finish(total_of(merged)));
         let result = match result {
-            Ok(run) => self.replace_runs(declaration.id, merged, run.clone(), &parts.written).map(|is_replaced| {
+            Ok(run) => self.replace_runs(declaration.id, merged, run.clone(), parts.written()).map(|is_replaced| {
                 if is_replaced {
                     self.preload_runs(declaration, &[run], merged);
                 }
             }),
             Err(error) => {
-                parts.written.iter().for_each(|name| drop(self.options.disk.remove(&self.dir.join(name))));
+                parts.remove_files();
                 Err(error)
             }
         };
-        parts.written.iter().for_each(|name| self.checkpoints.end_run(name));
+        parts.end();
         result
     }
 
@@ -247,15 +245,15 @@ impl Shared {
     /// Writes the result of merging all entries of the runs, except for files that are kept.
     fn merge_into(
         &self,
-        parts: &mut PartsWriter<'_>,
+        parts: &mut PartsWriter<&Shared>,
         ongoing: &Ongoing<'_>,
         keeps: Keeps,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let runs = ongoing.merged;
-        let measures = parts.declaration.options.measures;
+        let measures = parts.declaration().options.measures;
         let kept_bytes_min = match keeps {
-            Keeps::WhatNeedNotChange => parts.file_bytes / KEPT_SHARE,
+            Keeps::WhatNeedNotChange => parts.file_bytes() / KEPT_SHARE,
             Keeps::Nothing => u64::MAX,
         };
         // Pages that are read once need not be kept.
@@ -266,7 +264,7 @@ impl Shared {
         let (mut bytes, mut entries) = (0, 0);
         // A merge within that failed is tried again after this one.
         let mut looks_within = self.options.background;
-        for piece in pieces(runs, parts.is_bottom, kept_bytes_min, &cache)? {
+        for piece in pieces(runs, parts.is_bottom(), kept_bytes_min, &cache)? {
             let gap = match piece {
                 Piece::Kept(part) => {
                     entries += part.file.info().total.entries as u64;
@@ -316,86 +314,6 @@ impl Shared {
             std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64));
         }
         Ok(())
-    }
-}
-
-/// Writes a run as files of about the same size, beside kept files.
-struct PartsWriter<'s> {
-    shared: &'s Shared,
-    declaration: &'s Declaration,
-    is_bottom: bool,
-    /// The size at which a file ends, in bytes.
-    file_bytes: u64,
-    /// The weight that the run must have.
-    expected: Tally,
-    writer: Option<(RunWriter, KeyBuffer, PathBuf)>,
-    parts: Vec<Part>,
-    /// The names of the files written.
-    written: Vec<String>,
-}
-
-impl<'s> PartsWriter<'s> {
-    fn new(shared: &'s Shared, declaration: &'s Declaration, merged: &[Arc<Run>], is_bottom: bool) -> PartsWriter<'s> {
-        let bytes = bytes_of(merged);
-        PartsWriter {
-            shared,
-            declaration,
-            is_bottom,
-            file_bytes: shared.options.run_file_bytes.max(bytes / FILES_MAX),
-            expected: total_of(merged),
-            writer: None,
-            parts: Vec::new(),
-            written: Vec::new(),
-        }
-    }
-
-    fn push(&mut self, key: &[u8], value: Option<&[u8]>, weight: Tally) -> Result<()> {
-        if self.writer.as_ref().is_some_and(|(writer, ..)| writer.bytes() >= self.file_bytes) {
-            self.end_file()?;
-        }
-        if self.writer.is_none() {
-            self.begin_file(key)?;
-        }
-        self.writer.as_mut().map_or(Ok(()), |(writer, ..)| writer.push_entry(key, value, weight))
-    }
-
-    fn keep(&mut self, part: Part) -> Result<()> {
-        self.end_file()?;
-        self.parts.push(part);
-        Ok(())
-    }
-
-    fn begin_file(&mut self, low: &[u8]) -> Result<()> {
-        let shared = self.shared;
-        let (name, number) = shared.checkpoints.begin_run(self.declaration.id);
-        let path = shared.dir.join(&name);
-        self.written.push(name);
-        let options = shared.run_options(self.declaration, number, self.is_bottom);
-        let writer = RunWriter::create(&*shared.options.disk, &path, options)?;
-        self.writer = Some((writer, KeyBuffer::from_slice(low), path));
-        Ok(())
-    }
-
-    fn end_file(&mut self) -> Result<()> {
-        let Some((writer, low, path)) = self.writer.take() else { return Ok(()) };
-        writer.finish()?;
-        let file = RunFile::open(&*self.shared.options.disk, &path)?;
-        self.parts.push(Part { low, file: Arc::new(file) });
-        Ok(())
-    }
-
-    /// The finished run, on stable storage.
-    fn finish(&mut self) -> Result<Arc<Run>> {
-        if self.parts.is_empty() && self.writer.is_none() {
-            // A table on disk always has a run, even an empty one.
-            self.begin_file(&[])?;
-        }
-        self.end_file()?;
-        let run = Run::of_parts(&self.parts, self.is_bottom);
-        let (shared, dir) = (self.shared, &self.shared.dir);
-        shared.check_law(self.declaration, self.expected, run.info().total.tally)?;
-        shared.options.disk.sync_dir(dir).map_err(|error| Error::io("cannot sync directory", dir, error))?;
-        Ok(Arc::new(run))
     }
 }
 

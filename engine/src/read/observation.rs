@@ -187,7 +187,10 @@ pub(crate) const ASKED_TOGETHER: usize = 1024;
 const COMPARED_TOGETHER: usize = 1 << 16;
 
 /// Whether two versions have the same rows in a range: reads some rows of one, then the same range of the other.
-fn same_rows_apart(base: &Source<'_>, now: &Source<'_>, bounds: &Bounds<'_>) -> Result<bool> {
+///
+/// # Errors
+/// Those of reading a page of a run.
+pub(crate) fn same_rows_apart(base: &Source<'_>, now: &Source<'_>, bounds: &Bounds<'_>) -> Result<bool> {
     let row_digest = |key: &[u8], value: &[u8]| (xxh3_128(key), xxh3_128(value));
     let mut digests = Vec::new();
     let mut from: Option<Key> = None;

@@ -1,8 +1,8 @@
 //! How every change to tables ends: log, apply, publish, free, wait.
 //!
 //! Single writes, batches, range removals, blind writes, transactions and catalog changes end in [`Shared::commit`].
-//! Changes of layers and runs, which no reader notices, end in [`Shared::change_layers`]. A latched write applies
-//! before it logs, and shares the steps.
+//! An ingest, whose rows are in a run already, ends in [`Shared::commit_runs`]; changes of layers and runs, which no
+//! reader notices, in [`Shared::change_layers`]. A latched write applies before it logs, and shares the steps.
 //!
 //! Invariants:
 //! 1. A record is in the log before its changes are in a tree, and in both in the order of sequence numbers.
@@ -20,7 +20,7 @@ use crate::log::Lsn;
 use crate::options::Durability;
 use crate::state::publish::{publish, republish, table_of};
 use crate::state::shared::Shared;
-use crate::state::versions::Versions;
+use crate::state::versions::{Runs, Versions};
 use crate::state::writer::{Epochs, TableTrees, Turn, Writer};
 
 /// What readers do while the trees change.
@@ -102,6 +102,37 @@ impl Shared {
         self.registry.note_held_back();
         drop(turn);
         self.wait(lsn, self.options.durability)
+    }
+
+    /// Commits rows that lie in `runs`, the table's runs from here on. `append` logs the record. Returns where the log
+    /// ends after it.
+    ///
+    /// # Errors
+    /// [`Missing`](crate::ErrorKind::Missing) if the table was dropped, and the error of `append`: nothing has happened.
+    pub(crate) fn commit_runs(
+        &self,
+        mut turn: Turn<'_>,
+        id: TableId,
+        runs: Runs,
+        append: impl FnOnce(&mut Writer) -> Result<Lsn>,
+    ) -> Result<Lsn> {
+        let writer = &mut *turn;
+        table_of(writer, id)?;
+        let logged = self.log_commit(writer, append)?;
+        {
+            let mut versions = self.versions.write();
+            let epochs = Epochs::next(&mut writer.epoch, &self.registry, &versions);
+            let sequence = writer.sequence;
+            let trees = table_of(writer, id)?;
+            (trees.runs, trees.sequence) = (runs, sequence);
+            let published = Arc::make_mut(&mut versions);
+            republish(published, trees, epochs.epoch);
+            published.sequence = sequence;
+        }
+        let lsn = logged.applied();
+        writer.reclaim(&self.registry, id);
+        self.note_runs();
+        Ok(lsn)
     }
 
     /// Changes which layers a table has, or where its entries lie in them. No answer changes. The work of `change` is

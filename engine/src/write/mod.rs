@@ -3,5 +3,6 @@
 pub(crate) mod blind;
 pub(crate) mod commit;
 pub(crate) mod decision;
+pub(crate) mod ingest;
 pub(crate) mod latched_write;
 pub(crate) mod writable;

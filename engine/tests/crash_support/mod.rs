@@ -7,8 +7,8 @@
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Bounds, Compression, Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, ReadableTable, Result,
-    RunLayout, SumField, Table, TableOptions, Tally, WritableTable, WriteBatch, check,
+    Bounds, Compression, Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, Overlap, ReadableTable,
+    Result, RunLayout, SumField, Table, TableOptions, Tally, WritableTable, WriteBatch, check,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
@@ -404,7 +404,8 @@ impl Work {
                 let index = if random.random_bool(0.5) { RunLayout::Flat } else { RunLayout::Tree };
                 table.rewrite(index, &mut |_| ())
             }
-            90..=93 => {
+            90..=92 => self.ingest(random, &table, rows),
+            93 => {
                 self.db().sync()?;
                 self.history.settle(Durability::Sync);
                 Ok(())
@@ -434,6 +435,30 @@ impl Work {
             assert_eq!(image.as_ref(), self.history.images.last());
         }
         self.forward(durability, committed)
+    }
+
+    /// Brings rows in order, sometimes in place of others. Nothing else has a commit so large in so few steps.
+    fn ingest(&mut self, random: &mut impl Rng, table: &Table, mut rows: Rows) -> Result<()> {
+        let count = if random.random_range(0..4) == 0 { 80 } else { random.random_range(0..9) };
+        let new: Rows = (0..count).map(|_| (random_key(random), random_value(random))).collect();
+        let overlap = if random.random_bool(0.5) { Overlap::Refuse } else { Overlap::Replace };
+        if table.options().in_memory {
+            assert_eq!(table.begin_ingest(overlap).map(drop).unwrap_err().kind(), ErrorKind::Invalid);
+            return Ok(());
+        }
+        let is_refused = overlap == Overlap::Refuse && new.keys().any(|key| rows.contains_key(key));
+        if !new.is_empty() && !is_refused {
+            rows.extend(new.clone());
+            self.expect(table.name(), rows);
+        }
+        let mut ingest = table.begin_ingest(overlap)?;
+        let pushed = new.iter().try_for_each(|(key, value)| ingest.push(key, value));
+        match pushed.and_then(|()| ingest.commit()) {
+            Err(error) if is_refused && error.kind() == ErrorKind::Exists => return Ok(()),
+            result => assert_eq!(result?, new.len() as u64),
+        }
+        assert!(!is_refused);
+        self.forward(Durability::Sync, !new.is_empty())
     }
 
     /// Writes in place, to two tables by turns if there are two.

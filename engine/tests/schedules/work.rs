@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Compression, Db, Durability, ErrorKind, InnerPages, Measures, Options, ReadableTable, RunLayout, Snapshot, Table,
-    TableOptions, Transaction, WritableTable, WriteBatch,
+    Compression, Db, Durability, ErrorKind, InnerPages, Measures, Options, Overlap, ReadableTable, RunLayout, Snapshot,
+    Table, TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -218,6 +218,15 @@ impl Change {
     }
 }
 
+/// Rows of one table in the order of their keys.
+fn ingested(number: usize, keys: u8, random: &mut StdRng) -> Vec<Change> {
+    let table = random.random_range(0..SHARED.len());
+    let stride = random.random_range(1..=keys as usize / 2);
+    let numbers = (random.random_range(0..keys)..keys).step_by(stride);
+    let row = |key| Change::Put(table, vec![prefix(number), key], vec![random.random(); random.random_range(0..60)]);
+    numbers.map(row).collect()
+}
+
 fn own_range(number: usize) -> std::ops::Range<Vec<u8>> {
     vec![prefix(number)]..vec![prefix(number) + 1]
 }
@@ -254,9 +263,10 @@ fn change_in(
 
 /// One commit, in one of the ways there are.
 fn commit(world: &World, number: usize, random: &mut StdRng) {
-    let way = random.random_range(0..8);
+    let way = random.random_range(0..9);
     let changes: Vec<Change> = match way {
         0 | 1 => vec![Change::draw(number, world.keys, random)],
+        8 => ingested(number, world.keys, random),
         _ => (0..random.random_range(1..6)).map(|_| Change::draw(number, world.keys, random)).collect(),
     };
     let (before, mut after) = {
@@ -322,6 +332,19 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
             Some(_) => assert!(db.drop_table(OWN[number]).unwrap()),
             None => drop(db.table(OWN[number]).unwrap()),
         },
+        8 => {
+            // Nobody else has keys between those of one writer, so nothing is in its way.
+            let Change::Put(place, ..) = &changes[0] else { unreachable!("only rows are ingested") };
+            let mut ingest = world.shared[*place].begin_ingest(Overlap::Replace).unwrap();
+            for change in &changes {
+                let Change::Put(_, key, value) = change else { unreachable!("only rows are ingested") };
+                ingest.push(key, value).unwrap();
+                if changes.len() % 2 == 0 {
+                    thread::yield_now();
+                }
+            }
+            ingest.commit().unwrap();
+        }
         _ => db
             .write(|transaction| {
                 change_in(world, transaction, number, &before, &changes)?;
@@ -336,7 +359,7 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
             .unwrap(),
     }
     let mut book = world.book.lock().unwrap();
-    let is_synced = way == 2 || world.is_synced;
+    let is_synced = way == 2 || way == 8 || world.is_synced;
     let writer = &mut book.writers[number];
     writer.acknowledged = commit;
     if is_synced {

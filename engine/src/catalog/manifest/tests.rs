@@ -36,6 +36,7 @@ fn small() -> Manifest {
                 ),
                 is_on_disk: false,
                 sequence: 1002,
+                ingested: 0,
                 runs: vec![of_file("run-3-1.quipu")],
                 total: Tally { rows: 1000, bytes: 64_000, hash: 0, sum: -7 },
             },
@@ -43,6 +44,7 @@ fn small() -> Manifest {
                 declaration: declared(3, "empty", TableOptions::default()),
                 is_on_disk: false,
                 sequence: 0,
+                ingested: 0,
                 runs: Vec::new(),
                 total: Tally::ZERO,
             },
@@ -60,6 +62,7 @@ fn small() -> Manifest {
                 ),
                 is_on_disk: true,
                 sequence: 1180,
+                ingested: 1100,
                 runs: vec![of_file("run-3-4.quipu"), of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])],
                 total: Tally { rows: 70, ..Tally::ZERO },
             },
@@ -254,6 +257,7 @@ fn describe(bytes: &[u8]) -> String {
             (8, "total: sum"),
             (8, "sequence"),
             (8, "state"),
+            (8, "ingested"),
         ];
         fixed.into_iter().for_each(|(len, note)| text.field(len, note));
         text.field(table.name().len(), table.name());

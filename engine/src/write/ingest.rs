@@ -1,0 +1,418 @@
+//! Ingests: rows that come in the order of their keys become a run, as one commit.
+//!
+//! The rows go to files at once, not through the log and not through memory. Each row's weight is relative to a
+//! snapshot from the beginning, so others write meanwhile. The end is short, in the turn to write runs and the writer's
+//! turn:
+//!
+//! 1. The rows between the first key and the last are still those of the snapshot, and none of them is in memory, where
+//!    it would lie above the new run; else the table is flushed before.
+//! 2. All earlier commits are synced: the ingest must not survive without them.
+//! 3. The manifest names the files, and the number of the commit. From here on the ingest has happened.
+//! 4. The log gets a record of that number. A crash may come before it, or take it away: then the log ends one commit
+//!    before the one in the manifest, and opening appends the record.
+//!
+//! RocksDB (`IngestExternalFile`) has the idea, for files that were written elsewhere, and without counts.
+//!
+//! Not here: writing the files (`parts_writer`), replay (`open`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::bounds::Bounds;
+use crate::catalog::declaration::Declaration;
+use crate::catalog::record;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::Lsn;
+use crate::maintenance::checkpoint_and_flush::described;
+use crate::maintenance::parts_writer::PartsWriter;
+use crate::page::KeyBuffer;
+use crate::read::observation::{ASKED_TOGETHER, same_rows_apart};
+use crate::run::{Part, Run};
+use crate::stack::Cut;
+use crate::state::handle::Table;
+use crate::state::publish::{dropped, table_of};
+use crate::state::shared::Shared;
+use crate::state::snapshot::Snapshot;
+use crate::state::versions::{Runs, total_of};
+use crate::state::writer::{Turn, Writer};
+use crate::sync::atomic::Ordering;
+use crate::tally::Tally;
+use crate::tree::{Side, View, Walk};
+
+/// Bytes of rows that are looked up together.
+const ASKED_BYTES: usize = 1 << 20;
+/// How often the end of an ingest is tried while others write between its first key and its last.
+const TRIES: usize = 100;
+/// Bytes that a commit's record takes at most.
+const RECORD_BYTES: usize = 16;
+
+/// What an ingest does with keys that are live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overlap {
+    /// It fails with [`ErrorKind::Exists`] at the first of them.
+    #[default]
+    Refuse,
+    /// It replaces their rows.
+    Replace,
+}
+
+/// Rows on their way into a table, in the order of their keys: see [`Table::begin_ingest`].
+///
+/// Dropped before [`Ingest::commit`], it leaves nothing behind. Others may write to the table meanwhile, also between
+/// the keys of the ingest; it fails if they have changed such a row when it commits. While it lives it is a
+/// [snapshot](crate::Snapshot) to the rest of the database.
+pub struct Ingest {
+    shared: Arc<Shared>,
+    declaration: Arc<Declaration>,
+    overlap: Overlap,
+    /// What the weights are relative to.
+    base: Snapshot,
+    /// Whether the base may have rows from the last key on.
+    has_rows_below: bool,
+    parts: PartsWriter<Arc<Shared>>,
+    weight: Tally,
+    rows: u64,
+    bytes: u64,
+    /// The first key and the last one, once there is a row.
+    first: KeyBuffer,
+    last: KeyBuffer,
+    waiting: Waiting,
+    /// Whether a row was refused or could not be written. Then it can only be dropped.
+    is_broken: bool,
+}
+
+/// Rows whose keys have not been looked up yet.
+#[derive(Default)]
+struct Waiting {
+    /// Keys and values, one behind the other.
+    bytes: Vec<u8>,
+    /// Where each key ends, and its value.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Waiting {
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    fn is_full(&self) -> bool {
+        self.ends.len() >= ASKED_TOGETHER || self.bytes.len() >= ASKED_BYTES
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
+        starts.zip(&self.ends).map(|(start, &(middle, end))| (&self.bytes[start..middle], &self.bytes[middle..end]))
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+impl Table {
+    /// Takes rows in ascending order of their keys and writes them straight to a run on disk, as one commit: all of
+    /// them or none. For loading much data: several times as fast as transactions, and the log gets none of it.
+    /// Returns the number of rows.
+    ///
+    /// # Errors
+    /// Those of [`Ingest::push`] and [`Ingest::commit`], and of [`Table::begin_ingest`]. After any of them, but for
+    /// what [`Ingest::commit`] says, the table is as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// # use quipu::{Db, Options, ReadableTable};
+    /// # let db = Db::open("/db", Options::in_memory())?;
+    /// let table = db.table("squares")?;
+    /// table.ingest((0..1000u32).map(|n| (n.to_be_bytes(), (n * n).to_be_bytes())))?;
+    /// assert_eq!(table.len()?, 1000);
+    /// # Ok::<(), quipu::Error>(())
+    /// ```
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, rows: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
+        let mut ingest = self.begin_ingest(Overlap::Refuse)?;
+        for (key, value) in rows {
+            ingest.push(key.as_ref(), value.as_ref())?;
+        }
+        ingest.commit()
+    }
+
+    /// Starts an ingest, whose rows are pushed one by one: for rows that can fail on their way, for progress, or to
+    /// replace rows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the table is declared to stay in memory, [`ErrorKind::ReadOnly`], and
+    /// [`ErrorKind::Missing`] if it was dropped.
+    pub fn begin_ingest(&self, overlap: Overlap) -> Result<Ingest> {
+        let shared = &self.shared;
+        if self.options().in_memory {
+            let what = format!("table {:?} is declared to stay in memory, and an ingest writes to disk", self.name());
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        shared.log()?;
+        shared.check_failed()?;
+        let base = Snapshot::take(shared);
+        let version = base.versions.table(self.id())?;
+        let has_rows_below = version.views_to_read(&shared.arena).any(|view| view.entries() > 0)
+            || version.runs.iter().any(|run| run.info().total.entries > 0);
+        let declaration = version.declaration.clone();
+        let parts = PartsWriter::new(shared.clone(), &declaration, false, shared.options.run_file_bytes);
+        Ok(Ingest {
+            shared: shared.clone(),
+            declaration,
+            overlap,
+            base,
+            has_rows_below,
+            parts,
+            weight: Tally::ZERO,
+            rows: 0,
+            bytes: 0,
+            first: KeyBuffer::new(),
+            last: KeyBuffer::new(),
+            waiting: Waiting::default(),
+            is_broken: false,
+        })
+    }
+}
+
+impl Ingest {
+    /// Adds a row. Rows that are replaced cost a lookup each, a thousand keys together; others a few tens of
+    /// nanoseconds a row.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the key is not above that of the row before, or the row is over a limit;
+    /// [`ErrorKind::Exists`] if a live key must not be replaced, also for a row that was pushed before; those of the
+    /// disk. After an error the ingest can only be dropped.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.refuse_broken()?;
+        // It is broken unless this returns.
+        self.is_broken = true;
+        self.take(key, value)?;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// The number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The bytes of their keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn refuse_broken(&self) -> Result<()> {
+        if self.is_broken {
+            let what = "an earlier row of the ingest was refused; drop it, and begin another";
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.shared.check_row(key, Some(value))?;
+        if self.rows == 0 {
+            self.first.extend_from_slice(key);
+        } else if key <= &*self.last {
+            return Err(self.unsorted(key));
+        }
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.rows += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+        if !self.has_rows_below {
+            let weight = self.declaration.options.measures.of_row(key, value);
+            self.weight += weight;
+            return self.parts.push(key, Some(value), weight);
+        }
+        self.waiting.push(key, value);
+        if self.waiting.is_full() { self.write_waiting() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn unsorted(&self, key: &[u8]) -> Error {
+        let (key, last) = (key.escape_ascii(), self.last.escape_ascii());
+        let what = format!("row {} of the ingest has the key \"{key}\", behind \"{last}\"", self.rows + 1);
+        Error::new(ErrorKind::Invalid, format!("{what}: keys must ascend, and none may come twice"))
+    }
+
+    /// Looks up the keys of the rows that wait, and writes the rows.
+    fn write_waiting(&mut self) -> Result<()> {
+        let Some((first, _)) = self.waiting.rows().next() else { return Ok(()) };
+        let measures = self.declaration.options.measures;
+        let source = self.shared.source(self.base.versions.table(self.declaration.id)?);
+        let mut is_last = true;
+        source.scan(Cut::Before(first), Cut::End, false, |_, _| {
+            is_last = false;
+            false
+        })?;
+        let keys: Vec<&[u8]> = self.waiting.rows().map(|(key, _)| key).collect();
+        let below = if is_last { Vec::new() } else { source.ask(|stack| stack.contributions(&keys))? };
+        let mut below = below.into_iter();
+        for (key, value) in self.waiting.rows() {
+            let below = below.next().unwrap_or_default();
+            if below.rows > 0 && self.overlap == Overlap::Refuse {
+                let key = key.escape_ascii();
+                let what = format!("the key \"{key}\" exists: the ingest may replace rows only if it is told to");
+                return Err(Error::new(ErrorKind::Exists, what));
+            }
+            let weight = measures.of_row(key, value) - below;
+            self.weight += weight;
+            self.parts.push(key, Some(value), weight)?;
+        }
+        self.has_rows_below = !is_last;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// Commits the rows, and waits as the database's durability says. Returns their number. The commit is durable in
+    /// any case, and so are all before it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] as [`Ingest::push`] says; [`ErrorKind::Conflict`] if another commit has changed a row
+    /// between the first key and the last since the ingest began; [`ErrorKind::Missing`] if the table was dropped;
+    /// [`ErrorKind::Invalid`] inside the closure of [`Db::write`](crate::Db::write), and after a failed push; those of
+    /// the disk. The rows are in the table only if the error says that they are, or if the database then refuses all
+    /// writes.
+    pub fn commit(mut self) -> Result<u64> {
+        self.refuse_broken()?;
+        if self.rows == 0 {
+            return Ok(0);
+        }
+        self.shared.refuse_in_own_turn()?;
+        self.write_waiting()?;
+        let run = self.parts.finish(self.weight)?;
+        let shared = self.shared.clone();
+        let (lsn, removed) = {
+            let _turn = shared.checkpoints.turn();
+            let turn = self.ready_to_end(&shared)?;
+            let written: Vec<PathBuf> = self.parts.written().iter().map(|name| shared.dir.join(name)).collect();
+            let installed = shared.install_ingested(turn, &self.declaration, run.clone(), &written);
+            // The files are the manifest's from here on, or they were given up.
+            self.parts.end();
+            let lsn = installed?;
+            let manifest = shared.checkpoints.last().manifest.clone();
+            (lsn, shared.remove_replaced(&manifest))
+        };
+        shared.preload_runs(&self.declaration, &[run], &[]);
+        if let Some(keeper) = &*shared.keeper.lock() {
+            keeper.wake_compactor();
+        }
+        shared.wait(lsn, shared.options.durability)?;
+        removed.map_err(|error| error.context("the rows are ingested, but what they replace is still there"))?;
+        Ok(self.rows)
+    }
+
+    /// Waits until memory has no entry between the first key and the last. Returns the writer's turn, in which that is
+    /// so, and in which the rows between the two are those of the base. Called in the turn to write runs, in which the
+    /// runs stay as they are.
+    fn ready_to_end<'s>(&mut self, shared: &'s Arc<Shared>) -> Result<Turn<'s>> {
+        let id = self.declaration.id;
+        for _ in 0..TRIES {
+            self.rebase()?;
+            let version = self.base.versions.table(id)?;
+            // Replay would apply to a bottom tree's record what now lies over a run, so its writes must be in a run.
+            if version.runs.is_empty() || self.is_between(version.views_to_read(&shared.arena)) {
+                shared.flush_in_turn(id)?;
+                continue;
+            }
+            let mut turn = shared.writer()?;
+            if !self.is_between(table_of(&mut turn, id)?.views_to_read()) {
+                return Ok(turn);
+            }
+        }
+        Err(self.conflict())
+    }
+
+    /// Whether one of these trees has an entry between the first key and the last.
+    fn is_between<'a>(&self, mut trees: impl Iterator<Item = View<'a>>) -> bool {
+        trees.any(|view| {
+            let walk = Walk::seek(view, &self.first, Side::Below);
+            walk.valid() && *walk.key() <= *self.last
+        })
+    }
+
+    /// Makes the last version the base, if it has the same rows between the first key and the last.
+    fn rebase(&mut self) -> Result<()> {
+        let newer = Snapshot::take(&self.shared);
+        let id = self.declaration.id;
+        let (then, now) = (self.base.versions.table(id)?, newer.versions.table(id)?);
+        if now.sequence != then.sequence {
+            let bounds = Bounds::from(&*self.first..=&*self.last);
+            let (then, now) = (self.shared.source(then), self.shared.source(now));
+            if !same_rows_apart(&then, &now, &bounds)? {
+                return Err(self.conflict());
+            }
+        }
+        self.base = newer;
+        Ok(())
+    }
+
+    #[cold]
+    fn conflict(&self) -> Error {
+        let (first, last) = (self.first.escape_ascii(), self.last.escape_ascii());
+        let what = format!("another commit changed a row between \"{first}\" and \"{last}\" during the ingest");
+        Error::new(ErrorKind::Conflict, format!("{what}; run it again"))
+    }
+}
+
+impl Drop for Ingest {
+    fn drop(&mut self) {
+        // Nothing is left of these after a commit.
+        self.parts.remove_files();
+        self.parts.end();
+    }
+}
+
+impl Shared {
+    /// Puts a run above those of a table, in the manifest and then as the next commit. Called in the turn to write
+    /// runs. Removes the files `written` if the manifest cannot be replaced. Returns the end of the log.
+    fn install_ingested(
+        &self,
+        mut turn: Turn<'_>,
+        declaration: &Declaration,
+        run: Arc<Run>,
+        written: &[PathBuf],
+    ) -> Result<Lsn> {
+        let id = declaration.id;
+        let writer = &mut *turn;
+        let sequence = writer.sequence + 1;
+        let old = table_of(writer, id)?.runs.clone();
+        let has_entries = old.iter().any(|run| run.info().total.entries > 0);
+        let runs = if has_entries {
+            [&[run], &old[..]].concat()
+        } else {
+            // Over nothing it is the bottom run: all of its entries are live.
+            let parts: Vec<Part> = run.parts().collect();
+            vec![Arc::new(Run::of_parts(&parts, true))]
+        };
+        let log = self.log()?;
+        // Once the manifest names the commit, its record must not fail for lack of space.
+        log.reserve(RECORD_BYTES)?;
+        log.sync(log.end_lsn())?;
+        let last = self.checkpoints.last().manifest.clone();
+        let mut manifest = last.clone();
+        let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id).ok_or_else(dropped)?;
+        entry.runs = runs.iter().map(|run| described(run)).collect();
+        entry.total = total_of(&runs);
+        entry.ingested = sequence;
+        manifest.checkpoint = self.checkpoints.last_number();
+        if let Err(error) = manifest.write(&*self.options.disk, &self.dir) {
+            if !self.give_up(&last, written.iter().map(|path| &**path)) {
+                // The next opening may find the ingest done: its number must not be that of another commit.
+                self.failed.store(true, Ordering::SeqCst);
+            }
+            return Err(error);
+        }
+        self.checkpoints.last().manifest = manifest;
+        let append = |writer: &mut Writer| {
+            writer.record.clear();
+            record::put_ingest(&mut writer.record, id);
+            self.append_record(writer)
+        };
+        self.commit_runs(turn, id, Runs::new(runs), append).map_err(|error| self.broken(error))
+    }
+}

@@ -1,0 +1,403 @@
+//! Goal: an ingest is one commit: all of its rows or none, with exact counts, whatever lies below, whoever writes
+//! meanwhile, and wherever the power goes; what it cannot take it refuses, and leaves nothing behind. Method: each case
+//! by itself, and a power cut at every step. Random ones are in `model`, `crash`, `faults` and the storm.
+
+mod model_map;
+
+use std::path::Path;
+
+use model_map::{Model, compare, options, rng};
+use quipu::io::Disk;
+use quipu::io::sim::{CrashMode, SimDisk};
+use quipu::{
+    Db, Durability, ErrorKind, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions, WritableTable,
+    WriteBatch, check,
+};
+
+const DIR: &str = "/db";
+
+fn open(disk: &SimDisk) -> Db {
+    Db::open(DIR, Options { run_file_bytes: 4096, durability: Durability::Os, ..options(disk) }).unwrap()
+}
+
+fn all_measures() -> TableOptions {
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    TableOptions { measures, ..TableOptions::default() }
+}
+
+fn fresh() -> (SimDisk, Db, Table) {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let table = db.create_table("t", all_measures()).unwrap();
+    (disk, db, table)
+}
+
+fn key(number: u32) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+fn rows(numbers: impl Iterator<Item = u32>, value: &str) -> Model {
+    numbers.map(|number| (key(number), format!("{value}{number:09}").into_bytes())).collect()
+}
+
+fn expect(table: &Table, model: &Model) {
+    for seed in 0..3 {
+        compare(table, model, &all_measures().measures, &mut rng(seed));
+    }
+}
+
+fn files(disk: &SimDisk) -> usize {
+    disk.list(Path::new(DIR)).unwrap().iter().filter(|name| name.starts_with("run-")).count()
+}
+
+fn assert_sound(disk: &SimDisk) {
+    let report = check(DIR, &options(disk), &mut |_| ()).unwrap();
+    assert_eq!(report.faults, Vec::<String>::new());
+}
+
+#[test]
+fn an_empty_table_takes_rows_as_its_bottom_run() {
+    let (disk, db, table) = fresh();
+    let mut model = rows(0..3000, "a");
+    assert_eq!(table.ingest(&model).unwrap(), 3000);
+    expect(&table, &model);
+    let stats = db.stats();
+    assert_eq!((stats.tables[0].runs, stats.sequence), (1, 2));
+    assert!(files(&disk) > 3, "it has several files");
+    // Writes go on above it.
+    table.put(key(5), "b").unwrap();
+    model.insert(key(5), b"b".to_vec());
+    table.remove(key(7)).unwrap();
+    model.remove(&key(7));
+    expect(&table, &model);
+    drop(table);
+    db.close().unwrap();
+    assert_sound(&disk);
+    expect(&open(&disk).table("t").unwrap(), &model);
+}
+
+#[test]
+fn rows_are_replaced_only_if_it_is_told_to() {
+    let (disk, db, table) = fresh();
+    let mut model = rows((0..3000).step_by(3), "old");
+    model.iter().for_each(|(key, value)| table.put(key, value).unwrap());
+    // Rows in a run, rows in memory, and a tombstone over a run.
+    table.flush().unwrap();
+    for number in (0..300).step_by(6) {
+        table.put(key(number), "newer").unwrap();
+        model.insert(key(number), b"newer".to_vec());
+    }
+    table.remove(key(300)).unwrap();
+    model.remove(&key(300));
+    let before = files(&disk);
+    let error = table.ingest(rows(0..2000, "new")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exists);
+    assert!(error.to_string().contains(r#"the key "\x00\x00\x00\x00" exists"#), "{error}");
+    assert_eq!((files(&disk), db.stats().checkpoint), (before, db.stats().checkpoint));
+    expect(&table, &model);
+    // Keys between those of rows are free, and so is a removed one.
+    let between = rows((1..3000).step_by(3).chain([300]), "between");
+    table.ingest(&between).unwrap();
+    model.extend(between);
+    expect(&table, &model);
+    let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
+    let new = rows(100..2500, "new");
+    new.iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
+    assert_eq!((ingest.rows(), ingest.bytes()), (2400, 2400 * (4 + 12)));
+    assert_eq!(ingest.commit().unwrap(), 2400);
+    model.extend(new);
+    expect(&table, &model);
+    table.compact().unwrap();
+    expect(&table, &model);
+    drop(table);
+    db.close().unwrap();
+    assert_sound(&disk);
+    expect(&open(&disk).table("t").unwrap(), &model);
+}
+
+#[test]
+fn rows_behind_the_last_are_not_looked_up() {
+    let disk = SimDisk::new();
+    // One file, so that opening files is not what is read.
+    let db = Db::open(DIR, Options { run_file_bytes: 1 << 20, ..options(&disk) }).unwrap();
+    let table = db.create_table("t", all_measures()).unwrap();
+    let mut model = rows(0..3000, "a");
+    table.ingest(&model).unwrap();
+    let reads_for = |numbers: std::ops::Range<u32>| {
+        let before = disk.reads();
+        let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
+        rows(numbers, "b").iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
+        (disk.reads() - before, ingest)
+    };
+    let (among, ingest) = reads_for(0..2000);
+    drop(ingest);
+    let (behind, ingest) = reads_for(2900..8900);
+    ingest.commit().unwrap();
+    assert!(behind * 3 < among, "{behind} reads for rows behind the last, {among} for rows among others");
+    model.extend(rows(2900..8900, "b"));
+    expect(&table, &model);
+}
+
+#[test]
+fn rows_out_of_order_are_refused_by_name_and_nothing_stays() {
+    let (disk, db, table) = fresh();
+    table.put("x", "y").unwrap();
+    for (second, third) in [("b", "a"), ("b", "b")] {
+        let before = (files(&disk), db.stats().sequence);
+        let error = table.ingest([("a", "1"), (second, "2"), (third, "3")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let expected = format!(r#"row 3 of the ingest has the key "{third}", behind "b""#);
+        assert!(error.to_string().contains(&expected), "{error}");
+        assert_eq!((files(&disk), db.stats().sequence), before);
+        assert_eq!(table.len().unwrap(), 1);
+    }
+    let mut ingest = table.begin_ingest(Overlap::Refuse).unwrap();
+    ingest.push(b"b", b"").unwrap();
+    assert_eq!(ingest.push(b"a", b"").unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(ingest.push(b"c", b"").unwrap_err().to_string().contains("an earlier row"));
+    assert!(ingest.commit().unwrap_err().to_string().contains("an earlier row"));
+    let long = vec![0; quipu::Options::default().key_bytes_max + 1];
+    assert_eq!(table.ingest([(long, "v")]).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(table.len().unwrap(), 1);
+}
+
+#[test]
+fn what_does_not_commit_leaves_no_files() {
+    let (disk, db, table) = fresh();
+    let before = files(&disk);
+    let mut ingest = table.begin_ingest(Overlap::Refuse).unwrap();
+    rows(0..3000, "a").iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
+    assert!(files(&disk) > before);
+    drop(ingest);
+    assert_eq!(files(&disk), before);
+    let panicking = rows(0..3000, "a").into_iter().inspect(|(number, _)| assert!(*number < key(2000), "cut short"));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| table.ingest(panicking)));
+    assert!(caught.is_err());
+    assert_eq!((files(&disk), table.len().unwrap()), (before, 0));
+    // None at all is no commit.
+    let sequence = db.stats().sequence;
+    assert_eq!(table.ingest([("a", "b"); 0]).unwrap(), 0);
+    assert_eq!(db.stats().sequence, sequence);
+}
+
+#[test]
+fn tables_in_memory_read_only_databases_and_closures_have_none() {
+    let (disk, db, table) = fresh();
+    let resident = db.create_table("m", TableOptions { in_memory: true, ..TableOptions::default() }).unwrap();
+    assert_eq!(resident.ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Invalid);
+    let inside = db.write(|_| table.ingest([("a", "b")]).map(drop));
+    assert_eq!(inside.unwrap_err().kind(), ErrorKind::Invalid);
+    let mut ingest = table.begin_ingest(Overlap::Refuse).unwrap();
+    ingest.push(b"a", b"b").unwrap();
+    db.drop_table("t").unwrap();
+    assert_eq!(ingest.commit().unwrap_err().kind(), ErrorKind::Missing);
+    assert_eq!(table.ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Missing);
+    drop((table, resident));
+    db.close().unwrap();
+    assert_sound(&disk);
+    let db = Db::open(DIR, Options { read_only: true, ..options(&disk) }).unwrap();
+    assert_eq!(db.table("m").unwrap().ingest([("a", "b")]).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn others_write_meanwhile_and_only_a_changed_row_of_its_range_is_a_conflict() {
+    for flushes in [false, true] {
+        let (disk, db, table) = fresh();
+        let mut model = rows((0..1000).step_by(2), "a");
+        table.ingest(&model).unwrap();
+        let begin = || {
+            let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
+            rows(400..600, "b").iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
+            ingest
+        };
+        let flush = || {
+            if flushes {
+                table.flush().unwrap();
+            }
+        };
+        // On both sides, and the same value once more.
+        let ingest = begin();
+        for number in [0, 399, 601, 2000] {
+            table.put(key(number), "other").unwrap();
+            model.insert(key(number), b"other".to_vec());
+        }
+        table.put(key(500), &model[&key(500)]).unwrap();
+        // What comes and goes has not changed.
+        table.put(key(501), "brief").unwrap();
+        flush();
+        table.remove(key(501)).unwrap();
+        flush();
+        ingest.commit().unwrap();
+        model.extend(rows(400..600, "b"));
+        expect(&table, &model);
+        for change in 0..3 {
+            let ingest = begin();
+            match change {
+                0 => table.put(key(500), "c").unwrap(),
+                1 => drop(table.remove(key(400)).unwrap()),
+                _ => table.put([&key(450)[..], b"x"].concat(), "d").unwrap(),
+            }
+            flush();
+            assert_eq!(ingest.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        }
+        model.insert(key(500), b"c".to_vec());
+        model.remove(&key(400));
+        model.insert([&key(450)[..], b"x"].concat(), b"d".to_vec());
+        expect(&table, &model);
+        // It is one itself.
+        let transaction = db.begin();
+        assert_eq!(transaction.table(&table).unwrap().count(&key(400)..&key(600)).unwrap(), 200);
+        transaction.table(&table).unwrap().put(key(9000), "e").unwrap();
+        begin().commit().unwrap();
+        model.extend(rows(400..600, "b"));
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        let transaction = db.begin();
+        assert_eq!(transaction.table(&table).unwrap().get(key(300)).unwrap().as_deref(), Some(&model[&key(300)][..]));
+        transaction.table(&table).unwrap().put(key(450), "mine").unwrap();
+        begin().commit().unwrap();
+        transaction.commit().unwrap();
+        model.insert(key(450), b"mine".to_vec());
+        expect(&table, &model);
+        drop(table);
+        db.close().unwrap();
+        assert_sound(&disk);
+        expect(&open(&disk).table("t").unwrap(), &model);
+    }
+}
+
+#[test]
+fn snapshots_from_before_do_not_see_it_and_keep_their_rows() {
+    let (_, db, table) = fresh();
+    let old = rows(0..500, "a");
+    table.ingest(&old).unwrap();
+    let snapshot = db.snapshot();
+    let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
+    let new = rows(200..900, "b");
+    new.iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
+    ingest.commit().unwrap();
+    table.compact().unwrap();
+    let mut model = old.clone();
+    model.extend(new);
+    expect(&table, &model);
+    compare(&snapshot.table(&table).unwrap(), &old, &all_measures().measures, &mut rng(1));
+}
+
+/// Writes that nobody has looked up lie above the run otherwise, and would hide its rows.
+#[test]
+fn unresolved_writes_in_its_range_are_resolved_before() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let table = db.create_table("t", TableOptions { blind_writes: true, ..all_measures() }).unwrap();
+    let mut model = rows(0..100, "a");
+    table.ingest(&model).unwrap();
+    let mut batch = WriteBatch::new();
+    for number in (50..150).step_by(5) {
+        batch.put(&table, key(number), "blind");
+        model.insert(key(number), b"blind".to_vec());
+    }
+    db.apply(batch).unwrap();
+    table.remove(key(60)).unwrap();
+    table.put(key(1000), "far").unwrap();
+    model.remove(&key(60));
+    model.insert(key(1000), b"far".to_vec());
+    let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
+    let new = rows(40..120, "b");
+    new.iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
+    ingest.commit().unwrap();
+    model.extend(new);
+    expect(&table, &model);
+    drop(table);
+    db.close().unwrap();
+    expect(&open(&disk).table("t").unwrap(), &model);
+}
+
+/// Rows before and after an ingest, in a database whose power is cut at every step: it is there as a whole if it was
+/// acknowledged, with all commits before it, although those were not synced.
+#[test]
+fn a_power_cut_at_any_step_leaves_all_of_it_or_nothing() {
+    let work = |disk: &SimDisk| -> quipu::Result<usize> {
+        let options = Options { durability: Durability::Os, ..options(disk) };
+        let mut done = 0;
+        let db = Db::open(DIR, options)?;
+        let table = db.create_table("t", all_measures())?;
+        let mut step = |result: quipu::Result<()>| result.map(|()| done += 1);
+        step(table.put(key(50), "before"))?;
+        step(table.remove(key(50)).map(drop))?;
+        step(table.ingest(rows(0..300, "a")).map(drop))?;
+        step(table.put(key(100), "c"))?;
+        step(table.put(key(900), "d"))?;
+        let mut ingest = table.begin_ingest(Overlap::Replace)?;
+        rows(200..600, "b").iter().try_for_each(|(key, value)| ingest.push(key, value))?;
+        step(ingest.commit().map(drop))?;
+        step(table.put(key(300), "e"))?;
+        drop(table);
+        db.close()?;
+        Ok(done)
+    };
+    let states = {
+        let mut states = vec![Model::new()];
+        let mut next = |change: &dyn Fn(&mut Model)| {
+            let mut model = states.last().unwrap().clone();
+            change(&mut model);
+            states.push(model);
+        };
+        next(&|_| ());
+        next(&|model| drop(model.insert(key(50), b"before".to_vec())));
+        next(&|model| drop(model.remove(&key(50))));
+        next(&|model| model.extend(rows(0..300, "a")));
+        next(&|model| drop(model.insert(key(100), b"c".to_vec())));
+        next(&|model| drop(model.insert(key(900), b"d".to_vec())));
+        next(&|model| model.extend(rows(200..600, "b")));
+        next(&|model| drop(model.insert(key(300), b"e".to_vec())));
+        states
+    };
+    // Commits 4 and 7 are ingests.
+    let (first, second) = (4, 7);
+    let whole = SimDisk::new();
+    assert_eq!(work(&whole).unwrap(), states.len() - 2);
+    let mut missing_records = 0;
+    for step in 0..whole.steps() {
+        let disk = SimDisk::new();
+        disk.cut_at(step);
+        let _ = work(&disk);
+        for (mode, seed) in [(CrashMode::LoseAll, 0), (CrashMode::KeepAll, 0), (CrashMode::Random, step)] {
+            let found = disk.crash_with(mode, seed);
+            let Ok(db) = Db::open(DIR, Options { create: false, ..options(&found) }) else { continue };
+            let sequence = db.stats().sequence as usize;
+            let Some(table) = db.open_table("t").unwrap() else {
+                assert_eq!(sequence, 0);
+                continue;
+            };
+            expect(&table, &states[sequence]);
+            let rows_there = table.len().unwrap();
+            missing_records += u64::from(sequence == first || sequence == second);
+            // It goes on, and is sound after another cut.
+            table.put("after", "v").unwrap();
+            drop(table);
+            db.sync().unwrap();
+            drop(db);
+            let again = found.crash_with(CrashMode::LoseAll, 0);
+            assert_sound(&again);
+            let db = Db::open(DIR, options(&again)).unwrap();
+            assert_eq!(db.stats().sequence as usize, sequence + 1);
+            assert_eq!(db.table("t").unwrap().len().unwrap(), rows_there + 1);
+        }
+    }
+    assert!(missing_records > 0);
+}
+
+/// An older manifest lacks the files that the log speaks of: nothing is guessed.
+#[test]
+fn an_older_manifest_is_told_from_the_log() {
+    let (disk, db, table) = fresh();
+    table.put("x", "y").unwrap();
+    db.checkpoint().unwrap();
+    let path = Path::new(DIR).join("MANIFEST");
+    let older = disk.read_file(&path).unwrap();
+    table.ingest(rows(0..10, "a")).unwrap();
+    drop(table);
+    db.close().unwrap();
+    disk.write_file(&path, older);
+    let error = Db::open(DIR, options(&disk)).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
