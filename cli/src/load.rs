@@ -1,8 +1,12 @@
 //! The second pass of an import: records become rows, and rows are written in batches.
 
-use quipu::{Db, Durability, ErrorKind, ReadableTable};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use quipu::{Db, Durability, ErrorKind, Overlap, ReadableTable};
 use quipu_rows::{RowTable, Schema};
 
+use crate::clock::Stopwatch;
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::key;
@@ -82,12 +86,8 @@ fn load_batches(
     options: Options<'_>,
     loaded: &mut Loaded,
 ) -> Result<()> {
-    let consumed_bytes = std::rc::Rc::clone(&input.consumed_bytes);
-    let bar = progress::bar(input.total_bytes, "rows");
-    let watch = crate::clock::Stopwatch::start();
-    let mut records = Records::open(input, options.format, options.missing)?;
-    let names: Vec<String> = schema.columns.iter().map(|column| column.name.clone()).collect();
-    records.expect_columns(&names)?;
+    let pace = Pace::new(&input);
+    let mut records = open_records(input, schema, options)?;
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut batch = Batch::default();
     let mut record_number = 0;
@@ -100,14 +100,80 @@ fn load_batches(
         batch.push(records.line(), &key, &value);
         if Some(batch.rows.len()) == options.batch_rows {
             batch.write(db, table, options.conflict, loaded)?;
-            let rows_per_second = loaded.rows as f64 / watch.elapsed().as_secs_f64();
-            bar.set_message(format!("({} rows, {rows_per_second:.0} rows/s)", loaded.rows));
-            bar.set_position(consumed_bytes.get());
+            pace.show(loaded.rows);
         }
     }
     batch.write(db, table, options.conflict, loaded)?;
-    bar.finish_and_clear();
+    pace.bar.finish_and_clear();
     Ok(())
+}
+
+/// Loads records that come in the order of their keys, in one commit. `loaded` is empty after an error.
+pub(crate) fn load_sorted(
+    table: &RowTable,
+    schema: &Schema,
+    input: Input,
+    options: Options<'_>,
+    loaded: &mut Loaded,
+) -> Result<()> {
+    let pace = Pace::new(&input);
+    let mut records = open_records(input, schema, options)?;
+    let overlap = if options.conflict == Conflict::Replace { Overlap::Replace } else { Overlap::Refuse };
+    let mut ingest = table.table.begin_ingest(overlap)?;
+    let (mut key, mut value, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    while records.advance()? {
+        encode(&records, schema, &mut key, &mut value)?;
+        let line = records.line();
+        if ingest.rows() > 0 && key <= last {
+            let [key, last] = [&key, &last].map(|key| key::show(key, Some(schema)));
+            let names = schema.key_names();
+            let what =
+                if key == last { format!("a second row of key {key}") } else { format!("key {key} behind {last}") };
+            let what = format!("{what} ({names}): --sorted takes records in the order of their keys, each once");
+            return Err(at_line(line, what));
+        }
+        ingest.push(&key, &value).map_err(|error| match error.kind() {
+            ErrorKind::Exists => at_line(line, format!("{error} (it is one of the last thousand records)")),
+            ErrorKind::Invalid => at_line(line, error),
+            _ => Failure::from(error),
+        })?;
+        std::mem::swap(&mut key, &mut last);
+        if ingest.rows().is_multiple_of(10_000) {
+            pace.show(ingest.rows());
+        }
+    }
+    let ingested = ingest.commit()?;
+    (loaded.rows, loaded.replaced) = (ingested.rows, ingested.replaced);
+    pace.bar.finish_and_clear();
+    Ok(())
+}
+
+/// The records of `input`, which have the columns of `schema`.
+fn open_records(input: Input, schema: &Schema, options: Options<'_>) -> Result<Records> {
+    let mut records = Records::open(input, options.format, options.missing)?;
+    let names: Vec<String> = schema.columns.iter().map(|column| column.name.clone()).collect();
+    records.expect_columns(&names)?;
+    Ok(records)
+}
+
+/// The progress bar of a load.
+struct Pace {
+    bar: indicatif::ProgressBar,
+    watch: Stopwatch,
+    consumed_bytes: Rc<Cell<u64>>,
+}
+
+impl Pace {
+    fn new(input: &Input) -> Pace {
+        let bar = progress::bar(input.total_bytes, "rows");
+        Pace { bar, watch: Stopwatch::start(), consumed_bytes: Rc::clone(&input.consumed_bytes) }
+    }
+
+    fn show(&self, rows: u64) {
+        let rows_per_second = rows as f64 / self.watch.elapsed().as_secs_f64();
+        self.bar.set_message(format!("({rows} rows, {rows_per_second:.0} rows/s)"));
+        self.bar.set_position(self.consumed_bytes.get());
+    }
 }
 
 /// The key and the value of the record at hand.

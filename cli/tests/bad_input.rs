@@ -34,6 +34,16 @@ const WRONG: &[(&str, &[u8], &str)] = &[
         b"id,n\n1,2\n\n1,3\n",
         "x.csv: line 4: a row of key 1 (id) is there already; nothing was imported and there is no table t",
     ),
+    (
+        "x.csv --key id --sorted",
+        b"id,n\n2,1\n1,3\n",
+        "x.csv: line 3: key 1 behind 2 (id): --sorted takes records in the order of their keys, each once; nothing was imported and there is no table t",
+    ),
+    (
+        "x.csv --key id --sorted",
+        b"id,n\n2,1\n2,3\n",
+        "x.csv: line 3: a second row of key 2 (id): --sorted takes records in the order of their keys, each once; nothing was imported and there is no table t",
+    ),
     ("x.jsonl --key id", b"", "x.jsonl: there are no records, so the columns are not known"),
     (
         "x.jsonl --key id",
@@ -115,6 +125,11 @@ fn wrong_usage_ends_with_2() {
         ("import x.csv --data db --table t --key id --index id", "write it as name=column,column"),
         ("import x.csv --data db --table t --key id --batch 0", "0 is not in 1.."),
         ("import x.csv --data db --table t --key id --batch 5 --atomic", "cannot be used with"),
+        ("import x.csv --data db --table t --key id --sorted --atomic", "cannot be used with"),
+        (
+            "import x.csv --data db --table t --key id --sorted --on-conflict skip",
+            "--sorted replaces rows or refuses them: --on-conflict skip needs --batch",
+        ),
         ("export --data db --table t --prefix a --from b", "cannot be used with"),
         ("demo --data . --rows 2000", ". is not empty; the demo wants a directory of its own"),
     ];

@@ -158,6 +158,31 @@ fn a_taken_key_is_an_error_or_replaced_or_skipped() {
 }
 
 #[test]
+fn sorted_records_go_straight_to_disk() {
+    let place = Place::new();
+    let csv = |numbers: std::ops::Range<u32>, name: &str| {
+        let lines: String = numbers.map(|number| format!("{number},{name}{number}\n")).collect();
+        format!("id,name\n{lines}")
+    };
+    place.write("old.csv", csv(0..5000, "old"));
+    place.write("new.csv", csv(4000..9000, "new"));
+    let import = "--data db --table t --key id --sorted";
+    let said = place.run(&format!("import old.csv {import}")).success();
+    assert!(said.contains("5,000 rows in ") && said.contains("the table has 5,000"), "{said}");
+    let error = place.run(&format!("import new.csv {import}")).failure();
+    assert!(error.contains("exists") && error.contains("nothing was imported, table t is as it was"), "{error}");
+    assert_eq!(place.ask("db", "t", "tally")["rows"], 5000);
+    let said = place.run(&format!("import new.csv {import} --on-conflict replace")).success();
+    assert!(said.contains("(1,000 of them replaced a row); the table has 9,000"), "{said}");
+    assert_eq!(place.out("export --data db --table t"), csv(0..4000, "old") + &csv(4000..9000, "new")[8..]);
+    place.run("check db").success();
+    // What else might be asked for has no such order.
+    place.run("import old.csv --data db --table u --key id --index n=name").success();
+    let error = place.run("import new.csv --data db --table u --sorted").failure();
+    assert!(error.contains("table u exists with indexes"), "{error}");
+}
+
+#[test]
 fn an_error_keeps_the_batches_before_it_or_nothing() {
     let place = Place::new();
     place.write("x.csv", "id,n\n1,1\n2,2\n3,3\n4,4\n5,five\n6,6\n");

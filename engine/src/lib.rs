@@ -176,6 +176,6 @@ pub use stats::{Stats, TableStats};
 pub use table::WriteBatch;
 pub use tally::{Measures, SumField, Tally};
 pub use transactions::transaction::{Savepoint, TableTransaction, Transaction};
-pub use write::ingest::{Ingest, Overlap};
+pub use write::ingest::{Ingest, Ingested, Overlap};
 pub use write::latched_write::{Action, LatchedWrite};
 pub use write::writable::WritableTable;

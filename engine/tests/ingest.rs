@@ -10,8 +10,8 @@ use model_map::{Model, compare, options, rng};
 use quipu::io::Disk;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
-    Db, Durability, ErrorKind, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions, WritableTable,
-    WriteBatch, check,
+    Db, Durability, ErrorKind, Ingested, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions,
+    WritableTable, WriteBatch, check,
 };
 
 const DIR: &str = "/db";
@@ -104,7 +104,7 @@ fn rows_are_replaced_only_if_it_is_told_to() {
     let new = rows(100..2500, "new");
     new.iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
     assert_eq!((ingest.rows(), ingest.bytes()), (2400, 2400 * (4 + 12)));
-    assert_eq!(ingest.commit().unwrap(), 2400);
+    assert_eq!(ingest.commit().unwrap(), Ingested { rows: 2400, replaced: 1582 });
     model.extend(new);
     expect(&table, &model);
     table.compact().unwrap();

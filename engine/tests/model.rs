@@ -12,8 +12,8 @@ use model_map::{
 };
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Action, Compression, Db, Durability, ErrorKind, InnerPages, Measures, Overlap, ReadableTable, Savepoint, Snapshot,
-    SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Action, Compression, Db, Durability, ErrorKind, Ingested, InnerPages, Measures, Overlap, ReadableTable, Savepoint,
+    Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -227,11 +227,12 @@ impl Run {
         match self.rng.random_range(0..4) {
             0 => drop(ingest),
             _ => {
+                let replaced = new.keys().filter(|key| model.contains_key(*key)).count() as u64;
                 let result = pushed.and_then(|()| ingest.commit());
                 if taken {
                     assert_eq!(result.unwrap_err().kind(), ErrorKind::Exists);
                 } else {
-                    assert_eq!(result.unwrap(), new.len() as u64);
+                    assert_eq!(result.unwrap(), Ingested { rows: new.len() as u64, replaced });
                     self.world.model(table.name()).extend(new);
                 }
             }

@@ -115,7 +115,9 @@ pub(crate) fn ingest(world: &mut World, words: Words<'_>) -> Outcome {
             Err(error) if error.kind() == ErrorKind::Exists && is_refused => {}
             Err(error) => return Err(error.into()),
             Ok(_) if is_refused => return wrong(format!("an ingest into {name} replaced rows untold")),
-            Ok(number) if number != rows.len() as u64 => return wrong(format!("{number} rows, not {}", rows.len())),
+            Ok(ingested) if ingested.rows != rows.len() as u64 => {
+                return wrong(format!("{ingested:?}, not {} rows", rows.len()));
+            }
             // It is durable, and with it all before.
             Ok(_) => return world.settle(next, Durability::Sync),
         },

@@ -56,6 +56,15 @@ pub enum Overlap {
     Replace,
 }
 
+/// What an ingest did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ingested {
+    /// Its rows.
+    pub rows: u64,
+    /// Rows that were there and were replaced.
+    pub replaced: u64,
+}
+
 /// Rows on their way into a table, in the order of their keys: see [`Table::begin_ingest`].
 ///
 /// Dropped before [`Ingest::commit`], it leaves nothing behind. Others may write to the table meanwhile, also between
@@ -136,7 +145,7 @@ impl Table {
         for (key, value) in rows {
             ingest.push(key.as_ref(), value.as_ref())?;
         }
-        ingest.commit()
+        ingest.commit().map(|ingested| ingested.rows)
     }
 
     /// Starts an ingest, whose rows are pushed one by one: for rows that can fail on their way, for progress, or to
@@ -268,8 +277,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// Commits the rows, and waits as the database's durability says. Returns their number. The commit is durable in
-    /// any case, and so are all before it.
+    /// Commits the rows. The commit is durable, whatever the database's durability is, and so are all before it.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] as [`Ingest::push`] says; [`ErrorKind::Conflict`] if another commit has changed a row
@@ -277,10 +285,10 @@ impl Ingest {
     /// [`ErrorKind::Invalid`] inside the closure of [`Db::write`](crate::Db::write), and after a failed push; those of
     /// the disk. The rows are in the table only if the error says that they are, or if the database then refuses all
     /// writes.
-    pub fn commit(mut self) -> Result<u64> {
+    pub fn commit(mut self) -> Result<Ingested> {
         self.refuse_broken()?;
         if self.rows == 0 {
-            return Ok(0);
+            return Ok(Ingested::default());
         }
         self.shared.refuse_in_own_turn()?;
         self.write_waiting()?;
@@ -303,7 +311,7 @@ impl Ingest {
         }
         shared.wait(lsn, shared.options.durability)?;
         removed.map_err(|error| error.context("the rows are ingested, but what they replace is still there"))?;
-        Ok(self.rows)
+        Ok(Ingested { rows: self.rows, replaced: self.rows - self.weight.rows as u64 })
     }
 
     /// Waits until memory has no entry between the first key and the last. Returns the writer's turn, in which that is

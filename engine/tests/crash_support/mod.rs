@@ -455,7 +455,7 @@ impl Work {
         let pushed = new.iter().try_for_each(|(key, value)| ingest.push(key, value));
         match pushed.and_then(|()| ingest.commit()) {
             Err(error) if is_refused && error.kind() == ErrorKind::Exists => return Ok(()),
-            result => assert_eq!(result?, new.len() as u64),
+            result => assert_eq!(result?.rows, new.len() as u64),
         }
         assert!(!is_refused);
         self.forward(Durability::Sync, !new.is_empty())
