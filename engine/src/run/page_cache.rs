@@ -63,6 +63,11 @@ pub(super) fn held_bytes(page_bytes: u64) -> u64 {
     page_bytes + ENTRY_BYTES
 }
 
+/// The capacity to ask of the library for at most `bytes`: it rounds up to a whole number for each shard.
+fn capacity_within(bytes: u64) -> u64 {
+    bytes.saturating_sub(SHARDS_MAX)
+}
+
 /// Pages, filters and values of all runs, up to a number of bytes. Resists scans (S3-FIFO, Yang et al., SOSP 2023, as
 /// implemented by the library `quick_cache`).
 pub(crate) struct PageCache {
@@ -109,7 +114,7 @@ impl PageCache {
         let options = OptionsBuilder::new()
             .shards((cache_bytes / SHARD_BYTES).clamp(1, SHARDS_MAX) as usize)
             .estimated_items_capacity((cache_bytes / 8192).max(16) as usize)
-            .weight_capacity(cache_bytes)
+            .weight_capacity(capacity_within(cache_bytes))
             .build()
             .expect("all that has no default is given");
         PageCache {
@@ -133,9 +138,9 @@ impl PageCache {
     /// Gives other pages the room that the tier leaves.
     pub(crate) fn fit(&self) {
         let rest = self.bytes_max.saturating_sub(self.tier.bytes());
-        // The library rounds up to whole shards.
-        if self.pages.capacity().abs_diff(rest) > SHARDS_MAX {
-            self.pages.set_capacity(rest);
+        let capacity = self.pages.capacity();
+        if capacity > rest || rest - capacity > 2 * SHARDS_MAX {
+            self.pages.set_capacity(capacity_within(rest));
         }
     }
 
