@@ -184,7 +184,9 @@ impl Repair<'_> {
             overlays.insert(entry.id(), overlay);
             sources.push(if entry.is_on_disk { runs } else { Vec::new() });
         }
-        let mut recovered = self.read_log(&old, &mut overlays, progress)?;
+        let mut lost = Vec::new();
+        let mut recovered = self.read_log(&old, &mut overlays, &mut lost, progress)?;
+        self.report.lost.append(&mut lost);
         self.report.sequence = recovered.next_sequence - 1;
         self.report.log = recovered.cut_at_damage().map(|damage| damage.to_string());
         for (entry, runs) in damaged.into_iter().zip(&sources) {
@@ -379,27 +381,27 @@ impl Repair<'_> {
     }
 
     /// Reads the log as far as it goes, and adds its changes of damaged tables to the overlays. Ignores what an entry
-    /// found below it, which may be lost.
+    /// found below it, which may be lost. Adds to `lost` what the log says was brought in files that the manifest does
+    /// not name.
     fn read_log(
         &self,
         old: &Manifest,
         overlays: &mut BTreeMap<TableId, Overlay>,
+        lost: &mut Vec<Loss>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Recovered> {
         let since: BTreeMap<TableId, &ManifestTable> = old.tables.iter().map(|entry| (entry.id(), entry)).collect();
         let mut visit = |sequence: u64, payload: &[u8]| {
             record::decode(payload, &mut |change| {
-                let (Change::Entry { table, .. } | Change::Blind { table, .. } | Change::RemoveRange { table, .. }) =
-                    &change
-                else {
-                    return Ok(());
-                };
-                let Some(overlay) = overlays.get_mut(table) else { return Ok(()) };
-                let entry = since[table];
+                let table = change.table();
+                let Some(overlay) = overlays.get_mut(&table) else { return Ok(()) };
+                let entry = since[&table];
                 if sequence <= entry.sequence {
                     return Ok(());
                 }
                 match change {
+                    Change::Ingest { .. } if sequence > entry.ingested => lost.push(unnamed_ingest(entry, sequence)),
+                    Change::Ingest { .. } | Change::CreateTable { .. } | Change::DropTable { .. } => {}
                     Change::Entry { state, key, value, .. } => {
                         overlay.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
                     }
@@ -409,7 +411,9 @@ impl Repair<'_> {
                     Change::RemoveRange { low, high, .. } if !entry.is_on_disk => overlay.retain(|key, _| {
                         low.is_some_and(|low| key.as_slice() < low) || high.is_some_and(|high| key.as_slice() >= high)
                     }),
-                    _ => return Err(differs("the removal of a range from a table that has runs")),
+                    Change::RemoveRange { .. } => {
+                        return Err(differs("the removal of a range from a table that has runs"));
+                    }
                 }
                 Ok(())
             })
@@ -508,6 +512,19 @@ impl Repair<'_> {
                 let _ = self.disk.remove(&self.dir.join(name));
             }
         }
+    }
+}
+
+/// The loss of the rows that commit `sequence` brought: an older manifest names none of their files.
+fn unnamed_ingest(entry: &ManifestTable, sequence: u64) -> Loss {
+    Loss {
+        table: entry.name().to_owned(),
+        file: manifest::FILE_NAME.to_owned(),
+        low: None,
+        high: None,
+        entries: None,
+        is_bottom: false,
+        error: format!("commit {sequence} brought rows in files that it does not name: it is older than the log"),
     }
 }
 

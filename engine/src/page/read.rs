@@ -474,6 +474,14 @@ impl<'a> PageRef<'a> {
         let count = self.count();
         if high < count && self.head(high) == head {
             high = if head == u32::MAX { count } else { self.head_lower_bound(high, head + 1) };
+            if high == count {
+                // Ascending writes go behind the last entry.
+                match self.compare_equal_heads::<LEAF>(high - 1, rest) {
+                    Ordering::Less => return (high, false),
+                    Ordering::Equal => return (high - 1, true),
+                    Ordering::Greater => high -= 1,
+                }
+            }
             while high - low > 1 {
                 let middle = low + (high - low) / 2;
                 match self.compare_equal_heads::<LEAF>(middle, rest) {

@@ -108,7 +108,8 @@ impl Shared {
     /// ends after it.
     ///
     /// # Errors
-    /// [`Missing`](crate::ErrorKind::Missing) if the table was dropped, and the error of `append`: nothing has happened.
+    /// [`Missing`](crate::ErrorKind::Missing) if the table was dropped, and the error of `append`: nothing has
+    /// happened.
     pub(crate) fn commit_runs(
         &self,
         mut turn: Turn<'_>,
