@@ -405,6 +405,8 @@ fn an_older_manifest_is_told_from_the_log() {
     let report = quipu::repair(DIR, &options(&disk), &mut |_| ()).unwrap();
     assert_eq!((report.lost.len(), report.faults.len()), (1, 0), "{report:?}");
     assert!(report.lost[0].error.contains("commit 3 brought rows"), "{report:?}");
+    assert_eq!(report.lost[0].low, Some(key(0)));
+    assert_eq!(report.lost[0].high, Some([&key(9)[..], &[0]].concat()));
     let db = open(&disk);
     assert_eq!((db.table("t").unwrap().len().unwrap(), db.stats().sequence), (1, 3));
 }

@@ -45,7 +45,7 @@ const CATALOG_SEQUENCE_AT: usize = 56;
 const HEADER_BYTES: usize = 64;
 
 /// Length of a table's entry without its strings.
-const TABLE_BYTES: usize = 72;
+const TABLE_BYTES: usize = 80;
 const NAME_LENGTH_AT: usize = 4;
 const RUN_COUNT_AT: usize = 8;
 const DECLARATION_LENGTH_AT: usize = 12;
@@ -53,6 +53,8 @@ const TOTAL_AT: usize = 16;
 const TABLE_SEQUENCE_AT: usize = 48;
 const FLAGS_AT: usize = 56;
 const INGESTED_AT: usize = 64;
+const INGESTED_FIRST_LENGTH_AT: usize = 72;
+const INGESTED_LAST_LENGTH_AT: usize = 76;
 
 /// The one flag of a table.
 const ON_DISK: u64 = 1;
@@ -74,7 +76,9 @@ const _: () = {
     assert!(TABLE_SEQUENCE_AT == TOTAL_AT + 32);
     assert!(FLAGS_AT == TABLE_SEQUENCE_AT + 8);
     assert!(INGESTED_AT == FLAGS_AT + 8);
-    assert!(TABLE_BYTES == INGESTED_AT + 8);
+    assert!(INGESTED_FIRST_LENGTH_AT == INGESTED_AT + 8);
+    assert!(INGESTED_LAST_LENGTH_AT == INGESTED_FIRST_LENGTH_AT + 4);
+    assert!(TABLE_BYTES == INGESTED_LAST_LENGTH_AT + 4);
 };
 
 /// The parts of a database, except its log.
@@ -106,13 +110,22 @@ pub(crate) struct ManifestTable {
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
     pub(crate) sequence: u64,
-    /// The last commit that was an ingest into the table, whose rows are in its runs; 0 if there was none. Its record
-    /// may be missing at the end of the log: then opening appends it.
-    pub(crate) ingested: u64,
+    /// The last ingest into the table, whose rows are in its runs. Its record may be missing at the end of the log: then
+    /// opening appends it.
+    pub(crate) ingested: LastIngest,
     /// Newest first.
     pub(crate) runs: Vec<ManifestRun>,
     /// The tally of the rows in the runs.
     pub(crate) total: Tally,
+}
+
+/// What the manifest says of an ingest: all that its record does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastIngest {
+    /// Its commit; 0 if there was none.
+    pub(crate) sequence: u64,
+    /// The first of its keys and the last.
+    pub(crate) keys: (Vec<u8>, Vec<u8>),
 }
 
 /// A run: its parts, in the order of their keys.
@@ -139,8 +152,9 @@ impl Manifest {
     }
 
     /// The last commit that was an ingest, and the table it was into; `None` if there was none.
-    pub(crate) fn last_ingest(&self) -> Option<(u64, TableId)> {
-        self.tables.iter().map(|table| (table.ingested, table.id())).max().filter(|(ingested, _)| *ingested > 0)
+    pub(crate) fn last_ingest(&self) -> Option<(&LastIngest, TableId)> {
+        let last = self.tables.iter().max_by_key(|table| table.ingested.sequence)?;
+        (last.ingested.sequence > 0).then_some((&last.ingested, last.id()))
     }
 
     /// The bytes of the file.
@@ -167,8 +181,14 @@ impl Manifest {
             bytes.extend_from_slice(&table.total.sum.to_le_bytes());
             bytes.extend_from_slice(&table.sequence.to_le_bytes());
             bytes.extend_from_slice(&(if table.is_on_disk { ON_DISK } else { 0 }).to_le_bytes());
-            bytes.extend_from_slice(&table.ingested.to_le_bytes());
-            bytes.extend_from_slice(table.name().as_bytes());
+            bytes.extend_from_slice(&table.ingested.sequence.to_le_bytes());
+            let (first, last) = &table.ingested.keys;
+            for key in [first, last] {
+                bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            }
+            for text in [table.name().as_bytes(), first, last] {
+                bytes.extend_from_slice(text);
+            }
             for run in &table.runs {
                 bytes.extend_from_slice(&(run.parts.len() as u32).to_le_bytes());
                 for part in &run.parts {
@@ -270,7 +290,7 @@ impl Manifest {
                     [image] if !table.is_on_disk => table.total.rows > 0 && image.parts.len() == 1,
                     _ => table.is_on_disk && table.total.rows >= 0,
                 }
-                && (table.ingested == 0 || table.is_on_disk)
+                && (table.ingested.sequence == 0 || table.is_on_disk)
         };
         if !self.tables.iter().all(runs_are_sound) {
             return Some("a table's runs and its rows do not agree");
@@ -346,6 +366,8 @@ impl ManifestTable {
     fn decode(rest: &mut &[u8]) -> Option<ManifestTable> {
         let fields = Fields(take(rest, TABLE_BYTES)?);
         let name = take(rest, fields.u32_at(NAME_LENGTH_AT) as usize)?;
+        let first = take(rest, fields.u32_at(INGESTED_FIRST_LENGTH_AT) as usize)?.to_vec();
+        let last = take(rest, fields.u32_at(INGESTED_LAST_LENGTH_AT) as usize)?.to_vec();
         let mut runs = Vec::new();
         for _ in 0..fields.u32_at(RUN_COUNT_AT) {
             let mut run = ManifestRun::default();
@@ -362,7 +384,7 @@ impl ManifestTable {
             declaration: Arc::new(Declaration { id: fields.u32_at(0), name: text(name)?, options }),
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
-            ingested: fields.u64_at(INGESTED_AT),
+            ingested: LastIngest { sequence: fields.u64_at(INGESTED_AT), keys: (first, last) },
             runs,
             total: Tally {
                 rows: fields.u64_at(TOTAL_AT) as i64,

@@ -104,6 +104,10 @@ pub enum Change<'r> {
     Ingest {
         /// The table.
         table: TableId,
+        /// The key of the first row.
+        first: &'r [u8],
+        /// The key of the last one.
+        last: &'r [u8],
     },
     /// The end of a table.
     DropTable {
@@ -120,7 +124,7 @@ impl Change<'_> {
             | Change::Blind { table, .. }
             | Change::RemoveRange { table, .. }
             | Change::CreateTable { table, .. }
-            | Change::Ingest { table }
+            | Change::Ingest { table, .. }
             | Change::DropTable { table } => *table,
         }
     }
@@ -225,10 +229,14 @@ pub(crate) fn put_create_table(out: &mut Vec<u8>, table: TableId, name: &str, op
     }
 }
 
-/// Appends the mark of an ingest.
-pub(crate) fn put_ingest(out: &mut Vec<u8>, table: TableId) {
+/// Appends the mark of an ingest of rows with keys from `first` to `last`.
+pub(crate) fn put_ingest(out: &mut Vec<u8>, table: TableId, first: &[u8], last: &[u8]) {
     out.push(tag::INGEST);
     put_varint(out, u64::from(table));
+    for key in [first, last] {
+        put_varint(out, key.len() as u64);
+        out.extend_from_slice(key);
+    }
 }
 
 /// Appends the end of a table.
@@ -260,7 +268,12 @@ pub fn decode(record: &[u8], visit: &mut dyn FnMut(Change<'_>) -> Result<()>) ->
                 let options = declaration::decode(input.bytes(options_len)?).ok_or_else(malformed)?;
                 visit(Change::CreateTable { table, name, options })?;
             }
-            tag::INGEST => visit(Change::Ingest { table })?,
+            tag::INGEST => {
+                let first_len = input.varint()?;
+                let first = input.bytes(first_len)?;
+                let last_len = input.varint()?;
+                visit(Change::Ingest { table, first, last: input.bytes(last_len)? })?;
+            }
             tag::DROP_TABLE => visit(Change::DropTable { table })?,
             _ => return Err(malformed()),
         }

@@ -95,9 +95,9 @@ impl Db {
 
 /// The record of an ingest that is in the manifest and, after a crash, not in the log, which ends at `last`.
 fn missing_ingest(manifest: &Manifest, last: u64) -> Option<Vec<u8>> {
-    let (_, table) = manifest.last_ingest().filter(|(ingested, _)| *ingested == last + 1)?;
+    let (ingested, table) = manifest.last_ingest().filter(|(ingested, _)| ingested.sequence == last + 1)?;
     let mut record = Vec::new();
-    record::put_ingest(&mut record, table);
+    record::put_ingest(&mut record, table, &ingested.keys.0, &ingested.keys.1);
     Some(record)
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn recover(
 /// so a file of the log is missing, and new commits would get the numbers of those in the runs.
 pub(crate) fn check_end(dir: &Path, manifest: &Manifest, recovered: &mut Recovered) {
     // The record of the last ingest may be missing.
-    let ingested = manifest.last_ingest().map_or(0, |(ingested, _)| ingested - 1);
+    let ingested = manifest.last_ingest().map_or(0, |(ingested, _)| ingested.sequence - 1);
     let (last, known) = (recovered.next_sequence - 1, manifest.catalog_sequence.max(ingested));
     if recovered.damage.is_none() && last < known {
         let what = format!(
@@ -279,10 +279,10 @@ pub(crate) fn recover_table(
             return Err(Error::corrupt(&path, 0, "its rows do not have the tally that the manifest says"));
         }
     }
-    let last = entry.sequence.max(entry.ingested).max(sequence);
+    let last = entry.sequence.max(entry.ingested.sequence).max(sequence);
     let mut trees = TableTrees::new(entry.declaration.clone(), tree, last);
     trees.flushed_sequence = entry.sequence;
-    trees.ingested_sequence = entry.ingested;
+    trees.ingested_sequence = entry.ingested.sequence;
     trees.runs = Runs::new(runs);
     Ok(trees)
 }
@@ -407,7 +407,7 @@ pub(crate) fn replay(
             }
             Ok(())
         }
-        Change::Ingest { table } => {
+        Change::Ingest { table, .. } => {
             let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
             if trees.ingested_sequence < sequence {
                 return Err(differs("an ingest of rows that the manifest does not name"));

@@ -400,8 +400,14 @@ impl Repair<'_> {
                     return Ok(());
                 }
                 match change {
-                    Change::Ingest { .. } if sequence > entry.ingested => lost.push(unnamed_ingest(entry, sequence)),
-                    Change::Ingest { .. } | Change::CreateTable { .. } | Change::DropTable { .. } => {}
+                    Change::Ingest { first, last, .. } => {
+                        // What the log wrote in its range was in runs by then, or had come to nothing.
+                        overlay.retain(|key, _| key.as_slice() < first || key.as_slice() > last);
+                        if sequence > entry.ingested.sequence {
+                            lost.push(unnamed_ingest(entry, sequence, first, last));
+                        }
+                    }
+                    Change::CreateTable { .. } | Change::DropTable { .. } => {}
                     Change::Entry { state, key, value, .. } => {
                         overlay.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
                     }
@@ -464,7 +470,7 @@ impl Repair<'_> {
             let last = self.report.sequence;
             for entry in &mut self.manifest.tables {
                 entry.sequence = entry.sequence.min(last);
-                entry.ingested = entry.ingested.min(last);
+                entry.ingested.sequence = entry.ingested.sequence.min(last);
             }
             self.manifest.catalog_sequence = old.catalog_sequence.min(last);
             self.manifest.checkpoint = self.number;
@@ -516,12 +522,12 @@ impl Repair<'_> {
 }
 
 /// The loss of the rows that commit `sequence` brought: an older manifest names none of their files.
-fn unnamed_ingest(entry: &ManifestTable, sequence: u64) -> Loss {
+fn unnamed_ingest(entry: &ManifestTable, sequence: u64, first: &[u8], last: &[u8]) -> Loss {
     Loss {
         table: entry.name().to_owned(),
         file: manifest::FILE_NAME.to_owned(),
-        low: None,
-        high: None,
+        low: Some(first.to_vec()),
+        high: Some([last, &[0]].concat()),
         entries: None,
         is_bottom: false,
         error: format!("commit {sequence} brought rows in files that it does not name: it is older than the log"),

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::catalog::declaration::{Declaration, TableId};
-use crate::catalog::manifest::{Manifest, ManifestPart, ManifestRun, ManifestTable};
+use crate::catalog::manifest::{LastIngest, Manifest, ManifestPart, ManifestRun, ManifestTable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{Log, Lsn};
 use crate::page::KeyBuffer;
@@ -421,7 +421,7 @@ pub(crate) fn undescribed(declaration: &Arc<Declaration>) -> ManifestTable {
         declaration: declaration.clone(),
         is_on_disk: false,
         sequence: 0,
-        ingested: 0,
+        ingested: LastIngest::default(),
         runs: Vec::new(),
         total: Tally::ZERO,
     }

@@ -501,6 +501,19 @@ impl<'a> PageRef<'a> {
         }
     }
 
+    /// Whether the leaf has keys and `key` is above all of them.
+    #[inline]
+    pub(crate) fn is_behind_last(&self, key: &[u8]) -> bool {
+        let Some(last) = self.count().checked_sub(1) else { return false };
+        match self.strip_prefix(key) {
+            Ok(rest) => match head_of(rest).cmp(&self.head(last)) {
+                Ordering::Equal => self.compare_equal_heads::<true>(last, rest) == Ordering::Less,
+                compared => compared == Ordering::Greater,
+            },
+            Err(position) => position > 0,
+        }
+    }
+
     /// Minus infinity is below every key, even below one that lacks the prefix.
     #[inline(always)]
     fn past_open_low<const LEAF: bool>(&self, position: usize) -> usize {

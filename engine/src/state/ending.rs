@@ -132,7 +132,6 @@ impl Shared {
         }
         let lsn = logged.applied();
         writer.reclaim(&self.registry, id);
-        self.note_runs();
         Ok(lsn)
     }
 

@@ -20,6 +20,7 @@ use crate::bounds::Bounds;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
+use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, Observations, Question};
 use crate::read::readable::ReadableTable;
 use crate::read::reader::{Fill, Reader};
@@ -29,7 +30,7 @@ use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
 use crate::state::versions::Versions;
 use crate::tally::Tally;
-use crate::tree::{Tree, merge_layer};
+use crate::tree::{Tree, View, merge_layer};
 use crate::write::writable::{WritableTable, exists, missing};
 
 /// The version that a transaction reads below its own writes.
@@ -71,6 +72,8 @@ pub(crate) struct PrivateTable {
     /// Created by the first read. Never borrowed during a caller's closure, so a closure that visits rows can read on.
     pub(crate) observations: RefCell<Option<Box<Observations>>>,
     unasked: RefCell<Unasked>,
+    /// The last key of the version below, asked for when writes go behind each other.
+    last_below: OnceCell<Option<KeyBuffer>>,
 }
 
 /// Keys written without looking below, in the layer of one depth.
@@ -193,6 +196,7 @@ impl Transaction {
                 layers: RefCell::default(),
                 observations: RefCell::default(),
                 unasked: RefCell::default(),
+                last_below: OnceCell::new(),
             })
         });
         Ok(TableTransaction { transaction: self, private })
@@ -450,7 +454,12 @@ impl TableTransaction<'_> {
             [base] if lower_layers.is_empty() && version.runs.is_empty() => Some(base.view(&shared.arena)),
             _ => None,
         };
-        let aimed = base.as_ref().and_then(|base| base.aim(key));
+        // Behind the last key of both there is nothing to look up: ascending writes need no descent at all.
+        let is_behind = |base: &View<'_>| {
+            let last = || self.private.last_below.get_or_init(|| base.last_key()).as_deref();
+            top.goes_on_at_tail(key) && last().is_none_or(|last| last < key)
+        };
+        let aimed = base.as_ref().filter(|base| !is_behind(base)).and_then(|base| base.aim(key));
         let mut failure = None;
         let mut is_unasked = false;
         let allows = |is_live: bool| allow.is_none_or(|allow| allow(is_live));

@@ -72,6 +72,7 @@ pub(crate) struct Tree {
     room_reserved: bool,
     /// Changes whenever pages split, merge or move, so that a remembered path can tell that it is stale.
     structure: u64,
+    tail: Tail,
     retired: Vec<Retired>,
     scratch: balance::Scratch,
 }
@@ -95,6 +96,16 @@ pub(super) struct Path {
     steps: [Step; HEIGHT_MAX],
 }
 
+/// The path to the last leaf, remembered while writes go behind the last key: then none of them descends.
+struct Tail {
+    path: Path,
+    /// The structure of the tree for which it is valid.
+    structure: u64,
+}
+
+/// A structure that no tree has.
+const NO_STRUCTURE: u64 = u64::MAX;
+
 impl Tree {
     /// An empty tree. `bottom`: nothing lies below it, so weights follow from rows.
     pub(crate) fn new(arena: Arc<Arena>, measures: Measures, bottom: bool) -> Tree {
@@ -114,6 +125,7 @@ impl Tree {
             protected: 0,
             room_reserved: false,
             structure: 0,
+            tail: Tail { path: Path::new(), structure: NO_STRUCTURE },
             retired: Vec::new(),
             scratch: balance::Scratch::default(),
         }

@@ -1,7 +1,7 @@
 //! Places: a write finds its key, then changes it, and can be decided and logged in between.
 
 use super::batch::GROUP;
-use super::{Path, Step, Tree, Written, view};
+use super::{NO_STRUCTURE, Path, Step, Tree, Written, view};
 use crate::error::Result;
 use crate::page::{Aim, KeyBuffer, PageRef, record};
 use crate::tally::Tally;
@@ -19,7 +19,7 @@ pub(crate) struct Place {
 impl Place {
     /// A place that leads nowhere.
     pub(crate) fn new() -> Place {
-        Place { path: Path::new(), position: 0, found: false, structure: u64::MAX }
+        Place { path: Path::new(), position: 0, found: false, structure: NO_STRUCTURE }
     }
 }
 

@@ -207,6 +207,12 @@ impl<'a> View<'a> {
         (self.root != NO_PAGE).then(|| Aimed { leaf: self.leaf_of(key) })
     }
 
+    /// The last key, if there is one.
+    pub(crate) fn last_key(&self) -> Option<KeyBuffer> {
+        let walk = super::Walk::last(*self);
+        walk.valid().then(|| walk.key())
+    }
+
     /// The weight of one entry.
     pub(crate) fn weight_of(&self, key: &[u8], record: &Record<'_>) -> Tally {
         if self.bottom { self.measures.of_row(key, value_of(record)) } else { record.explicit_weight(&self.measures) }

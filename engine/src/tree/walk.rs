@@ -33,7 +33,6 @@ impl<'a> Walk<'a> {
     }
 
     /// At the last entry.
-    #[cfg(test)]
     pub(crate) fn last(view: View<'a>) -> Self {
         let mut walk = Walk::end(view);
         walk.prev();

@@ -1,6 +1,6 @@
 //! Writing single entries: descend, change the leaf, add the weight to every level above.
 
-use super::{Blob, NO_PAGE, Path, Retired, Step, Thing, Tree, Walk, view};
+use super::{Blob, NO_PAGE, NO_STRUCTURE, Path, Retired, Step, Tail, Thing, Tree, Walk, view};
 use crate::error::Result;
 use crate::page::{KIND_LEAF, KeyBuffer, NewRecord, PageFull, PageRef, common_prefix_len, record};
 use crate::tally::Tally;
@@ -90,7 +90,7 @@ impl Tree {
         debug_assert!(!self.bottom);
         self.ensure_root()?;
         let mut path = Path::new();
-        let (position, found) = self.descend(key, &mut path);
+        let (position, found) = self.descend_to_tail(key, &mut path).unwrap_or_else(|| self.descend(key, &mut path));
         let (mut old, mut existing) = (Tally::ZERO, None);
         if found {
             let record = self.leaf(&path).leaf_record(position);
@@ -120,8 +120,43 @@ impl Tree {
             self.replace_at(&mut path, position, key, state, &weights, value, change)?;
         } else {
             self.insert_at(&mut path, position, key, state, &weights, value.unwrap_or(&[]), change)?;
+            self.note_tail(&path);
         }
         Ok(Some(change))
+    }
+
+    /// Whether a write of `key` goes behind the last key, as the one before did. If not, that may still be so.
+    #[inline]
+    pub(crate) fn goes_on_at_tail(&self, key: &[u8]) -> bool {
+        let Tail { path, structure } = &self.tail;
+        // Copying for a snapshot moves pages without changing their structure.
+        *structure == self.structure && self.protected == 0 && self.leaf(path).is_behind_last(key)
+    }
+
+    /// Takes the way to the last leaf if the key belongs behind its last entry, and this is known without a descent.
+    #[inline(always)]
+    fn descend_to_tail(&mut self, key: &[u8], path: &mut Path) -> Option<(usize, bool)> {
+        if !self.goes_on_at_tail(key) {
+            self.tail.structure = NO_STRUCTURE;
+            return None;
+        }
+        path.steps[..self.height].copy_from_slice(&self.tail.path.steps[..self.height]);
+        let position = self.leaf(path).count();
+        path.steps[self.height - 1].position = position as u16;
+        Some((position, false))
+    }
+
+    /// Remembers the path of an insertion if it went behind the last key.
+    #[inline(always)]
+    fn note_tail(&mut self, path: &Path) {
+        if self.tail.structure == self.structure {
+            return;
+        }
+        let is_last = |step: &Step| self.page(step.page).count() == step.position as usize + 1;
+        if path.steps[..self.height].iter().rev().all(is_last) {
+            self.tail.path.steps[..self.height].copy_from_slice(&path.steps[..self.height]);
+            self.tail.structure = self.structure;
+        }
     }
 
     /// Sets what the layers below contribute at `key`, of which this layer has an entry, to `below`, whatever was
@@ -228,6 +263,7 @@ impl Tree {
     #[inline(never)]
     fn own_copying(&mut self, path: &mut Path, levels: usize) -> Result<()> {
         self.check_room()?;
+        self.tail.structure = NO_STRUCTURE;
         for level in 0..levels {
             let old = path.steps[level].page;
             let birth = self.page(old).epoch();

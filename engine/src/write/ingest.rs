@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use crate::bounds::Bounds;
 use crate::catalog::declaration::Declaration;
+use crate::catalog::manifest::LastIngest;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Lsn;
@@ -43,8 +44,8 @@ use crate::tree::{Side, View, Walk};
 const ASKED_BYTES: usize = 1 << 20;
 /// How often the end of an ingest is tried while others write between its first key and its last.
 const TRIES: usize = 100;
-/// Bytes that a commit's record takes at most.
-const RECORD_BYTES: usize = 16;
+/// Bytes that a commit's record takes at most, without the two keys.
+const RECORD_BYTES: usize = 32;
 
 /// What an ingest does with keys that are live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -298,13 +299,15 @@ impl Ingest {
             let _turn = shared.checkpoints.turn();
             let turn = self.ready_to_end(&shared)?;
             let written: Vec<PathBuf> = self.parts.written().iter().map(|name| shared.dir.join(name)).collect();
-            let installed = shared.install_ingested(turn, &self.declaration, run.clone(), &written);
+            let keys = (&*self.first, &*self.last);
+            let installed = shared.install_ingested(turn, &self.declaration, keys, run.clone(), &written);
             // The files are the manifest's from here on, or they were given up.
             self.parts.end();
             let lsn = installed?;
             let manifest = shared.checkpoints.last().manifest.clone();
             (lsn, shared.remove_replaced(&manifest))
         };
+        shared.note_runs();
         shared.preload_runs(&self.declaration, &[run], &[]);
         if let Some(keeper) = &*shared.keeper.lock() {
             keeper.wake_compactor();
@@ -376,12 +379,13 @@ impl Drop for Ingest {
 }
 
 impl Shared {
-    /// Puts a run above those of a table, in the manifest and then as the next commit. Called in the turn to write
-    /// runs. Removes the files `written` if the manifest cannot be replaced. Returns the end of the log.
+    /// Puts a run with rows between two keys above those of a table, in the manifest and then as the next commit. Called
+    /// in the turn to write runs. Removes the files `written` if the manifest cannot be replaced. Returns the end of the log.
     fn install_ingested(
         &self,
         mut turn: Turn<'_>,
         declaration: &Declaration,
+        (first, last_key): (&[u8], &[u8]),
         run: Arc<Run>,
         written: &[PathBuf],
     ) -> Result<Lsn> {
@@ -399,14 +403,14 @@ impl Shared {
         };
         let log = self.log()?;
         // Once the manifest names the commit, its record must not fail for lack of space.
-        log.reserve(RECORD_BYTES)?;
+        log.reserve(RECORD_BYTES + first.len() + last_key.len())?;
         log.sync(log.end_lsn())?;
         let last = self.checkpoints.last().manifest.clone();
         let mut manifest = last.clone();
         let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id).ok_or_else(dropped)?;
         entry.runs = runs.iter().map(|run| described(run)).collect();
         entry.total = total_of(&runs);
-        entry.ingested = sequence;
+        entry.ingested = LastIngest { sequence, keys: (first.to_vec(), last_key.to_vec()) };
         manifest.checkpoint = self.checkpoints.last_number();
         if let Err(error) = manifest.write(&*self.options.disk, &self.dir) {
             if !self.give_up(&last, written.iter().map(|path| &**path)) {
@@ -418,7 +422,7 @@ impl Shared {
         self.checkpoints.last().manifest = manifest;
         let append = |writer: &mut Writer| {
             writer.record.clear();
-            record::put_ingest(&mut writer.record, id);
+            record::put_ingest(&mut writer.record, id, first, last_key);
             self.append_record(writer)
         };
         self.commit_runs(turn, id, Runs::new(runs), append).map_err(|error| self.broken(error))

@@ -36,7 +36,7 @@ fn small() -> Manifest {
                 ),
                 is_on_disk: false,
                 sequence: 1002,
-                ingested: 0,
+                ingested: LastIngest::default(),
                 runs: vec![of_file("run-3-1.quipu")],
                 total: Tally { rows: 1000, bytes: 64_000, hash: 0, sum: -7 },
             },
@@ -44,7 +44,7 @@ fn small() -> Manifest {
                 declaration: declared(3, "empty", TableOptions::default()),
                 is_on_disk: false,
                 sequence: 0,
-                ingested: 0,
+                ingested: LastIngest::default(),
                 runs: Vec::new(),
                 total: Tally::ZERO,
             },
@@ -62,7 +62,7 @@ fn small() -> Manifest {
                 ),
                 is_on_disk: true,
                 sequence: 1180,
-                ingested: 1100,
+                ingested: LastIngest { sequence: 1100, keys: (b"k".to_vec(), b"lm".to_vec()) },
                 runs: vec![of_file("run-3-4.quipu"), of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])],
                 total: Tally { rows: 70, ..Tally::ZERO },
             },
@@ -258,9 +258,13 @@ fn describe(bytes: &[u8]) -> String {
             (8, "sequence"),
             (8, "state"),
             (8, "ingested"),
+            (4, "length of the first key ingested"),
+            (4, "length of the last"),
         ];
         fixed.into_iter().for_each(|(len, note)| text.field(len, note));
         text.field(table.name().len(), table.name());
+        text.field(table.ingested.keys.0.len(), "first key ingested");
+        text.field(table.ingested.keys.1.len(), "last key ingested");
         for run in &table.runs {
             text.field(4, "number of parts");
             for part in &run.parts {
