@@ -90,7 +90,7 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
         Ok(recovery) => {
             report.faults.extend(recovery.recovered.damage.as_ref().map(ToString::to_string));
             report.commits = recovery.recovered.record_count;
-            report.sequence = recovery.recovered.next_sequence - 1;
+            report.sequence = recovery.sequence();
             for trees in recovery.tables.iter().flatten() {
                 check_table(trees, &cache, &mut report)?;
             }

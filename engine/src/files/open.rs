@@ -16,7 +16,9 @@ use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::progress::Progress;
+use crate::read::unresolved;
 use crate::run::{Part, Run, RunFile};
+use crate::stack::Cut;
 use crate::state::failures::unpanicked;
 use crate::state::run_files::{Checkpoints, is_run_name};
 use crate::state::shared::Shared;
@@ -65,7 +67,9 @@ impl Db {
         let Recovery { manifest, tables, recovered } =
             recover(&disk, dir, &arena, manifest, options.read_only, progress)?;
         let damage = recovered.damage.as_ref().map(ToString::to_string);
-        let mut sequence = recovered.next_sequence - 1;
+        let last = recovered.next_sequence - 1;
+        let missing = missing_ingest(&manifest, last);
+        let sequence = last + u64::from(missing.is_some());
         let log = if options.read_only {
             None
         } else {
@@ -73,12 +77,11 @@ impl Db {
             let log_options =
                 LogOptions { segment_bytes: options.log_segment_bytes, database_id: manifest.database_id };
             let log = Log::resume(disk.clone(), dir, log_options, &recovered)?;
-            if let Some(missing) = missing_ingest(&manifest, sequence) {
-                log.append(sequence + 1, &[&missing])?;
+            if let Some(missing) = missing {
+                log.append(sequence, &[&missing])?;
             }
             Some(log)
         };
-        sequence += u64::from(missing_ingest(&manifest, sequence).is_some());
         let background = options.background && log.is_some();
         let database_id = manifest.database_id;
         let checkpoints = Checkpoints::new(manifest);
@@ -90,6 +93,14 @@ impl Db {
             *shared.keeper.lock() = keeper;
         }
         Ok(Db { _handle: Arc::new(Handle { shared: shared.clone() }), shared })
+    }
+}
+
+impl Recovery {
+    /// The last commit.
+    pub(crate) fn sequence(&self) -> u64 {
+        let last = self.recovered.next_sequence - 1;
+        last + u64::from(missing_ingest(&self.manifest, last).is_some())
     }
 }
 
@@ -407,12 +418,12 @@ pub(crate) fn replay(
             }
             Ok(())
         }
-        Change::Ingest { table, .. } => {
+        Change::Ingest { table, first, last } => {
             let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
             if trees.ingested_sequence < sequence {
                 return Err(differs("an ingest of rows that the manifest does not name"));
             }
-            Ok(())
+            forget_between(trees, first, last)
         }
         // The tables already include these changes.
         Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
@@ -435,6 +446,24 @@ pub(crate) fn replay(
             Ok(())
         }
     }
+}
+
+/// Removes what memory has between two keys. When an ingest was committed there was nothing: what replay finds had come
+/// to nothing once it was resolved, which no record tells, and would hide the rows of the ingest.
+fn forget_between(trees: &mut TableTrees, first: &[u8], last: &[u8]) -> Result<()> {
+    let unresolved = trees.unresolved.iter_mut().map(|tree| &mut **tree);
+    for tree in unresolved.chain(trees.layers.iter_mut().filter(|tree| !tree.is_bottom())) {
+        loop {
+            let keys = unresolved::keys(tree.view(), Cut::Before(first), Cut::After(last));
+            if keys.is_empty() {
+                break;
+            }
+            RECOVERED.open(tree);
+            keys.iter().try_for_each(|key| unresolved::take_out(tree, key))?;
+        }
+    }
+    trees.unresolved.take_if(|tree| tree.entries() == 0);
+    Ok(())
 }
 
 #[cold]

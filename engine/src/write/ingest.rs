@@ -301,7 +301,10 @@ impl Ingest {
             let written: Vec<PathBuf> = self.parts.written().iter().map(|name| shared.dir.join(name)).collect();
             let keys = (&*self.first, &*self.last);
             let installed = shared.install_ingested(turn, &self.declaration, keys, run.clone(), &written);
-            // The files are the manifest's from here on, or they were given up.
+            if installed.is_err() && !shared.failed.load(Ordering::SeqCst) {
+                // No manifest names them, now or at the next opening.
+                self.parts.remove_files();
+            }
             self.parts.end();
             let lsn = installed?;
             let manifest = shared.checkpoints.last().manifest.clone();
