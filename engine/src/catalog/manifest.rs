@@ -10,7 +10,8 @@
 //!    run if that has rows, and otherwise none.
 //! 4. All bytes are under one checksum. Decoding never panics and allocates at most a small multiple of its input.
 //!
-//! Cost: one small file, read whole at opening, written whole at each checkpoint, flush and compaction: two syncs.
+//! Cost: one small file, read whole at opening, written whole at each checkpoint, flush, compaction and ingest: two
+//! syncs.
 //!
 //! Not here: reading or removing runs, choosing what a checkpoint covers (`maintenance`).
 
@@ -110,8 +111,8 @@ pub(crate) struct ManifestTable {
     pub(crate) is_on_disk: bool,
     /// The last commit whose writes to the table are all in its runs.
     pub(crate) sequence: u64,
-    /// The last ingest into the table, whose rows are in its runs. Its record may be missing at the end of the log: then
-    /// opening appends it.
+    /// The last ingest into the table, whose rows are in its runs; those before it are not above `sequence`. Its record
+    /// may be missing at the end of the log: then opening appends it.
     pub(crate) ingested: LastIngest,
     /// Newest first.
     pub(crate) runs: Vec<ManifestRun>,
@@ -126,6 +127,15 @@ pub(crate) struct LastIngest {
     pub(crate) sequence: u64,
     /// The first of its keys and the last.
     pub(crate) keys: (Vec<u8>, Vec<u8>),
+}
+
+impl LastIngest {
+    /// Whether a write of this commit to this key is in the runs, or had come to nothing when the ingest was committed:
+    /// memory had no entry between the two keys then.
+    pub(crate) fn covers(&self, sequence: u64, key: &[u8]) -> bool {
+        let (first, last) = &self.keys;
+        sequence <= self.sequence && first.as_slice() <= key && key <= last.as_slice()
+    }
 }
 
 /// A run: its parts, in the order of their keys.
@@ -155,6 +165,11 @@ impl Manifest {
     pub(crate) fn last_ingest(&self) -> Option<(&LastIngest, TableId)> {
         let last = self.tables.iter().max_by_key(|table| table.ingested.sequence)?;
         (last.ingested.sequence > 0).then_some((&last.ingested, last.id()))
+    }
+
+    /// Whether the last ingest into a table came after the last commit whose writes are all in its runs.
+    pub(crate) fn has_ingest_above_flush(&self, table: TableId) -> bool {
+        self.tables.iter().any(|entry| entry.id() == table && entry.ingested.sequence > entry.sequence)
     }
 
     /// The bytes of the file.

@@ -16,9 +16,7 @@ use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::progress::Progress;
-use crate::read::unresolved;
 use crate::run::{Part, Run, RunFile};
-use crate::stack::Cut;
 use crate::state::failures::unpanicked;
 use crate::state::run_files::{Checkpoints, is_run_name};
 use crate::state::shared::Shared;
@@ -293,7 +291,7 @@ pub(crate) fn recover_table(
     let last = entry.sequence.max(entry.ingested.sequence).max(sequence);
     let mut trees = TableTrees::new(entry.declaration.clone(), tree, last);
     trees.flushed_sequence = entry.sequence;
-    trees.ingested_sequence = entry.ingested.sequence;
+    trees.ingested = entry.ingested.clone();
     trees.runs = Runs::new(runs);
     Ok(trees)
 }
@@ -392,6 +390,9 @@ pub(crate) fn replay(
     match change {
         Change::Entry { table, state, key, value, weights } => {
             let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
+            if trees.ingested.covers(sequence, key) {
+                return Ok(());
+            }
             if trees.unresolved_at(key).is_some() {
                 // It was resolved when this was written, and is not now, so the weight does not matter.
                 let value = (state != State::Tombstone).then_some(value);
@@ -405,6 +406,9 @@ pub(crate) fn replay(
         }
         Change::Blind { table, key, value } => {
             let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
+            if trees.ingested.covers(sequence, key) {
+                return Ok(());
+            }
             // Only over runs is a weight unknown, and only of a key that is not in memory.
             if trees.runs.is_empty() || trees.layers[0].view().get(key).is_some() {
                 return Err(differs("an entry of unknown weight, whose key is known"));
@@ -418,13 +422,12 @@ pub(crate) fn replay(
             }
             Ok(())
         }
-        Change::Ingest { table, first, last } => {
-            let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
-            if trees.ingested_sequence < sequence {
-                return Err(differs("an ingest of rows that the manifest does not name"));
+        Change::Ingest { table, .. } => match written_table(tables, at, table)? {
+            Some(trees) if trees.ingested.sequence < sequence => {
+                Err(differs("an ingest of rows that the manifest does not name"))
             }
-            forget_between(trees, first, last)
-        }
+            _ => Ok(()),
+        },
         // The tables already include these changes.
         Change::CreateTable { .. } | Change::DropTable { .. } if is_known => Ok(()),
         Change::CreateTable { table, name, options } => {
@@ -446,24 +449,6 @@ pub(crate) fn replay(
             Ok(())
         }
     }
-}
-
-/// Removes what memory has between two keys. When an ingest was committed there was nothing: what replay finds had come
-/// to nothing once it was resolved, which no record tells, and would hide the rows of the ingest.
-fn forget_between(trees: &mut TableTrees, first: &[u8], last: &[u8]) -> Result<()> {
-    let unresolved = trees.unresolved.iter_mut().map(|tree| &mut **tree);
-    for tree in unresolved.chain(trees.layers.iter_mut().filter(|tree| !tree.is_bottom())) {
-        loop {
-            let keys = unresolved::keys(tree.view(), Cut::Before(first), Cut::After(last));
-            if keys.is_empty() {
-                break;
-            }
-            RECOVERED.open(tree);
-            keys.iter().try_for_each(|key| unresolved::take_out(tree, key))?;
-        }
-    }
-    trees.unresolved.take_if(|tree| tree.entries() == 0);
-    Ok(())
 }
 
 #[cold]

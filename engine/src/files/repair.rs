@@ -401,13 +401,12 @@ impl Repair<'_> {
                 }
                 match change {
                     Change::Ingest { first, last, .. } => {
-                        // What the log wrote in its range was in runs by then, or had come to nothing.
-                        overlay.retain(|key, _| key.as_slice() < first || key.as_slice() > last);
                         if sequence > entry.ingested.sequence {
                             lost.push(unnamed_ingest(entry, sequence, first, last));
                         }
                     }
                     Change::CreateTable { .. } | Change::DropTable { .. } => {}
+                    Change::Entry { key, .. } | Change::Blind { key, .. } if entry.ingested.covers(sequence, key) => {}
                     Change::Entry { state, key, value, .. } => {
                         overlay.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
                     }

@@ -200,6 +200,8 @@ impl Shared {
     /// Replaces merged runs by their result, in the manifest and in the table. Returns whether the table still exists.
     fn replace_runs(&self, id: TableId, merged: &[Arc<Run>], run: Arc<Run>, written: &[String]) -> Result<bool> {
         let _turn = self.checkpoints.turn();
+        // The manifest may be ahead of the tables.
+        self.check_failed()?;
         let disk = &*self.options.disk;
         let last = self.checkpoints.last().manifest.clone();
         let current = self.versions.read().table(id).map(|table| table.runs.clone());

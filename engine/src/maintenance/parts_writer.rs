@@ -13,7 +13,7 @@ use crate::run::{Part, Run, RunFile, RunWriter};
 use crate::state::shared::Shared;
 use crate::tally::Tally;
 
-/// The most files of a run, not counting those that merges keep.
+/// About the most files of a run, not counting those that merges keep.
 pub(super) const FILES_MAX: u64 = 256;
 
 /// Writes a run as files of about the same size, beside kept files.
@@ -23,6 +23,8 @@ pub(crate) struct PartsWriter<S> {
     is_bottom: bool,
     /// The size at which a file ends, in bytes.
     file_bytes: u64,
+    /// Bytes of the files written.
+    bytes: u64,
     writer: Option<(RunWriter, KeyBuffer, PathBuf)>,
     parts: Vec<Part>,
     /// The names of the files written.
@@ -37,6 +39,7 @@ impl<S: Deref<Target = Shared>> PartsWriter<S> {
             declaration: declaration.clone(),
             is_bottom,
             file_bytes,
+            bytes: 0,
             writer: None,
             parts: Vec::new(),
             written: Vec::new(),
@@ -94,6 +97,9 @@ impl<S: Deref<Target = Shared>> PartsWriter<S> {
         let Some((writer, low, path)) = self.writer.take() else { return Ok(()) };
         writer.finish()?;
         let file = RunFile::open(&*self.shared.options.disk, &path)?;
+        // Where it is not known how much will come, files become longer as they become many.
+        self.bytes += file.info().bytes;
+        self.file_bytes = self.file_bytes.max(self.bytes / FILES_MAX);
         self.parts.push(Part { low, file: Arc::new(file) });
         Ok(())
     }

@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::catalog::declaration::Declaration;
+use crate::catalog::manifest::LastIngest;
 use crate::read::table_stack::{Source, TableStack, stack_over};
 use crate::run::{PageCache, ReadPages};
 use crate::state::latch::{Latch, Latched};
@@ -49,8 +50,8 @@ pub(crate) struct TableTrees {
     pub(crate) sequence: u64,
     /// The last commit whose writes to the table are all in its runs. Replay skips those writes.
     pub(crate) flushed_sequence: u64,
-    /// The last ingest whose rows are in its runs. Replay checks that it knows no later one.
-    pub(crate) ingested_sequence: u64,
+    /// The last ingest whose rows are in its runs, for replay.
+    pub(crate) ingested: LastIngest,
     /// Retired pages after the last pass, so that passes stay rare while a long snapshot lives.
     pub(super) retired_kept: usize,
     /// Merged layers that snapshots may still read.
@@ -106,7 +107,7 @@ impl TableTrees {
             runs: Runs::default(),
             sequence,
             flushed_sequence: 0,
-            ingested_sequence: 0,
+            ingested: LastIngest::default(),
             retired_kept: 0,
             merged: Vec::new(),
         }
