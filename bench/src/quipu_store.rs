@@ -2,12 +2,13 @@
 //!
 //! - Durability is that of the database; every call of `Table` is a commit.
 //! - Inserts are `insert`, which fails if the key exists, also where the peers' calls overwrite blindly.
+//! - Rows in ascending order are `put`, or come by an ingest, which is `Table::ingest` with rows pushed one by one.
 //! - A bulk and a rollback run as the single writer (`Db::write`); counts in transactions use optimistic ones
 //!   (`Db::begin`), whose commit validates what they counted.
 
 use std::path::Path;
 
-use quipu::{Bounds, Db, Options, ReadableTable, RunLayout, Table, TableOptions, WritableTable};
+use quipu::{Bounds, Db, Options, Overlap, ReadableTable, RunLayout, Table, TableOptions, WritableTable};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
@@ -85,6 +86,26 @@ impl Store for QuipuStore {
 
     fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
         Ok(self.db.write(|tx| fill(&tx.table(&self.table)?, rows, deadline))?)
+    }
+
+    fn append(&self, rows: Rows) -> Result<u64> {
+        Ok(self.db.write(|tx| {
+            let table = tx.table(&self.table)?;
+            let mut cursor = rows.cursor();
+            while let Some((key, value)) = cursor.advance() {
+                table.put(key, value)?;
+            }
+            Ok(cursor.done())
+        })?)
+    }
+
+    fn ingest(&self, rows: Rows) -> Result<Option<u64>> {
+        let mut ingest = self.table.begin_ingest(Overlap::Refuse)?;
+        let mut cursor = rows.cursor();
+        while let Some((key, value)) = cursor.advance() {
+            ingest.push(key, value)?;
+        }
+        Ok(Some(ingest.commit()?.rows))
     }
 
     fn roll_back(&self, rows: Rows) -> Result<Option<RollBack>> {
@@ -178,6 +199,10 @@ impl Reader for Table {
 
     fn nth(&self, offset: u64) -> Result<u64> {
         Ok(ReadableTable::nth(self, .., offset)?.map_or(0, |entry| fingerprint(&entry.key)))
+    }
+
+    fn has_get_many(&self) -> bool {
+        true
     }
 
     fn get_many(&self, keys: &[Key]) -> Result<u64> {

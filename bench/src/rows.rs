@@ -2,14 +2,14 @@
 //!
 //! Keys are a bijection of the row's number, so they are unique and uniform over all 4- or 8-byte strings without an
 //! array of them in memory (which would compete with the store for the CPU's caches). The k-th row depends on the seed
-//! and `k` only.
+//! and `k` only. [`Rows::ascending`] makes rows in the order of their keys instead.
 
 /// The longest key a workload may ask for, in bytes.
 pub const KEY_BYTES_MAX: usize = 32;
 /// The longest value a workload may ask for, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1024;
 
-/// A sequence of rows with unique keys in random order.
+/// A sequence of rows with unique keys, in random order unless it says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     seed: u64,
@@ -17,6 +17,17 @@ pub struct Rows {
     count: u64,
     key_bytes: usize,
     value_bytes: usize,
+    order: Order,
+}
+
+/// The order in which keys come.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Random,
+    /// Each key lies at random in its own stretch of the key space, of this length.
+    Ascending {
+        stretch: u64,
+    },
 }
 
 impl Rows {
@@ -27,7 +38,17 @@ impl Rows {
     pub fn new(seed: u64, count: u64, key_bytes: usize, value_bytes: usize) -> Self {
         assert!(key_bytes == 4 || (8..=KEY_BYTES_MAX).contains(&key_bytes), "keys of {key_bytes} bytes");
         assert!(value_bytes <= VALUE_BYTES_MAX, "values of {value_bytes} bytes");
-        Rows { seed, first: 0, count, key_bytes, value_bytes }
+        Rows { seed, first: 0, count, key_bytes, value_bytes, order: Order::Random }
+    }
+
+    /// `count` rows in ascending order of their 8-byte keys, which are spread over the whole key space. No rows follow
+    /// them.
+    ///
+    /// # Panics
+    /// If a size is out of range.
+    pub fn ascending(seed: u64, count: u64, value_bytes: usize) -> Self {
+        let order = Order::Ascending { stretch: u64::MAX / count.max(1) };
+        Rows { order, ..Rows::new(seed, count, 8, value_bytes) }
     }
 
     /// The `count` rows of the sequence from number `first` on, counted from this part's start. May reach past its end.
@@ -57,17 +78,24 @@ impl Rows {
 
     /// The key of row `number` of this part.
     pub fn key(&self, number: u64) -> Key {
-        Key::mixed(self.seed, self.first + number, self.key_bytes)
+        self.key_in_sequence(self.first + number)
+    }
+
+    /// The key of row `number` of the whole sequence.
+    #[inline]
+    fn key_in_sequence(&self, number: u64) -> Key {
+        match self.order {
+            Order::Random => Key::mixed(self.seed, number, self.key_bytes),
+            Order::Ascending { stretch } => {
+                let place = Draw::new(mix64(number ^ self.seed)).below(stretch);
+                Key::at(number * stretch + place, self.key_bytes)
+            }
+        }
     }
 
     /// Walks over the rows.
     pub fn cursor(&self) -> RowCursor {
-        RowCursor {
-            rows: *self,
-            done: 0,
-            key: Key::mixed(self.seed, self.first, self.key_bytes),
-            value: [0; VALUE_BYTES_MAX],
-        }
+        RowCursor { rows: *self, done: 0, key: self.key_in_sequence(self.first), value: [0; VALUE_BYTES_MAX] }
     }
 
     /// The range of keys from a random one that holds about `rows` of `total` uniform keys, both bounds as long as a
@@ -142,7 +170,7 @@ impl RowCursor {
         }
         let number = self.rows.first + self.done;
         self.done += 1;
-        self.key = Key::mixed(self.rows.seed, number, self.rows.key_bytes);
+        self.key = self.rows.key_in_sequence(number);
         // Random words: nothing a compressing store could gain from.
         let mut word = number ^ self.rows.seed;
         for chunk in self.value[..self.rows.value_bytes].chunks_mut(8) {
@@ -230,6 +258,25 @@ mod tests {
             assert_eq!(seen.len(), 10_000);
             assert!(seen.contains(&rows.next_part().key(0)[..]));
         }
+    }
+
+    #[test]
+    fn ascending_keys_ascend_over_the_whole_key_space() {
+        for count in [1, 2, 1000] {
+            let rows = Rows::ascending(7, count, 8);
+            let mut keys = Vec::new();
+            for part in [rows.part(0, count / 3), rows.part(count / 3, count - count / 3)] {
+                let mut cursor = part.cursor();
+                while let Some((key, _)) = cursor.advance() {
+                    keys.push(key.to_vec());
+                }
+            }
+            assert_eq!(keys.len() as u64, count);
+            assert!(keys.is_sorted_by(|one, next| one < next));
+            assert_eq!(keys[keys.len() - 1], rows.key(count - 1)[..]);
+        }
+        let (first, last) = (Rows::ascending(7, 1000, 8).key(0), Rows::ascending(7, 1000, 8).key(999));
+        assert!(first[0] == 0 && last[0] == 0xff && last[..] < [0xff; 8][..]);
     }
 
     #[test]

@@ -107,6 +107,18 @@ pub trait Store: Send + Sync {
     /// Inserts all rows in one transaction, with the durability the store was opened with.
     fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64>;
 
+    /// Puts all rows in one transaction, with the durability the store was opened with, in the best way the store has
+    /// for rows that come in ascending order, each above all keys of the table.
+    fn append(&self, rows: Rows) -> Result<u64> {
+        self.insert_bulk(rows, &Deadline::never())
+    }
+
+    /// Takes rows that come in ascending order by a call that writes them straight to files, outside of transactions.
+    /// `None` if the store has no such call.
+    fn ingest(&self, _rows: Rows) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Inserts all rows in one transaction and rolls it back. `None` if the store knows no such thing.
     fn roll_back(&self, rows: Rows) -> Result<Option<RollBack>>;
 
@@ -179,6 +191,11 @@ pub trait Reader {
     /// The fingerprint of the key of row number `offset`.
     fn nth(&self, offset: u64) -> Result<u64> {
         self.page(offset, 1)
+    }
+
+    /// Whether [`Reader::get_many`] is one call of the store, not one for each key.
+    fn has_get_many(&self) -> bool {
+        false
     }
 
     /// The sum of many [`Reader::get`].

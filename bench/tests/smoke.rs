@@ -43,6 +43,16 @@ fn sst_index() {
     tables("sst-index");
 }
 
+/// Every durable store loads all rows, which the workload counts, and Quipu once more by an ingest; one line has none.
+#[test]
+fn sorted_load() {
+    let table = &tables("sorted-load")[0];
+    let measured = stores().iter().filter(|store| store.durable && !store.only_files).count();
+    assert_eq!(table.rows().len(), 2 * (measured + 2), "{}", table.markdown());
+    let ingests = table.rows().iter().filter(|row| row[1] == Cell::text("ingest"));
+    assert!(ingests.map(|row| &row[2]).eq([&Cell::text("quipu"); 2]), "{}", table.markdown());
+}
+
 /// Every durable store loads, settles, is opened again and answers all.
 #[test]
 fn disk() {

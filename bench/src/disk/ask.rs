@@ -7,7 +7,7 @@ use super::Job;
 use crate::clock::{Deadline, Stopwatch, nanos_of};
 use crate::latencies::Latencies;
 use crate::machine::Resident;
-use crate::rows::{Draw, Key, Rows};
+use crate::rows::{Draw, Key, Rows, fingerprint};
 use crate::store::{Reader, Result, Store, StoreKind};
 use crate::ycsb::digest;
 
@@ -15,6 +15,8 @@ use crate::ycsb::digest;
 const ASKED_MAX: u64 = 1_000_000;
 const SCANS: u64 = 10_000;
 const SCAN_ROWS: u64 = 100;
+/// Keys of a call that gets many.
+const KEYS_TOGETHER: u64 = 1000;
 /// Answers that are compared with what was written.
 const CHECKED: u64 = 1000;
 /// Answers that are handed out.
@@ -85,6 +87,9 @@ impl Asking<'_> {
         self.short_scans()?;
         let Asking { job, rows, store, .. } = *self;
         store.read(&mut |reader| {
+            if reader.has_get_many() {
+                self.hits_together(reader)?;
+            }
             let (half, thousand) = (rows.count() / 2, rows.count().min(1000));
             let range = |wanted: u64| move |draw: &mut Draw| rows.range_of(draw, wanted, rows.count());
             let count = |reader: &dyn Reader, (from, to): (Key, Key)| reader.count(&from, &to);
@@ -142,6 +147,25 @@ impl Asking<'_> {
         }
         drop(client);
         self.tell("get, hit", &latencies, 1, true, &[]);
+        Ok(())
+    }
+
+    /// Gets many keys in one call.
+    fn hits_together(&mut self, reader: &dyn Reader) -> Result<()> {
+        let (rows, deadline) = (self.rows, self.begin(self.job.seconds));
+        let mut draw = self.draw();
+        let mut latencies = Latencies::new();
+        while latencies.count() < ASKED_MAX / KEYS_TOGETHER && !deadline.passed() {
+            let numbers: Vec<u64> = (0..KEYS_TOGETHER).map(|_| draw.below(rows.count())).collect();
+            let keys: Vec<Key> = numbers.iter().map(|number| rows.key(*number)).collect();
+            let (sum, nanos) = nanos_of(|| reader.get_many(&keys));
+            let (sum, is_checked) = (sum?, self.is_at_rest && latencies.count() == 0);
+            if is_checked && sum != sum_of_rows(&rows, &numbers) {
+                return Err(format!("{}: values got together are not what was written", self.job.store).into());
+            }
+            latencies.record(nanos);
+        }
+        self.tell("get, hit, 1,000 keys a call", &latencies, KEYS_TOGETHER, true, &[]);
         Ok(())
     }
 
@@ -260,10 +284,15 @@ fn digest_of_row(rows: &Rows, number: u64) -> u64 {
     rows.part(number, 1).cursor().advance().map_or(0, |(_, value)| digest(value))
 }
 
+/// What [`Reader::get_many`] answers for these rows.
+fn sum_of_rows(rows: &Rows, numbers: &[u64]) -> u64 {
+    let value_of = |number: &u64| rows.part(*number, 1).cursor().advance().map_or(0, |(_, value)| fingerprint(value));
+    numbers.iter().map(value_of).fold(0, u64::wrapping_add)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::fingerprint;
 
     #[test]
     fn a_row_is_known_by_itself() {

@@ -153,6 +153,9 @@ impl Size<'_> {
                     .filter(|figure| figure["question"] == *question && figure["moment"] == *moment)
                     .cloned()
                     .collect();
+                if same.is_empty() {
+                    continue;
+                }
                 let star = if same.iter().all(|figure| figure["is_finished"] == true) { "" } else { "*" };
                 let has_p99 = same.iter().all(|figure| figure["p99_ns"].is_number());
                 table.push(vec![
@@ -169,7 +172,8 @@ impl Size<'_> {
         }
         table.note(format!(
             "One thread, one call after the other, the clock's cost of 25-40 ns in each; CPU: of the whole process, making keys and background work included; of several turns the median of each column. {}: as settling left it; {}: a tenth of the \
-             rows have new values since, each a commit, and nothing was waited for. `*`: stopped at the time limit. Stores without counts answer positions by scanning.",
+             rows have new values since, each a commit, and nothing was waited for. `*`: stopped at the time limit. Stores without counts answer positions by scanning. Gets of many keys a call, with rates and CPU of a key: only of \
+             stores that have such a call.",
             MOMENTS[0], MOMENTS[1]
         ));
         table

@@ -10,6 +10,7 @@ mod offset_cost;
 mod offset_tree;
 mod positions;
 mod snapshots;
+mod sorted_load;
 mod sst_index;
 mod transactions;
 mod ycsb;
@@ -32,6 +33,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     positions::WORKLOAD,
     sst_index::WORKLOAD,
     blind::WORKLOAD,
+    sorted_load::WORKLOAD,
     disk::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
