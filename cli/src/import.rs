@@ -80,7 +80,7 @@ pub(crate) struct Args {
     /// end
     #[arg(long, conflicts_with = "batch")]
     atomic: bool,
-    /// The records come in the order of their keys: they go straight to disk, many times as fast, and all or nothing.
+    /// The records come in the order of their keys: they go straight to disk, faster than others, and all or nothing.
     /// The table has no index and is not kept in memory
     #[arg(long, conflicts_with_all = ["batch", "atomic", "indexes", "in_memory"])]
     sorted: bool,
