@@ -391,8 +391,8 @@ impl Drop for Ingest {
 
 impl Shared {
     /// Puts a run with rows between two keys above those of a table, in the manifest and then as the next commit.
-    /// Removes the files `written` if the manifest cannot be replaced. Returns the end of the log. Called in the turn to
-    /// write runs.
+    /// Removes the files `written` if the manifest cannot be replaced. Returns the end of the log. Called in the turn
+    /// to write runs.
     fn install_ingested(
         &self,
         mut turn: Turn<'_>,
