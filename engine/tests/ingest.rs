@@ -55,6 +55,20 @@ fn assert_sound(disk: &SimDisk) {
     assert_eq!(report.faults, Vec::<String>::new());
 }
 
+/// Puts rows in the place of others.
+fn replace(table: &Table, rows: &Model) -> quipu::Result<Ingested> {
+    let mut ingest = table.begin_ingest(Overlap::Replace)?;
+    rows.iter().try_for_each(|(key, value)| ingest.push(key, value))?;
+    ingest.commit()
+}
+
+fn expect_after_closing(disk: &SimDisk, db: Db, table: Table, model: &Model) {
+    drop(table);
+    db.close().unwrap();
+    assert_sound(disk);
+    expect(&open(disk).table("t").unwrap(), model);
+}
+
 #[test]
 fn an_empty_table_takes_rows_as_its_bottom_run() {
     let (disk, db, table) = fresh();
@@ -70,10 +84,7 @@ fn an_empty_table_takes_rows_as_its_bottom_run() {
     table.remove(key(7)).unwrap();
     model.remove(&key(7));
     expect(&table, &model);
-    drop(table);
-    db.close().unwrap();
-    assert_sound(&disk);
-    expect(&open(&disk).table("t").unwrap(), &model);
+    expect_after_closing(&disk, db, table, &model);
 }
 
 #[test]
@@ -109,10 +120,7 @@ fn rows_are_replaced_only_if_it_is_told_to() {
     expect(&table, &model);
     table.compact().unwrap();
     expect(&table, &model);
-    drop(table);
-    db.close().unwrap();
-    assert_sound(&disk);
-    expect(&open(&disk).table("t").unwrap(), &model);
+    expect_after_closing(&disk, db, table, &model);
 }
 
 #[test]
@@ -258,10 +266,7 @@ fn others_write_meanwhile_and_only_a_changed_row_of_its_range_is_a_conflict() {
         transaction.commit().unwrap();
         model.insert(key(450), b"mine".to_vec());
         expect(&table, &model);
-        drop(table);
-        db.close().unwrap();
-        assert_sound(&disk);
-        expect(&open(&disk).table("t").unwrap(), &model);
+        expect_after_closing(&disk, db, table, &model);
     }
 }
 
@@ -271,10 +276,8 @@ fn snapshots_from_before_do_not_see_it_and_keep_their_rows() {
     let old = rows(0..500, "a");
     table.ingest(&old).unwrap();
     let snapshot = db.snapshot();
-    let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
     let new = rows(200..900, "b");
-    new.iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
-    ingest.commit().unwrap();
+    replace(&table, &new).unwrap();
     table.compact().unwrap();
     let mut model = old.clone();
     model.extend(new);
@@ -300,10 +303,8 @@ fn unresolved_writes_in_its_range_are_resolved_before() {
     table.put(key(1000), "far").unwrap();
     model.remove(&key(60));
     model.insert(key(1000), b"far".to_vec());
-    let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
     let new = rows(40..120, "b");
-    new.iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
-    ingest.commit().unwrap();
+    replace(&table, &new).unwrap();
     model.extend(new);
     expect(&table, &model);
     drop(table);
@@ -334,9 +335,7 @@ fn a_blind_removal_that_came_to_nothing_hides_no_row_after_a_crash() {
     table.resolve_blind_writes(..).unwrap();
     db.sync().unwrap();
     let flushed = db.stats().checkpoint;
-    let mut ingest = table.begin_ingest(Overlap::Replace).unwrap();
-    between.iter().for_each(|(key, value)| ingest.push(key, value).unwrap());
-    ingest.commit().unwrap();
+    replace(&table, &between).unwrap();
     // Its file has one number; a flush would have taken another.
     assert_eq!(db.stats().checkpoint, flushed + 1);
     model.extend(between);
@@ -369,9 +368,7 @@ fn a_power_cut_at_any_step_leaves_all_of_it_or_nothing() {
         step(table.ingest(rows(0..300, "a")).map(drop))?;
         step(table.put(key(100), "c"))?;
         step(table.put(key(900), "d"))?;
-        let mut ingest = table.begin_ingest(Overlap::Replace)?;
-        rows(200..600, "b").iter().try_for_each(|(key, value)| ingest.push(key, value))?;
-        step(ingest.commit().map(drop))?;
+        step(replace(&table, &rows(200..600, "b")).map(drop))?;
         step(table.put(key(300), "e"))?;
         drop(table);
         db.close()?;
@@ -452,4 +449,76 @@ fn an_older_manifest_is_told_from_the_log() {
     assert_eq!(report.lost[0].high, Some([&key(9)[..], &[0]].concat()));
     let db = open(&disk);
     assert_eq!((db.table("t").unwrap().len().unwrap(), db.stats().sequence), (1, 3));
+}
+
+/// Each call of the disk fails once, or all do from there on. The ingest has happened or not, and what it wrote is gone
+/// if it has not, at once or with the next flush.
+#[test]
+fn a_call_of_the_disk_that_fails_leaves_all_of_it_or_nothing() {
+    let new = rows((0..600).step_by(2), "b");
+    let old = rows(100..300, "a");
+    let mut both = old.clone();
+    both.extend(new.clone());
+    for fails_for_good in [false, true] {
+        for step in 0.. {
+            let (disk, db, table) = fresh();
+            table.ingest(&old).unwrap();
+            table.put(key(50), "in memory").unwrap();
+            table.remove(key(50)).unwrap();
+            let (files_before, sequence) = (files(&disk), db.stats().sequence);
+            let first = disk.steps() + step;
+            let kind = std::io::ErrorKind::StorageFull;
+            (first..first + if fails_for_good { 1000 } else { 1 }).for_each(|at| disk.fail_at(at, kind));
+            let result = replace(&table, &new);
+            if result.is_ok() && disk.steps() <= first {
+                break;
+            }
+            let is_there = db.stats().sequence > sequence;
+            expect(&table, if is_there { &both } else { &old });
+            assert!(is_there || result.is_err());
+            if result.is_err() && !is_there && !fails_for_good && table.flush().is_ok() {
+                assert_eq!(files(&disk), files_before, "step {step}");
+            }
+            drop((table, db));
+            // What is refused may have happened; what was seen stays.
+            let found = disk.kill();
+            assert_sound(&found);
+            let db = open(&found);
+            let table = db.table("t").unwrap();
+            let is_there = is_there || table.len().unwrap() == both.len() as u64;
+            expect(&table, if is_there { &both } else { &old });
+        }
+    }
+}
+
+/// The log is cut between a row that came and its end, and the ingest that came after both stays, as it is in a run.
+#[test]
+fn a_repair_that_cuts_the_log_counts_no_row_of_an_ingest_twice() {
+    let (disk, db, table) = fresh();
+    let old = rows(100..300, "a");
+    old.iter().for_each(|(key, value)| table.put(key, value).unwrap());
+    table.flush().unwrap();
+    table.put("kkkkkkkk", "came").unwrap();
+    table.remove("kkkkkkkk").unwrap();
+    table.ingest([("kkkkkkkk", "stays")]).unwrap();
+    table.put("z", "last").unwrap();
+    drop(table);
+    db.close().unwrap();
+    // The second time that the log has the key is the removal.
+    let has_key = |bytes: &[u8]| -> Vec<usize> {
+        bytes.windows(8).enumerate().filter(|(_, window)| *window == b"kkkkkkkk").map(|(at, _)| at).collect()
+    };
+    let logs = disk.file_names().into_iter().filter(|path| path.to_string_lossy().contains("/log-"));
+    let (path, at) = logs
+        .filter_map(|path| Some((path.clone(), *has_key(&disk.read_file(&path)?).get(1)?)))
+        .next()
+        .expect("a log with both records");
+    disk.flip_bit(&path, at as u64 * 8);
+    assert!(Db::open(DIR, options(&disk)).is_err());
+    let report = quipu::repair(DIR, &options(&disk), &mut |_| ()).unwrap();
+    assert!(report.log.is_some() && report.faults.is_empty(), "{report:?}");
+    assert_sound(&disk);
+    let mut model = old;
+    model.insert(b"kkkkkkkk".to_vec(), b"stays".to_vec());
+    expect(&open(&disk).table("t").unwrap(), &model);
 }

@@ -382,6 +382,24 @@ mod tests {
         }
     }
 
+    /// Memory no longer matches the manifest then, so what a merge would write of the two would not fit.
+    #[test]
+    fn a_merge_writes_no_manifest_once_the_database_has_failed() {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::in_memory() };
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        for half in 0..2 {
+            put(&table, half * 1000..half * 1000 + 1500);
+            table.flush().unwrap();
+        }
+        let manifest = || disk.read_file("/db/MANIFEST");
+        let before = manifest();
+        table.shared.failed.store(true, Ordering::SeqCst);
+        assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Poisoned);
+        assert_eq!(manifest(), before);
+    }
+
     /// The indexes of a table's runs, newest first.
     fn indexes(table: &Table) -> Vec<RunLayout> {
         let versions = table.shared.versions.read();
