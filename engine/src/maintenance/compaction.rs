@@ -13,7 +13,6 @@
 //! Not here: which runs are merged (`merge_choice`), and which of their files stay as they are (`merge_pieces`).
 
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -202,7 +201,6 @@ impl Shared {
         let _turn = self.checkpoints.turn();
         // The manifest may be ahead of the tables.
         self.check_failed()?;
-        let disk = &*self.options.disk;
         let last = self.checkpoints.last().manifest.clone();
         let current = self.versions.read().table(id).map(|table| table.runs.clone());
         let mut manifest = last.clone();
@@ -215,12 +213,8 @@ impl Shared {
         let runs = [&current[..place], &[run], &current[place + merged.len()..]].concat();
         entry.runs = runs.iter().map(|run| described(run)).collect();
         manifest.checkpoint = self.checkpoints.last_number();
-        if let Err(error) = manifest.write(disk, &self.dir) {
-            let written: Vec<PathBuf> = written.iter().map(|name| self.dir.join(name)).collect();
-            self.give_up(&last, written.iter().map(|path| &**path));
-            return Err(error);
-        }
-        self.checkpoints.last().manifest = manifest.clone();
+        // Both manifests name the same rows, so it does not matter which of them an opening finds.
+        self.replace_manifest(manifest.clone(), written).map_err(|(error, _)| error)?;
         self.replace_layers(id, 0, Runs::new(runs))?;
         self.remove_replaced(&manifest).map(|()| true)
     }

@@ -3,7 +3,7 @@
 //! A file is removed only when no manifest on disk names it, and nobody writes or copies it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::catalog::manifest::{self, Manifest};
 use crate::error::{Error, Result};
@@ -12,6 +12,26 @@ use crate::state::run_files::is_run_name;
 use crate::state::shared::Shared;
 
 impl Shared {
+    /// Makes `next` the last manifest, after a change of a table's runs. In the turn to write runs.
+    ///
+    /// # Errors
+    /// Those of [`Manifest::write`], after removing the files `written`; with them, whether the next opening is certain
+    /// to find the previous manifest.
+    pub(crate) fn replace_manifest(
+        &self,
+        next: Manifest,
+        written: &[String],
+    ) -> std::result::Result<(), (Error, bool)> {
+        let last = self.checkpoints.last().manifest.clone();
+        if let Err(error) = next.write(&*self.options.disk, &self.dir) {
+            let written: Vec<PathBuf> = written.iter().map(|name| self.dir.join(name)).collect();
+            let is_last = self.give_up(&last, written.iter().map(|path| &**path));
+            return Err((error, is_last));
+        }
+        self.checkpoints.last().manifest = next;
+        Ok(())
+    }
+
     /// Removes what a failed job has written. Returns whether the next opening is certain to find the previous
     /// manifest.
     pub(crate) fn give_up<'p>(&self, last: &Manifest, written: impl Iterator<Item = &'p Path>) -> bool {

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::read::table_layer::Mixed;
 use crate::read::table_stack::TableStack;
 use crate::run::{Missing, RunLayer};
-use crate::stack::{Cut, Layer, Stack};
+use crate::stack::{Cut, Layer, Stack, ask_in_groups};
 use crate::tally::Tally;
 use crate::tree::{self, Found, GROUP, Side};
 
@@ -118,7 +118,7 @@ impl<'a> Stack<'a, Mixed<'a>> {
 /// Counts the live rows before many cuts. Each comes with a mark of the caller's, which `counted` gets with its answer.
 pub(crate) fn rows_before_many<'k, M>(
     stack: &TableStack<'_>,
-    mut cuts: impl Iterator<Item = (M, Cut<'k>)>,
+    cuts: impl Iterator<Item = (M, Cut<'k>)>,
     mut counted: impl FnMut(M, u64),
 ) -> Result<(), Missing> {
     if let Some(trees) = stack.trees() {
@@ -126,23 +126,8 @@ pub(crate) fn rows_before_many<'k, M>(
         return Ok(());
     }
     let mut asked = Ok(());
-    let mut marks: SmallVec<[M; GROUP]> = SmallVec::new();
-    let mut keys: SmallVec<[(&[u8], Side); GROUP]> = SmallVec::new();
-    loop {
-        for (mark, cut) in cuts.by_ref() {
-            let Some(key) = cut.key() else {
-                counted(mark, if cut == Cut::Start { 0 } else { stack.total().rows as u64 });
-                continue;
-            };
-            marks.push(mark);
-            keys.push(key);
-            if keys.len() == GROUP {
-                break;
-            }
-        }
-        if keys.is_empty() {
-            return asked;
-        }
+    let at_end = |is_start| Ok(if is_start { 0 } else { stack.total().rows });
+    let ask = |keys: &[(&[u8], Side)]| {
         let mut rows = [Ok(0i64); GROUP];
         for layer in stack.layers() {
             let mut add = |number: usize, before: Result<i64, Missing>| {
@@ -150,16 +135,15 @@ pub(crate) fn rows_before_many<'k, M>(
                 *sum = sum.and_then(|sum| Ok(sum + before?));
             };
             match layer {
-                Mixed::Memory(view) => tree::rows_before_many(view, &keys, |number, before| add(number, Ok(before))),
-                Mixed::Run(run) => run.rows_before_group(&keys, add),
+                Mixed::Memory(view) => tree::rows_before_many(view, keys, |number, before| add(number, Ok(before))),
+                Mixed::Run(run) => run.rows_before_group(keys, add),
             }
         }
-        keys.clear();
-        for (mark, rows) in marks.drain(..).zip(rows) {
-            match rows {
-                Ok(rows) => counted(mark, rows as u64),
-                Err(missing) => asked = Err(missing),
-            }
-        }
-    }
+        rows
+    };
+    ask_in_groups(cuts, at_end, ask, |mark, rows| match rows {
+        Ok(rows) => counted(mark, rows as u64),
+        Err(missing) => asked = Err(missing),
+    });
+    asked
 }

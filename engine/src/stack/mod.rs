@@ -251,30 +251,46 @@ impl<'a> Stack<'a> {
         cuts: impl IntoIterator<Item = (M, Cut<'k>)>,
         mut counted: impl FnMut(M, u64),
     ) {
-        let mut cuts = cuts.into_iter();
-        let mut marks: SmallVec<[M; GROUP]> = SmallVec::new();
-        let mut keys: SmallVec<[(&[u8], Side); GROUP]> = SmallVec::new();
-        loop {
-            for (mark, cut) in cuts.by_ref() {
-                let Some(key) = cut.key() else {
-                    counted(mark, if cut == Cut::Start { 0 } else { self.total().rows as u64 });
-                    continue;
-                };
-                marks.push(mark);
-                keys.push(key);
-                if keys.len() == GROUP {
-                    break;
-                }
-            }
-            if keys.is_empty() {
-                return;
-            }
+        let at_end = |is_start| if is_start { 0 } else { self.total().rows };
+        let ask = |keys: &[(&[u8], Side)]| {
             let mut rows = [0i64; GROUP];
             for layer in &self.layers {
-                tree::rows_before_many(layer, &keys, |number, before| rows[number] += before);
+                tree::rows_before_many(layer, keys, |number, before| rows[number] += before);
             }
-            keys.clear();
-            marks.drain(..).zip(rows).for_each(|(mark, rows)| counted(mark, rows as u64));
+            rows
+        };
+        ask_in_groups(cuts.into_iter(), at_end, ask, |mark, rows| counted(mark, rows as u64));
+    }
+}
+
+/// Asks about many cuts, a group of keys at a time. `at_end` answers for a cut before all keys (true) and for one behind
+/// all, `ask` for a group of others; `answered` gets each answer with the mark of its cut.
+#[inline]
+pub(crate) fn ask_in_groups<'k, M, A>(
+    mut cuts: impl Iterator<Item = (M, Cut<'k>)>,
+    at_end: impl Fn(bool) -> A,
+    ask: impl Fn(&[(&'k [u8], Side)]) -> [A; GROUP],
+    mut answered: impl FnMut(M, A),
+) {
+    let mut marks: SmallVec<[M; GROUP]> = SmallVec::new();
+    let mut keys: SmallVec<[(&[u8], Side); GROUP]> = SmallVec::new();
+    loop {
+        for (mark, cut) in cuts.by_ref() {
+            let Some(key) = cut.key() else {
+                answered(mark, at_end(cut == Cut::Start));
+                continue;
+            };
+            marks.push(mark);
+            keys.push(key);
+            if keys.len() == GROUP {
+                break;
+            }
         }
+        if keys.is_empty() {
+            return;
+        }
+        let answers = ask(&keys);
+        keys.clear();
+        marks.drain(..).zip(answers).for_each(|(mark, answer)| answered(mark, answer));
     }
 }

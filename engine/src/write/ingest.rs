@@ -15,7 +15,6 @@
 //!
 //! Not here: writing the files (`parts_writer`), replay (`open`).
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
@@ -301,9 +300,8 @@ impl Ingest {
         let (lsn, removed) = {
             let _turn = shared.checkpoints.turn();
             let turn = self.ready_to_end(&shared)?;
-            let written: Vec<PathBuf> = self.parts.written().iter().map(|name| shared.dir.join(name)).collect();
             let keys = (&*self.first, &*self.last);
-            let installed = shared.install_ingested(turn, &self.declaration, keys, run.clone(), &written);
+            let installed = shared.install_ingested(turn, &self.declaration, keys, run.clone(), self.parts.written());
             if installed.is_err() && !shared.failed.load(Ordering::SeqCst) {
                 // No manifest names them, now or at the next opening.
                 self.parts.remove_files();
@@ -399,7 +397,7 @@ impl Shared {
         declaration: &Declaration,
         (first, last_key): (&[u8], &[u8]),
         run: Arc<Run>,
-        written: &[PathBuf],
+        written: &[String],
     ) -> Result<Lsn> {
         let id = declaration.id;
         let writer = &mut *turn;
@@ -417,21 +415,17 @@ impl Shared {
         // Once the manifest names the commit, its record must not fail for lack of space.
         log.reserve(RECORD_BYTES + first.len() + last_key.len())?;
         log.sync(log.end_lsn())?;
-        let last = self.checkpoints.last().manifest.clone();
-        let mut manifest = last.clone();
+        let mut manifest = self.checkpoints.last().manifest.clone();
         let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id).ok_or_else(dropped)?;
         entry.runs = runs.iter().map(|run| described(run)).collect();
         entry.total = total_of(&runs);
         entry.ingested = LastIngest { sequence, keys: (first.to_vec(), last_key.to_vec()) };
         manifest.checkpoint = self.checkpoints.last_number();
-        if let Err(error) = manifest.write(&*self.options.disk, &self.dir) {
-            if !self.give_up(&last, written.iter().map(|path| &**path)) {
-                // The next opening may find the ingest done: its number must not be that of another commit.
-                self.failed.store(true, Ordering::SeqCst);
-            }
-            return Err(error);
-        }
-        self.checkpoints.last().manifest = manifest;
+        self.replace_manifest(manifest, written).map_err(|(error, is_last)| {
+            // The next opening may find the ingest done: its number must not be that of another commit.
+            self.failed.fetch_or(!is_last, Ordering::SeqCst);
+            error
+        })?;
         let append = |writer: &mut Writer| {
             writer.record.clear();
             record::put_ingest(&mut writer.record, id, first, last_key);
