@@ -8,6 +8,7 @@ use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::checkpoint_and_flush::CheckpointInfo;
 use crate::options::{Durability, TableOptions};
+use crate::run::PageFaults;
 use crate::state::handle::Table;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::shared::Shared;
@@ -258,6 +259,71 @@ impl Db {
     /// under a millisecond.
     pub fn latched_read(&self) -> LatchedRead<'_> {
         LatchedRead::take(&self.shared)
+    }
+
+    /// Runs `work` under a latched read, again until all pages of runs that it needs are in memory. They are loaded
+    /// while nothing is latched.
+    ///
+    /// # Errors
+    /// Those of `work` but [`ErrorKind::PageFault`], and those of reading a page of a run.
+    pub fn read_latched<T>(&self, mut work: impl FnMut(&LatchedRead<'_>) -> Result<T>) -> Result<T> {
+        let mut faults = PageFaults::default();
+        loop {
+            let latched = self.latched_read();
+            latched.lend(&faults);
+            match work(&latched) {
+                Err(error) if error.kind() == ErrorKind::PageFault => latched.take_faults(&mut faults),
+                result => return result,
+            }
+            drop(latched);
+            self.load(&mut faults)?;
+        }
+    }
+
+    /// Runs `work` under a latched write and commits what it wrote, again from the start until all pages of runs that
+    /// it needs are in memory. They are loaded while nothing is latched. Returns what `work` returned, and the commit
+    /// to wait for. If `work` fails, nothing that it wrote is left.
+    ///
+    /// # Errors
+    /// Those of `work` but [`ErrorKind::PageFault`], those of a commit, and those of reading a page of a run.
+    pub fn write_latched<T>(
+        &self,
+        mut work: impl FnMut(&mut LatchedWrite<'_>) -> Result<T>,
+    ) -> Result<(T, PendingCommit<'_>)> {
+        let mut faults = PageFaults::default();
+        loop {
+            let mut latched = self.latched_write()?;
+            latched.lend(&faults);
+            latched.set_savepoint();
+            match work(&mut latched) {
+                Ok(answer) => return Ok((answer, latched.commit()?)),
+                Err(error) => {
+                    latched.rollback_to_savepoint()?;
+                    if error.kind() != ErrorKind::PageFault {
+                        return Err(error);
+                    }
+                    latched.take_faults(&mut faults);
+                }
+            }
+            drop(latched);
+            self.load(&mut faults)?;
+        }
+    }
+
+    /// Reads the pages that latched reads or writes lacked. To be called while the thread holds neither.
+    ///
+    /// # Errors
+    /// Those of reading a page of a run.
+    pub fn load(&self, faults: &mut PageFaults) -> Result<()> {
+        faults.load(&self.shared.cache)
+    }
+
+    /// Like [`Db::load`], for the faults of several requests, all in the order of the files.
+    ///
+    /// # Errors
+    /// Those of reading a page of a run. Then nothing is loaded; load them one by one to learn whose page it is.
+    pub fn load_together(&self, faults: &mut [&mut PageFaults]) -> Result<()> {
+        PageFaults::load_together(faults, &self.shared.cache)
     }
 
     /// Writes an image of all tables. A restart then reads only that image and the log from here on. Writes go on

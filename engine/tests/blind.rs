@@ -216,17 +216,20 @@ fn an_edit_sees_and_overwrites_unresolved_entries() {
     table.put(key(1), b"unresolved").unwrap();
     table.remove(key(2)).unwrap();
     {
-        let mut edit = db.latched_write().unwrap();
-        assert!(!edit.put(&table, &key(1), b"edited").unwrap());
-        assert!(edit.insert(&table, &key(2), b"edited").unwrap());
-        edit.update(&table, &key(1), |old, new| {
-            assert_eq!(old, Some(&b"edited"[..]));
-            new.extend_from_slice(b"twice");
-            Action::Put
-        })
-        .unwrap();
-        assert_eq!(edit.table(&table).unwrap().len().unwrap(), u64::from(ROWS));
-        edit.commit().unwrap().wait(Durability::Os).unwrap();
+        let ((), commit) = db
+            .write_latched(|edit| {
+                assert!(!edit.put(&table, &key(1), b"edited")?);
+                assert!(edit.insert(&table, &key(2), b"edited")?);
+                edit.update(&table, &key(1), |old, new| {
+                    assert_eq!(old, Some(&b"edited"[..]));
+                    new.extend_from_slice(b"twice");
+                    Action::Put
+                })?;
+                assert_eq!(edit.table(&table)?.len()?, u64::from(ROWS));
+                Ok(())
+            })
+            .unwrap();
+        commit.wait(Durability::Os).unwrap();
     }
     assert_eq!(unresolved(&db), 2);
     let killed = disk.kill();

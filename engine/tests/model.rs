@@ -12,8 +12,8 @@ use model_map::{
 };
 use quipu::io::sim::SimDisk;
 use quipu::{
-    Action, Compression, Db, Durability, ErrorKind, Ingested, InnerPages, Measures, Overlap, ReadableTable, Savepoint,
-    Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Action, Compression, Db, Durability, ErrorKind, Ingested, InnerPages, LatchedWrite, Measures, Overlap, PageFaults,
+    ReadableTable, Savepoint, Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -83,7 +83,10 @@ impl Run {
             let (options, model) = &world.tables[table.name()];
             let view = snapshot.table(table).unwrap();
             compare(&view, model, &options.measures, &mut self.rng);
+            let pages = snapshot.held_pages();
+            let lending = snapshot.table_through(table, &pages).unwrap();
             for (key, value) in model.iter().take(5) {
+                assert_eq!(lending.get_ref(key).unwrap(), Some(&**value));
                 match view.get_ref(key) {
                     Ok(found) => assert_eq!(found, Some(&**value)),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Invalid),
@@ -153,59 +156,121 @@ impl Run {
         self.db.apply(batch).unwrap();
     }
 
-    /// Writes in place: every write, read and update of an edit sees those before it.
+    /// Writes in place: every step of a latched write sees those before it. Where a page is missing, what was done since
+    /// the savepoint is taken back, the page is loaded, and it goes on from there.
     fn edit(&mut self) {
         let db = self.db.clone();
-        // Chosen before: while the edit has the latch, the database answers nobody else.
+        // Chosen before: while the latch is held, the database answers nobody else.
         let tables: Vec<Table> = (0..self.rng.random_range(0..12)).filter_map(|_| self.any_table()).collect();
-        let mut edit = db.latched_write().unwrap();
-        for table in tables {
-            let rng = &mut self.rng;
-            let (key, value) = (key(rng), value(rng));
-            let model = &mut self.world.tables.get_mut(table.name()).expect("a table of the world").1;
-            match rng.random_range(0..7) {
-                0 => assert_eq!(edit.put(&table, &key, &value).unwrap(), model.insert(key, value).is_none()),
-                1 => {
-                    let fresh = !model.contains_key(&key);
-                    assert_eq!(edit.insert(&table, &key, &value).unwrap(), fresh);
-                    model.entry(key).or_insert(value);
-                }
-                2 => assert_eq!(edit.remove(&table, &key).unwrap(), model.remove(&key).is_some()),
-                3 => {
-                    let high = crate::key(rng);
-                    let gone: Vec<_> = model.keys().filter(|k| **k >= key && **k < high).cloned().collect();
-                    assert_eq!(edit.remove_range(&table, &key..&high).unwrap(), gone.len() as u64);
-                    gone.iter().for_each(|key| drop(model.remove(key)));
-                }
-                4..=5 => {
-                    let keys: Vec<_> = (0..rng.random_range(0..50)).map(|_| crate::key(rng)).collect();
-                    let lot: u64 = rng.random();
-                    edit.update_many(&table, &keys, |number, old, new| {
-                        let key = &keys[number];
-                        assert_eq!(old, model.get(key).map(|value| &value[..]));
-                        match (lot >> (number % 60)) & 3 {
-                            0 => Action::Keep,
-                            1 => {
-                                model.remove(key);
-                                Action::Remove
-                            }
-                            _ => {
-                                new.extend_from_slice(old.unwrap_or(b"first"));
-                                new.truncate(200);
-                                new.push(number as u8);
-                                model.insert(key.clone(), new.clone());
-                                Action::Put
-                            }
+        // A step that is done again does the same.
+        let steps: Vec<(Table, u64)> = tables.into_iter().map(|table| (table, self.rng.random())).collect();
+        let mut faults = PageFaults::default();
+        let mut begun = 0;
+        loop {
+            let mut edit = db.latched_write().unwrap();
+            edit.lend(&faults);
+            edit.set_savepoint();
+            let (mut saved, mut next) = (self.world.clone(), begun);
+            let mut result = Ok(());
+            while result.is_ok() && next < steps.len() {
+                let (table, seed) = &steps[next];
+                result = self.write_in_place(&mut edit, table, &mut StdRng::seed_from_u64(*seed));
+                if result.is_ok() {
+                    next += 1;
+                    match self.rng.random_range(0..5) {
+                        0 => {
+                            edit.rollback_to_savepoint().unwrap();
+                            self.world = saved.clone();
                         }
-                    })
-                    .unwrap();
+                        1..=2 => {
+                            edit.set_savepoint();
+                            (saved, begun) = (self.world.clone(), next);
+                        }
+                        _ => {}
+                    }
                 }
-                _ => compare(&edit.table(&table).unwrap(), model, &table.options().measures, rng),
+            }
+            match result {
+                Ok(()) if self.rng.random() => return edit.commit().unwrap().wait(Durability::Os).unwrap(),
+                Ok(()) => return,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::PageFault),
+            }
+            edit.rollback_to_savepoint().unwrap();
+            self.world = saved;
+            edit.take_faults(&mut faults);
+            drop(edit);
+            assert!(!faults.is_empty());
+            db.load(&mut faults).unwrap();
+        }
+    }
+
+    fn write_in_place(&mut self, edit: &mut LatchedWrite<'_>, table: &Table, rng: &mut StdRng) -> quipu::Result<()> {
+        let (key, value) = (key(rng), value(rng));
+        let model = &mut self.world.tables.get_mut(table.name()).expect("a table of the world").1;
+        match rng.random_range(0..7) {
+            0 => assert_eq!(edit.put(table, &key, &value)?, model.insert(key, value).is_none()),
+            1 => {
+                let fresh = !model.contains_key(&key);
+                assert_eq!(edit.insert(table, &key, &value)?, fresh);
+                model.entry(key).or_insert(value);
+            }
+            2 => assert_eq!(edit.remove(table, &key)?, model.remove(&key).is_some()),
+            3 => {
+                let high = crate::key(rng);
+                let gone: Vec<_> = model.keys().filter(|k| **k >= key && **k < high).cloned().collect();
+                assert_eq!(edit.remove_range(table, &key..&high)?, gone.len() as u64);
+                gone.iter().for_each(|key| drop(model.remove(key)));
+            }
+            4..=5 => {
+                let keys: Vec<_> = (0..rng.random_range(0..50)).map(|_| crate::key(rng)).collect();
+                let lot: u64 = rng.random();
+                let updated = edit.update_many(table, &keys, |number, old, new| {
+                    let key = &keys[number];
+                    assert_eq!(old, model.get(key).map(|value| &value[..]));
+                    match (lot >> (number % 60)) & 3 {
+                        0 => Action::Keep,
+                        1 => {
+                            model.remove(key);
+                            Action::Remove
+                        }
+                        _ => {
+                            new.extend_from_slice(old.unwrap_or(b"first"));
+                            new.truncate(200);
+                            new.push(number as u8);
+                            model.insert(key.clone(), new.clone());
+                            Action::Put
+                        }
+                    }
+                });
+                updated.map_err(|(number, error)| {
+                    assert_eq!(number, 0, "all pages are asked for before the first row is written");
+                    error
+                })?;
+            }
+            _ => {
+                let view = edit.table(table)?;
+                let rows = model.len() as u64;
+                assert_eq!(view.len()?, rows);
+                assert_eq!(view.get_ref(&key)?, model.get(&key).map(|value| &**value));
+                assert_eq!(view.count(&key[..]..)?, model.range(key.clone()..).count() as u64);
+                let offset = rng.random_range(0..rows + 2);
+                let nth = model.iter().nth(offset as usize);
+                assert_eq!(view.nth(.., offset)?.map(|row| row.key.to_vec()), nth.map(|(key, _)| key.clone()));
+                let mut walk = model.range(key.clone()..);
+                let mut left = rng.random_range(1..200);
+                let mut outcome = Ok(());
+                view.for_each(&key[..].., |key, value| {
+                    let expected = walk.next().map(|(key, value)| (&key[..], &value[..]));
+                    if Some((key, value)) != expected {
+                        outcome = Err(format!("{key:?} in the place of {expected:?}"));
+                    }
+                    left -= 1;
+                    left > 0 && outcome.is_ok()
+                })?;
+                assert_eq!(outcome, Ok(()));
             }
         }
-        if self.rng.random() {
-            edit.commit().unwrap().wait(Durability::Os).unwrap();
-        }
+        Ok(())
     }
 
     /// Brings rows in order; reads and writes go on while it is open, outside of its range.

@@ -118,9 +118,15 @@ const OWN: &[Action] = &[
             "LatchedWrite::commit",
             "PendingCommit::wait",
             "LatchedWrite::reserve",
+            "LatchedWrite::set_savepoint",
+            "LatchedWrite::rollback_to_savepoint",
+            "LatchedWrite::lend",
+            "LatchedWrite::take_faults",
+            "Db::load",
+            "Db::write_latched",
         ],
         draw: |dice, world| {
-            let head = [Word::name(dice.pick(&["each", "update", "many"])), Word::Number(dice.below(3) as u64)];
+            let head = [Word::name(dice.pick(&["each", "update", "many", "vain"])), Word::Number(dice.below(3) as u64)];
             Some([head.to_vec(), writes(dice, world)?].concat())
         },
         apply: edit,

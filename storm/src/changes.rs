@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use quipu::{Action as Change, Durability, ErrorKind, Overlap, ReadableTable, WritableTable, WriteBatch};
+use quipu::{
+    Action as Change, Durability, ErrorKind, LatchedWrite, Overlap, PageFaults, ReadableTable, WritableTable,
+    WriteBatch,
+};
 
 use crate::answer::is_value;
 use crate::model::{State, TableModel};
@@ -11,10 +14,11 @@ use crate::setup::{durability, table_options};
 use crate::word::{Word, Words};
 use crate::world::{Outcome, World, wrong};
 
+/// A write of a step: the table, the key, the value or none for a removal, and the words that say so.
+type EachWrite<'w> = (&'w str, &'w [u8], Option<Vec<u8>>, Words<'w>);
+
 /// The writes of a step, of tables that are there.
-pub(crate) fn each_write<'w>(
-    words: Words<'w>,
-) -> impl Iterator<Item = (&'w str, &'w [u8], Option<Vec<u8>>, Words<'w>)> {
+pub(crate) fn each_write<'w>(words: Words<'w>) -> impl Iterator<Item = EachWrite<'w>> {
     (0..words.0.len() / 3).map(move |number| {
         let words = words.from(3 * number);
         let value = matches!(words.0[2], Word::Value(_)).then(|| words.value(2).bytes());
@@ -187,71 +191,98 @@ pub(crate) fn fill(world: &mut World, words: Words<'_>) -> Outcome {
     world.settle(next, world.durability())
 }
 
+/// Writes in place as one commit, or in vain: taken back before it ends. Where a page is missing, all is taken back, the
+/// page is loaded, and it begins again.
 pub(crate) fn edit(world: &mut World, words: Words<'_>) -> Outcome {
     let durability = durability(words.number(1));
     let way = words.name(0);
     let mut next = world.state.clone();
-    each_write(words.from(2)).for_each(|(name, key, _, words)| {
-        write_to(&mut next, name, key, words);
-    });
+    if way != "vain" {
+        each_write(words.from(2)).for_each(|(name, key, _, words)| {
+            write_to(&mut next, name, key, words);
+        });
+    }
     world.expect(&next)?;
-    let mut now = world.state.clone();
-    let mut trouble = None;
-    let mut refused = None;
     let db = world.db()?.clone();
     let sequence = db.latched_read().sequence();
-    let mut edit = db.latched_write()?;
-    for (name, key, value, words) in each_write(words.from(2)) {
-        let Some(table) = world.tables.get(name) else { continue };
-        let old = now.tables.get(name).and_then(|model| model.rows.get(key));
-        let change = |found: Option<&[u8]>, new: &mut Vec<u8>| {
-            if !is_value(&found.map(<[u8]>::to_vec), old) {
-                trouble = Some(format!("an update was shown {:?} bytes, expected {old:?}", found.map(<[u8]>::len)));
-            }
-            match &value {
-                Some(value) => {
-                    new.extend_from_slice(value);
-                    Change::Put
-                }
-                None => Change::Remove,
-            }
-        };
-        let result = match (way, &value) {
-            ("update", _) => edit.update(table, key, change).map(|()| None),
-            ("many", _) => {
-                let mut change = change;
-                edit.update_many(table, &[key], |_, found, new| change(found, new))
-                    .map(|()| None)
-                    .map_err(|(_, error)| error)
-            }
-            (_, Some(value)) => edit.put(table, key, value).map(|is_new| Some(!is_new)),
-            (_, None) => edit.remove(table, key).map(Some),
-        };
-        match result {
-            Ok(said) if said.is_some_and(|was_live| was_live != old.is_some()) => {
-                trouble = Some(format!("an edit says that a key was live: {said:?}"));
-            }
-            Ok(_) => {}
-            Err(error) => {
+    let mut faults = PageFaults::default();
+    loop {
+        let mut now = world.state.clone();
+        let mut trouble = None;
+        let mut refused = None;
+        let mut edit = db.latched_write()?;
+        edit.lend(&faults);
+        edit.set_savepoint();
+        for write in each_write(words.from(2)) {
+            if let Err(error) = write_in_place(world, &mut edit, way, write, &mut now, &mut trouble) {
                 refused = Some(error);
                 break;
             }
         }
-        write_to(&mut now, name, key, words);
-        let len = edit.table(table)?.len()?;
-        if len != now.tables[name].rows.len() as u64 {
-            trouble = Some(format!("an edit sees {len} rows, not {}", now.tables[name].rows.len()));
+        let lacks = refused.as_ref().is_some_and(|error| error.kind() == ErrorKind::PageFault);
+        if lacks || way == "vain" {
+            edit.rollback_to_savepoint()?;
+            now = world.state.clone();
         }
+        if lacks {
+            edit.take_faults(&mut faults);
+            drop(edit);
+            db.load(&mut faults)?;
+            continue;
+        }
+        // What was written before a refusal is committed.
+        world.history.insert(sequence + 1, now.clone());
+        edit.commit()?.wait(durability)?;
+        world.settle(now, durability)?;
+        return match (trouble, refused) {
+            (Some(trouble), _) => wrong(trouble),
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => Ok(()),
+        };
     }
-    // What was written before a refusal is committed.
-    world.history.insert(sequence + 1, now.clone());
-    edit.commit()?.wait(durability)?;
-    world.settle(now, durability)?;
-    match (trouble, refused) {
-        (Some(trouble), _) => wrong(trouble),
-        (None, Some(error)) => Err(error.into()),
-        (None, None) => Ok(()),
+}
+
+/// One write of an edit, to the database and to the model. What it says that is not so goes to `trouble`.
+fn write_in_place(
+    world: &World,
+    edit: &mut LatchedWrite<'_>,
+    way: &str,
+    (name, key, value, words): EachWrite<'_>,
+    now: &mut State,
+    trouble: &mut Option<String>,
+) -> quipu::Result<()> {
+    let Some(table) = world.tables.get(name) else { return Ok(()) };
+    let old = now.tables.get(name).and_then(|model| model.rows.get(key));
+    let mut change = |found: Option<&[u8]>, new: &mut Vec<u8>| {
+        if !is_value(&found.map(<[u8]>::to_vec), old) {
+            *trouble = Some(format!("an update was shown {:?} bytes, expected {old:?}", found.map(<[u8]>::len)));
+        }
+        match &value {
+            Some(value) => {
+                new.extend_from_slice(value);
+                Change::Put
+            }
+            None => Change::Remove,
+        }
+    };
+    let said = match (way, &value) {
+        ("update", _) => edit.update(table, key, change).map(|()| None)?,
+        ("many", _) => edit
+            .update_many(table, &[key], |_, found, new| change(found, new))
+            .map(|()| None)
+            .map_err(|(_, error)| error)?,
+        (_, Some(value)) => edit.put(table, key, value).map(|is_new| Some(!is_new))?,
+        (_, None) => edit.remove(table, key).map(Some)?,
+    };
+    if said.is_some_and(|was_live| was_live != old.is_some()) {
+        *trouble = Some(format!("an edit says that a key was live: {said:?}"));
     }
+    write_to(now, name, key, words);
+    let len = edit.table(table)?.len()?;
+    if len != now.tables[name].rows.len() as u64 {
+        *trouble = Some(format!("an edit sees {len} rows, not {}", now.tables[name].rows.len()));
+    }
+    Ok(())
 }
 
 pub(crate) fn edit_range(world: &mut World, words: Words<'_>) -> Outcome {
@@ -262,25 +293,27 @@ pub(crate) fn edit_range(world: &mut World, words: Words<'_>) -> Outcome {
     world.expect(&next)?;
     let db = world.db()?.clone();
     let sequence = db.latched_read().sequence();
-    let mut edit = db.latched_write()?;
-    let removed = match edit.remove_range(&table, words.bounds(1)) {
-        Ok(removed) => removed,
-        Err(error) => {
-            // An edit has no way back: what it has removed by then stays so.
-            drop(edit);
-            let mut part = world.state.clone();
-            let before = &world.state.tables[words.name(0)].rows;
-            let (from, to) = before.span(&words.bounds(1));
-            for (key, _) in before.slice(from, to) {
-                if !table.contains(key)? {
-                    part.tables.get_mut(words.name(0)).map(|model| model.rows.remove(key));
-                }
-            }
-            world.history.insert(sequence + 1, part);
-            return Err(error.into());
+    let mut faults = PageFaults::default();
+    let removed = loop {
+        let mut edit = db.latched_write()?;
+        edit.lend(&faults);
+        edit.set_savepoint();
+        let removed = edit.remove_range(&table, words.bounds(1));
+        if let Ok(removed) = removed {
+            edit.commit()?.wait(Durability::Sync)?;
+            break removed;
         }
+        edit.rollback_to_savepoint()?;
+        match removed {
+            Err(error) if error.kind() == ErrorKind::PageFault => edit.take_faults(&mut faults),
+            _ => {
+                world.history.insert(sequence + 1, world.state.clone());
+                return removed.map(|_| ()).map_err(Into::into);
+            }
+        }
+        drop(edit);
+        db.load(&mut faults)?;
     };
-    edit.commit()?.wait(Durability::Sync)?;
     if removed != expected {
         return wrong(format!("an edit removed {removed} rows of a range, expected {expected}"));
     }

@@ -8,8 +8,15 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("bytes", "of a cost: no answer"),
     (
         "get_ref",
-        "lends a value where it lies, of tables in memory only: `ReadableTable::get` of the same view is judged",
+        "lends a value where it lies: `ReadableTable::get` of the same view is judged, and the engine's model test lends",
     ),
+    ("table_through", "as get_ref"),
+    ("held_pages", "as get_ref"),
+    ("read_latched", "the questions of `look` go through it"),
+    ("held_bytes", "says how much a latched read or write holds: no answer depends on it"),
+    ("may_fault", "says whether a table has runs: no answer depends on it"),
+    ("release_savepoint", "saves the next writes their copies: no answer depends on it"),
+    ("load_together", "loads for several at once: edits here are one at a time, the server loads so"),
     ("reserve", "says how much an edit will take, so that it fails as a whole: limits are judged by what edits answer"),
 ];
 

@@ -142,15 +142,16 @@ impl<'f> Owner<'f> {
                 field.db.apply_with(lot, batch).map_err(told("a batch"))?;
             }
             1 => {
-                let mut edit = field.db.latched_write().map_err(told("an edit"))?;
-                for (key, value) in &writes {
-                    match value {
-                        Some(value) => edit.put(&table, key, &labelled(*value)),
-                        None => edit.remove(&table, key),
+                let written = field.db.write_latched(|edit| {
+                    for (key, value) in &writes {
+                        match value {
+                            Some(value) => edit.put(&table, key, &labelled(*value))?,
+                            None => edit.remove(&table, key)?,
+                        };
                     }
-                    .map_err(told("an edit"))?;
-                }
-                edit.commit().map_err(told("an edit"))?.wait(lot).map_err(told("an edit"))?;
+                    Ok(())
+                });
+                written.map_err(told("an edit"))?.1.wait(lot).map_err(told("an edit"))?;
             }
             _ => {
                 let result = field.db.write_with(lot, |tx| {

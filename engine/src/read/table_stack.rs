@@ -5,15 +5,18 @@
 //!    and no answer mixes two versions.
 //! 2. What a question has seen is pinned until it is answered, and no longer; a scan releases what it has passed, a
 //!    window at a time.
+//! 3. Under the latch no question waits: it ends with [`ErrorKind::PageFault`] where a page is missing, which its reader
+//!    has noted. What it has seen stays pinned in that reader.
 //!
-//! Not here: what keeps the version from changing (a latch, a snapshot, the writer's turn).
+//! Not here: what keeps the version from changing (a latch, a snapshot, the writer's turn), and loading what was noted
+//! under the latch (`page_faults`).
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
 use crate::read::table_layer::Mixed;
 use crate::read::unresolved;
@@ -163,6 +166,18 @@ pub struct Source<'a> {
     measures: Measures,
     /// Where costs add up, if they are counted.
     cost: Option<&'a Cell<Cost>>,
+    /// Under the latch: the reader of all questions, none of which may wait.
+    latched: Option<&'a ReadPages<'a>>,
+}
+
+/// The error of a question under the latch that lacks a page.
+#[cold]
+pub(crate) fn page_fault() -> Error {
+    Error::new(
+        ErrorKind::PageFault,
+        "a page of a run is not in memory, and nobody waits for a file under the latch: end the latched read or write, \
+         load its page faults, and ask again",
+    )
 }
 
 /// Makes a stack of trees over runs, whose pages come from `pages`. Leaves out trees without entries, as after a flush:
@@ -198,12 +213,42 @@ impl<'a> Source<'a> {
         cache: &'a PageCache,
         measures: Measures,
     ) -> Source<'a> {
-        Source { trees: trees.into_iter().collect(), unresolved: None, runs, cache, measures, cost: None }
+        Source {
+            trees: trees.into_iter().collect(),
+            unresolved: None,
+            runs,
+            cache,
+            measures,
+            cost: None,
+            latched: None,
+        }
     }
 
     /// Like [`Source::new`], where one of the trees has unknown weights.
     pub(crate) fn with_unresolved(self, unresolved: Option<usize>) -> Source<'a> {
         Source { unresolved, ..self }
+    }
+
+    /// The same version under the latch: all questions look through `pages`, and none waits.
+    pub(crate) fn latched(self, pages: &'a ReadPages<'a>) -> Source<'a> {
+        Source { latched: Some(pages), ..self }
+    }
+
+    /// The value of `key`, lent from where it lies, read through `pages`.
+    ///
+    /// # Errors
+    /// Those of [`Source::ask`].
+    pub(crate) fn get_through(&self, pages: &'a ReadPages<'a>, key: &[u8]) -> Result<Option<&'a [u8]>> {
+        let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
+        match self.latched {
+            Some(_) => stack.get(key).map_err(|Missing| page_fault()),
+            None => pages.answer(|| stack.get(key)),
+        }
+    }
+
+    /// The reader of all questions under the latch.
+    pub(crate) fn latched_pages(&self) -> Option<&'a ReadPages<'a>> {
+        self.latched
     }
 
     /// Lends the same version to `work`, with all weights in a range known: all answers about that range are exact.
@@ -258,7 +303,7 @@ impl<'a> Source<'a> {
     /// The same runs under other trees, whose weights are known.
     fn with_trees<'t>(&'t self, trees: &[View<'t>]) -> Source<'t> {
         let trees = trees.iter().copied();
-        Source { cost: self.cost, ..Source::new(trees, self.runs, self.cache, self.measures) }
+        Source { cost: self.cost, latched: self.latched, ..Source::new(trees, self.runs, self.cache, self.measures) }
     }
 
     /// Lends the same version to `work`, and returns its answer and its cost.
@@ -268,6 +313,7 @@ impl<'a> Source<'a> {
         let counted = Source {
             cost: Some(&cost),
             unresolved: self.unresolved,
+            latched: self.latched,
             ..Source::new(trees, self.runs, self.cache, self.measures)
         };
         let answer = work(counted);
@@ -296,11 +342,15 @@ impl<'a> Source<'a> {
     /// Asks a question until all pages for its answer are there.
     ///
     /// # Errors
-    /// Those of reading a page of a run.
+    /// Those of reading a page of a run; [`ErrorKind::PageFault`] under the latch.
     #[inline]
     pub(crate) fn ask<R>(&self, mut question: impl FnMut(&TableStack<'_>) -> Result<R, Missing>) -> Result<R> {
         if self.runs.is_empty() {
             return Ok(of_trees(question(&stack_in_memory(self.trees.iter().copied(), self.measures))));
+        }
+        if let Some(pages) = self.latched {
+            let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
+            return question(&stack).map_err(|Missing| page_fault());
         }
         let pages = self.pages();
         let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
@@ -373,20 +423,37 @@ impl<'a> Source<'a> {
     ) -> Result<()> {
         let (mut steps, mut times) = (0, 1);
         let mut next: Option<Next> = None;
+        // Each attempt under the latch begins anew: it asks for as many rows as it has passed.
+        let times_of = |steps: u64, times: u64| match (self.latched, window.rows) {
+            (Some(_), WindowRows::Growing(first)) => times.max(steps / first),
+            _ => times,
+        };
         loop {
             let (start, end) = next.as_ref().map_or((start, end), |next| next.rest_of(start, end, reverse));
             if start.is_at_or_past(&end) {
                 return Ok(());
             }
-            let pages = self.pages();
-            let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, &pages)).collect();
+            let own;
+            let pages: &ReadPages<'_> = match self.latched {
+                Some(pages) => pages,
+                None => {
+                    own = self.pages();
+                    &own
+                }
+            };
+            let runs: SmallVec<[RunLayer<'_>; 4]> = self.runs.iter().map(|run| RunLayer::new(run, pages)).collect();
             let ask_ahead = |start: Cut<'_>, end: Cut<'_>, rows: Option<u64>| {
                 let limits = Limits { rows, bytes: Some(window.bytes), keeps_values: false, bytes_are_unpacked: true };
+                if self.latched.is_some() {
+                    // What is missing is noted.
+                    let _ = charge_together(&runs, start, end, limits, reverse);
+                    return Err(page_fault());
+                }
                 pages.answer(|| charge_together(&runs, start, end, limits, reverse))?;
                 // A step may look farther than was requested.
                 pages.load_rest()
             };
-            let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
+            let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
             let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
             let mut merge = match begin() {
                 Ok(merge) => merge,
@@ -421,7 +488,7 @@ impl<'a> Source<'a> {
                         let reached = if key.is_empty() { &told } else { &key };
                         let (start, end) =
                             if reached.is_empty() { (start, end) } else { rest_at(reached, start, end, reverse) };
-                        ask_ahead(start, end, window.rows.asked(steps, times))?;
+                        ask_ahead(start, end, window.rows.asked(steps, times_of(steps, times)))?;
                         times = (2 * times).min(WINDOW_ROWS_MAX);
                     }
                 }

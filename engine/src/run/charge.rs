@@ -255,6 +255,7 @@ impl RunLayer<'_> {
             return Ok(());
         }
         let before = place.before.entries;
+        let keeps_values = keeps_values || self.pages.is_continued();
         let entries = before.max(values.start)..place.until.entries.min(values.end);
         let positions = entries.map(|entry| (entry - before) as usize);
         if !keeps_values && let Some(ready) = self.pass_values(place, &leaf, positions.clone()) {

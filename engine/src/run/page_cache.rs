@@ -28,6 +28,7 @@ use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
 use super::loaded::Loaded;
 use super::long_values::Passing;
+use super::page_faults::Missed;
 use super::page_key::PageKey;
 use super::pinned_pages::Tier;
 use super::place::Place;
@@ -188,11 +189,13 @@ pub(crate) struct ReadPages<'c> {
     cache: &'c PageCache,
     seen: Seen,
     passing: Passing,
-    missing: RefCell<Vec<(PageKey, Arc<RunFile>, Wanted)>>,
+    missing: RefCell<Vec<Missed>>,
     cost: Cell<ReadCost>,
     /// Bytes of the pages seen, and those of them reported to the cache.
     bytes: Cell<u64>,
     lent_bytes: Cell<u64>,
+    /// Whether another reader goes on with what this one has noted: then values that it passes are held like pages.
+    is_continued: bool,
 }
 
 /// The cost of a reader's answers so far.
@@ -216,7 +219,21 @@ impl<'c> ReadPages<'c> {
             cost: Cell::default(),
             bytes: Cell::default(),
             lent_bytes: Cell::default(),
+            is_continued: false,
         }
+    }
+
+    /// A reader that never loads: what it notes is loaded by [`PageFaults`](super::PageFaults), and another reader goes
+    /// on with it.
+    pub(crate) fn without_waiting(cache: &'c PageCache) -> ReadPages<'c> {
+        let mut pages = ReadPages::new(cache);
+        pages.is_continued = true;
+        pages
+    }
+
+    /// Whether another reader goes on with what this one has noted.
+    pub(super) fn is_continued(&self) -> bool {
+        self.is_continued
     }
 
     /// The page at `place` of `run`.
@@ -313,8 +330,29 @@ impl<'c> ReadPages<'c> {
     }
 
     fn miss(&self, key: PageKey, file: &Arc<RunFile>, wanted: Wanted) -> Missing {
-        self.missing.borrow_mut().push((key, Arc::clone(file), wanted));
+        self.note((key, Arc::clone(file), wanted));
         Missing
+    }
+
+    /// Notes that a page is missing.
+    pub(super) fn note(&self, missed: Missed) {
+        self.missing.borrow_mut().push(missed);
+    }
+
+    /// What was missing, each page once. It is not missing any more.
+    pub(super) fn take_missing(&self) -> Vec<Missed> {
+        let mut missing = std::mem::take(&mut *self.missing.borrow_mut());
+        missing.sort_unstable_by_key(|(key, ..)| *key);
+        missing.dedup_by_key(|(key, ..)| *key);
+        missing
+    }
+
+    /// Takes a page that another reader holds among those seen.
+    pub(super) fn lend(&self, key: PageKey, page: &Arc<Loaded>) {
+        if self.seen.get(&key).is_none() {
+            self.pin(page);
+            self.seen.insert(key, page.clone());
+        }
     }
 
     fn count(&self, count: impl FnOnce(&mut ReadCost)) {
@@ -335,9 +373,7 @@ impl<'c> ReadPages<'c> {
     /// # Errors
     /// Those of reading a page of a run.
     pub(crate) fn load(&self) -> Result<()> {
-        let mut missing = std::mem::take(&mut *self.missing.borrow_mut());
-        missing.sort_unstable_by_key(|(key, ..)| *key);
-        missing.dedup_by_key(|(key, ..)| *key);
+        let missing = self.take_missing();
         self.count(|cost| cost.rounds += 1);
         // Two versions of a table may have the same file at different places of their runs: each page is checked for
         // the place where it was requested.
@@ -400,10 +436,9 @@ impl<'c> ReadPages<'c> {
         self.seen.get(&key_of(file, offset)).is_some()
     }
 
-    /// All pages seen, by offsets.
-    pub(super) fn into_pages(mut self) -> impl Iterator<Item = (u64, Arc<Loaded>)> {
-        let seen = std::mem::replace(&mut self.seen, Seen::new());
-        seen.into_pages().map(|(key, page)| (key.offset, page))
+    /// All pages seen.
+    pub(super) fn into_pages(mut self) -> impl Iterator<Item = (PageKey, Arc<Loaded>)> {
+        std::mem::replace(&mut self.seen, Seen::new()).into_pages()
     }
 
     /// Bytes of all pages seen, which this reader holds.

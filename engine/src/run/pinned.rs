@@ -60,7 +60,7 @@ impl PageCache {
         if is_to_stay {
             // The pages it has held so far are among those seen; those it keeps anyway are not.
             file.release();
-            let pages: HashMap<_, _, _> = pages.into_pages().collect();
+            let pages: HashMap<_, _, _> = pages.into_pages().map(|(key, page)| (key.offset, page)).collect();
             let bytes = pages.values().map(|page: &Arc<Loaded>| held_bytes(page.bytes() as u64)).sum();
             if !pages.is_empty() && self.tier().take(bytes, most) {
                 let offsets: Vec<u64> = pages.keys().copied().collect();

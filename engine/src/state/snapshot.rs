@@ -9,6 +9,7 @@ use crate::catalog::declaration::Declaration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::Source;
+use crate::run::{PageFaults, ReadPages};
 use crate::stack::infallible;
 use crate::state::handle::Table;
 use crate::state::pending_commit::PendingCommit;
@@ -49,6 +50,19 @@ impl Snapshot {
         Ok(TableView::new(self.shared.source(version), &version.declaration))
     }
 
+    /// The table as of the snapshot, which lends values ([`TableView::get_ref`]) from pages that `pages` holds.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::table`].
+    pub fn table_through<'s>(&'s self, table: &Table, pages: &'s HeldPages<'_>) -> Result<TableView<'s>> {
+        Ok(TableView { lent_from: Some(&pages.0), ..self.table(table)? })
+    }
+
+    /// A place to hold pages of runs that values are lent from.
+    pub fn held_pages(&self) -> HeldPages<'_> {
+        HeldPages(ReadPages::new(&self.shared.cache))
+    }
+
     /// Names of the tables in the snapshot.
     pub fn tables(&self) -> Vec<String> {
         self.versions.tables.iter().flatten().map(|table| table.declaration.name.clone()).collect()
@@ -76,15 +90,25 @@ impl Drop for Snapshot {
     }
 }
 
+/// Pages of runs that values of a snapshot are lent from ([`TableView::get_ref`]): they stay in memory, beyond the
+/// cache, until it is dropped. Made by [`Snapshot::held_pages`].
+pub struct HeldPages<'s>(ReadPages<'s>);
+
 /// All tables as of now, under the latch. Made by [`Db::latched_read`](crate::Db::latched_read).
+///
+/// What it asks never waits for a file: where a page of a run is not in memory, the answer is an error of kind
+/// [`ErrorKind::PageFault`]. Take the faults, end the latched read, load them ([`Db::load`](crate::Db::load)), lend them
+/// to the next one, and ask again. [`Db::read_latched`](crate::Db::read_latched) does all of this.
 pub struct LatchedRead<'db> {
     pub(crate) shared: &'db Shared,
     pub(crate) versions: RwLockReadGuard<'db, Arc<Versions>>,
+    /// What its questions have seen and what they lack.
+    pages: ReadPages<'db>,
 }
 
 impl<'db> LatchedRead<'db> {
     pub(crate) fn take(shared: &'db Shared) -> LatchedRead<'db> {
-        LatchedRead { shared, versions: shared.versions.read() }
+        LatchedRead { shared, versions: shared.versions.read(), pages: ReadPages::without_waiting(&shared.cache) }
     }
 
     /// The table as of now.
@@ -94,7 +118,27 @@ impl<'db> LatchedRead<'db> {
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         table.check_owner(self.shared)?;
         let version = self.versions.table(table.id())?;
-        Ok(TableView::new(self.shared.source(version), &version.declaration))
+        Ok(TableView::new(self.shared.source(version).latched(&self.pages), &version.declaration))
+    }
+
+    /// Moves the pages that its questions lacked to `faults`.
+    pub fn take_faults(&self, faults: &mut PageFaults) {
+        faults.take_from(&self.pages);
+    }
+
+    /// Lends pages that were loaded to the questions from here on.
+    pub fn lend(&self, faults: &PageFaults) {
+        faults.lend_to(&self.pages);
+    }
+
+    /// Bytes of the pages of runs that it holds: all that its questions have seen.
+    pub fn held_bytes(&self) -> u64 {
+        self.pages.bytes()
+    }
+
+    /// Lets go of the pages that its questions have seen.
+    pub fn release(&mut self) {
+        self.pages = ReadPages::without_waiting(&self.shared.cache);
     }
 
     /// Sequence number of the last commit.
@@ -113,11 +157,13 @@ impl<'db> LatchedRead<'db> {
 pub struct TableView<'s> {
     source: Source<'s>,
     declaration: &'s Declaration,
+    /// Of a snapshot: the pages that values are lent from.
+    lent_from: Option<&'s ReadPages<'s>>,
 }
 
 impl<'s> TableView<'s> {
     pub(crate) fn new(source: Source<'s>, declaration: &'s Declaration) -> TableView<'s> {
-        TableView { source, declaration }
+        TableView { source, declaration, lent_from: None }
     }
 
     /// Whether the table is a single tree.
@@ -130,18 +176,21 @@ impl<'s> TableView<'s> {
         &self.declaration.name
     }
 
-    /// Borrows the value of `key`, with no copy, from a table that is in memory.
+    /// Borrows the value of `key`, with no copy.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the table has runs. A table declared [`in_memory`](crate::TableOptions::in_memory) has
-    /// none; for others use [`get`](crate::ReadableTable::get) or
-    /// [`get_many_with`](crate::ReadableTable::get_many_with).
+    /// [`ErrorKind::PageFault`] in a latched read or write that lacks a page. [`ErrorKind::Invalid`] if the table has
+    /// runs and the view is of a snapshot without [`HeldPages`]: see [`Snapshot::table_through`]. Those of reading a
+    /// page of a run.
     pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Result<Option<&'s [u8]>> {
-        match self.source.trees() {
-            Some(trees) => Ok(infallible(trees.get(key.as_ref()))),
+        if let Some(trees) = self.source.trees() {
+            return Ok(infallible(trees.get(key.as_ref())));
+        }
+        match self.source.latched_pages().or(self.lent_from) {
+            Some(pages) => self.source.get_through(pages, key.as_ref()),
             None => Err(Error::new(
                 ErrorKind::Invalid,
-                "values of a table on disk cannot be lent; use `get` or `get_many_with`, or declare the table `in_memory`",
+                "values of a table on disk are lent from held pages; use `table_through`, `get` or `get_many_with`",
             )),
         }
     }

@@ -68,6 +68,30 @@ impl TableTrees {
         }
     }
 
+    /// Whether it has one tree and nothing below.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(&self.layers[..], [tree] if tree.is_bottom())
+    }
+
+    /// The trees that writes go to, newest first.
+    #[inline]
+    pub(crate) fn newest_views(&self) -> impl Iterator<Item = View<'_>> {
+        self.unresolved.iter().map(|tree| tree.view()).chain([self.layers[0].view()])
+    }
+
+    /// The newest entry of a key, if it is in the trees that writes go to: its value, or `None` for a tombstone.
+    #[inline]
+    pub(crate) fn newest_in_memory(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.newest_views().find_map(|view| view.get(key)).map(|found| found.value())
+    }
+
+    /// All layers below those that writes go to, read through `pages`.
+    pub(crate) fn stack_below_newest<'a>(&'a self, pages: &'a ReadPages<'a>) -> TableStack<'a> {
+        let frozen = self.layers[1..].iter().map(Tree::view);
+        stack_over(frozen, &self.runs, pages, self.declaration.options.measures)
+    }
+
     /// The trees whose tallies count.
     #[inline]
     pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {

@@ -6,14 +6,18 @@
 //! 2. Everything that can fail (limits, memory, space in the log) comes before each change to a tree. What was changed
 //!    is committed, whatever follows.
 //! 3. The record of all changes is in the log before the latch is given back.
+//! 4. Nothing waits for a file. Where a page of a run is missing, a question or a write fails with a page fault before
+//!    it changes anything; the page is noted.
 //!
 //! While a latched write lives, its thread must not use the database otherwise: it would wait for itself.
 //!
 //! Cost: nothing is copied and there is no private layer, so a write costs what it costs in the bare tree, and its
-//! bytes in the log. In return there is no rollback, and readers wait: keep it well under a millisecond. [`Db::write`]
-//! is for the rest.
+//! bytes in the log; a savepoint costs a copy of what each write replaces. Readers wait: keep it well under a
+//! millisecond. [`Db::write`] is for the rest.
 
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
@@ -22,21 +26,23 @@ use crate::error::{Error, Result};
 use crate::log::Lsn;
 use crate::read::entry::Key;
 use crate::read::readable::ReadableTable;
-use crate::run::ReadPages;
+use crate::read::table_stack::page_fault;
+use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::ending::publish_tables;
 use crate::state::handle::Table;
 use crate::state::latch::Latched;
 use crate::state::logged::Logged;
 use crate::state::pending_commit::PendingCommit;
-use crate::state::publish::dropped;
+use crate::state::publish::{dropped, republish};
 use crate::state::shared::Shared;
 use crate::state::snapshot::TableView;
 use crate::state::versions::failed_half_way;
 use crate::state::writer::{Epochs, Turn};
 use crate::sync::atomic::Ordering;
-use crate::tree::{GROUP, Place, Tree, When, Written};
+use crate::tree::{self, GROUP, Place, Tree, When, Written};
 use crate::write::commit::key_at;
 use crate::write::decision::Decision;
+use crate::write::latched_savepoint::Changes;
 
 /// The space in the log that a latched write reserves at a time, in bytes.
 const LOG_STEP_BYTES: usize = 64 << 10;
@@ -52,19 +58,74 @@ pub enum Action {
     Remove,
 }
 
+/// What is known of a row before it is written.
+enum Known<'p> {
+    Nothing,
+    /// Its place in the only tree.
+    Place(&'p mut Place),
+    /// Its value below the newest tree, if it is live there.
+    Below(Option<&'p [u8]>),
+}
+
+/// What lies at many keys below the newest tree, looked up together.
+struct Below {
+    bytes: Vec<u8>,
+    values: Vec<ValueBelow>,
+}
+
+#[derive(Clone, Copy)]
+enum ValueBelow {
+    Dead,
+    /// Where in the bytes it begins and ends.
+    Live(usize, usize),
+    /// It is long: it is looked up again.
+    Long,
+}
+
+impl Below {
+    /// The longest value that is copied.
+    const COPIED_BYTES_MAX: usize = 1 << 10;
+
+    fn set(&mut self, number: usize, value: Option<&[u8]>) {
+        self.values[number] = match value {
+            None => ValueBelow::Dead,
+            Some(value) if value.len() > Below::COPIED_BYTES_MAX => ValueBelow::Long,
+            Some(value) => {
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(value);
+                ValueBelow::Live(start, self.bytes.len())
+            }
+        };
+    }
+
+    fn known(&self, number: usize) -> Known<'_> {
+        match self.values[number] {
+            ValueBelow::Dead => Known::Below(None),
+            ValueBelow::Live(start, end) => Known::Below(Some(&self.bytes[start..end])),
+            ValueBelow::Long => Known::Nothing,
+        }
+    }
+}
+
 /// Writes in place: see [`Db::latched_write`](crate::Db::latched_write).
 pub struct LatchedWrite<'db> {
     pub(crate) db: &'db Arc<Shared>,
     pub(crate) turn: Turn<'db>,
     /// The latch. Readers wait.
     pub(crate) versions: Latched<'db>,
-    epochs: Epochs,
+    pub(super) epochs: Epochs,
+    /// What its questions and writes have seen of runs, and what they lack.
+    pages: ReadPages<'db>,
     /// Bytes reserved in the log.
     log_room_bytes: usize,
     /// The group of entries being written: its table, where its count goes, and the count.
-    group: Option<(TableId, usize, u64)>,
+    pub(super) group: Option<(TableId, usize, u64)>,
     /// Tables that have changed.
-    changed: smallvec::SmallVec<[TableId; 4]>,
+    pub(super) changed: SmallVec<[TableId; 4]>,
+    /// Tables whose changes were taken back: they have the same entries, in other pages perhaps.
+    pub(super) taken_back: SmallVec<[TableId; 4]>,
+    /// What was changed since the savepoint.
+    pub(super) changes: Changes,
     /// The new value that an update's closure writes.
     value: Vec<u8>,
     places: Option<Box<[Place; GROUP]>>,
@@ -87,9 +148,12 @@ impl<'db> LatchedWrite<'db> {
             turn,
             versions,
             epochs,
+            pages: ReadPages::without_waiting(&db.cache),
             log_room_bytes,
             group: None,
-            changed: smallvec::SmallVec::new(),
+            changed: SmallVec::new(),
+            taken_back: SmallVec::new(),
+            changes: Changes::default(),
             value: Vec::new(),
             places: None,
             committed: false,
@@ -115,7 +179,32 @@ impl<'db> LatchedWrite<'db> {
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         table.check_owner(self.db)?;
         let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-        Ok(TableView::new(trees.source(&self.db.cache), &trees.declaration))
+        Ok(TableView::new(trees.source(&self.db.cache).latched(&self.pages), &trees.declaration))
+    }
+
+    /// Whether a question or a write may lack a page: whether a table has runs.
+    pub fn may_fault(&self) -> bool {
+        self.turn.tables.iter().flatten().any(|trees| !trees.runs.is_empty())
+    }
+
+    /// Moves the pages that were missing to `faults`.
+    pub fn take_faults(&self, faults: &mut PageFaults) {
+        faults.take_from(&self.pages);
+    }
+
+    /// Lends pages that were loaded to the questions and writes from here on.
+    pub fn lend(&self, faults: &PageFaults) {
+        faults.lend_to(&self.pages);
+    }
+
+    /// Bytes of the pages of runs that it holds: all that its questions and writes have seen.
+    pub fn held_bytes(&self) -> u64 {
+        self.pages.bytes()
+    }
+
+    /// Lets go of the pages that its questions and writes have seen.
+    pub fn release(&mut self) {
+        self.pages = ReadPages::without_waiting(&self.db.cache);
     }
 
     /// Puts a row, whether or not the key exists. Returns whether the key is new.
@@ -142,7 +231,7 @@ impl<'db> LatchedWrite<'db> {
     ) -> Result<()> {
         table.check_owner(self.db)?;
         let mut value = std::mem::take(&mut self.value);
-        let result = self.write_row(table.id(), key, None, |old| {
+        let result = self.write_row(table.id(), key, Known::Nothing, |old| {
             value.clear();
             (change(old, &mut value), &value)
         });
@@ -155,7 +244,7 @@ impl<'db> LatchedWrite<'db> {
     ///
     /// # Errors
     /// Those of an update, with the index of the key that failed: the rows before it are written, that row and those
-    /// after it are not.
+    /// after it are not. A page fault comes before all, and all missing pages are noted.
     pub fn update_many(
         &mut self,
         table: &Table,
@@ -164,6 +253,7 @@ impl<'db> LatchedWrite<'db> {
     ) -> std::result::Result<(), (usize, Error)> {
         table.check_owner(self.db).map_err(|error| (0, error))?;
         let id = table.id();
+        let below = self.values_below(id, keys).map_err(|error| (0, error))?;
         let mut value = std::mem::take(&mut self.value);
         let mut places = self.places.take().unwrap_or_else(|| Box::new(std::array::from_fn(|_| Place::new())));
         let mut result = Ok(());
@@ -171,8 +261,12 @@ impl<'db> LatchedWrite<'db> {
             // A few keys gain nothing, and pages copied for a snapshot move.
             let together = keys.len() > 1 && self.epochs.protected == 0 && self.locate_many(id, keys, &mut places);
             for (number, key) in keys.iter().enumerate() {
-                let place = together.then(|| &mut places[number]);
-                let written = self.write_row(id, key.as_ref(), place, |old| {
+                let known = match &below {
+                    Some(below) => below.known(chunk * GROUP + number),
+                    None if together => Known::Place(&mut places[number]),
+                    None => Known::Nothing,
+                };
+                let written = self.write_row(id, key.as_ref(), known, |old| {
                     value.clear();
                     (change(chunk * GROUP + number, old, &mut value), &value)
                 });
@@ -187,6 +281,25 @@ impl<'db> LatchedWrite<'db> {
         result
     }
 
+    /// Looks up many keys of a table of several layers; `None` if it has just one tree.
+    fn values_below(&self, id: TableId, keys: &[impl AsRef<[u8]>]) -> Result<Option<Below>> {
+        let trees = self.turn.tables.get(id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+        if trees.is_single() {
+            return Ok(None);
+        }
+        let mut below = Below { bytes: Vec::new(), values: vec![ValueBelow::Dead; keys.len()] };
+        // An entry that goes from the newest tree was over nothing: so below those that are there now, all is dead.
+        let mut is_newest = vec![false; keys.len()];
+        for view in trees.newest_views() {
+            tree::get_many(&view, keys, |number, found| is_newest[number] |= found.is_some());
+        }
+        let (numbers, left): (Vec<usize>, Vec<&[u8]>) =
+            keys.iter().map(AsRef::as_ref).enumerate().filter(|(number, _)| !is_newest[*number]).unzip();
+        let values = trees.stack_below_newest(&self.pages).get_many(&left).map_err(|Missing| page_fault())?;
+        numbers.into_iter().zip(values).for_each(|(number, value)| below.set(number, value));
+        Ok(Some(below))
+    }
+
     /// Finds the places of the keys in the only tree of the table. Returns whether it did.
     fn locate_many(&mut self, id: TableId, keys: &[impl AsRef<[u8]>], places: &mut [Place; GROUP]) -> bool {
         match self.turn.tables.get_mut(id as usize) {
@@ -197,7 +310,7 @@ impl<'db> LatchedWrite<'db> {
 
     fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         table.check_owner(self.db)?;
-        self.write_row(table.id(), key, None, |old| match (when.allows(old.is_some()), value) {
+        self.write_row(table.id(), key, Known::Nothing, |old| match (when.allows(old.is_some()), value) {
             (false, _) => (Action::Keep, &[]),
             (true, None) => (Action::Remove, &[]),
             (true, Some(value)) => (Action::Put, value),
@@ -210,11 +323,11 @@ impl<'db> LatchedWrite<'db> {
         &mut self,
         id: TableId,
         key: &[u8],
-        place: Option<&mut Place>,
+        known: Known<'_>,
         change: impl FnOnce(Option<&[u8]>) -> (Action, &'v [u8]),
     ) -> Result<Written> {
         self.versions.set_changing(true);
-        let written = self.write_row_in_place(id, key, place, change);
+        let written = self.write_row_in_place(id, key, known, change);
         self.versions.set_changing(false);
         written
     }
@@ -224,7 +337,7 @@ impl<'db> LatchedWrite<'db> {
         &mut self,
         id: TableId,
         key: &[u8],
-        place: Option<&mut Place>,
+        known: Known<'_>,
         change: impl FnOnce(Option<&[u8]>) -> (Action, &'v [u8]),
     ) -> Result<Written> {
         let db = self.db;
@@ -233,24 +346,20 @@ impl<'db> LatchedWrite<'db> {
         let measures = trees.declaration.options.measures;
         db.check_row(key, None)?;
         let mut own_place = None;
-        let mut place = match (trees.single(), place) {
-            (Some(bottom), Some(place)) => {
+        let (mut place, below) = match (trees.single(), known) {
+            (Some(bottom), Known::Place(place)) => {
                 bottom.locate_again(place, key)?;
-                Some(place)
+                (Some(place), None)
             }
-            (Some(bottom), None) => Some(own_place.insert(bottom.locate(key)?)),
-            (None, _) => None,
+            (Some(bottom), _) => (Some(own_place.insert(bottom.locate(key)?)), None),
+            (None, Known::Below(value)) => (None, Some(value)),
+            (None, _) => (None, None),
         };
-        let pages;
         let (value, decision) = {
-            let old = match &place {
-                Some(place) if place.found => Some(trees.layers[0].value_at(place)),
-                Some(_) => None,
-                None => {
-                    pages = ReadPages::new(&db.cache);
-                    let stack = trees.stack(&pages);
-                    pages.answer(|| stack.get(key))?
-                }
+            let old = match (&place, below) {
+                (Some(place), _) => place.found.then(|| trees.layers[0].value_at(place)),
+                (None, Some(below)) => trees.newest_in_memory(key).unwrap_or(below),
+                (None, None) => trees.stack(&self.pages).get(key).map_err(|Missing| page_fault())?,
             };
             // A panic of the caller's closure leaves the pages whole.
             self.versions.set_changing(false);
@@ -268,7 +377,11 @@ impl<'db> LatchedWrite<'db> {
         let bytes = key.len() + value.map_or(0, <[u8]>::len);
         let top = &mut trees.layers[0];
         self.epochs.open(top);
-        let pages = top.room_for(1, bytes as u64);
+        let mut pages = top.room_for(1, bytes as u64);
+        if self.changes.is_set() {
+            self.changes.note(trees, key);
+            pages += self.changes.room_pages(db.options.page_bytes);
+        }
         db.check_room(writer, pages, value.is_some())?;
         self.begin_entries(id, bytes)?;
         let writer = &mut *self.turn;
@@ -344,15 +457,23 @@ impl<'db> LatchedWrite<'db> {
         if let Some(keys) = layered {
             // Layers below cannot change: each row gets a tombstone.
             for key in keys {
-                self.write_row(id, &key, None, |_| (Action::Remove, &[]))?;
+                self.write_row(id, &key, Known::Nothing, |_| (Action::Remove, &[]))?;
             }
             return Ok(rows);
+        }
+        if self.changes.is_set() {
+            let mut changes = std::mem::take(&mut self.changes);
+            self.table(table)?.for_each(&bounds, |key, value| {
+                changes.note_row(id, key, value);
+                true
+            })?;
+            self.changes = changes;
         }
         let db = self.db;
         self.reserve_log(low.as_ref().map_or(0, |key| key.len()) + high.as_ref().map_or(0, |key| key.len()) + 64)?;
         let writer = &mut *self.turn;
         let pages = writer.tables[id as usize].as_ref().ok_or_else(dropped)?.layers[0].room_for(1, 0);
-        db.check_room(writer, pages, false)?;
+        db.check_room(writer, pages + self.changes.room_pages(db.options.page_bytes), false)?;
         self.end_entries();
         self.note_changed(id);
         let writer = &mut *self.turn;
@@ -385,6 +506,13 @@ impl<'db> LatchedWrite<'db> {
             db.failed.store(true, Ordering::SeqCst);
             self.versions.tear();
             return Err(failed_half_way());
+        }
+        let writer = &mut *self.turn;
+        for id in self.taken_back.iter().filter(|id| !self.changed.contains(id)) {
+            if let Some(Some(trees)) = writer.tables.get_mut(*id as usize) {
+                republish(Arc::make_mut(&mut self.versions), trees, self.epochs.epoch);
+            }
+            writer.reclaim(&db.registry, *id);
         }
         if self.changed.is_empty() {
             return Ok(None);

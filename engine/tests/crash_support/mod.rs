@@ -488,15 +488,17 @@ impl Work {
         self.expect(table.name(), rows);
         {
             let db = self.db.as_ref().expect("open");
-            let mut edit = db.latched_write()?;
-            for (key, high, value) in plan {
-                match (high, value) {
-                    (Some(high), _) => drop(edit.remove_range(table, &key..&high)?),
-                    (None, Some(value)) => drop(edit.put(table, &key, &value)?),
-                    (None, None) => drop(edit.remove(table, &key)?),
+            let ((), commit) = db.write_latched(|edit| {
+                for (key, high, value) in &plan {
+                    match (high, value) {
+                        (Some(high), _) => drop(edit.remove_range(table, key..high)?),
+                        (None, Some(value)) => drop(edit.put(table, key, value)?),
+                        (None, None) => drop(edit.remove(table, key)?),
+                    }
                 }
-            }
-            edit.commit()?.wait(durability)?;
+                Ok(())
+            })?;
+            commit.wait(durability)?;
         }
         self.forward_if_there(durability)
     }

@@ -295,17 +295,20 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
             Change::RemoveAll(table) => drop(world.shared[*table].remove_range(&own_range(number)).unwrap()),
         },
         2 => {
-            let mut edit = db.latched_write().unwrap();
-            for change in &changes {
-                match change {
-                    Change::Put(table, key, value) => drop(edit.put(&world.shared[*table], key, value).unwrap()),
-                    Change::Remove(table, key) => drop(edit.remove(&world.shared[*table], key).unwrap()),
-                    Change::RemoveAll(table) => {
-                        let _ = edit.remove_range(&world.shared[*table], &own_range(number)).unwrap();
+            let ((), committed) = db
+                .write_latched(|edit| {
+                    for change in &changes {
+                        match change {
+                            Change::Put(table, key, value) => drop(edit.put(&world.shared[*table], key, value)?),
+                            Change::Remove(table, key) => drop(edit.remove(&world.shared[*table], key)?),
+                            Change::RemoveAll(table) => {
+                                let _ = edit.remove_range(&world.shared[*table], &own_range(number))?;
+                            }
+                        }
                     }
-                }
-            }
-            let committed = edit.commit().unwrap();
+                    Ok(())
+                })
+                .unwrap();
             thread::yield_now();
             committed.wait(Durability::Sync).unwrap();
         }

@@ -1,0 +1,172 @@
+//! The savepoint of a latched write: what was changed since, so that it can be taken back.
+//!
+//! A latched write changes trees in place. Before each change the entry that the newest tree has at the key is noted
+//! here; taking back writes these entries again, the last change first.
+//!
+//! Invariants:
+//! 1. Taking back cannot fail for lack of space: the room for it is part of what each write checks.
+//! 2. Afterwards every tree has the entries, with the weights, that it had at the savepoint, and the record of the
+//!    commit is what it was. Pages may be split differently.
+//!
+//! Cost: a copy of the old entry for each change. Nothing while no savepoint is set.
+
+use std::ops::Range;
+
+use crate::catalog::declaration::TableId;
+use crate::error::{Error, Result};
+use crate::state::publish::dropped;
+use crate::state::writer::TableTrees;
+use crate::tally::Tally;
+use crate::tree::{Tree, When};
+use crate::write::latched_write::LatchedWrite;
+
+/// What was changed since a savepoint.
+#[derive(Default)]
+pub(super) struct Changes {
+    is_set: bool,
+    /// The length of the commit's record at the savepoint, the group that was open, and how many tables had changed.
+    record_bytes: usize,
+    group: Option<(TableId, usize, u64)>,
+    changed_tables: usize,
+    entries: Vec<Change>,
+    /// Keys and values of the entries, one after the other.
+    bytes: Vec<u8>,
+}
+
+/// A change of the entry at a key.
+struct Change {
+    table: TableId,
+    key: Range<usize>,
+    before: Before,
+}
+
+/// What was there before.
+enum Before {
+    /// No entry.
+    Nothing,
+    /// A value in a bottom tree.
+    Row(Range<usize>),
+    /// An entry over other layers, which contribute `below` at the key; `None` is a tombstone.
+    Entry { value: Option<Range<usize>>, below: Tally },
+    /// An entry of a weight that is not known.
+    Unresolved(Option<Range<usize>>),
+}
+
+impl Changes {
+    /// Whether changes are to be noted.
+    #[inline]
+    pub(super) fn is_set(&self) -> bool {
+        self.is_set
+    }
+
+    /// An upper estimate of the pages that taking back may need. What it changes is owned already, so nothing is
+    /// copied for snapshots.
+    pub(super) fn room_pages(&self, page_bytes: usize) -> u64 {
+        (3 * (self.bytes.len() + 24 * self.entries.len()) / page_bytes) as u64
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    /// Notes the entry of `key` before it changes.
+    pub(super) fn note(&mut self, trees: &TableTrees, key: &[u8]) {
+        let table = trees.declaration.id;
+        let key_at = self.push(key);
+        let unresolved = trees.unresolved.as_ref().and_then(|tree| tree.view().get(key));
+        let before = match unresolved {
+            Some(found) => Before::Unresolved(found.value().map(|value| self.push(value))),
+            None => self.entry_of(&trees.layers[0], key),
+        };
+        self.entries.push(Change { table, key: key_at, before });
+    }
+
+    fn entry_of(&mut self, top: &Tree, key: &[u8]) -> Before {
+        let view = top.view();
+        let Some(found) = view.get(key) else { return Before::Nothing };
+        let value = found.value();
+        if top.is_bottom() {
+            return Before::Row(self.push(value.unwrap_or_default()));
+        }
+        let row = value.map_or(Tally::ZERO, |value| top.measures().of_row(key, value));
+        let below = row - view.weight_of(key, &found.record);
+        Before::Entry { value: value.map(|value| self.push(value)), below }
+    }
+
+    /// Notes a row of a bottom tree before it is removed.
+    pub(super) fn note_row(&mut self, table: TableId, key: &[u8], value: &[u8]) {
+        let (key, value) = (self.push(key), self.push(value));
+        self.entries.push(Change { table, key, before: Before::Row(value) });
+    }
+}
+
+impl LatchedWrite<'_> {
+    /// Sets a savepoint: [`LatchedWrite::rollback_to_savepoint`] takes back what is written from here on. An earlier
+    /// savepoint is forgotten. Each write then costs a copy of what it replaces.
+    pub fn set_savepoint(&mut self) {
+        let (record_bytes, changed_tables) = (self.turn.record.len(), self.changed.len());
+        let changes = &mut self.changes;
+        changes.entries.clear();
+        changes.bytes.clear();
+        (changes.is_set, changes.group) = (true, self.group);
+        (changes.record_bytes, changes.changed_tables) = (record_bytes, changed_tables);
+    }
+
+    /// Forgets the savepoint: later writes cost nothing for it.
+    pub fn release_savepoint(&mut self) {
+        self.changes.is_set = false;
+        self.changes.entries.clear();
+        self.changes.bytes.clear();
+    }
+
+    /// Takes back all that was written since the savepoint, which stays. Does nothing if none is set.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned) if that stopped half way; then reopen the database.
+    pub fn rollback_to_savepoint(&mut self) -> Result<()> {
+        if !self.changes.is_set {
+            return Ok(());
+        }
+        let changes = std::mem::take(&mut self.changes);
+        self.versions.set_changing(true);
+        for change in changes.entries.iter().rev() {
+            self.take_back(change, &changes.bytes).map_err(|error| self.db.broken(error))?;
+        }
+        self.versions.set_changing(false);
+        for change in &changes.entries {
+            if !self.taken_back.contains(&change.table) {
+                self.taken_back.push(change.table);
+            }
+        }
+        self.changed.truncate(changes.changed_tables);
+        self.turn.record.truncate(changes.record_bytes);
+        self.group = changes.group;
+        self.changes = changes;
+        self.changes.entries.clear();
+        self.changes.bytes.clear();
+        Ok(())
+    }
+
+    fn take_back(&mut self, change: &Change, bytes: &[u8]) -> Result<(), Error> {
+        let epochs = self.epochs;
+        let writer = &mut *self.turn;
+        let trees = writer.tables.get_mut(change.table as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        let key = &bytes[change.key.clone()];
+        let at = |value: &Option<Range<usize>>| value.clone().map(|value| &bytes[value]);
+        if let Before::Unresolved(value) = &change.before {
+            return trees.write_unresolved(key, at(value), epochs);
+        }
+        let top = &mut trees.layers[0];
+        epochs.open(top);
+        match &change.before {
+            Before::Row(value) => top.put(key, &bytes[value.clone()], When::Always).map(|_| ()),
+            Before::Nothing if top.is_bottom() => top.remove(key).map(|_| ()),
+            // A tombstone over nothing is no entry.
+            Before::Nothing => top.write_over(key, None, |_| Some(Tally::ZERO)).map(|_| ()),
+            Before::Entry { value, below } => top.write_over(key, at(value), |_| Some(*below)).map(|_| ()),
+            Before::Unresolved(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Goal: nothing waits for a file under the latch; what a latched write lacks can be loaded elsewhere and lent to the
+//! next attempt; what it wrote since its savepoint can be taken back. Method: small tables in runs on the simulated
+//! disk, which counts reads, and a cache with hardly any room.
+
+mod model_map;
+
+use std::sync::Arc;
+
+use model_map::{Model, compare, rng, seeds, value};
+use quipu::io::sim::SimDisk;
+use quipu::{
+    Action, Db, Durability, Error, ErrorKind, InnerPages, LatchedWrite, Measures, Options, PageFaults, ReadableTable,
+    SumField, Table, TableOptions, WritableTable,
+};
+use rand::RngExt;
+
+const ROWS: u32 = 2000;
+
+fn options(disk: &SimDisk, cache_bytes: u64) -> Options {
+    Options { disk: Arc::new(disk.clone()), cache_bytes, ..model_map::options(disk) }
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+/// A table with two runs, the upper of which overwrites and removes some rows, and some rows in memory.
+fn in_runs(db: &Db) -> (Table, Model) {
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    let table = db.create_table("t", TableOptions { measures, ..TableOptions::default() }).unwrap();
+    let mut model = Model::new();
+    for number in 0..ROWS {
+        table.put(key(number), [number as u8; 20]).unwrap();
+        model.insert(key(number).to_vec(), vec![number as u8; 20]);
+    }
+    table.flush().unwrap();
+    for number in (0..ROWS).step_by(7) {
+        table.remove(key(number)).unwrap();
+        table.put(key(number + 1), [1; 30]).unwrap();
+        model.remove(&key(number)[..]);
+        model.insert(key(number + 1).to_vec(), vec![1; 30]);
+    }
+    table.flush().unwrap();
+    table.put(key(5), "in memory").unwrap();
+    model.insert(key(5).to_vec(), b"in memory".to_vec());
+    (table, model)
+}
+
+/// Opens anew, so that nothing is in the cache.
+fn reopened(db: Db, disk: &SimDisk, cache_bytes: u64) -> (Db, Table) {
+    drop(db);
+    let db = Db::open("/db", options(disk, cache_bytes)).unwrap();
+    let table = db.open_table("t").unwrap().unwrap();
+    (db, table)
+}
+
+#[test]
+fn under_the_latch_no_page_is_read_and_each_attempt_gets_further() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
+    in_runs(&db);
+    drop(db);
+    // A cache of nothing: what is loaded stays with the faults alone.
+    for cache_bytes in [64 << 10, 0] {
+        let (db, table) = reopened(Db::open("/db", options(&disk, 0)).unwrap(), &disk, cache_bytes);
+        let mut faults = PageFaults::default();
+        let mut attempts = 0;
+        let found = loop {
+            let latched = db.latched_read();
+            latched.lend(&faults);
+            let reads = disk.reads();
+            let ask = || -> Result<_, Error> {
+                let view = latched.table(&table)?;
+                Ok((view.get_ref(key(900))?.map(<[u8]>::len), view.count(&key(100)[..]..)?, view.nth(.., 1000)?))
+            };
+            let answer = ask();
+            assert_eq!(disk.reads(), reads, "nothing is read under the latch");
+            match answer {
+                Ok(found) => break found,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::PageFault, "{error}"),
+            }
+            latched.take_faults(&mut faults);
+            drop(latched);
+            assert!(!faults.is_empty());
+            let before = faults.bytes();
+            db.load(&mut faults).unwrap();
+            assert!(faults.is_empty() && (faults.bytes() > before || cache_bytes > 0), "it gets further");
+            attempts += 1;
+            assert!(attempts < 100, "it gets no further");
+        };
+        assert_eq!(found.0, Some(20));
+        assert_eq!(found.1, table.count(&key(100)[..]..).unwrap());
+        assert_eq!(found.2, table.nth(.., 1000).unwrap());
+    }
+}
+
+#[test]
+fn what_lies_in_memory_needs_no_page() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
+    in_runs(&db);
+    let (db, table) = reopened(db, &disk, 64 << 10);
+    let mut latched = db.latched_write().unwrap();
+    assert!(latched.may_fault());
+    let keys = [key(5), key(5)];
+    let mut seen = Vec::new();
+    latched
+        .update_many(&table, &keys, |number, old, new| {
+            seen.push(old.map(<[u8]>::to_vec));
+            new.push(number as u8);
+            if number == 0 { Action::Remove } else { Action::Put }
+        })
+        .unwrap();
+    assert_eq!(seen, [Some(b"in memory".to_vec()), None]);
+    let error = latched.put(&table, &key(6), b"cold").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PageFault);
+    latched.commit().unwrap().wait(Durability::Os).unwrap();
+    assert_eq!(table.get(key(5)).unwrap().as_deref(), Some(&[1][..]));
+    assert_eq!(table.get(key(6)).unwrap().as_deref(), Some(&[6; 20][..]));
+}
+
+#[test]
+fn many_keys_report_all_their_pages_at_once_and_nothing_is_written_before() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
+    in_runs(&db);
+    let (db, table) = reopened(db, &disk, 1 << 20);
+    table.preload(InnerPages::Preloaded).unwrap();
+    let keys: Vec<[u8; 4]> = (0..ROWS).step_by(100).map(key).collect();
+    let mut latched = db.latched_write().unwrap();
+    let put = |latched: &mut LatchedWrite<'_>| {
+        latched.update_many(&table, &keys, |number, _, new| {
+            new.push(number as u8);
+            Action::Put
+        })
+    };
+    let (number, error) = put(&mut latched).unwrap_err();
+    assert_eq!((number, error.kind()), (0, ErrorKind::PageFault));
+    let mut faults = PageFaults::default();
+    latched.take_faults(&mut faults);
+    assert!(faults.len() >= keys.len() / 2, "a leaf each, {} pages", faults.len());
+    drop(latched);
+    let mut rounds = 0;
+    loop {
+        db.load(&mut faults).unwrap();
+        rounds += 1;
+        let mut latched = db.latched_write().unwrap();
+        latched.lend(&faults);
+        if put(&mut latched).is_ok() {
+            latched.commit().unwrap().wait(Durability::Os).unwrap();
+            break;
+        }
+        latched.take_faults(&mut faults);
+    }
+    assert!(rounds <= 3, "a run after the other at most, {rounds} rounds");
+    assert_eq!(table.get(keys[3]).unwrap().as_deref(), Some(&[3][..]));
+}
+
+#[test]
+fn what_was_written_since_the_savepoint_is_taken_back() {
+    for seed in seeds(0..12) {
+        let mut rng = rng(seed);
+        let disk = SimDisk::new();
+        let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
+        let (table, model) = in_runs(&db);
+        let plain = db.table("plain").unwrap();
+        let mut rows = Model::new();
+        for number in 0..300 {
+            plain.put(key(number), [9; 10]).unwrap();
+            rows.insert(key(number).to_vec(), vec![9; 10]);
+        }
+        let snapshot = seed.is_multiple_of(3).then(|| db.snapshot());
+        let measures = table.options().measures;
+        let before = (table.tally(..).unwrap(), plain.tally(..).unwrap());
+        // Pages are there, so that it is taken back for no other reason than that.
+        table.for_each(.., |_, _| true).unwrap();
+        let kept: u32 = rng.random_range(0..ROWS);
+        let ((), commit) = db
+            .write_latched(|latched| {
+                latched.put(&table, &key(kept), b"kept")?;
+                latched.set_savepoint();
+                for _ in 0..rng.random_range(1..200) {
+                    let number = rng.random_range(0..ROWS + 50);
+                    let value = value(&mut rng);
+                    match rng.random_range(0..6) {
+                        0 => drop(latched.remove(&table, &key(number))?),
+                        1 => drop(latched.remove(&plain, &key(number % 350))?),
+                        2 => drop(latched.put(&plain, &key(number % 350), &value)?),
+                        3 => drop(latched.remove_range(&plain, &key(number % 350)..&key(number % 350 + 40))?),
+                        4 => drop(latched.remove_range(&table, &key(number)..&key(number + 20))?),
+                        _ => drop(latched.put(&table, &key(number), &value)?),
+                    }
+                }
+                latched.rollback_to_savepoint()
+            })
+            .unwrap();
+        commit.wait(Durability::Sync).unwrap();
+        let mut expected = model.clone();
+        expected.insert(key(kept).to_vec(), b"kept".to_vec());
+        compare(&table, &expected, &measures, &mut rng);
+        compare(&plain, &rows, &Measures::ROWS, &mut rng);
+        assert_eq!(plain.tally(..).unwrap(), before.1);
+        if let Some(snapshot) = snapshot {
+            assert_eq!(snapshot.table(&table).unwrap().tally(..).unwrap(), before.0);
+        }
+        // The log says the same, and so do the runs that are written from the trees.
+        let killed = Db::open("/db", options(&disk.kill(), 1 << 20)).unwrap();
+        for db in [&db, &killed] {
+            let [table, plain] = ["t", "plain"].map(|name| db.open_table(name).unwrap().unwrap());
+            compare(&table, &expected, &measures, &mut rng);
+            table.compact().unwrap();
+            plain.flush().unwrap();
+            compare(&table, &expected, &measures, &mut rng);
+            compare(&plain, &rows, &Measures::ROWS, &mut rng);
+        }
+        drop((table, plain, db));
+        let report = quipu::check("/db", &options(&disk, 1 << 20), &mut |_| ()).unwrap();
+        assert!(report.faults.is_empty(), "{:?}", report.faults);
+    }
+}
+
+/// A page of rows asks for their long values as a scan does, which passes each once: loaded for the next attempt, they
+/// were lost with the reader that had asked, and the question was asked for ever.
+#[test]
+fn long_values_that_a_question_passes_are_there_at_its_next_attempt() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
+    let table = db.table("t").unwrap();
+    for number in 0..100 {
+        table.put(key(number), [number as u8; 150]).unwrap();
+    }
+    table.flush().unwrap();
+    drop(table);
+    let (db, table) = reopened(db, &disk, 64 << 10);
+    let page = db.read_latched(|latched| latched.table(&table)?.page(.., 50, 20)).unwrap();
+    assert_eq!(page, table.page(.., 50, 20).unwrap());
+    let mut rows = 0;
+    let scanned = db.read_latched(|latched| {
+        rows = 0;
+        latched.table(&table)?.for_each(.., |key, value| {
+            rows += u32::from(value == [key[3]; 150]);
+            true
+        })
+    });
+    scanned.unwrap();
+    assert_eq!(rows, 100);
+}
+
+#[test]
+fn a_latched_write_that_fails_leaves_nothing() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
+    let (table, model) = in_runs(&db);
+    let sequence = db.latched_read().sequence();
+    let failed = db.write_latched(|latched| {
+        latched.put(&table, &key(9), b"in vain")?;
+        latched.remove_range(&table, &key(20)..&key(40))?;
+        Err::<(), _>(Error::new(ErrorKind::Exists, "said the caller"))
+    });
+    assert_eq!(failed.err().map(|error| error.kind()), Some(ErrorKind::Exists));
+    assert_eq!(db.latched_read().sequence(), sequence, "nothing was committed");
+    compare(&table, &model, &table.options().measures, &mut rng(1));
+}
+
+#[test]
+fn a_page_that_cannot_be_read_fails_those_alone_that_need_it() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
+    in_runs(&db);
+    let runs: Vec<_> = disk.file_names().into_iter().filter(|name| name.to_string_lossy().contains("run-")).collect();
+    db.table("other").unwrap().put("a", "1").unwrap();
+    db.table("other").unwrap().flush().unwrap();
+    drop(db);
+    let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
+    let (table, other) = (db.table("t").unwrap(), db.table("other").unwrap());
+    for name in runs {
+        let len = disk.read_file(&name).unwrap().len() as u64;
+        disk.make_unreadable(&name, 0..len);
+    }
+    let faults_of = |table: &Table| {
+        let mut faults = PageFaults::default();
+        let latched = db.latched_read();
+        let error = latched.table(table).unwrap().get_ref("a").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PageFault);
+        latched.take_faults(&mut faults);
+        faults
+    };
+    let (mut bad, mut good) = (faults_of(&table), faults_of(&other));
+    let (bad_pages, good_pages) = (bad.len(), good.len());
+    assert!(db.load_together(&mut [&mut bad, &mut good]).is_err());
+    assert_eq!((bad.len(), good.len()), (bad_pages, good_pages), "all is left as it was");
+    assert!(db.load(&mut bad).is_err() && bad.is_empty());
+    db.load(&mut good).unwrap();
+    assert!(db.read_latched(|latched| Ok(latched.table(&other)?.get("a")?.is_some())).unwrap());
+    assert!(db.read_latched(|latched| latched.table(&table)?.get("a").map(|_| ())).is_err());
+}
