@@ -252,7 +252,47 @@ impl Db {
     /// [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly), [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned), and
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
     pub fn latched_write(&self) -> Result<LatchedWrite<'_>> {
+        self.wait_for_memory()?;
         LatchedWrite::begin(&self.shared)
+    }
+
+    /// Like [`Db::latched_write`], but not held back while memory is short: for a caller that waits for itself, by
+    /// [`Db::is_short_of_memory`] and [`Db::wait_for_memory`].
+    ///
+    /// # Errors
+    /// Those of [`Db::latched_write`].
+    pub fn latched_write_at_once(&self) -> Result<LatchedWrite<'_>> {
+        LatchedWrite::begin(&self.shared)
+    }
+
+    /// Whether writers are slowed, or wait, until rows are on disk or runs are merged.
+    #[inline]
+    pub fn is_short_of_memory(&self) -> bool {
+        self.shared.is_short.load(Ordering::Relaxed)
+    }
+
+    /// Changes [`Options::memtable_bytes`](crate::Options::memtable_bytes) until the database is closed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if that is less than 64 pages and not 0.
+    pub fn set_memtable_bytes(&self, bytes: u64) -> Result<()> {
+        self.shared.set_memtable_bytes(bytes)
+    }
+
+    /// Changes [`Options::cache_bytes`](crate::Options::cache_bytes) until the database is closed. Inner pages that
+    /// were kept or pinned in a larger cache stay until their files are replaced.
+    pub fn set_cache_bytes(&self, bytes: u64) {
+        self.shared.cache.resize(bytes);
+    }
+
+    /// Waits as a writer does while memory is short: for as long as it is full, and else for at most some
+    /// milliseconds.
+    ///
+    /// # Errors
+    /// The failure of the flush if rows cannot be written to disk, and [`ErrorKind::Invalid`] inside the closure of
+    /// [`Db::write`].
+    pub fn wait_for_memory(&self) -> Result<()> {
+        self.shared.see_to_memory()
     }
 
     /// Reads all tables as of now, without a snapshot: writers wait while the value lives. For reads that take well

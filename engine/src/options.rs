@@ -119,6 +119,16 @@ impl Options {
         }
     }
 
+    /// Fails if so little memory for tables would make a run of almost every write.
+    pub(crate) fn check_memtable(&self, memtable_bytes: u64) -> Result<()> {
+        let min = (MEMTABLE_PAGES_MIN * self.page_bytes) as u64;
+        if memtable_bytes > 0 && memtable_bytes < min {
+            let message = format!("`memtable_bytes` must be {min} or more, or 0 for no limit");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(())
+    }
+
     /// Fails if a field is out of its limits.
     pub(crate) fn check(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Invalid, message));
@@ -137,10 +147,7 @@ impl Options {
         {
             return invalid("`log_segment_bytes` must be a multiple of 4096, from 8 KiB to 1 GiB".into());
         }
-        let memtable_bytes_min = (MEMTABLE_PAGES_MIN * self.page_bytes) as u64;
-        if self.memtable_bytes > 0 && self.memtable_bytes < memtable_bytes_min {
-            return invalid(format!("`memtable_bytes` must be {memtable_bytes_min} or more, or 0 for no limit"));
-        }
+        self.check_memtable(self.memtable_bytes)?;
         if self.memory_bytes < 1 << 20 {
             return invalid("`memory_bytes` must be 1 MiB or more".into());
         }

@@ -43,6 +43,8 @@ pub struct Stats {
     pub long_bytes: u64,
     /// The limit of memory, in bytes.
     pub memory_bytes_max: u64,
+    /// Bytes that rows may take before they are written to runs; 0 if all stay in memory.
+    pub memtable_bytes_max: u64,
     /// Bytes in the cache of pages of runs.
     pub cache_bytes: u64,
     /// The limit of the cache, in bytes.
@@ -161,6 +163,7 @@ impl Stats {
             page_bytes: shared.arena.page_bytes_used(),
             long_bytes: shared.arena.blob_bytes_used(),
             memory_bytes_max: shared.options.memory_bytes,
+            memtable_bytes_max: shared.memtable_bytes(),
             cache_bytes: cache.bytes,
             cache_bytes_max: cache.bytes_max,
             pinned_bytes: cache.pinned_bytes,

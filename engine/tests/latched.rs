@@ -294,3 +294,30 @@ fn a_page_that_cannot_be_read_fails_those_alone_that_need_it() {
     assert!(db.read_latched(|latched| Ok(latched.table(&other)?.get("a")?.is_some())).unwrap());
     assert!(db.read_latched(|latched| latched.table(&table)?.get("a").map(|_| ())).is_err());
 }
+
+#[test]
+fn limits_of_memory_and_cache_can_be_changed() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", Options { memtable_bytes: 0, ..options(&disk, 1 << 20) }).unwrap();
+    let table = db.table("t").unwrap();
+    let fill = |from: u32| (from..from + 20_000).for_each(|number| table.put(key(number), [7; 30]).unwrap());
+    fill(0);
+    assert_eq!(db.stats().tables[0].runs, 0, "all stays in memory");
+    assert_eq!(db.set_memtable_bytes(100).unwrap_err().kind(), ErrorKind::Invalid);
+    db.set_memtable_bytes(1 << 20).unwrap();
+    assert_eq!(db.stats().memtable_bytes_max, 1 << 20);
+    fill(20_000);
+    let stats = db.stats();
+    assert!(stats.tables[0].runs > 0 && stats.memory_bytes() < 2 << 20, "{} bytes", stats.memory_bytes());
+    table.for_each(.., |_, _| true).unwrap();
+    assert!(db.stats().cache_bytes > 300 << 10);
+    db.set_cache_bytes(100 << 10);
+    let stats = db.stats();
+    assert!(stats.cache_bytes_max == 100 << 10 && stats.cache_bytes <= 100 << 10, "{} bytes", stats.cache_bytes);
+    db.set_cache_bytes(1 << 20);
+    table.for_each(.., |_, _| true).unwrap();
+    assert!(db.stats().cache_bytes > 300 << 10);
+    db.set_memtable_bytes(0).unwrap();
+    fill(40_000);
+    assert_eq!(table.len().unwrap(), 60_000);
+}

@@ -60,7 +60,7 @@ impl Shared {
 
     /// The table to flush next, if memory requires it. Tables in `failed`, whose flush has just failed, are left out.
     pub(crate) fn flush_is_due(&self, failed: &[TableId]) -> Option<TableId> {
-        let limit = self.options.memtable_bytes;
+        let limit = self.memtable_bytes();
         if limit == 0 || self.log.is_none() || self.flushable_bytes() <= limit / 2 {
             return None;
         }
@@ -102,8 +102,12 @@ impl Shared {
     #[cold]
     fn wait_for_memory(self: &Arc<Self>) -> Result<()> {
         self.refuse_in_own_turn()?;
-        let limit = self.options.memtable_bytes;
+        let limit = self.memtable_bytes();
         let slow = limit / 4 * 3;
+        if limit == 0 && self.slowed_by_runs().is_none() {
+            self.is_short.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
         loop {
             let used = self.flushable_bytes();
             if used <= slow || self.flush_is_due(&[]).is_none() && !self.checkpoints.is_taken() {

@@ -73,10 +73,8 @@ fn capacity_within(bytes: u64) -> u64 {
 /// implemented by the library `quick_cache`).
 pub(crate) struct PageCache {
     pages: Cache<PageKey, Arc<Loaded>, ByBytes, FixedState>,
-    /// Whether roots stay with their files, outside the cache, and inner pages and filters as far as there is room.
-    keeps: bool,
     /// Bytes for `pages` and the pages that runs hold.
-    bytes_max: u64,
+    bytes_max: AtomicU64,
     tier: Arc<Tier>,
     counts: Counts,
 }
@@ -120,15 +118,25 @@ impl PageCache {
             .expect("all that has no default is given");
         PageCache {
             pages: Cache::with_options(options, ByBytes, FixedState::default(), DefaultLifecycle::default()),
-            keeps: cache_bytes >= KEEPS_BYTES,
-            bytes_max: cache_bytes,
+            bytes_max: AtomicU64::new(cache_bytes),
             tier: Arc::default(),
             counts: Counts::default(),
         }
     }
 
     pub(super) fn bytes_max(&self) -> u64 {
-        self.bytes_max
+        self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Whether roots stay with their files, outside the cache, and inner pages and filters as far as there is room.
+    fn keeps(&self) -> bool {
+        self.bytes_max() >= KEEPS_BYTES
+    }
+
+    /// Changes its size. Pages that stay with their files do so until these are replaced.
+    pub(crate) fn resize(&self, cache_bytes: u64) {
+        self.bytes_max.store(cache_bytes, Ordering::Relaxed);
+        self.fit();
     }
 
     /// The bytes that runs hold of it.
@@ -138,7 +146,7 @@ impl PageCache {
 
     /// Gives other pages the room that the tier leaves.
     pub(crate) fn fit(&self) {
-        let rest = self.bytes_max.saturating_sub(self.tier.bytes());
+        let rest = self.bytes_max().saturating_sub(self.tier.bytes());
         let capacity = self.pages.capacity();
         if capacity > rest || rest - capacity > 2 * SHARDS_MAX {
             self.pages.set_capacity(capacity_within(rest));
@@ -147,10 +155,10 @@ impl PageCache {
 
     /// Keeps `page` with its file; returns it if there is no room.
     fn keep(&self, file: &RunFile, key: PageKey, page: Loaded) -> Option<Loaded> {
-        if !self.keeps {
+        if !self.keeps() {
             return Some(page);
         }
-        let rest = file.keep(key.offset, page, &self.tier, self.bytes_max);
+        let rest = file.keep(key.offset, page, &self.tier, self.bytes_max());
         if rest.is_none() {
             self.fit();
         }
@@ -165,7 +173,7 @@ impl PageCache {
     pub(crate) fn stats(&self) -> CacheStats {
         CacheStats {
             bytes: self.pages.weight() + self.tier.bytes(),
-            bytes_max: self.bytes_max,
+            bytes_max: self.bytes_max(),
             pinned_bytes: self.tier.bytes(),
             lent_bytes: self.counts.lent_bytes.load(Ordering::Relaxed),
             hits: self.counts.hits.sum(),
@@ -339,6 +347,12 @@ impl<'c> ReadPages<'c> {
         self.missing.borrow_mut().push(missed);
     }
 
+    /// Whether a page was missing that was neither loaded nor taken.
+    #[inline]
+    pub(crate) fn is_missing_any(&self) -> bool {
+        !self.missing.borrow().is_empty()
+    }
+
     /// What was missing, each page once. It is not missing any more.
     pub(super) fn take_missing(&self) -> Vec<Missed> {
         let mut missing = std::mem::take(&mut *self.missing.borrow_mut());
@@ -392,7 +406,7 @@ impl<'c> ReadPages<'c> {
     /// # Errors
     /// Those of [`ReadPages::load`].
     pub(crate) fn load_rest(&self) -> Result<()> {
-        if self.missing.borrow().is_empty() { Ok(()) } else { self.load() }
+        if self.is_missing_any() { self.load() } else { Ok(()) }
     }
 
     fn keep(&self, key: PageKey, file: &RunFile, wanted: &Wanted, loaded: Loaded) {
@@ -404,7 +418,7 @@ impl<'c> ReadPages<'c> {
         }
         self.count_read(1);
         let loaded = match wanted {
-            Wanted::Page(place) if self.cache.keeps && file.is_root(place) => file.keep_root(loaded),
+            Wanted::Page(place) if self.cache.keeps() && file.is_root(place) => file.keep_root(loaded),
             Wanted::Page(place) if place.level > 0 => self.cache.keep(file, key, loaded),
             Wanted::Filter(_) => self.cache.keep(file, key, loaded),
             _ => Some(loaded),

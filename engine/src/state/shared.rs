@@ -49,6 +49,8 @@ pub struct Shared {
     pub(crate) stopping: AtomicBool,
     /// Whether memory for tables is short, so that writers make room before they write.
     pub(crate) is_short: AtomicBool,
+    /// [`Options::memtable_bytes`], which can be changed.
+    memtable_bytes: AtomicU64,
     pub(crate) keeper: Mutex<Option<Threads>>,
     /// The position in the log from which the next commit wakes the keeper.
     pub(crate) keeper_wakes_at: AtomicU64,
@@ -89,6 +91,7 @@ impl Shared {
             sequence,
             is_torn: false,
         };
+        let memtable_bytes = options.memtable_bytes;
         Shared {
             dir: dir.to_path_buf(),
             cache: PageCache::new(options.cache_bytes),
@@ -106,11 +109,33 @@ impl Shared {
             failures: Failures::default(),
             stopping: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
+            memtable_bytes: AtomicU64::new(memtable_bytes),
             keeper: Mutex::new(None),
             keeper_wakes_at: AtomicU64::new(0),
             damage,
             _lock: lock,
         }
+    }
+
+    /// Bytes that rows may take before they are written to runs; 0 if all stay in memory.
+    #[inline]
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.memtable_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Changes [`Shared::memtable_bytes`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if that is less than a few pages.
+    pub(crate) fn set_memtable_bytes(&self, bytes: u64) -> Result<()> {
+        self.options.check_memtable(bytes)?;
+        self.memtable_bytes.store(bytes, Ordering::Relaxed);
+        self.keeper_wakes_at.store(0, Ordering::Relaxed);
+        if bytes > 0 {
+            self.note_memory();
+        }
+        self.has_woken_keeper();
+        Ok(())
     }
 
     /// A version of a table, to read from.
@@ -197,8 +222,8 @@ impl Shared {
             0 => segment,
             bytes => segment.min(bytes / 2),
         };
-        if self.options.memtable_bytes > 0 {
-            step = step.min(self.options.memtable_bytes / 16);
+        if self.memtable_bytes() > 0 {
+            step = step.min(self.memtable_bytes() / 16);
             self.note_memory();
         }
         self.keeper_wakes_at.store(lsn.0 + step, Ordering::Relaxed);
@@ -209,7 +234,7 @@ impl Shared {
     /// then.
     pub(crate) fn note_memory(&self) {
         let used = self.arena.bytes_used();
-        if used > self.options.memtable_bytes / 4 * 3 {
+        if used > self.memtable_bytes() / 4 * 3 {
             self.is_short.store(true, Ordering::Relaxed);
         }
     }

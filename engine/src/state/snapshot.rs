@@ -50,17 +50,28 @@ impl Snapshot {
         Ok(TableView::new(self.shared.source(version), &version.declaration))
     }
 
-    /// The table as of the snapshot, which lends values ([`TableView::get_ref`]) from pages that `pages` holds.
+    /// The table as of the snapshot, which lends values ([`TableView::get_ref`]) from pages that `pages` holds. If
+    /// these were made [without waiting](Snapshot::held_pages_without_waiting), no question waits for a file either.
     ///
     /// # Errors
     /// Those of [`Snapshot::table`].
     pub fn table_through<'s>(&'s self, table: &Table, pages: &'s HeldPages<'_>) -> Result<TableView<'s>> {
-        Ok(TableView { lent_from: Some(&pages.0), ..self.table(table)? })
+        let view = self.table(table)?;
+        Ok(match pages.waits {
+            true => TableView { lent_from: Some(&pages.pages), ..view },
+            false => TableView { source: view.source.latched(&pages.pages), ..view },
+        })
     }
 
     /// A place to hold pages of runs that values are lent from.
     pub fn held_pages(&self) -> HeldPages<'_> {
-        HeldPages(ReadPages::new(&self.shared.cache))
+        HeldPages { pages: ReadPages::new(&self.shared.cache), waits: true }
+    }
+
+    /// Like [`Snapshot::held_pages`], for a thread that must not wait for files: a question that lacks a page fails
+    /// with [`ErrorKind::PageFault`], as under the latch.
+    pub fn held_pages_without_waiting(&self) -> HeldPages<'_> {
+        HeldPages { pages: ReadPages::without_waiting(&self.shared.cache), waits: false }
     }
 
     /// Names of the tables in the snapshot.
@@ -92,7 +103,27 @@ impl Drop for Snapshot {
 
 /// Pages of runs that values of a snapshot are lent from ([`TableView::get_ref`]): they stay in memory, beyond the
 /// cache, until it is dropped. Made by [`Snapshot::held_pages`].
-pub struct HeldPages<'s>(ReadPages<'s>);
+pub struct HeldPages<'s> {
+    pages: ReadPages<'s>,
+    waits: bool,
+}
+
+impl HeldPages<'_> {
+    /// Whether a question that did not wait lacked a page.
+    pub fn has_faults(&self) -> bool {
+        self.pages.is_missing_any()
+    }
+
+    /// Moves the pages that questions lacked to `faults`.
+    pub fn take_faults(&self, faults: &mut PageFaults) {
+        faults.take_from(&self.pages);
+    }
+
+    /// Lends pages that were loaded to the questions from here on.
+    pub fn lend(&self, faults: &PageFaults) {
+        faults.lend_to(&self.pages);
+    }
+}
 
 /// All tables as of now, under the latch. Made by [`Db::latched_read`](crate::Db::latched_read).
 ///
@@ -119,6 +150,12 @@ impl<'db> LatchedRead<'db> {
         table.check_owner(self.shared)?;
         let version = self.versions.table(table.id())?;
         Ok(TableView::new(self.shared.source(version).latched(&self.pages), &version.declaration))
+    }
+
+    /// Whether a question lacked a page, of those that [`LatchedRead::take_faults`] has not taken.
+    #[inline]
+    pub fn has_faults(&self) -> bool {
+        self.pages.is_missing_any()
     }
 
     /// Moves the pages that its questions lacked to `faults`.

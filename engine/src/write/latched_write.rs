@@ -133,9 +133,8 @@ pub struct LatchedWrite<'db> {
 }
 
 impl<'db> LatchedWrite<'db> {
-    /// See [`Db::latched_write`](crate::Db::latched_write).
+    /// See [`Db::latched_write_at_once`](crate::Db::latched_write_at_once).
     pub(crate) fn begin(db: &'db Arc<Shared>) -> Result<LatchedWrite<'db>> {
-        db.see_to_memory()?;
         let mut turn = db.writer()?;
         let log_room_bytes = db.log()?.reserve(LOG_STEP_BYTES)?;
         let mut versions = db.versions.write();
@@ -185,6 +184,12 @@ impl<'db> LatchedWrite<'db> {
     /// Whether a question or a write may lack a page: whether a table has runs.
     pub fn may_fault(&self) -> bool {
         self.turn.tables.iter().flatten().any(|trees| !trees.runs.is_empty())
+    }
+
+    /// Whether a question or a write lacked a page, of those that [`LatchedWrite::take_faults`] has not taken.
+    #[inline]
+    pub fn has_faults(&self) -> bool {
+        self.pages.is_missing_any()
     }
 
     /// Moves the pages that were missing to `faults`.
