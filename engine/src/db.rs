@@ -279,6 +279,11 @@ impl Db {
         self.shared.set_memtable_bytes(bytes)
     }
 
+    /// Bytes of pages of runs that may be kept in memory.
+    pub fn cache_bytes_max(&self) -> u64 {
+        self.shared.cache.bytes_max()
+    }
+
     /// Changes [`Options::cache_bytes`](crate::Options::cache_bytes) until the database is closed. Inner pages that
     /// were kept or pinned in a larger cache stay until their files are replaced.
     pub fn set_cache_bytes(&self, bytes: u64) {

@@ -1,9 +1,10 @@
 //! Plays whole streams of commands from arbitrary bytes, for the fuzz target `commands` and `tests/streams.rs`. It is
 //! not a stable interface.
 //!
-//! A stream is played twice over new servers in memory: in batches, where commands that are alike run together, and one
-//! by one, where strings are cut into tiny pieces. Each answer has to be one frame, no command may panic, and both
-//! servers have to be whole at the end. All answers that do not depend on chance or time have to be the same.
+//! A stream is played over new servers: in batches, where commands that are alike run together; one by one, where
+//! strings are cut into tiny pieces; and in batches over runs of which hardly a page is in memory, so that commands are
+//! taken back and tried again. Each answer has to be one frame, no command may panic, and all servers have to be whole
+//! at the end. All answers that do not depend on chance or time have to be the same.
 
 use std::path::Path;
 
@@ -69,13 +70,48 @@ pub fn commands(bytes: &[u8]) {
     let steps: Vec<Step> = steps.into_iter().filter(is_wanted).take(COMMANDS_MAX).collect();
     // Sums may have twenty digits and more: those strings are short.
     let tiny = Cut { whole_bytes_max: 64, piece_bytes: 8 };
-    let (together, alone) = (play(&steps, usize::MAX, Cut::default()), play(&steps, 1, tiny));
-    if compares {
-        for (number, (together, alone)) in together.iter().zip(&alone).enumerate() {
-            let (together, alone) = (together.escape_ascii().to_string(), alone.escape_ascii().to_string());
-            assert_eq!(together, alone, "batches answer otherwise: number {number} of {steps:?}");
+    let together = play(&steps, usize::MAX, Cut::default(), Place::Memory);
+    let others =
+        [("one by one", play(&steps, 1, tiny, Place::Memory)), ("over runs", play(&steps, 6, tiny, Place::Runs))];
+    for (way, others) in others.iter().filter(|_| compares) {
+        for (number, (together, other)) in together.iter().zip(others).enumerate() {
+            let (together, other) = (together.escape_ascii().to_string(), other.escape_ascii().to_string());
+            assert_eq!(together, other, "{way} answers otherwise: number {number} of {steps:?}");
         }
-        assert_eq!(together.len(), alone.len(), "batches have another number of answers");
+        assert_eq!(together.len(), others.len(), "another number of answers {way}");
+    }
+}
+
+/// Where the keys of a server lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In memory.
+    Memory,
+    /// In runs of tiny pages, of which hardly any is in memory.
+    Runs,
+}
+
+impl Place {
+    fn options(self) -> Options {
+        match self {
+            Place::Memory => Options::in_memory(),
+            Place::Runs => Options {
+                page_bytes: 256,
+                run_page_bytes: 256,
+                memtable_bytes: 1 << 20,
+                cache_bytes: 2 << 10,
+                ..Options::in_memory()
+            },
+        }
+    }
+
+    /// Writes all tables to runs, if that is where they lie.
+    fn settle(self, db: &Db) {
+        if self == Place::Runs {
+            for table in db.tables().into_iter().filter(|table| !table.options().in_memory) {
+                table.flush().expect("a flush");
+            }
+        }
     }
 }
 
@@ -157,8 +193,8 @@ fn word(wants_name: bool, options: &[&str], bytes: &mut impl Iterator<Item = u8>
 
 /// Plays the steps over a fresh server that cuts strings so, so many commands of a client in one batch, and returns the
 /// answers.
-fn play(steps: &[Step], first_chunk: usize, cut: Cut) -> Vec<Vec<u8>> {
-    let db = Db::open(Path::new("/server"), Options::in_memory()).expect("a database");
+fn play(steps: &[Step], first_chunk: usize, cut: Cut, place: Place) -> Vec<Vec<u8>> {
+    let db = Db::open(Path::new("/server"), place.options()).expect("a database");
     let server = Server::over_cut(db, Config::default(), cut).expect("a server");
     let mut clients = [Player::new(&server), Player::new(&server)];
     let mut answers = Vec::new();
@@ -186,6 +222,7 @@ fn play(steps: &[Step], first_chunk: usize, cut: Cut) -> Vec<Vec<u8>> {
             *client = Player::new(&server);
         }
         rest = &rest[alike..];
+        place.settle(server.keyspace.db());
     }
     let faults = keyspace::check(server.keyspace.db()).expect("read");
     assert!(faults.is_empty(), "{faults:#?}");
@@ -269,6 +306,12 @@ impl<'s> Player<'s> {
             match progress {
                 Progress::Done | Progress::Closing | Progress::Paused(_) => break,
                 Progress::Enough(number) => from = number,
+                Progress::Lacks(number) => {
+                    from = number;
+                    if let Some(attempt) = &mut self.session.attempt {
+                        attempt.bring(self.server.keyspace.db());
+                    }
+                }
                 Progress::Long(number) => {
                     let mut read = LongCommand::new(Words::copy(batch.arguments(&input, number)));
                     while read.step(self.server, &mut self.session, &mut reply) == LongStep::More {}

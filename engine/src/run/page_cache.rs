@@ -124,7 +124,7 @@ impl PageCache {
         }
     }
 
-    pub(super) fn bytes_max(&self) -> u64 {
+    pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max.load(Ordering::Relaxed)
     }
 

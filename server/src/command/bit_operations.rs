@@ -160,7 +160,7 @@ fn combine_beside(
     keys: &[&[u8]],
 ) -> Result<Combined, Refusal> {
     let snapshot = keyspace.snapshot();
-    let data = Data::at(keyspace, &snapshot, clock::now_ms());
+    let data = Data::patiently_at(keyspace, &snapshot, clock::now_ms());
     let values = read_values(&data, database, keys)?;
     let (length, _) = lengths(&data, database, keys)?;
     if !keyspace.cuts(length as usize) {

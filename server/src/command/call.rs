@@ -65,7 +65,7 @@ impl<'c> Call<'c, '_> {
     /// What stands at a key of the client's database, if it is live. Counted as a hit or a miss.
     pub fn entry(&self, key: &[u8]) -> Result<Option<Entry<'_>>, Refusal> {
         let entry = self.data.entry(self.database(), key)?;
-        self.data.keyspace().counters.note_lookup(entry.is_some());
+        self.data.note_lookup(entry.is_some());
         Ok(entry)
     }
 

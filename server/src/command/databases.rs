@@ -1,7 +1,5 @@
 //! Chooses, counts, empties and swaps whole databases.
 
-use std::sync::atomic::Ordering;
-
 use super::{Answer, Call, Handler, Refusal, is_word, refusal};
 use crate::facts::Spec;
 use crate::keyspace::DATABASES;
@@ -88,7 +86,7 @@ fn flush_all(call: &mut Call<'_, '_>) -> Answer {
     }
     // As Redis does, which saves the empty data then, if it saves by itself.
     if call.server.config.parameters.get("save").is_some_and(|points| !points.is_empty()) {
-        call.server.saves.note_empty(call.data.keyspace().counters.changes.load(Ordering::Relaxed));
+        call.server.saves.note_empty(call.data.changes());
     }
     call.reply.ok();
     Ok(())

@@ -291,7 +291,9 @@ fn sample(call: &mut Call<'_, '_>) -> Answer {
     let (bounds, wanted) = (range(call.args[1], call.args[2])?, answers(call, 3)?);
     call.expect_rows(wanted as u64 * 4)?;
     let rows = match (bounds, call.data.tables(call.session.database)) {
-        (Some(bounds), Some(tables)) => call.data.view(&tables.keys)?.sample(&bounds, wanted, &mut rand::rng())?,
+        (Some(bounds), Some(tables)) => {
+            call.data.view(&tables.keys)?.sample(&bounds, wanted, &mut call.session.rng())?
+        }
         _ => Vec::new(),
     };
     call.reply.array(rows.len());

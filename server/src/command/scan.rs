@@ -11,6 +11,7 @@
 use std::ops::Bound;
 
 use quipu::{Bounds, ReadableTable, Snapshot, Table, TableView};
+use rand::RngExt;
 
 use super::pieces::{KeyPieces, PIECE_ROWS_MAX};
 use super::{Answer, Call, Handler, LONG_BYTES, LONG_ROWS, Refusal, is_word, refusal};
@@ -65,7 +66,7 @@ fn random_key(call: &mut Call<'_, '_>) -> Answer {
         Some(tables) => {
             let view = call.data.view(&tables.keys)?;
             let rows = view.len()?;
-            if rows == 0 { None } else { view.nth(.., rand::random_range(0..rows))? }
+            if rows == 0 { None } else { view.nth(.., call.session.rng().random_range(0..rows))? }
         }
     };
     match entry {

@@ -29,7 +29,7 @@ impl Run<'_, '_> {
         }
         if counts {
             let hits = ids.iter().flatten().count() as u64;
-            self.data.keyspace().counters.note_lookups(hits, ids.len() as u64 - hits);
+            self.data.note_lookups(hits, ids.len() as u64 - hits);
         }
         Ok(ids)
     }

@@ -337,7 +337,7 @@ fn zmpop(call: &mut Call<'_, '_>) -> Answer {
 
 fn zrandmember(call: &mut Call<'_, '_>) -> Answer {
     let key = call.args[1];
-    let mut rng = rand::rng();
+    let mut rng = call.session.rng();
     if call.args.len() == 2 {
         let mut drawn = None;
         if let Some(set) = call.sorted_set(key)? {

@@ -124,7 +124,7 @@ fn getrange(call: &mut Call<'_, '_>) -> Answer {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let (key, database) = (call.args[1], call.session.database);
     let entry = call.data.entry(database, key)?;
-    call.data.keyspace().counters.note_lookup(entry.is_some());
+    call.data.note_lookup(entry.is_some());
     let Some(entry) = entry else {
         call.reply.bulk(b"");
         return Ok(());

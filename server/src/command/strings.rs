@@ -29,7 +29,7 @@ pub(super) const HANDLERS: &[Handler] = &[
 fn get(call: &mut Call<'_, '_>) -> Answer {
     let value = call.data.entry(call.session.database, call.args[1])?;
     call.expect_bytes(value.map_or(0, |entry| entry.length()))?;
-    call.data.keyspace().counters.note_lookup(value.is_some());
+    call.data.note_lookup(value.is_some());
     if let Some(entry) = &value
         && entry.length() > LONG_BYTES
         && let Some(string) = call.data.string_stream(call.session.database, call.args[1], entry)?

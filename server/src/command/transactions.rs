@@ -9,11 +9,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use quipu::{ReadableTable, Tally};
 
 use super::admission::{admit_queued, check_inside};
 use super::{Answer, Call, Handler, Refusal, is_word, positions, refusal};
+use crate::facts::key_places::keys;
 use crate::facts::{Flags, Spec};
 use crate::keyspace::Data;
 use crate::state::session::{Queue, Session, Watch, WatchedRange};
@@ -50,33 +52,76 @@ fn discard(call: &mut Call<'_, '_>) -> Answer {
 fn exec(call: &mut Call<'_, '_>) -> Answer {
     let Some(queue) = call.session.queue.take() else { return Err(refusal::text("ERR EXEC without MULTI")) };
     let watch = std::mem::take(&mut call.session.watch);
+    let database = call.session.database;
+    let answer = exec_queue(call, &queue, &watch);
+    if call.data.has_faults() {
+        // It is taken back, and tried again.
+        (call.session.queue, call.session.watch, call.session.database) = (Some(queue), watch, database);
+    }
+    answer
+}
+
+fn exec_queue(call: &mut Call<'_, '_>, queue: &Queue, watch: &Watch) -> Answer {
     if queue.failed {
         return Err(refusal::text("EXECABORT Transaction discarded because of previous errors."));
     }
-    if !still_holds(call.data, &watch)? {
+    if !still_holds(call.data, watch)? {
         call.reply.null_array();
         return Ok(());
     }
     call.reply.array(queue.commands.len());
-    for (spec, words) in queue.commands {
+    let mut outcomes = Vec::with_capacity(queue.commands.len());
+    for (number, (spec, words)) in queue.commands.iter().enumerate() {
         let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
-        run_inside(call, spec, &args);
+        outcomes.push(run_inside(call, number, spec, &args));
+        if call.data.has_faults() {
+            look_ahead(call, &queue.commands[number + 1..]);
+            return Ok(());
+        }
+    }
+    for ((spec, _), (took, refused)) in queue.commands.iter().zip(outcomes) {
+        call.server.statistics.note_commands(spec, 1, took);
+        if let Some(refused) = refused {
+            call.server.statistics.note_failure(spec);
+            call.server.statistics.note_error(&refused);
+        }
     }
     Ok(())
 }
 
-/// Runs a command that was queued, in the same hold; if it is refused, that is its answer.
-fn run_inside(call: &mut Call<'_, '_>, spec: &'static Spec, args: &[&[u8]]) {
+/// Asks for what stands at the keys of the commands that follow one that lacks a page, so that all missing pages are
+/// noted together.
+fn look_ahead(call: &Call<'_, '_>, commands: &[(&'static Spec, Vec<Vec<u8>>)]) {
+    for (spec, words) in commands {
+        let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+        for place in keys(spec, &args).unwrap_or_default() {
+            // It is asked again.
+            let _ = call.data.entry(call.session.database, args[place.place]);
+        }
+    }
+}
+
+/// Runs a command that was queued, in the same hold; if it is refused, that is its answer. Returns how long it took, and
+/// why it was refused.
+fn run_inside(
+    call: &mut Call<'_, '_>,
+    number: usize,
+    spec: &'static Spec,
+    args: &[&[u8]],
+) -> (Duration, Option<String>) {
     let (mark, handlers) = (call.reply.bytes.len(), call.handlers);
-    call.server.tell_monitors(call.session, spec, args);
+    if call.session.told <= number {
+        call.server.tell_monitors(call.session, spec, args);
+        call.session.told = number + 1;
+    }
+    let started = clock::moment();
     let result = check_inside(spec).and_then(|()| {
         if spec.flags.has(Flags::EXACT) {
             call.data.make_exact()?;
         }
         admit_queued(call.session, spec, args)?;
         call.session.can_wait = false;
-        let started = clock::moment();
-        let result = (handlers.of(spec).run)(&mut Call {
+        (handlers.of(spec).run)(&mut Call {
             args,
             data: call.data,
             session: call.session,
@@ -84,16 +129,15 @@ fn run_inside(call: &mut Call<'_, '_>, spec: &'static Spec, args: &[&[u8]]) {
             server: call.server,
             spec,
             handlers,
-        });
-        call.server.statistics.note_commands(spec, 1, clock::since(started));
-        result
+        })
     });
-    if let Err(refusal) = result {
-        call.server.statistics.note_failure(spec);
-        call.server.statistics.note_error(&refusal.reply_text());
+    let refused = result.err().map(|refusal| {
+        let text = refusal.reply_text().into_owned();
         call.reply.bytes.truncate(mark);
-        call.reply.error(refusal.reply_text().as_bytes());
-    }
+        call.reply.error(text.as_bytes());
+        text
+    });
+    (clock::since(started), refused)
 }
 
 /// Whether nothing that is watched has changed.

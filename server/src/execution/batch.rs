@@ -4,7 +4,8 @@
 //! Invariants:
 //! 1. Answers stand in the order of commands.
 //! 2. A [`Turn`] holds the data for a bounded number of commands; then it commits and lets others in.
-//! 3. No answer of a turn may be sent before [`Turn::finish`] has returned: until then it may not be durable, whether
+//! 3. A command that lacks a page of a run has done nothing: it is taken back, whatever it has answered.
+//! 4. No answer of a turn may be sent before [`Turn::finish`] has returned: until then it may not be durable, whether
 //!    it tells of the turn's own commit or of another's.
 //!
 //! Not here: what commands do, sockets.
@@ -19,6 +20,7 @@ use crate::command::databases::databases_named;
 use crate::command::table::handlers;
 use crate::command::{Answer, Call, Handlers, LONG_BYTES, Refusal, Run, RunMany};
 use crate::execution::single::{guard, need_of, run};
+use crate::facts::key_places::keys;
 use crate::facts::{Flags, Group, Spec, find};
 use crate::keyspace::{Data, Need};
 use crate::resp::parse::Batch;
@@ -37,6 +39,9 @@ const BYTES_A_COMMAND: usize = 1024;
 /// Commands of a run that are done together.
 const RUN_MAX: usize = 512;
 
+/// Keys of later commands whose pages are asked for together with those that a command lacks.
+const LOOKED_AHEAD_MAX: usize = 256;
+
 /// Bytes of answers after which the rest of a client's commands wait until it has taken them.
 const ANSWER_BYTES_AT_ONCE_MAX: usize = 4 << 20;
 
@@ -50,6 +55,9 @@ pub enum Progress {
     Long(usize),
     /// The command of this number has to wait, as `CLIENT PAUSE` wants it; those before are done.
     Paused(usize),
+    /// The command of this number lacks pages of runs, or waits for memory. It was taken back; what the session's
+    /// attempt lacks is to be brought, and the command to be tried again. Those before are done.
+    Lacks(usize),
     /// There are many bytes of answers: the commands from this number on are to be run when they are sent.
     Enough(usize),
     /// The session is to be closed; commands after this number are not looked at.
@@ -159,25 +167,33 @@ impl<'k> Turn<'k> {
             {
                 let width = args.len();
                 let mut last = number;
+                let run_max = session.attempt.as_ref().map_or(session.run_max, |attempt| attempt.commands);
                 while last + 1 < ends.len()
-                    && last + 1 - number < session.run_max
+                    && last + 1 - number < run_max
                     && ends[last + 1] - ends[last] == width
                     && words[ends[last]].eq_ignore_ascii_case(args[0])
                 {
                     last += 1;
                 }
                 if last > number {
-                    if self.run_together(session, spec, run, &words[start..ends[last]], width, reply) {
-                        (number, start) = (last + 1, ends[last]);
-                        continue;
+                    match self.run_together(session, spec, run, &words[start..ends[last]], width, reply) {
+                        Together::Done => {
+                            (number, start) = (last + 1, ends[last]);
+                            continue;
+                        }
+                        Together::OneByOne => one_by_one = last + 1,
+                        Together::Lacks => return Progress::Lacks(from + number),
                     }
-                    one_by_one = last + 1;
                 }
             }
             match self.run_one(session, spec, args, reply) {
                 Ok(()) => {}
                 Err(NotNow::TakesLong) => return Progress::Long(from + number),
                 Err(NotNow::Paused) => return Progress::Paused(from + number),
+                Err(NotNow::Lacks) => {
+                    self.look_ahead(session, &words, &ends[number..]);
+                    return Progress::Lacks(from + number);
+                }
             }
             if session.closing {
                 return Progress::Closing;
@@ -187,7 +203,7 @@ impl<'k> Turn<'k> {
         Progress::Done
     }
 
-    /// Runs commands that are alike together; says whether it did.
+    /// Runs commands that are alike together, if they can be.
     fn run_together(
         &mut self,
         session: &mut Session,
@@ -196,37 +212,117 @@ impl<'k> Turn<'k> {
         words: &[&[u8]],
         width: usize,
         reply: &mut Reply,
-    ) -> bool {
+    ) -> Together {
         let count = words.len() / width;
+        if session.attempt.as_ref().is_some_and(|attempt| attempt.failure.is_some()) {
+            // One by one, each gets its own pages or its own error.
+            session.attempt = None;
+            return Together::OneByOne;
+        }
+        if self.has_to_wait(session, spec, count) {
+            return Together::Lacks;
+        }
         let mark = reply.bytes.len();
         let started = clock::moment();
         let server = self.server;
         let database = session.database;
         session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
         self.tells |= spec.flags.tells();
-        let result = self.data_for(spec).map_err(Refusal::from).and_then(|data| {
-            if spec.flags.has(Flags::EXACT) {
-                data.make_exact()?;
-            }
+        let result = self.in_attempt(session, spec, count, |data, _| {
             guard(server, spec, || run(&mut Run { words, width, data, database, reply }))
         });
         match result {
             Ok(()) => {}
             Err(Refusal::OneByOne | Refusal::Long) => {
                 reply.bytes.truncate(mark);
-                return false;
+                return Together::OneByOne;
+            }
+            Err(Refusal::Lacks) => {
+                reply.bytes.truncate(mark);
+                return Together::Lacks;
             }
             Err(refusal) => {
                 reply.bytes.truncate(mark);
                 (0..count).for_each(|_| reply.error(refusal.reply_text().as_bytes()));
             }
         }
+        session.attempt = None;
         server.statistics.note_commands(spec, count as u64, clock::since(started));
         // Of a client with long answers, fewer commands are done together.
         let bytes_each = (reply.bytes.len() - mark) / count;
         session.run_max = (ANSWER_BYTES_AT_ONCE_MAX / bytes_each.max(1)).clamp(1, RUN_MAX);
         self.count(count);
-        true
+        Together::Done
+    }
+
+    /// Holds the data as commands need it, and runs them with the pages that earlier attempts lacked. If one is missing
+    /// again, they are taken back.
+    fn in_attempt(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        commands: usize,
+        run: impl FnOnce(&mut Data<'k>, &mut Session) -> Answer,
+    ) -> Answer {
+        session.begin_attempt();
+        let data = self.data_for(spec)?;
+        if let Some(attempt) = &session.attempt {
+            data.lend(&attempt.faults);
+        }
+        let exact = if spec.flags.has(Flags::EXACT) { data.make_exact() } else { Ok(()) };
+        data.begin_command();
+        let result = exact.map_err(Refusal::from).and_then(|()| run(data, session));
+        if data.has_faults() {
+            data.take_back(&mut session.attempt_at(commands).faults)?;
+            self.server.statistics.page_faults.fetch_add(1, Ordering::Relaxed);
+            return Err(Refusal::Lacks);
+        }
+        data.keep();
+        result
+    }
+
+    /// Whether commands that write have to wait until there is memory, and have not yet.
+    fn has_to_wait(&self, session: &mut Session, spec: &Spec, commands: usize) -> bool {
+        let has_to = need_of(spec) == Need::Write
+            && self.server.keyspace.db().is_short_of_memory()
+            && !self.data.as_ref().is_some_and(|data| data.covers(Need::Write))
+            && !session.attempt.as_ref().is_some_and(|attempt| attempt.has_waited);
+        if has_to {
+            session.attempt_at(commands).waits = true;
+        }
+        has_to
+    }
+
+    /// Notes the pages that commands after the one that was taken back will lack, as far as their keys tell: so all of
+    /// them are loaded together.
+    fn look_ahead(&mut self, session: &mut Session, words: &[&[u8]], ends: &[usize]) {
+        let Some(data) = self.data.as_mut().filter(|data| data.covers(Need::ReadableTable)) else { return };
+        if session.queue.is_some() || session.attempt.as_ref().is_none_or(|attempt| attempt.waits) {
+            return;
+        }
+        let mut keys_left = LOOKED_AHEAD_MAX;
+        for range in ends.windows(2) {
+            let args = &words[range[0]..range[1]];
+            let Some(spec) = find(args[0]) else { return };
+            if spec.name == "select" {
+                return;
+            }
+            for place in keys(spec, args).unwrap_or_default() {
+                // What it answers, now or not at all, is asked again.
+                let _ = data.entry(session.database, args[place.place]);
+                keys_left -= 1;
+                if keys_left == 0 {
+                    break;
+                }
+            }
+            if keys_left == 0 {
+                break;
+            }
+        }
+        if let Some(attempt) = &mut session.attempt {
+            // A failure shows when the turn is committed.
+            let _ = data.take_back(&mut attempt.faults);
+        }
     }
 
     fn count(&mut self, commands: usize) {
@@ -255,6 +351,11 @@ impl<'k> Turn<'k> {
             session.reply_mode = reply_mode;
             return Err(NotNow::Paused);
         }
+        let is_run = session.queue.is_none() || spec.flags.has(Flags::NO_QUEUE);
+        if is_run && self.has_to_wait(session, spec, 1) {
+            session.reply_mode = reply_mode;
+            return Err(NotNow::Lacks);
+        }
         session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
         // Before it is queued, too: what `EXEC` runs holds the data already.
         let prepared = self.prepare_databases(spec, args);
@@ -269,11 +370,24 @@ impl<'k> Turn<'k> {
         }
         // After what it runs, as in Redis.
         let is_exec = spec.name == "exec";
-        if !is_exec {
+        if !is_exec && session.attempt.is_none() {
             server.tell_monitors(session, spec, args);
         }
         session.can_wait = true;
-        match prepared.and_then(|()| self.perform(session, spec, args, reply)) {
+        // Pages that it lacked could not be read.
+        let lacking = match session.attempt.as_mut().and_then(|attempt| attempt.failure.take()) {
+            Some(failure) => Err(Refusal::from(failure)),
+            None => Ok(()),
+        };
+        let performed = lacking.and(prepared).and_then(|()| self.perform(session, spec, args, reply));
+        if let Err(Refusal::Lacks) = performed {
+            reply.bytes.truncate(mark);
+            session.pieces = None;
+            session.reply_mode = reply_mode;
+            return Err(NotNow::Lacks);
+        }
+        session.attempt = None;
+        match performed {
             Ok(()) => {}
             Err(Refusal::Long) => {
                 reply.bytes.truncate(mark);
@@ -313,11 +427,9 @@ impl<'k> Turn<'k> {
             // Nor does this thread wait for the data meanwhile.
             return Err(Refusal::Long);
         }
-        let data = self.data_for(spec)?;
-        if spec.flags.has(Flags::EXACT) {
-            data.make_exact()?;
-        }
-        run(&mut Call { args, data, session, reply, server, spec, handlers })
+        self.in_attempt(session, spec, 1, |data, session| {
+            run(&mut Call { args, data, session, reply, server, spec, handlers })
+        })
     }
 
     /// Makes the tables of databases that a command names and that nobody has used yet. Nothing may be held meanwhile.
@@ -339,6 +451,17 @@ enum NotNow {
     TakesLong,
     /// It has to wait.
     Paused,
+    /// It lacks pages, or memory.
+    Lacks,
+}
+
+/// What became of commands that were to run together.
+enum Together {
+    Done,
+    /// They are to run one by one.
+    OneByOne,
+    /// They lack pages, or memory.
+    Lacks,
 }
 
 /// Whether a browser was talked into sending commands: as Redis does, it is cut off before the body.

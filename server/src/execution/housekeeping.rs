@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use quipu::{Failure, Result};
 
-use crate::keyspace::Data;
 use crate::state::server::Server;
 use crate::system::clock;
 
@@ -75,9 +74,7 @@ fn remove_leftovers(server: &Server) -> Result<()> {
 
 fn remove_expired(server: &Server) -> Result<()> {
     while !server.stopping.load(Ordering::Acquire) && server.keyspace.removes_expired(clock::now_ms()) {
-        let mut data = Data::hold_for_a_step(&server.keyspace, clock::now_ms())?;
-        data.remove_expired(EXPIRED_AT_ONCE)?;
-        let _ = data.close()?;
+        server.keyspace.remove_expired_step(EXPIRED_AT_ONCE, clock::now_ms())?;
     }
     Ok(())
 }

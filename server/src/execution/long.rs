@@ -10,6 +10,8 @@
 
 use std::time::Duration;
 
+use quipu::PageFaults;
+
 use crate::command::admission::admit;
 use crate::command::table::handlers;
 use crate::command::{Answer, Call, Refusal};
@@ -131,13 +133,29 @@ impl LongCommand {
     }
 }
 
-/// Runs a command that writes much: it prepares that while nothing is held.
+/// Runs a command that writes much: it prepares that while nothing is held. It is run again while it lacks pages, which
+/// this thread loads.
 fn write(server: &Server, session: &mut Session, spec: &'static Spec, args: &[&[u8]], reply: &mut Reply) -> Answer {
-    let mut data = Data::beside(&server.keyspace, clock::now_ms());
-    // What is not prepared by now is done in the hold.
-    session.can_wait = false;
-    let result = run(&mut Call { args, data: &mut data, session, reply, server, spec, handlers: handlers() });
-    // As with other commands, what was written before a refusal stays.
-    data.close()?.wait(server.durability()).inspect_err(|_| server.note_failed_log())?;
-    result
+    let mark = reply.bytes.len();
+    let mut lent = PageFaults::default();
+    loop {
+        let mut data = Data::beside(&server.keyspace, clock::now_ms(), lent);
+        // What is not prepared by now is done in the hold.
+        session.can_wait = false;
+        session.begin_attempt();
+        let result = run(&mut Call { args, data: &mut data, session, reply, server, spec, handlers: handlers() });
+        match data.end_beside()? {
+            Ok(committed) => {
+                // As with other commands, what was written before a refusal stays.
+                committed.wait(server.durability()).inspect_err(|_| server.note_failed_log())?;
+                return result;
+            }
+            Err(faults) => {
+                reply.bytes.truncate(mark);
+                session.pieces = None;
+                lent = faults;
+                server.keyspace.db().load(&mut lent)?;
+            }
+        }
+    }
 }

@@ -8,7 +8,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use quipu::{Error, ErrorKind};
+use tokio::task::JoinHandle;
 
+use super::patience::Patience;
 use super::streams::{RangeStream, ValueStream};
 use crate::state::protection::EXPLANATION;
 
@@ -20,28 +22,50 @@ pub(super) enum Answer {
     Value(Box<ValueStream>),
     /// The entities of a range.
     Range(Box<RangeStream>),
+    /// The next piece of one of the two, which a thread of its own reads: pages of runs are missing. And the bytes that
+    /// are left of a value.
+    Reading(JoinHandle<(Answer, Piece)>, Option<u64>),
 }
+
+/// A piece of an answer; `None` at its end.
+type Piece = Result<Option<Bytes>, Error>;
 
 impl Body for Answer {
     type Data = Bytes;
     type Error = Error;
 
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        // Streams read memory, in steps of some 20 us: they never wait. Hyper asks for more only when the socket takes
-        // it.
-        let bytes = match self.get_mut() {
-            Answer::Whole(bytes) => Ok(bytes.take()),
-            Answer::Value(stream) => stream.next(),
-            Answer::Range(stream) => stream.next(),
-        };
-        Poll::Ready(bytes.map(|bytes| bytes.map(Frame::data)).transpose())
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        // Streams read memory, in steps of some 20 us. Hyper asks for more only when the socket takes it.
+        let answer = self.get_mut();
+        loop {
+            let piece = match answer {
+                Answer::Whole(bytes) => Ok(bytes.take()),
+                Answer::Value(stream) => stream.next(Patience::Hurried),
+                Answer::Range(stream) => stream.next(Patience::Hurried),
+                Answer::Reading(reading, _) => match Pin::new(reading).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok((stream, piece))) => {
+                        *answer = stream;
+                        piece
+                    }
+                    Poll::Ready(Err(error)) => {
+                        *answer = Answer::Whole(None);
+                        Err(Error::new(ErrorKind::Io, format!("the rest could not be read: {error}")))
+                    }
+                },
+            };
+            match piece {
+                Err(error) if error.kind() == ErrorKind::PageFault => answer.read_patiently(),
+                piece => return Poll::Ready(piece.map(|bytes| bytes.map(Frame::data)).transpose()),
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Answer::Whole(bytes) => bytes.is_none(),
             Answer::Value(stream) => stream.left_bytes() == 0,
-            Answer::Range(_) => false,
+            Answer::Range(_) | Answer::Reading(..) => false,
         }
     }
 
@@ -49,8 +73,26 @@ impl Body for Answer {
         match self {
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Answer::Value(stream) => SizeHint::with_exact(stream.left_bytes()),
-            Answer::Range(_) => SizeHint::default(),
+            Answer::Reading(_, Some(left_bytes)) => SizeHint::with_exact(*left_bytes),
+            Answer::Range(_) | Answer::Reading(_, None) => SizeHint::default(),
         }
+    }
+}
+
+impl Answer {
+    /// Has the next piece read on a thread that may wait.
+    fn read_patiently(&mut self) {
+        let left_bytes = self.size_hint().exact();
+        let mut stream = std::mem::replace(self, Answer::Whole(None));
+        let read = move || {
+            let piece = match &mut stream {
+                Answer::Value(stream) => stream.next(Patience::Patient),
+                Answer::Range(stream) => stream.next(Patience::Patient),
+                Answer::Whole(_) | Answer::Reading(..) => Ok(None),
+            };
+            (stream, piece)
+        };
+        *self = Answer::Reading(tokio::task::spawn_blocking(read), left_bytes);
     }
 }
 

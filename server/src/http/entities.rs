@@ -4,26 +4,29 @@
 
 use std::ops::Bound;
 
-use hyper::Response;
+use quipu::PageFaults;
 
 use super::answer::{self, Answer};
 use super::node::Node;
+use super::patience::{Answered, Patience, lacking};
 use super::query;
 use super::streams::RangeStream;
 use crate::system::clock;
 
-pub(super) fn serve(node: &Node, query: Option<&str>) -> Response<Answer> {
-    match ask(node, query) {
-        Ok(Ok(Some(stream))) => answer::octets(Answer::Range(Box::new(stream))),
-        Ok(Ok(None)) => answer::overloaded("too many ranges are being sent"),
-        Ok(Err(error)) => answer::failed(&error),
+pub(super) fn serve(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
+    Ok(match ask(node, query, patience) {
+        Ok(opened) => match lacking(opened)? {
+            Ok(Some(stream)) => answer::octets(Answer::Range(Box::new(stream))),
+            Ok(None) => answer::overloaded("too many ranges are being sent"),
+            Err(error) => answer::failed(&error),
+        },
         Err(reason) => answer::bad_request(reason),
-    }
+    })
 }
 
 type Opened = quipu::Result<Option<RangeStream>>;
 
-fn ask(node: &Node, query: Option<&str>) -> Result<Opened, String> {
+fn ask(node: &Node, query: Option<&str>, patience: Patience) -> Result<Opened, String> {
     let [start, end, limit, offset, cluster] = query::parse(query, ["start", "end", "limit", "offset", "cluster"])?;
     let Some(start) = start.filter(|start| !start.is_empty()) else {
         return Err("`start` is missing or empty".to_owned());
@@ -36,14 +39,21 @@ fn ask(node: &Node, query: Option<&str>) -> Result<Opened, String> {
     let offset = offset.map(|offset| query::number("offset", &offset)).transpose()?;
     let Some(taken) = node.streams.take(1) else { return Ok(Ok(None)) };
     let now_ms = clock::now_ms();
-    Ok(node.server.keyspace.live_snapshot(now_ms).and_then(|snapshot| {
+    let keyspace = &node.server.keyspace;
+    let snapshot = match patience {
+        Patience::Patient => keyspace.live_snapshot(now_ms),
+        Patience::Hurried => {
+            keyspace.attempt_exactly(now_ms, &mut PageFaults::default(), |_| Ok(())).map(|(..)| keyspace.snapshot())
+        }
+    };
+    Ok(snapshot.and_then(|snapshot| {
         let start = Bound::Included(start.into_owned());
         let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.into_owned()));
         let rows = limit.unwrap_or(u64::MAX);
         let flight_bytes = node.flight_bytes.clone();
         let mut stream =
             RangeStream::new(node.server.clone(), snapshot, now_ms, (start, end), rows, flight_bytes, taken);
-        stream.skip(offset.unwrap_or(0))?;
+        stream.skip(offset.unwrap_or(0), patience)?;
         Ok(Some(stream))
     }))
 }

@@ -16,11 +16,12 @@ use super::condition::{Conditions, Tag, Verdict};
 use super::coordinator::{Quorum, Replica};
 use super::limits::{Pulse, Taken};
 use super::node::Node;
+use super::patience::{Answered, Head, Lacking, Patience, lacking};
 use super::query;
 use super::streams::ValueStream;
 use super::writer::{DATABASE, EntityChange, Write, WriteFailure, Written};
+use crate::keyspace::Data;
 use crate::keyspace::value::{Entry, Kind};
-use crate::keyspace::{Data, Need};
 use crate::system::clock;
 
 /// Values above are sent from a snapshot, piece by piece.
@@ -81,50 +82,63 @@ pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>
 }
 
 /// Answers `GET` and `HEAD`.
-pub(super) fn get(node: &Node, request: &Request<Incoming>) -> Response<Answer> {
-    match parse(node, request.method(), request.uri().query(), request.headers()) {
-        Ok(asked) => read(node, &asked.key, &asked.conditions).unwrap_or_else(|error| answer::failed(&error)),
-        Err(refusal) => *refusal,
+pub(super) fn get(node: &Node, head: &Head<'_>, patience: Patience) -> Answered {
+    match parse(node, head.method, head.uri.query(), head.headers) {
+        Ok(asked) => Ok(read(node, &asked.key, &asked.conditions, patience)?.unwrap_or_else(|e| answer::failed(&e))),
+        Err(refusal) => Ok(*refusal),
     }
 }
 
-fn read(node: &Node, key: &[u8], conditions: &Conditions) -> quipu::Result<Response<Answer>> {
-    let keyspace = &node.server.keyspace;
-    let now_ms = clock::now_ms();
-    let data = Data::open(keyspace, Need::ReadableTable, now_ms)?;
-    let entry = data.entry(DATABASE, key)?;
-    keyspace.counters.note_lookup(entry.is_some());
-    if entry.is_some_and(|entry| entry.length() > LONG_VALUE_BYTES) {
-        let _ = data.close()?;
-        let Some(taken) = node.streams.take(1) else {
-            return Ok(answer::overloaded("too many long answers are being sent"));
-        };
-        let snapshot = keyspace.snapshot();
-        let data = Data::at(keyspace, &snapshot, now_ms);
-        let mut long_bytes = None;
-        let mut response = answer_read(data.entry(DATABASE, key)?, conditions, |entry| {
-            long_bytes = Some(entry.length());
-            Answer::Whole(None)
-        });
-        drop(data);
-        if let Some(left_bytes) = long_bytes {
-            let stream = ValueStream::new(node.server.clone(), snapshot, now_ms, key, left_bytes, taken);
-            *response.body_mut() = Answer::Value(Box::new(stream));
+fn read(
+    node: &Node,
+    key: &[u8],
+    conditions: &Conditions,
+    patience: Patience,
+) -> Result<quipu::Result<Response<Answer>>, Lacking> {
+    let found = node.ask(patience, false, |data| {
+        let entry = data.entry(DATABASE, key)?;
+        data.note_lookup(entry.is_some());
+        if entry.is_some_and(|entry| entry.length() > LONG_VALUE_BYTES) {
+            return Ok(None);
         }
-        return Ok(response);
+        let string = match &entry {
+            Some(entry) => data.string_of(DATABASE, key, entry)?,
+            None => None,
+        };
+        let (mut bytes, mut copied) = (Vec::new(), Ok(()));
+        let response = answer_read(entry, conditions, |entry| {
+            bytes.reserve_exact(entry.length() as usize);
+            copied = string.map_or(Ok(()), |string| string.copy(0, string.len(), &mut bytes));
+            Answer::Whole(Some(bytes.into()))
+        });
+        copied.map(|()| Some(response))
+    })?;
+    match found {
+        Ok(Some(response)) => Ok(Ok(response)),
+        Ok(None) => lacking(read_long(node, key, conditions, patience)),
+        Err(error) => Ok(Err(error)),
     }
-    let string = match &entry {
-        Some(entry) => data.string_of(DATABASE, key, entry)?,
-        None => None,
+}
+
+/// Answers with a long value, which is read from a snapshot as it is sent.
+fn read_long(node: &Node, key: &[u8], conditions: &Conditions, patience: Patience) -> quipu::Result<Response<Answer>> {
+    let Some(taken) = node.streams.take(1) else {
+        return Ok(answer::overloaded("too many long answers are being sent"));
     };
-    let (mut bytes, mut copied) = (Vec::new(), Ok(()));
-    let response = answer_read(entry, conditions, |entry| {
-        bytes.reserve_exact(entry.length() as usize);
-        copied = string.map_or(Ok(()), |string| string.copy(0, string.len(), &mut bytes));
-        Answer::Whole(Some(bytes.into()))
+    let keyspace = &node.server.keyspace;
+    let (snapshot, now_ms) = (keyspace.snapshot(), clock::now_ms());
+    let at = if patience == Patience::Patient { Data::patiently_at } else { Data::at };
+    let data = at(keyspace, &snapshot, now_ms);
+    let mut long_bytes = None;
+    let mut response = answer_read(data.entry(DATABASE, key)?, conditions, |entry| {
+        long_bytes = Some(entry.length());
+        Answer::Whole(None)
     });
-    copied?;
-    let _ = data.close()?;
+    drop(data);
+    if let Some(left_bytes) = long_bytes {
+        let stream = ValueStream::new(node.server.clone(), snapshot, now_ms, key, left_bytes, taken);
+        *response.body_mut() = Answer::Value(Box::new(stream));
+    }
     Ok(response)
 }
 

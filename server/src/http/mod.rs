@@ -1,8 +1,8 @@
 //! The HTTP face: entities with `ack` and `from`, ranges, positions, and what operators ask. `docs/http.md` is what
 //! users read.
 //!
-//! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; writes as
-//! `writer` says; ranges are streams over a snapshot.
+//! Hyper speaks HTTP/1.1 on a few threads of tokio. Reads are answered where they arrive, from memory; where pages of
+//! runs are missing, on a thread that may wait. Writes are made as `writer` says; ranges are streams over a snapshot.
 //!
 //! | module | |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | [`coordinator`], [`version`] | who keeps an entity; what orders its writes |
 //! | `writer` | how this node's replica is written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
+//! | `patience` | which may wait for pages of runs |
 //! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
 //!
 //! Invariants:
@@ -33,6 +34,7 @@ mod message;
 mod metrics;
 mod node;
 mod operations;
+mod patience;
 mod positions;
 mod profile;
 mod query;

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use quipu::{PageFaults, Result};
 use tokio::sync::watch;
 
 use super::coordinator::Coordinator;
 use super::limits::{HttpLimits, Places};
 use super::metrics::Metrics;
+use super::patience::{Lacking, Patience, lacking};
 use super::writer::Writer;
+use crate::keyspace::{Data, Need};
 use crate::state::server::Server;
+use crate::system::clock;
 
 /// What all requests share.
 pub(super) struct Node {
@@ -28,6 +32,28 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// Asks what is live in a hold of the data; after removing what has expired if the answer counts keys.
+    pub(super) fn ask<T>(
+        &self,
+        patience: Patience,
+        is_exact: bool,
+        mut question: impl FnMut(&mut Data<'_>) -> Result<T>,
+    ) -> std::result::Result<Result<T>, Lacking> {
+        let keyspace = &self.server.keyspace;
+        let attempt = |faults: &mut PageFaults| {
+            let now_ms = clock::now_ms();
+            let answered = match is_exact {
+                true => keyspace.attempt_exactly(now_ms, faults, &mut question),
+                false => keyspace.attempt(Need::ReadableTable, now_ms, faults, &mut question),
+            };
+            answered.map(|(answer, _)| answer)
+        };
+        match patience {
+            Patience::Patient => Ok(keyspace.patiently(attempt)),
+            Patience::Hurried => lacking({ attempt }(&mut PageFaults::default())),
+        }
+    }
+
     /// Whether the node, or the server, is to stop.
     pub(super) fn is_stopping(&self) -> bool {
         self.stops.load(Ordering::Acquire) || self.server.stopping.load(Ordering::Acquire)

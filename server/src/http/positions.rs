@@ -8,11 +8,10 @@ use quipu::{Bounds, ReadableTable, Result, TableView};
 use super::answer::{self, Answer};
 use super::entities::check_cluster;
 use super::node::Node;
+use super::patience::{Answered, Lacking, Patience};
 use super::query;
 use super::writer::DATABASE;
-use crate::keyspace::Data;
 use crate::keyspace::value::Entry;
-use crate::system::clock;
 
 /// Bytes of the value at an offset, where it is a string.
 const VALUE_LENGTH: &str = "x-quipu-value-length";
@@ -43,18 +42,18 @@ fn bounds<'a>(start: Option<&'a [u8]>, end: Option<&'a [u8]>) -> Bounds<'a> {
     Bounds::new(start.map_or(Bound::Unbounded, Bound::Included), end.map_or(Bound::Unbounded, Bound::Excluded))
 }
 
-pub(super) fn count(node: &Node, query: Option<&str>) -> Response<Answer> {
+pub(super) fn count(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
     let range = query::parse(query, ["start", "end", "cluster"]).and_then(|[start, end, cluster]| {
         let range = Range { start, end };
         range.check(cluster.as_deref()).map(|()| range)
     });
     match range {
-        Ok(range) => answer_number(ask(node, |keys| keys.count(range.bounds()))),
-        Err(reason) => answer::bad_request(reason),
+        Ok(range) => Ok(answer_number(ask(node, patience, |keys| keys.count(range.bounds()))?)),
+        Err(reason) => Ok(answer::bad_request(reason)),
     }
 }
 
-pub(super) fn rank(node: &Node, query: Option<&str>) -> Response<Answer> {
+pub(super) fn rank(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
     let asked = query::parse(query, ["id", "start", "end", "cluster"]).and_then(|[id, start, end, cluster]| {
         let range = Range { start, end };
         range.check(cluster.as_deref())?;
@@ -63,14 +62,14 @@ pub(super) fn rank(node: &Node, query: Option<&str>) -> Response<Answer> {
     });
     let (id, range) = match asked {
         Ok(asked) => asked,
-        Err(reason) => return answer::bad_request(reason),
+        Err(reason) => return Ok(answer::bad_request(reason)),
     };
     // The keys of the range below the key.
     let end = range.end.as_deref().map_or(&*id, |end| end.min(&*id));
-    answer_number(ask(node, |keys| keys.count(bounds(range.start.as_deref(), Some(end)))))
+    Ok(answer_number(ask(node, patience, |keys| keys.count(bounds(range.start.as_deref(), Some(end))))?))
 }
 
-pub(super) fn nth(node: &Node, query: Option<&str>) -> Response<Answer> {
+pub(super) fn nth(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
     let asked = query::parse(query, ["offset", "start", "end", "cluster"]).and_then(|[offset, start, end, cluster]| {
         let range = Range { start, end };
         range.check(cluster.as_deref())?;
@@ -79,9 +78,9 @@ pub(super) fn nth(node: &Node, query: Option<&str>) -> Response<Answer> {
     });
     let (offset, range) = match asked {
         Ok(asked) => asked,
-        Err(reason) => return answer::bad_request(reason),
+        Err(reason) => return Ok(answer::bad_request(reason)),
     };
-    match ask(node, |keys| keys.nth(range.bounds(), offset)) {
+    Ok(match ask(node, patience, |keys| keys.nth(range.bounds(), offset))? {
         Ok(Some(row)) => {
             let mut response = answer::octets(Answer::Whole(Some(row.key.to_vec().into())));
             if let Some(entry) = Entry::decode(&row.value).filter(Entry::is_string) {
@@ -91,19 +90,19 @@ pub(super) fn nth(node: &Node, query: Option<&str>) -> Response<Answer> {
         }
         Ok(None) => answer::empty(StatusCode::NOT_FOUND),
         Err(error) => answer::failed(&error),
-    }
+    })
 }
 
 /// Asks the keys that are live now.
-fn ask<R: Default>(node: &Node, question: impl FnOnce(&TableView<'_>) -> Result<R>) -> Result<R> {
-    let mut data = Data::open_exact(&node.server.keyspace, clock::now_ms())?;
-    data.make_exact()?;
-    let answer = match data.tables(DATABASE) {
-        Some(tables) => question(&data.view(&tables.keys)?)?,
-        None => R::default(),
-    };
-    let _ = data.close()?;
-    Ok(answer)
+fn ask<R: Default>(
+    node: &Node,
+    patience: Patience,
+    question: impl Fn(&TableView<'_>) -> Result<R>,
+) -> std::result::Result<Result<R>, Lacking> {
+    node.ask(patience, true, |data| match data.tables(DATABASE) {
+        Some(tables) => question(&data.view(&tables.keys)?),
+        None => Ok(R::default()),
+    })
 }
 
 fn answer_number(number: Result<u64>) -> Response<Answer> {

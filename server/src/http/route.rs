@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use quipu::{Error, ErrorKind};
 
@@ -18,6 +19,7 @@ use super::answer::{self, Answer};
 use super::limits::Pulse;
 use super::metrics::Kind;
 use super::node::Node;
+use super::patience::{Answered, Head, Lacking, Patience};
 use super::{access, entities, entity, message, operations, positions, profile};
 use crate::system::clock;
 
@@ -53,24 +55,35 @@ pub(super) fn serve(node: &Arc<Node>, pulse: &Arc<Pulse>, address: IpAddr, reque
         note(node, pulse, kind, request.method(), &response, started);
         return Answering::Now(Some(response));
     }
-    if let Some(mut response) = answer_now(node, &request) {
-        if request.method() == Method::HEAD {
-            answer::tell_length(&mut response);
+    let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
+    match answer_now(node, &head, Patience::Hurried) {
+        Some(Ok(response)) => {
+            let response = with_length(response, head.method);
+            if is_certain(node, kind) {
+                note(node, pulse, kind, head.method, &response, started);
+                return Answering::Now(Some(response));
+            }
+            let (node, pulse, method) = (node.clone(), pulse.clone(), request.method().clone());
+            return Answering::Later(Box::pin(async move {
+                let response = certain(&node, response).await;
+                note(&node, &pulse, kind, &method, &response, started);
+                response
+            }));
         }
-        let sees_data = kind != Kind::Other;
-        if !sees_data || node.server.keyspace.db().pending_commits().is_durable(node.server.durability()) {
-            note(node, pulse, kind, request.method(), &response, started);
-            return Answering::Now(Some(response));
+        Some(Err(Lacking)) => {
+            let (node, pulse) = (node.clone(), pulse.clone());
+            return Answering::Later(Box::pin(async move {
+                let (parts, _) = request.into_parts();
+                let method = parts.method.clone();
+                let response = match node.requests.take(1) {
+                    Some(_taken) => certain(&node, answer_patiently(&node, parts).await).await,
+                    None => answer::overloaded("too many requests are being answered"),
+                };
+                note(&node, &pulse, kind, &method, &response, started);
+                response
+            }));
         }
-        let (node, pulse, method) = (node.clone(), pulse.clone(), request.method().clone());
-        return Answering::Later(Box::pin(async move {
-            let response = match wait_for_seen(&node).await {
-                Ok(()) => response,
-                Err(error) => answer::in_doubt(&error),
-            };
-            note(&node, &pulse, kind, &method, &response, started);
-            response
-        }));
+        None => {}
     }
     let (node, pulse) = (node.clone(), pulse.clone());
     Answering::Later(Box::pin(async move {
@@ -82,6 +95,42 @@ pub(super) fn serve(node: &Arc<Node>, pulse: &Arc<Pulse>, address: IpAddr, reque
         note(&node, &pulse, kind, &method, &response, started);
         response
     }))
+}
+
+/// Whether what an answer was made of is durable.
+fn is_certain(node: &Node, kind: Kind) -> bool {
+    let sees_data = kind != Kind::Other;
+    !sees_data || node.server.keyspace.db().pending_commits().is_durable(node.server.durability())
+}
+
+/// The answer, once what it was made of is durable.
+async fn certain(node: &Arc<Node>, response: Response<Answer>) -> Response<Answer> {
+    match wait_for_seen(node).await {
+        Ok(()) => response,
+        Err(error) => answer::in_doubt(&error),
+    }
+}
+
+fn with_length(mut response: Response<Answer>, method: &Method) -> Response<Answer> {
+    if method == Method::HEAD {
+        answer::tell_length(&mut response);
+    }
+    response
+}
+
+/// The answer to a request that only reads and lacks pages of runs: it is made on a thread that may wait for them.
+async fn answer_patiently(node: &Arc<Node>, parts: Parts) -> Response<Answer> {
+    let node = node.clone();
+    let answer = move || {
+        let head = Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
+        let answered = answer_now(&node, &head, Patience::Patient);
+        answered.and_then(Result::ok).map(|response| with_length(response, head.method))
+    };
+    match tokio::task::spawn_blocking(answer).await {
+        Ok(Some(response)) => response,
+        // A patient request lacks nothing.
+        Ok(None) | Err(_) => answer::failed(&Error::new(ErrorKind::Poisoned, "the server stops")),
+    }
 }
 
 /// Waits until what an answer was made of is durable. Where the log has failed, that may never be, and the answer is
@@ -99,33 +148,33 @@ fn note(node: &Node, pulse: &Pulse, kind: Kind, method: &Method, response: &Resp
     node.metrics.note_request(kind, method, response.status(), clock::since(started));
 }
 
-/// The answer to a request that waits for nothing.
-fn answer_now(node: &Node, request: &Request<Incoming>) -> Option<Response<Answer>> {
-    let (path, query) = (request.uri().path(), request.uri().query());
+/// The answer to a request that waits for nothing but, if it may, pages of runs.
+fn answer_now(node: &Node, head: &Head<'_>, patience: Patience) -> Option<Answered> {
+    let (path, query) = (head.uri.path(), head.uri.query());
     // Hyper sends the head of the answer to a `HEAD`, and not its body.
-    let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_get = matches!(*head.method, Method::GET | Method::HEAD);
     if profile::Kind::of_path(path).is_some() {
-        return if is_get { None } else { Some(answer::not_allowed("GET, HEAD")) };
+        return if is_get { None } else { Some(Ok(answer::not_allowed("GET, HEAD"))) };
     }
-    let answer: fn(&Node, Option<&str>) -> Response<Answer> = match path {
+    let answer: fn(&Node, Option<&str>, Patience) -> Answered = match path {
         "/v0/entity" => {
-            return match *request.method() {
-                Method::GET | Method::HEAD => Some(entity::get(node, request)),
+            return match *head.method {
+                Method::GET | Method::HEAD => Some(entity::get(node, head, patience)),
                 Method::PUT | Method::DELETE => None,
-                _ => Some(answer::not_allowed("GET, HEAD, PUT, DELETE")),
+                _ => Some(Ok(answer::not_allowed("GET, HEAD, PUT, DELETE"))),
             };
         }
-        "/v0/status" => |node, _| operations::status(node),
+        "/v0/status" => |node, _, _| Ok(operations::status(node)),
         "/v0/entities" => entities::serve,
         "/v0/count" => positions::count,
         "/v0/rank" => positions::rank,
         "/v0/nth" => positions::nth,
-        "/metrics" => |node, _| operations::metrics(node),
-        "/healthz" => |node, _| operations::health(node),
-        "/readyz" => |node, _| operations::readiness(node),
-        _ => return Some(answer::bad_request("there is no such path; docs/http.md has all that there are")),
+        "/metrics" => |node, _, _| Ok(operations::metrics(node)),
+        "/healthz" => |node, _, _| Ok(operations::health(node)),
+        "/readyz" => |node, _, _| Ok(operations::readiness(node)),
+        _ => return Some(Ok(answer::bad_request("there is no such path; docs/http.md has all that there are"))),
     };
-    Some(if is_get { answer(node, query) } else { answer::not_allowed("GET, HEAD") })
+    Some(if is_get { answer(node, query, patience) } else { Ok(answer::not_allowed("GET, HEAD")) })
 }
 
 async fn answer_later(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {

@@ -11,6 +11,7 @@ use bytes::{Bytes, BytesMut};
 use quipu::{Bounds, ReadableTable, Snapshot};
 
 use super::limits::{Places, Taken};
+use super::patience::Patience;
 use super::writer::DATABASE;
 use crate::keyspace::Data;
 use crate::keyspace::value::{Body, Entry};
@@ -59,13 +60,16 @@ impl RangeStream {
     }
 
     /// Starts that many keys later.
-    pub(super) fn skip(&mut self, offset: u64) -> quipu::Result<()> {
+    pub(super) fn skip(&mut self, offset: u64, patience: Patience) -> quipu::Result<()> {
         if offset == 0 {
             return Ok(());
         }
         let Some(tables) = self.server.keyspace.tables(DATABASE) else { return Ok(()) };
         let bounds = Bounds::new(borrowed(&self.start), borrowed(&self.end));
-        match self.snapshot.table(&tables.keys)?.nth(bounds, offset)? {
+        let data = data_at(&self.server, &self.snapshot, self.now_ms, patience);
+        let first = data.view(&tables.keys)?.nth(bounds, offset)?;
+        drop(data);
+        match first {
             Some(entry) => self.start = Bound::Included(entry.key.to_vec()),
             None => self.left_rows = 0,
         }
@@ -73,15 +77,19 @@ impl RangeStream {
     }
 
     /// The next entity: the key, a line feed, the value.
-    pub(super) fn next(&mut self) -> quipu::Result<Option<Bytes>> {
+    ///
+    /// # Errors
+    /// [`quipu::ErrorKind::PageFault`] in a hurry, where a page is missing: nothing was taken, and it can be asked for
+    /// again.
+    pub(super) fn next(&mut self, patience: Patience) -> quipu::Result<Option<Bytes>> {
         while self.ready.is_empty() && self.left_rows > 0 {
-            self.read()?;
+            self.read(patience)?;
         }
         Ok(self.ready.pop_front())
     }
 
     /// Reads the next step of the range. Sets `left_rows` to 0 at its end.
-    fn read(&mut self) -> quipu::Result<()> {
+    fn read(&mut self, patience: Patience) -> quipu::Result<()> {
         let Some(tables) = self.server.keyspace.tables(DATABASE) else {
             self.left_rows = 0;
             return Ok(());
@@ -91,9 +99,9 @@ impl RangeStream {
         let (mut long, mut last, mut seen) = (None, None, 0);
         let (now_ms, left_rows, flight_bytes) = (self.now_ms, self.left_rows, &self.flight_bytes);
         let bounds = Bounds::new(borrowed(&self.start), borrowed(&self.end));
-        let data = Data::at(&self.server.keyspace, &self.snapshot, now_ms);
+        let data = data_at(&self.server, &self.snapshot, now_ms, patience);
         let mut outcome = Ok(());
-        self.snapshot.table(&tables.keys)?.for_each(bounds, |key, value| {
+        data.view(&tables.keys)?.for_each(bounds, |key, value| {
             seen += 1;
             let entry = Entry::decode(value).filter(|entry| !entry.header.is_expired(now_ms));
             if let Some(entry) = entry.filter(Entry::is_string) {
@@ -123,6 +131,7 @@ impl RangeStream {
             !is_full
         })?;
         outcome?;
+        drop(data);
         self.left_rows -= ends.len() as u64 + u64::from(long.is_some());
         match last {
             Some(key) => self.start = Bound::Excluded(key),
@@ -136,6 +145,14 @@ impl RangeStream {
         }
         self.ready.extend(long);
         Ok(())
+    }
+}
+
+/// The data of a snapshot, asked in a hurry or not.
+fn data_at<'k>(server: &'k Server, snapshot: &'k Snapshot, now_ms: u64, patience: Patience) -> Data<'k> {
+    match patience {
+        Patience::Hurried => Data::at(&server.keyspace, snapshot, now_ms),
+        Patience::Patient => Data::patiently_at(&server.keyspace, snapshot, now_ms),
     }
 }
 
@@ -183,8 +200,11 @@ impl ValueStream {
     }
 
     /// The next piece. One descent, and a copy.
-    pub(super) fn next(&mut self) -> quipu::Result<Option<Bytes>> {
-        let data = Data::at(&self.server.keyspace, &self.snapshot, self.now_ms);
+    ///
+    /// # Errors
+    /// Those of [`RangeStream::next`].
+    pub(super) fn next(&mut self, patience: Patience) -> quipu::Result<Option<Bytes>> {
+        let data = data_at(&self.server, &self.snapshot, self.now_ms, patience);
         let Some(entry) = data.entry(DATABASE, &self.key)? else { return Ok(None) };
         let Some(string) = data.string_of(DATABASE, &self.key, &entry)? else { return Ok(None) };
         let mut part = Vec::new();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quipu::{Db, ReadableTable, Result, Table};
 
-use crate::keyspace::Data;
+use crate::keyspace::{Data, table_in_memory};
 
 /// What orders the writes of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,7 +39,7 @@ pub struct VersionClock {
 impl VersionClock {
     /// Goes on from what is stored in `db`.
     pub fn open(db: &Db) -> Result<VersionClock> {
-        let facts = db.table("http")?;
+        let facts = table_in_memory(db, "http")?;
         let stored = facts.get(LIMIT_FACT)?.and_then(|bytes| bytes.first_chunk::<8>().map(|b| u64::from_le_bytes(*b)));
         let limit = stored.unwrap_or(0);
         Ok(VersionClock { last: AtomicU64::new(limit), limit: AtomicU64::new(limit), facts })
@@ -54,6 +54,11 @@ impl VersionClock {
             self.limit.store(limit, Ordering::Relaxed);
         }
         Ok(version)
+    }
+
+    /// Has the limit stored again with the next version: the write that stored it was taken back.
+    pub fn forget_limit(&self) {
+        self.limit.store(0, Ordering::Relaxed);
     }
 
     /// The next version by a wall clock that says `now_ms`.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use quipu::{Durability, Error, ErrorKind};
+use quipu::{Durability, Error, ErrorKind, PageFaults};
 use tokio::sync::{mpsc, oneshot};
 
 use super::condition::{Conditions, Verdict};
@@ -113,7 +113,7 @@ impl Writer {
             write.staged = Some(staged.map_err(|_| stopped())??);
         }
         if self.server.durability() != Durability::Sync {
-            return self.write_at_once(&mut write);
+            return self.write_at_once(write).await;
         }
         let (sender, outcome) = oneshot::channel();
         match self.jobs.try_send(Job::Write(Box::new(write), sender)) {
@@ -123,12 +123,34 @@ impl Writer {
         }
     }
 
-    fn write_at_once(&self, write: &mut Write) -> Outcome {
+    async fn write_at_once(&self, mut write: Write) -> Outcome {
         self.metrics.note_commit(1);
-        let mut data = Data::open(&self.server.keyspace, Need::Write, clock::now_ms())?;
-        let outcome = apply(&mut data, &self.clock, write);
-        data.close()?.wait(self.server.durability())?;
-        outcome
+        let mut faults = PageFaults::default();
+        loop {
+            if self.server.keyspace.db().is_short_of_memory() {
+                let server = self.server.clone();
+                let wait = move || server.keyspace.db().wait_for_memory();
+                tokio::task::spawn_blocking(wait).await.map_err(|_| stopped())??;
+            }
+            {
+                let mut outcome = None;
+                let attempt = self.server.keyspace.attempt(Need::Write, clock::now_ms(), &mut faults, |data| {
+                    outcome = Some(apply(data, &self.clock, &mut write));
+                    Ok(())
+                });
+                match attempt {
+                    Ok(((), committed)) => {
+                        committed.wait(self.server.durability())?;
+                        return outcome.unwrap_or_else(|| Err(stopped()));
+                    }
+                    Err(error) if error.kind() == ErrorKind::PageFault => self.clock.forget_limit(),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let server = self.server.clone();
+            let load = move || server.keyspace.db().load(&mut faults).map(|()| faults);
+            faults = tokio::task::spawn_blocking(load).await.map_err(|_| stopped())??;
+        }
     }
 
     /// Ends the thread when the writes before are done. Not to be called from a task.
@@ -142,38 +164,89 @@ fn stopped() -> WriteFailure {
     WriteFailure::Failed(ErrorKind::Poisoned, "the server stops".to_owned())
 }
 
-/// Takes what waits, commits it, answers; until it is to stop.
+/// A write on its way, with the pages that earlier attempts lacked.
+type Waiting = (Box<Write>, oneshot::Sender<Outcome>, PageFaults);
+
+/// Takes what waits, commits it, answers; until it is to stop. Writes that lack pages of runs are made with a later
+/// group, when their pages are there.
 fn commit_groups(server: &Server, clock: &VersionClock, metrics: &Metrics, mut queue: mpsc::Receiver<Job>) {
-    let mut jobs = Vec::new();
-    while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
-        let mut outcomes = Vec::with_capacity(jobs.len());
-        let stops = jobs.iter().any(|job| matches!(job, Job::Stop));
-        let committed = Data::open(&server.keyspace, Need::Write, clock::now_ms()).and_then(|mut data| {
-            for job in &mut jobs {
-                if let Job::Write(write, _) = job {
-                    outcomes.push(apply(&mut data, clock, write));
-                }
+    let (mut jobs, mut writes) = (Vec::new(), Vec::<Waiting>::new());
+    let mut stops = false;
+    while !writes.is_empty() || !stops && queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
+        if !writes.is_empty() {
+            // What has come meanwhile joins those whose pages were loaded.
+            while jobs.len() < GROUP_MAX
+                && let Ok(job) = queue.try_recv()
+            {
+                jobs.push(job);
             }
-            data.close()
-        });
-        let durable = committed.and_then(|committed| committed.wait(server.durability()));
-        if !outcomes.is_empty() {
-            metrics.note_commit(outcomes.len() as u64);
         }
-        let failure = durable.err().map(WriteFailure::from);
-        let mut outcomes = outcomes.into_iter();
         for job in jobs.drain(..) {
-            let Job::Write(_, answer) = job else { continue };
-            let outcome = match (&failure, outcomes.next()) {
-                (Some(failure), _) => Err(failure.clone()),
-                (None, Some(outcome)) => outcome,
-                (None, None) => Err(stopped()),
-            };
-            // The client may have gone meanwhile.
-            let _ = answer.send(outcome);
+            match job {
+                Job::Write(write, answer) => writes.push((write, answer, PageFaults::default())),
+                Job::Stop => stops = true,
+            }
         }
-        if stops {
-            return;
+        writes = commit_group(server, clock, metrics, writes);
+    }
+}
+
+/// Makes writes in one hold of the data, waits until they are durable, and answers them. Returns those that lacked
+/// pages, which are there now.
+fn commit_group(server: &Server, clock: &VersionClock, metrics: &Metrics, writes: Vec<Waiting>) -> Vec<Waiting> {
+    let (mut done, mut lacking) = (Vec::with_capacity(writes.len()), Vec::new());
+    let db = server.keyspace.db();
+    let opened = db.wait_for_memory().and_then(|()| Data::open(&server.keyspace, Need::Write, clock::now_ms()));
+    let mut data = match opened {
+        Ok(data) => data,
+        Err(error) => {
+            let failure = WriteFailure::from(error);
+            // The clients may have gone meanwhile.
+            writes.into_iter().for_each(|(_, answer, _)| drop(answer.send(Err(failure.clone()))));
+            return Vec::new();
+        }
+    };
+    let make = || {
+        for (mut write, answer, mut faults) in writes {
+            data.lend(&faults);
+            data.begin_command();
+            let outcome = apply(&mut data, clock, &mut write);
+            if data.has_faults() {
+                data.take_back(&mut faults)?;
+                clock.forget_limit();
+                lacking.push((write, answer, faults));
+            } else {
+                data.keep();
+                done.push((answer, outcome));
+            }
+        }
+        Ok(())
+    };
+    let made = make();
+    let committed = data.close().and_then(|committed| made.map(|()| committed));
+    let durable = committed.and_then(|committed| committed.wait(server.durability()));
+    if !done.is_empty() {
+        metrics.note_commit(done.len() as u64);
+    }
+    let failure = durable.err().map(WriteFailure::from);
+    for (answer, outcome) in done {
+        // The client may have gone meanwhile.
+        let _ = answer.send(failure.clone().map_or(outcome, Err));
+    }
+    let mut faults: Vec<_> = lacking.iter_mut().map(|(_, _, faults)| faults).collect();
+    if db.load_together(&mut faults).is_err() {
+        lacking = lacking.into_iter().filter_map(|write| load_alone(server, write)).collect();
+    }
+    lacking
+}
+
+/// Loads the pages of a write, or answers that they cannot be read.
+fn load_alone(server: &Server, (write, answer, mut faults): Waiting) -> Option<Waiting> {
+    match server.keyspace.db().load(&mut faults) {
+        Ok(()) => Some((write, answer, faults)),
+        Err(error) => {
+            let _ = answer.send(Err(error.into()));
+            None
         }
     }
 }

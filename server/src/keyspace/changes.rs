@@ -3,6 +3,7 @@
 use quipu::{Action, Bounds, ReadableTable, Result};
 
 use super::data::malformed;
+use super::removals::Removal;
 use super::ties::Ties;
 use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
 use super::{Change, Data};
@@ -52,6 +53,7 @@ impl Data<'_> {
         if action == Action::Keep {
             return Ok(false);
         }
+        self.note_used(database, after);
         self.settle(database, key, before, after)?;
         Ok(true)
     }
@@ -95,9 +97,18 @@ impl Data<'_> {
         }
         self.note_changes(changed - to_settle.len() as u64);
         for (number, before, after) in to_settle {
+            self.note_used(database, after);
             self.settle(database, keys[number], before, after)?;
         }
         failure.map(|()| changed)
+    }
+
+    /// Notes that a long string that was made for this change has its key.
+    fn note_used(&mut self, database: usize, after: Ties) {
+        if let Some(id) = after.pieces.and_then(|tie| tie.fresh) {
+            let number = self.keyspace().number_of(database);
+            self.pending.note_used(Removal::of(number, id));
+        }
     }
 
     /// Makes sure that changes of these keys to values of `bytes` together, with all that hangs on them but the
@@ -134,6 +145,7 @@ impl Data<'_> {
             after = Ties::after(change, new);
             if old == Some(&**new) { Action::Keep } else { Action::Put }
         })?;
+        self.note_used(database, after);
         self.settle_quietly(database, key, before, after)
     }
 
@@ -181,7 +193,7 @@ impl Data<'_> {
         self.edit()?.remove_range(&tables.expires, ..)?;
         self.drop_all_elements(database)?;
         self.note_changes(removed);
-        self.deadlines_changed = true;
+        self.pending.deadlines_changed = true;
         Ok(())
     }
 
@@ -216,6 +228,7 @@ impl Data<'_> {
         self.touch_all(a)?;
         self.touch_all(b)?;
         let order = self.keyspace().swap_order(a, b);
+        self.pending.note_swap(a, b);
         let facts = self.keyspace().facts.clone();
         self.edit()?.put(&facts, super::databases::ORDER_FACT, &order)?;
         self.touch_all(a)?;

@@ -4,9 +4,11 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use quipu::{
-    Error, ErrorKind, LatchedRead, LatchedWrite, PendingCommit, ReadableTable, Result, Snapshot, Stats, Table,
-    TableView,
+    Error, ErrorKind, HeldPages, LatchedRead, LatchedWrite, PageFaults, PendingCommit, ReadableTable, Result, Snapshot,
+    Stats, Table, TableView,
 };
+
+use super::pending::Pending;
 
 use super::databases::{Keyspace, State, moment_of};
 use super::tables::Tables;
@@ -23,25 +25,37 @@ pub enum Need {
     Write,
 }
 
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack of the thread that holds the data")]
 enum Hold<'k> {
     Nothing,
     LatchedRead(LatchedRead<'k>),
     LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, State>),
-    Snapshot(&'k Snapshot),
-    PatientSnapshot(&'k Snapshot),
+    /// Asked where others wait: it waits for no file.
+    Snapshot(&'k Snapshot, HeldPages<'k>),
+    PatientSnapshot(&'k Snapshot, HeldPages<'k>),
     /// Nothing yet: a command that writes much prepares it.
     Beside,
 }
 
+/// Bytes of pages of runs that a hold keeps from one command to the next.
+const HELD_BYTES_MAX: u64 = 1 << 20;
+
 /// The data, held for a batch of commands. Everyone else waits while it is held for writing, writers while it is held
-/// for reading.
+/// for reading. So nothing waits for a file meanwhile: a command that lacks a page of a run is taken back
+/// ([`Data::take_back`]), and done again when the page is there.
 pub struct Data<'k> {
     keyspace: &'k Keyspace,
     hold: Hold<'k>,
     /// The time of the batch, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Whether what expires next may have changed.
-    pub(super) deadlines_changed: bool,
+    /// What the command under way has done beside the tables.
+    pub(super) pending: Pending,
+    /// Whether a command is under way that may have to be taken back.
+    in_command: bool,
+    /// Whether a page may be missing: whether a table has runs.
+    may_fault: bool,
+    /// What earlier attempts of a command lacked that prepares what it writes.
+    lent: PageFaults,
 }
 
 impl<'k> Data<'k> {
@@ -52,6 +66,7 @@ impl<'k> Data<'k> {
 
     /// Holds the data for a step of work that has many: after those who wait for it now.
     pub fn hold_for_a_step(keyspace: &'k Keyspace, now_ms: u64) -> Result<Data<'k>> {
+        keyspace.db.wait_for_memory()?;
         keyspace.waiting.let_in();
         Data::take(keyspace, Need::Write, now_ms)
     }
@@ -61,22 +76,51 @@ impl<'k> Data<'k> {
             Need::Nothing => Hold::Nothing,
             Need::ReadableTable => Hold::LatchedRead(keyspace.db.latched_read()),
             Need::Write => {
-                let edit = keyspace.db.latched_write()?;
+                // Whoever must not wait for memory has asked before.
+                let edit = keyspace.db.latched_write_at_once()?;
                 Hold::LatchedWrite(Box::new(edit), keyspace.state())
             }
         };
-        Ok(Data { keyspace, hold, now_ms, deadlines_changed: false })
+        let may_fault = match &hold {
+            Hold::LatchedWrite(edit, _) => edit.may_fault(),
+            _ => true,
+        };
+        Ok(Data { may_fault, ..Data::of(keyspace, hold, now_ms) })
+    }
+
+    fn of(keyspace: &'k Keyspace, hold: Hold<'k>, now_ms: u64) -> Data<'k> {
+        Data {
+            keyspace,
+            hold,
+            now_ms,
+            pending: Pending::default(),
+            in_command: false,
+            may_fault: false,
+            lent: PageFaults::default(),
+        }
     }
 
     /// The data of a snapshot that was taken at `now_ms`.
     pub fn at(keyspace: &'k Keyspace, snapshot: &'k Snapshot, now_ms: u64) -> Data<'k> {
-        Data { keyspace, hold: Hold::Snapshot(snapshot), now_ms, deadlines_changed: false }
+        Data::of(keyspace, Hold::Snapshot(snapshot, snapshot.held_pages_without_waiting()), now_ms)
     }
 
     /// The data for a command that prepares what it writes while nothing is held, and holds it by
-    /// [`Data::begin_writing`].
-    pub fn beside(keyspace: &'k Keyspace, now_ms: u64) -> Data<'k> {
-        Data { keyspace, hold: Hold::Beside, now_ms, deadlines_changed: false }
+    /// [`Data::begin_writing`]. `lent` has what earlier attempts lacked.
+    pub fn beside(keyspace: &'k Keyspace, now_ms: u64, lent: PageFaults) -> Data<'k> {
+        Data { lent, ..Data::of(keyspace, Hold::Beside, now_ms) }
+    }
+
+    /// Ends a command that was begun beside. What it lacked, with what earlier attempts lacked, if it has to be tried
+    /// again; else the commit to wait for.
+    pub fn end_beside(mut self) -> Result<std::result::Result<PendingCommit<'k>, PageFaults>> {
+        let mut lent = std::mem::take(&mut self.lent);
+        if !self.has_faults() {
+            return self.close().map(Ok);
+        }
+        self.take_back(&mut lent)?;
+        let _ = self.close()?;
+        Ok(Err(lent))
     }
 
     /// Whether a command prepares what it writes: nothing is held yet.
@@ -84,35 +128,44 @@ impl<'k> Data<'k> {
         matches!(self.hold, Hold::Beside)
     }
 
+    /// Begins the command of `before`, which had nothing held, with the pages that it has.
+    pub(super) fn begin_again(&mut self, before: &mut Data<'_>) {
+        let lent = std::mem::take(&mut before.lent);
+        self.lend(&lent);
+        self.lent = lent;
+        self.begin_command();
+    }
+
     /// Commits what was written since [`Data::begin_writing`], and holds nothing any more.
     pub fn stop_writing(&mut self) -> Result<()> {
-        let beside = Data::beside(self.keyspace, self.now_ms);
+        let lent = std::mem::take(&mut self.lent);
+        let beside = Data::beside(self.keyspace, self.now_ms, lent);
         std::mem::replace(self, beside).close().map(|_| ())
     }
 
     /// The same, asked where nobody waits for what is asked.
     pub fn patiently_at(keyspace: &'k Keyspace, snapshot: &'k Snapshot, now_ms: u64) -> Data<'k> {
-        Data { keyspace, hold: Hold::PatientSnapshot(snapshot), now_ms, deadlines_changed: false }
+        Data::of(keyspace, Hold::PatientSnapshot(snapshot, snapshot.held_pages()), now_ms)
     }
 
     /// Whether this much is held.
     pub fn covers(&self, need: Need) -> bool {
         match self.hold {
             Hold::Nothing | Hold::Beside => need == Need::Nothing,
-            Hold::LatchedRead(_) | Hold::Snapshot(_) | Hold::PatientSnapshot(_) => need <= Need::ReadableTable,
+            Hold::LatchedRead(_) | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => need <= Need::ReadableTable,
             Hold::LatchedWrite(..) => true,
         }
     }
 
     /// Whether a long answer may be given here: nobody waits for it.
     pub fn is_patient(&self) -> bool {
-        matches!(self.hold, Hold::PatientSnapshot(_) | Hold::Beside)
+        matches!(self.hold, Hold::PatientSnapshot(..) | Hold::Beside)
     }
 
     /// The snapshot that is asked, where a long answer may be given.
     pub fn patient_snapshot(&self) -> Option<Snapshot> {
         match self.hold {
-            Hold::PatientSnapshot(snapshot) => Some(snapshot.clone()),
+            Hold::PatientSnapshot(snapshot, _) => Some(snapshot.clone()),
             _ => None,
         }
     }
@@ -139,14 +192,16 @@ impl<'k> Data<'k> {
             Hold::Nothing | Hold::Beside => Err(Error::new(ErrorKind::Invalid, "the command was not given the data")),
             Hold::LatchedRead(look) => look.table(table),
             Hold::LatchedWrite(edit, _) => edit.table(table),
-            Hold::Snapshot(snapshot) | Hold::PatientSnapshot(snapshot) => snapshot.table(table),
+            Hold::Snapshot(snapshot, pages) | Hold::PatientSnapshot(snapshot, pages) => {
+                snapshot.table_through(table, pages)
+            }
         }
     }
 
     /// What the database is made of, with what was written under this hold.
     pub fn stats(&self) -> Stats {
         match &self.hold {
-            Hold::Nothing | Hold::Beside | Hold::Snapshot(_) | Hold::PatientSnapshot(_) => self.keyspace.db.stats(),
+            Hold::Nothing | Hold::Beside | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => self.keyspace.db.stats(),
             Hold::LatchedRead(look) => look.stats(),
             Hold::LatchedWrite(edit, _) => edit.stats(),
         }
@@ -201,7 +256,7 @@ impl<'k> Data<'k> {
             hits += u64::from(entry.is_some());
             visit(number, entry);
         })?;
-        self.keyspace.counters.note_lookups(hits, keys.len() as u64 - hits);
+        self.note_lookups(hits, keys.len() as u64 - hits);
         Ok(())
     }
 
@@ -223,15 +278,98 @@ impl<'k> Data<'k> {
         self.keyspace.new_id()
     }
 
+    /// Begins a command that [`Data::keep`] or [`Data::take_back`] ends. Within it nothing is waited for.
+    #[inline]
+    pub fn begin_command(&mut self) {
+        self.in_command = true;
+        if self.may_fault
+            && let Hold::LatchedWrite(edit, _) = &mut self.hold
+        {
+            edit.set_savepoint();
+        }
+    }
+
+    /// Whether a command is under way.
+    pub(super) fn is_in_command(&self) -> bool {
+        self.in_command
+    }
+
+    /// Whether the command under way has lacked a page: then it has to be taken back, whatever it has answered.
+    #[inline]
+    pub fn has_faults(&self) -> bool {
+        match &self.hold {
+            Hold::LatchedRead(look) => look.has_faults(),
+            Hold::LatchedWrite(edit, _) => edit.has_faults(),
+            Hold::Snapshot(_, pages) => pages.has_faults(),
+            Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => false,
+        }
+    }
+
+    /// Ends the command under way: what follows from it beside the tables is done.
+    #[inline]
+    pub fn keep(&mut self) {
+        self.in_command = false;
+        if !self.pending.is_empty() {
+            self.settle_pending();
+        }
+        match &mut self.hold {
+            Hold::LatchedRead(look) if look.held_bytes() > HELD_BYTES_MAX => look.release(),
+            Hold::LatchedWrite(edit, _) if self.may_fault => {
+                edit.release_savepoint();
+                if edit.held_bytes() > HELD_BYTES_MAX {
+                    edit.release();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the command under way back, and notes in `faults` what it lacked.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Poisoned`] if that stopped half way.
+    pub fn take_back(&mut self, faults: &mut PageFaults) -> Result<()> {
+        self.take_back_quietly()?;
+        match &mut self.hold {
+            Hold::LatchedRead(look) => look.take_faults(faults),
+            Hold::LatchedWrite(edit, _) => {
+                edit.take_faults(faults);
+                edit.release_savepoint();
+            }
+            Hold::Snapshot(_, pages) => pages.take_faults(faults),
+            Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes what was written since [`Data::begin_command`] back; what it lacked stays noted.
+    pub(super) fn take_back_quietly(&mut self) -> Result<()> {
+        self.in_command = false;
+        self.forget_pending();
+        match &mut self.hold {
+            Hold::LatchedWrite(edit, _) => edit.rollback_to_savepoint(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lends pages that were loaded to what is asked and written from here on.
+    pub fn lend(&mut self, faults: &PageFaults) {
+        match &self.hold {
+            Hold::LatchedRead(look) => look.lend(faults),
+            Hold::LatchedWrite(edit, _) => edit.lend(faults),
+            Hold::Snapshot(_, pages) => pages.lend(faults),
+            Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => {}
+        }
+    }
+
     /// Ends the batch: what was written is committed. What was written and what was read is durable when that is waited
     /// for.
-    pub fn close(self) -> Result<PendingCommit<'k>> {
-        if self.deadlines_changed {
-            self.note_due()?;
-        }
+    pub fn close(mut self) -> Result<PendingCommit<'k>> {
+        self.keep();
+        self.note_due();
         match self.hold {
             // Whatever was read meanwhile was committed by now.
-            Hold::Nothing | Hold::Beside | Hold::Snapshot(_) | Hold::PatientSnapshot(_) => {
+            Hold::Nothing | Hold::Beside | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => {
                 Ok(self.keyspace.db.pending_commits())
             }
             Hold::LatchedRead(look) => Ok(look.pending_commits()),
@@ -241,20 +379,24 @@ impl<'k> Data<'k> {
             }
         }
     }
-}
 
-impl Data<'_> {
-    /// Notes when the next key expires.
-    fn note_due(&self) -> Result<()> {
+    /// Notes when the next key expires, if deadlines have changed.
+    fn note_due(&self) {
+        if !self.pending.deadlines_changed {
+            return;
+        }
         let mut due_ms = u64::MAX;
         for tables in self.keyspace.tables.iter().filter_map(|tables| tables.get()) {
-            self.view(&tables.expires)?.for_each(.., |key, _| {
-                due_ms = due_ms.min(moment_of(key));
-                false
-            })?;
+            let first = self
+                .view(&tables.expires)
+                .and_then(|expires| expires.for_each_limited(.., 1, |key, _| due_ms = due_ms.min(moment_of(key))));
+            if first.is_err() {
+                // Its page is not in memory. What is known is early enough: the next look comes in time.
+                self.keyspace.due_ms.fetch_min(self.pending.earliest_deadline_ms, Ordering::AcqRel);
+                return;
+            }
         }
         self.keyspace.due_ms.store(due_ms, Ordering::Release);
-        Ok(())
     }
 }
 

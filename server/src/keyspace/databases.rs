@@ -92,7 +92,7 @@ impl Keyspace {
 
     /// The same, with long strings as durable as commits are to be, and cut otherwise if the database is new.
     pub fn open_cut(db: Db, measures: Measures, durability: Durability, cut: Cut) -> Result<Keyspace> {
-        let facts = db.table("server")?;
+        let facts = table_in_memory(&db, "server")?;
         let order: [AtomicU8; DATABASES] = std::array::from_fn(|number| AtomicU8::new(number as u8));
         if let Some(stored) = facts.get(ORDER_FACT)? {
             for (place, &number) in order.iter().zip(stored.iter()) {
@@ -114,7 +114,7 @@ impl Keyspace {
                 cut
             }
         };
-        let removals_table = db.table(REMOVALS)?;
+        let removals_table = table_in_memory(&db, REMOVALS)?;
         let keyspace = Keyspace {
             db,
             tables: std::array::from_fn(|_| OnceLock::new()),
@@ -292,6 +292,14 @@ impl Keyspace {
     /// A snapshot of all databases as they are.
     pub fn snapshot(&self) -> Snapshot {
         self.db.snapshot()
+    }
+}
+
+/// A small table whose rows stay in memory, made if it is not there: no hold lacks a page of it.
+pub(crate) fn table_in_memory(db: &Db, name: &str) -> Result<Table> {
+    match db.open_table(name)? {
+        Some(table) => Ok(table),
+        None => db.create_table(name, TableOptions { in_memory: true, ..TableOptions::default() }),
     }
 }
 

@@ -5,7 +5,7 @@ use quipu::{Bounds, ReadableTable, Result};
 
 use super::removals::Removal;
 use super::value::CollectionId;
-use super::{Data, Keyspace};
+use super::{Data, Keyspace, Tables};
 
 /// Rows that are removed in one hold: some hundred microseconds.
 const STEP_ROWS: u64 = 512;
@@ -25,7 +25,10 @@ impl Keyspace {
     fn remove_some(&self, removal: Removal) -> Result<bool> {
         self.make(removal.number)?;
         let Some(tables) = self.tables_of(removal.number) else { return Ok(true) };
-        let mut data = Data::hold_for_a_step(self, 0)?;
+        self.step(0, |data| self.remove_some_in(data, tables, removal))
+    }
+
+    fn remove_some_in(&self, data: &mut Data<'_>, tables: &Tables, removal: Removal) -> Result<bool> {
         let first = if removal.with_all_before { CollectionId(0) } else { removal.id };
         let (start, end) = (first.bytes(), CollectionId(removal.id.0 + 1).bytes());
         let next = data.view(&tables.elements)?.nth(&start[..]..&end[..], STEP_ROWS)?;
@@ -38,7 +41,6 @@ impl Keyspace {
                 data.edit()?.remove(&self.removals_table, &removal.row().0)?;
             }
         }
-        let _ = data.close()?;
         Ok(next.is_none())
     }
 }
@@ -59,7 +61,7 @@ impl Data<'_> {
         let keyspace = self.keyspace();
         let (key, value) = removal.row();
         self.edit()?.put(&keyspace.removals_table, &key, value)?;
-        keyspace.removals.push(removal);
+        self.pending.remove_later(removal);
         Ok(())
     }
 

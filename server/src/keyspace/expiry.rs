@@ -1,8 +1,6 @@
 //! Removes keys that have expired: all of them before keys are counted, and some whenever the data is held for writing.
 
-use std::sync::atomic::Ordering;
-
-use quipu::{ReadableTable, Result, Snapshot};
+use quipu::{ErrorKind, PageFaults, ReadableTable, Result, Snapshot};
 
 use super::tables::DATABASES;
 use super::{Data, Keyspace, Need};
@@ -11,14 +9,18 @@ use super::{Data, Keyspace, Need};
 const EXPIRED_AT_ONCE_MAX: usize = 2000;
 
 impl<'k> Data<'k> {
-    /// Holds what is needed. To write, or where keys are due, everything that has expired by `now_ms` is removed first,
-    /// up to a bound.
+    /// Holds what is needed. To write, or where keys are due, what has expired by `now_ms` is removed first, up to a
+    /// bound, as far as its pages are in memory.
     pub fn open(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let is_due = keyspace.removes_expired(now_ms);
         let mut data =
             Data::hold(keyspace, if is_due && need == Need::ReadableTable { Need::Write } else { need }, now_ms)?;
         if is_due && need != Need::Nothing {
-            data.remove_expired(EXPIRED_AT_ONCE_MAX)?;
+            match data.remove_expired(EXPIRED_AT_ONCE_MAX) {
+                // Housekeeping loads the pages; until then nobody sees the keys.
+                Err(error) if error.kind() == ErrorKind::PageFault => data.take_back(&mut PageFaults::default())?,
+                removed => drop(removed?),
+            }
         }
         Ok(data)
     }
@@ -26,32 +28,58 @@ impl<'k> Data<'k> {
     /// Holds the data for writing, if it does not yet. What has expired meanwhile is gone.
     pub fn begin_writing(&mut self, now_ms: u64) -> Result<()> {
         if self.is_beside() {
-            *self = Data::open(self.keyspace(), Need::Write, now_ms)?;
+            let mut data = Data::open(self.keyspace(), Need::Write, now_ms)?;
+            data.begin_again(self);
+            *self = data;
         }
         Ok(())
     }
 
-    /// Removes keys that have expired, `max` at most. Returns whether none is left.
+    /// Removes keys that have expired, `max` at most. Returns whether none is left. Keys whose pages are missing are left
+    /// where they are.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PageFault`] if there are such keys, after all others were removed; all that they lack is noted.
     pub fn remove_expired(&mut self, max: usize) -> Result<bool> {
         let mut left = max;
+        let mut outcome = Ok(());
         for database in 0..DATABASES {
             let Some(tables) = self.tables(database) else { continue };
             let mut due = Vec::new();
             let end = self.now_ms.saturating_add(1).to_be_bytes();
-            self.view(&tables.expires)?.for_each(..&end[..], |key, _| {
+            let listed = self.view(&tables.expires)?.for_each(..&end[..], |key, _| {
                 due.push(key[8..].to_vec());
                 due.len() < left
-            })?;
+            });
             left -= due.len().min(left);
+            outcome = outcome.and(note_fault(listed)?);
             for key in due {
-                self.remove_due(database, &key)?;
-                self.keyspace().counters.expired.fetch_add(1, Ordering::Relaxed);
+                outcome = outcome.and(note_fault(self.remove_expired_key(database, &key))?);
             }
             if left == 0 {
-                return Ok(false);
+                return outcome.map(|()| false);
             }
         }
-        Ok(true)
+        outcome.map(|()| true)
+    }
+
+    /// Removes a key that has expired: all of it or nothing, unless a command is under way that is taken back as a
+    /// whole.
+    fn remove_expired_key(&mut self, database: usize, key: &[u8]) -> Result<()> {
+        if self.is_in_command() {
+            self.pending.note_expired();
+            return self.remove_due(database, key);
+        }
+        self.begin_command();
+        let removed = self.remove_due(database, key);
+        match removed {
+            Ok(()) => {
+                self.pending.note_expired();
+                self.keep();
+            }
+            Err(_) => self.take_back_quietly()?,
+        }
+        removed
     }
 
     /// Holds what is needed to count what is live: to be followed by [`Data::make_exact`].
@@ -60,6 +88,9 @@ impl<'k> Data<'k> {
     }
 
     /// Makes sure that what is counted is live: removes every key that has expired. A snapshot is at its own time.
+    ///
+    /// # Errors
+    /// Those of [`Data::remove_expired`].
     pub fn make_exact(&mut self) -> Result<()> {
         if self.keyspace().due_ms() <= self.now_ms && self.covers(Need::Write) {
             while !self.remove_expired(EXPIRED_AT_ONCE_MAX)? {}
@@ -74,12 +105,33 @@ impl Keyspace {
         if need == Need::ReadableTable && self.due_ms() <= now_ms { Need::Write } else { need }
     }
 
+    /// Removes keys that have expired, `max` at most, between the work of others. Loads the pages that it needs. To be
+    /// called while nothing is held.
+    pub fn remove_expired_step(&self, max: usize, now_ms: u64) -> Result<()> {
+        self.patiently(|faults| {
+            let mut data = Data::hold_for_a_step(self, now_ms)?;
+            data.lend(faults);
+            let removed = data.remove_expired(max);
+            if data.has_faults() {
+                data.take_back(faults)?;
+            }
+            let _ = data.close()?;
+            removed.map(|_| ())
+        })
+    }
+
     /// A snapshot of what is live: what has expired by `now_ms` goes first, so that it counts nothing else. To be
     /// called while nothing is held.
     pub fn live_snapshot(&self, now_ms: u64) -> Result<Snapshot> {
-        let mut data = Data::open_exact(self, now_ms)?;
-        data.make_exact()?;
-        let _ = data.close()?;
+        let _ = self.patiently(|faults| self.attempt_exactly(now_ms, faults, |_| Ok(())))?;
         Ok(self.snapshot())
+    }
+}
+
+/// A page fault on its own; other errors end the work.
+fn note_fault(done: Result<()>) -> Result<Result<()>> {
+    match done {
+        Err(error) if error.kind() != ErrorKind::PageFault => Err(error),
+        done => Ok(done),
     }
 }

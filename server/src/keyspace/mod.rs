@@ -18,6 +18,7 @@
 //!
 //! Not here: what the commands are, connections, the wire.
 
+mod attempts;
 mod changes;
 mod check;
 mod courtesy;
@@ -26,6 +27,7 @@ mod data;
 mod databases;
 mod dropping;
 mod expiry;
+mod pending;
 pub mod pieces;
 mod pieces_writer;
 mod prepared;
@@ -45,6 +47,7 @@ pub mod value;
 pub use check::{check, is_keys_table};
 pub use cut::Cut;
 pub use data::{Data, Need};
+pub(crate) use databases::table_in_memory;
 pub use databases::{Counters, Keyspace, Touched};
 pub use pieces::{StoredString, StringStream};
 pub use prepared::PreparedString;

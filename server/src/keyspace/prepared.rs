@@ -39,7 +39,7 @@ impl Keyspace {
     /// called while no data is held.
     pub fn prepare_copy(&self, from: (usize, &[u8]), to: usize, now_ms: u64) -> Result<Option<PreparedString>> {
         let snapshot = self.snapshot();
-        let data = Data::at(self, &snapshot, now_ms);
+        let data = Data::patiently_at(self, &snapshot, now_ms);
         let Some(entry) = data.entry(from.0, from.1)?.filter(|entry| matches!(entry.body, Body::Pieces(_))) else {
             return Ok(None);
         };
@@ -60,7 +60,7 @@ impl Keyspace {
         now_ms: u64,
     ) -> Result<Option<PreparedString>> {
         let snapshot = self.snapshot();
-        let data = Data::at(self, &snapshot, now_ms);
+        let data = Data::patiently_at(self, &snapshot, now_ms);
         let entry = data.entry(database, key)?;
         let string = match &entry {
             None => StoredString::Whole(b""),

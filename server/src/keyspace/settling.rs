@@ -2,7 +2,6 @@
 //! told.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use quipu::Result;
 
@@ -32,11 +31,12 @@ impl Data<'_> {
             self.settle_pieces(database, key, before.pieces, after.pieces)?;
         }
         if before.deadline_ms != after.deadline_ms {
-            self.deadlines_changed = true;
+            self.pending.deadlines_changed = true;
             if let Some(deadline_ms) = before.deadline_ms {
                 self.edit()?.remove(&tables.expires, &deadline_key(deadline_ms, key))?;
             }
             if let Some(deadline_ms) = after.deadline_ms {
+                self.pending.note_deadline(deadline_ms);
                 self.edit()?.put(&tables.expires, &deadline_key(deadline_ms, key), &[])?;
             }
         }
@@ -85,15 +85,12 @@ impl Data<'_> {
         Ok(())
     }
 
-    /// Tells clients that watch a key that it has changed, and counts the change. Changes of a collection's elements
-    /// are to be told too.
+    /// Tells clients that watch a key that it has changed, once the command is kept, and counts the change. Changes of a
+    /// collection's elements are to be told too.
     pub fn touch(&mut self, database: usize, key: &[u8]) {
         self.note_changes(1);
-        if let Some(state) = self.state()
-            && !state.watched.is_empty()
-            && let Some(watchers) = state.watched.remove(&(database, Box::from(key)))
-        {
-            watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
+        if self.has_watchers() {
+            self.pending.touch(database, key);
         }
     }
 
@@ -103,10 +100,8 @@ impl Data<'_> {
         let keys: Vec<Box<[u8]>> =
             state.watched.keys().filter(|(watched, _)| *watched == database).map(|(_, key)| key.clone()).collect();
         for key in keys {
-            if self.entry(database, &key)?.is_some()
-                && let Some(watchers) = self.state().and_then(|state| state.watched.remove(&(database, key)))
-            {
-                watchers.iter().for_each(|touched| touched.store(true, Ordering::Release));
+            if self.entry(database, &key)?.is_some() {
+                self.pending.touch(database, &key);
             }
         }
         Ok(())
@@ -117,9 +112,7 @@ impl Data<'_> {
     }
 
     pub(super) fn note_changes(&self, changes: u64) {
-        if changes > 0 {
-            self.keyspace().counters.changes.fetch_add(changes, Ordering::Relaxed);
-        }
+        self.pending.note_changes(changes);
     }
 
     /// Watches a key: `touched` is set when it changes. The batch is one that writes.

@@ -111,13 +111,17 @@ impl<'k> Stager<'k> {
         match hold {
             Some(data) => self.write_into(data, slice),
             None => {
-                let mut data = Data::hold_for_a_step(self.keyspace, 0)?;
-                self.write_into(&mut data, slice)?;
-                let committed = data.close()?;
+                let keyspace = self.keyspace;
+                let begun = (self.has_begun, self.staged.is_used, self.staged.outline);
+                let ((), committed) = keyspace.step_to_wait_for(0, |data| {
+                    // An attempt that was taken back has left nothing.
+                    (self.has_begun, self.staged.is_used, self.staged.outline) = begun;
+                    self.write_into(data, slice)
+                })?;
                 self.unsynced_bytes += slice.len();
                 if self.unsynced_bytes > UNSYNCED_BYTES_MAX {
                     // So that nobody's commit has to wait for all of it.
-                    committed.wait(self.keyspace.durability)?;
+                    committed.wait(keyspace.durability)?;
                     self.unsynced_bytes = 0;
                 }
                 Ok(())

@@ -62,6 +62,8 @@ pub(super) struct Connection {
     pub(super) is_closing: bool,
     /// Its next command waits, as `CLIENT PAUSE` wants it.
     pub(super) is_paused: bool,
+    /// Its next command lacks pages of runs, or waits for memory.
+    pub(super) is_parked: bool,
     /// Since when it has more answers to take than the soft limit allows.
     pub(super) over_soft_since: Option<Instant>,
     /// Why it is closed, if that was not its own wish.
@@ -92,6 +94,7 @@ impl Connection {
             is_ended: false,
             is_closing: false,
             is_paused: false,
+            is_parked: false,
             over_soft_since: None,
             why_closed: String::new(),
             level: Level::Notice,
@@ -104,7 +107,8 @@ impl Connection {
     /// answers. `is_over`: clients hold much together.
     pub(super) fn takes_commands(&self, is_over: bool) -> bool {
         let backlog_bytes_max = if is_over { BACKLOG_BYTES_MAX_OVER } else { BACKLOG_BYTES_MAX };
-        !self.is_closing && !self.is_paused && self.session.is_some() && self.backlog_bytes() < backlog_bytes_max
+        let waits = self.is_paused || self.is_parked || self.session.is_none();
+        !self.is_closing && !waits && self.backlog_bytes() < backlog_bytes_max
     }
 
     pub(super) fn wanted_bytes(&self) -> usize {
@@ -249,7 +253,7 @@ impl Connection {
             queued_bytes = session.queue.as_ref().map_or(0, |queue| queue.bytes);
         }
         clients.hold(&self.client, self.input.len() + self.backlog_bytes() + queued_bytes);
-        self.client.is_waiting.store(self.is_paused, Ordering::Relaxed);
+        self.client.is_waiting.store(self.is_paused || self.is_parked, Ordering::Relaxed);
         self.client.input_bytes.store(self.input.len(), Ordering::Relaxed);
         self.client.output_bytes.store(self.backlog_bytes(), Ordering::Relaxed);
         let protocol = if self.reply.protocol == Protocol::Resp2 { 2 } else { 3 };

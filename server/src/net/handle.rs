@@ -8,6 +8,7 @@ use mio::Waker;
 use super::long::Job;
 use super::stream::Stream;
 use crate::execution::long::Step;
+use crate::state::attempt::Attempt;
 
 /// What others send to a worker.
 pub(super) enum Message {
@@ -15,6 +16,8 @@ pub(super) enum Message {
     Client(Box<Stream>, String, String),
     /// A step of a long command has been done, and has brought these bytes.
     Answered { job: Box<Job>, bytes: Vec<u8>, step: Step },
+    /// What the command of a parked connection lacked is there, or will never be.
+    Loaded { slot: usize, id: u64, attempt: Box<Attempt> },
     /// Something was put into the mailbox of the client of this number, or it is to go.
     Mail { slot: usize, id: u64 },
 }

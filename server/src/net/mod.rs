@@ -9,6 +9,7 @@
 mod connection;
 mod handle;
 mod listener;
+mod loading;
 mod long;
 mod stream;
 mod tls;
@@ -23,6 +24,7 @@ use quipu::{Error, ErrorKind, Result};
 use crate::state::server::Server;
 use handle::Handle;
 use listener::Listener;
+use loading::Loading;
 use long::Queue;
 use worker::Worker;
 
@@ -30,6 +32,7 @@ use worker::Worker;
 pub struct Listening {
     server: Arc<Server>,
     long: Arc<Queue>,
+    loading: Arc<Loading>,
     handles: Vec<Handle>,
     threads: Vec<JoinHandle<()>>,
     /// Where it listens.
@@ -45,9 +48,10 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
     server.warn_of_strangers(&addresses);
     let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}"));
     let long = Arc::new(Queue::new(server.clone()));
+    let loading = Arc::new(Loading::new(server.clone()));
     let mut workers = Vec::new();
     for _ in 0..server.config.threads.max(1) {
-        workers.push(Worker::new(server.clone(), long.clone()).map_err(io)?);
+        workers.push(Worker::new(server.clone(), long.clone(), loading.clone()).map_err(io)?);
     }
     let handles: Vec<Handle> = workers.iter().map(Worker::handle).collect();
     let mut threads = Vec::new();
@@ -63,10 +67,16 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         let thread = std::thread::Builder::new().name(format!("long-{number}"));
         thread.spawn(move || queue.run()).map_err(io)?;
     }
+    for number in 0..=loading::THREADS {
+        let loading = loading.clone();
+        let thread = std::thread::Builder::new().name(format!("pages-{number}"));
+        let run = move || if number < loading::THREADS { loading.run() } else { loading.run_memory() };
+        thread.spawn(run).map_err(io)?;
+    }
     let keeper = server.clone();
     let thread = std::thread::Builder::new().name("housekeeping".to_owned());
     threads.push(thread.spawn(move || crate::execution::housekeeping::run(&keeper)).map_err(io)?);
-    Ok(Listening { server: server.clone(), long, handles, threads, addresses })
+    Ok(Listening { server: server.clone(), long, loading, handles, threads, addresses })
 }
 
 impl Listening {
@@ -80,6 +90,7 @@ impl Listening {
         }
         // Its threads are not waited for: a step may take long, and only reads.
         self.long.stop();
+        self.loading.stop();
     }
 
     /// Returns when the server is to stop.

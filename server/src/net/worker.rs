@@ -13,6 +13,7 @@ use mio::{Events, Poll, Token, Waker};
 use super::connection::Connection;
 use super::handle::{Handle, Message};
 use super::listener::Listener;
+use super::loading::{Loading, Parked};
 use super::long::{Job, Queue};
 use super::stream::Stream;
 use crate::execution::batch::{Progress, Turn};
@@ -45,6 +46,8 @@ pub(super) struct Worker {
     server: Arc<Server>,
     /// Where long commands are run.
     long: Arc<Queue>,
+    /// Where what commands lack is brought.
+    loading: Arc<Loading>,
     poll: Poll,
     handle: Handle,
     messages: Receiver<Message>,
@@ -66,13 +69,14 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(server: Arc<Server>, long: Arc<Queue>) -> io::Result<Worker> {
+    pub(super) fn new(server: Arc<Server>, long: Arc<Queue>, loading: Arc<Loading>) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE_TOKEN)?);
         let (sender, messages) = channel();
         Ok(Worker {
             server,
             long,
+            loading,
             poll,
             handle: Handle { sender, waker },
             messages,
@@ -154,7 +158,9 @@ impl Worker {
     fn may_stop(&mut self, stop_at: &mut Option<Instant>) -> bool {
         self.listeners.clear();
         let started = *stop_at.get_or_insert_with(clock::moment);
-        let is_idle = |connection: &Connection| connection.backlog_bytes() == 0 && connection.session.is_some();
+        let is_idle = |connection: &Connection| {
+            connection.backlog_bytes() == 0 && connection.session.is_some() && !connection.is_parked
+        };
         self.connections.iter().flatten().all(is_idle) || clock::since(started) > DRAIN_MAX
     }
 
@@ -265,6 +271,16 @@ impl Worker {
                         touched.push(slot);
                     }
                 }
+                Message::Loaded { slot, id, attempt } => {
+                    if let Some(Some(connection)) = self.connections.get_mut(slot)
+                        && connection.client.id == id
+                        && let Some(session) = &mut connection.session
+                    {
+                        session.attempt = Some(attempt);
+                        connection.is_parked = false;
+                        touched.push(slot);
+                    }
+                }
                 Message::Mail { slot, id } => {
                     if let Some(Some(connection)) = self.connections.get_mut(slot)
                         && connection.client.id == id
@@ -302,6 +318,12 @@ impl Worker {
             let (buffer, batch) = (&mut self.buffer, &mut self.batch);
             if let Err(error) = read_and_run(&server, &mut turn, connection, buffer, batch, &mut bytes_in, begin_long) {
                 connection.give_up_lost(format!("reading failed: {error}"));
+            }
+            if connection.is_parked
+                && let Some(attempt) = connection.session.as_mut().and_then(|session| session.attempt.take())
+            {
+                let (client, handle) = (connection.client.clone(), self.handle.clone());
+                self.loading.push(Parked { attempt, client, handle, slot });
             }
         }
         if let Err(error) = turn.finish(server.durability()) {
@@ -464,8 +486,9 @@ fn run_input(
                 connection.is_closing = true;
                 return input.len();
             }
-            Progress::Paused(number) | Progress::Enough(number) => {
+            Progress::Paused(number) | Progress::Enough(number) | Progress::Lacks(number) => {
                 connection.is_paused = matches!(progress, Progress::Paused(_));
+                connection.is_parked = matches!(progress, Progress::Lacks(_));
                 connection.set_has_commands(true);
                 connection.parser.restart_at_command();
                 return consumed + number.checked_sub(1).map_or(0, |last| batch.end_of(last));

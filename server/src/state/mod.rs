@@ -1,5 +1,6 @@
 //! What connections share, and what the server remembers of each.
 
+pub mod attempt;
 pub mod clients;
 pub mod pieces;
 pub mod protection;

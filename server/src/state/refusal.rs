@@ -18,6 +18,8 @@ pub enum Refusal {
     OneByOne,
     /// The answer is long: it is to be put together from a snapshot, where nobody waits for it.
     Long,
+    /// Pages of runs are missing, or memory is short: the command was taken back, and is to be tried again.
+    Lacks,
 }
 
 /// An error reply that is always the same.
@@ -69,7 +71,7 @@ impl Refusal {
         match self {
             Refusal::Text(text) => Cow::Borrowed(text),
             Refusal::Bytes(bytes) => String::from_utf8_lossy(bytes),
-            Refusal::OneByOne | Refusal::Long => {
+            Refusal::OneByOne | Refusal::Long | Refusal::Lacks => {
                 Cow::Borrowed("ERR the answer is too long for this context; ask for a part of it")
             }
             Refusal::Engine(error) => match error.kind() {

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
 use crate::facts::{Flags, Spec};
 use crate::keyspace::Touched;
+use crate::state::attempt::Attempt;
 use crate::state::clients::Client;
 use crate::state::pieces::Pieces;
 use crate::users::User;
@@ -92,6 +96,14 @@ pub struct Session {
     pub run_max: usize,
     /// Whether a long command may be run beside the loop: not inside a transaction.
     pub can_wait: bool,
+    /// The command that was taken back and is tried again, or is to be.
+    pub attempt: Option<Box<Attempt>>,
+    /// The seed of what the command under way draws, once it has drawn something, and how often it has.
+    pub seed: Option<u64>,
+    /// See `seed`.
+    pub draws: u64,
+    /// Commands of the transaction under way that monitors have been told of.
+    pub told: usize,
     /// The rest of the answer of a long command, while it runs.
     pub pieces: Option<Box<dyn Pieces>>,
     /// Whether `CLIENT NO-EVICT` and `CLIENT NO-TOUCH` were asked for.
@@ -118,6 +130,10 @@ impl Session {
             is_monitor: false,
             run_max: 2,
             can_wait: true,
+            attempt: None,
+            seed: None,
+            draws: 0,
+            told: 0,
             pieces: None,
             no_evict: false,
             no_touch: false,
@@ -140,6 +156,30 @@ impl Session {
             ReplyMode::Skip => ReplyMode::On,
             mode => mode,
         };
+    }
+
+    /// A source of chance for the command under way. If the command is tried again, it draws the same.
+    pub fn rng(&mut self) -> StdRng {
+        let seed = *self.seed.get_or_insert_with(rand::random);
+        self.draws += 1;
+        StdRng::seed_from_u64(seed.wrapping_add(self.draws))
+    }
+
+    /// Begins an attempt at a command: what an earlier one has drawn is drawn again.
+    pub fn begin_attempt(&mut self) {
+        self.seed = self.attempt.as_ref().and_then(|attempt| attempt.seed);
+        self.draws = 0;
+        if self.attempt.is_none() {
+            self.told = 0;
+        }
+    }
+
+    /// The attempt at the command under way, or at several commands together.
+    pub fn attempt_at(&mut self, commands: usize) -> &mut Attempt {
+        let seed = self.seed;
+        let attempt = self.attempt.get_or_insert_with(|| Box::new(Attempt::new()));
+        (attempt.commands, attempt.seed) = (commands, seed);
+        attempt
     }
 
     /// Makes it act for a user from now on.

@@ -174,6 +174,10 @@ pub struct Statistics {
     by_command: Box<[CommandStatistics]>,
     /// Commands run, as of the last round of housekeeping.
     pub commands: AtomicU64,
+    /// Commands, or runs of them, that were taken back because pages of runs were missing.
+    pub page_faults: AtomicU64,
+    /// Connections whose next command waits for pages or for memory.
+    pub parked: AtomicU64,
     /// Commands refused before they ran, and those that failed.
     pub errors: AtomicU64,
     /// Connections accepted.
@@ -201,6 +205,8 @@ impl Default for Statistics {
     fn default() -> Self {
         Statistics {
             commands: AtomicU64::new(0),
+            page_faults: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
             by_command: by_number().iter().map(|_| CommandStatistics::default()).collect(),
             errors: AtomicU64::new(0),
             connections: AtomicU64::new(0),

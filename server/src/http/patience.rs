@@ -1,0 +1,40 @@
+//! Requests that may wait for pages of runs, and those that may not.
+//!
+//! A request that only reads is asked in a hurry, on the thread that serves its connection and others. If a page is
+//! missing, it is asked again on a thread of its own, patiently.
+
+use hyper::{HeaderMap, Method, Response, Uri};
+use quipu::{ErrorKind, Result};
+
+use super::answer::Answer;
+
+/// Whether a request may wait for pages of runs where it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It may not: others wait for its thread.
+    Hurried,
+    /// It may, on a thread of its own.
+    Patient,
+}
+
+/// A question that lacks a page of a run, and was asked in a hurry: it is to be asked patiently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lacking;
+
+/// An answer, or that pages of runs are missing for one that is asked in a hurry.
+pub(super) type Answered = std::result::Result<Response<Answer>, Lacking>;
+
+/// What a request asks for, without its body.
+pub(super) struct Head<'r> {
+    pub(super) method: &'r Method,
+    pub(super) uri: &'r Uri,
+    pub(super) headers: &'r HeaderMap,
+}
+
+/// Tells page faults from answers and other errors.
+pub(super) fn lacking<T>(result: Result<T>) -> std::result::Result<Result<T>, Lacking> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::PageFault => Err(Lacking),
+        result => Ok(result),
+    }
+}
