@@ -240,6 +240,18 @@ impl<'s> View<'s> {
             let commits = per_second("commits");
             format!("log       {size}, a restart reads {replay} of it; {commits} commits/s\n")
         };
+        let disk = match after.count("run_bytes") {
+            0 => String::new(),
+            run_bytes => format!(
+                "disk      {} in {} runs, {} of {} of pages in memory, {}/s read; {} clients wait\n",
+                bytes(run_bytes),
+                thousands(after.count("runs")),
+                bytes(after.count("cache_bytes")),
+                bytes(after.count("cache_bytes_max")),
+                per_second("cache_misses"),
+                thousands(after.count("parked_clients")),
+            ),
+        };
         write!(
             out,
             "{version} at {address}, up {}\n\n\
@@ -249,7 +261,7 @@ impl<'s> View<'s> {
              clients   {}, {} new/s\n\
              keys      {}, {} expired/s\n\
              memory    {}{limit}, the process {}\n\
-             {log}\n",
+             {disk}{log}\n",
             uptime(after.count("uptime_in_seconds")),
             per_second("total_commands_processed"),
             per_second("total_error_replies"),
@@ -316,7 +328,10 @@ impl<'s> View<'s> {
             "clients": after.count("connected_clients"), "connections_per_s": rate("total_connections_received"),
             "keys": after.keys(), "expired_per_s": rate("expired_keys"),
             "memory_bytes": after.count("used_memory"), "process_bytes": after.count("used_memory_rss"),
-            "memory_bytes_max": after.count("maxmemory"), "commits_per_s": rate("commits"),
+            "memory_bytes_max": after.count("maxmemory"), "memtable_bytes_max": after.count("memtable_bytes_max"),
+            "cache_bytes": after.count("cache_bytes"), "cache_bytes_max": after.count("cache_bytes_max"),
+            "runs": after.count("runs"), "run_bytes": after.count("run_bytes"), "pages_read_per_s": rate("cache_misses"),
+            "parked_clients": after.count("parked_clients"), "commits_per_s": rate("commits"),
             "log_bytes": after.count("log_bytes"), "log_bytes_to_replay": after.count("log_bytes_to_replay"),
             "commands": commands,
         })

@@ -17,6 +17,7 @@ Examples:
   quipu serve --port 7000 --data air --durability os
   quipu serve --port 6379 --http-port 8000          two faces of the same keys
   quipu serve --config quipu.toml --maxclients 500  a file, and a flag over it
+  quipu serve --memtable-bytes 256mb --cache-bytes 512mb   many more keys than memory holds: the rest is on disk
   QUIPU_REQUIREPASS=secret quipu serve --bind 0.0.0.0 --tls-port 6380 --tls-cert-file c.pem --tls-key-file k.pem
 
 Which face is served: those whose port is named; Redis clients at 6379 if none is.
@@ -99,7 +100,14 @@ pub(crate) struct Args {
     /// How many clients may be connected [default: 10000]
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     maxclients: Option<String>,
-    /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit [default: 0]
+    /// Memory of rows above which they go to disk, as in 4gb; 0 to keep all in memory [default: 1gb]
+    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
+    memtable_bytes: Option<String>,
+    /// Memory for pages of rows that are on disk [default: 256mb]
+    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
+    cache_bytes: Option<String>,
+    /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit. Rows go to disk before, unless all are to
+    /// stay in memory [default: 0]
     #[arg(long, value_name = "BYTES", help_heading = "Limits")]
     maxmemory: Option<String>,
     /// Memory of commands and answers that all clients together may make the server hold [default: 1gb]
@@ -148,6 +156,8 @@ impl Args {
             one("cluster", &self.cluster),
             one("threads", &self.threads),
             one("maxclients", &self.maxclients),
+            one("memtable-bytes", &self.memtable_bytes),
+            one("cache-bytes", &self.cache_bytes),
             one("maxmemory", &self.maxmemory),
             one("maxmemory-clients", &self.maxmemory_clients),
             one("timeout", &self.timeout),

@@ -98,6 +98,9 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
         }
         parameters.set(name, value);
     }
+    if names.iter().any(|name| matches!(name.as_str(), "maxmemory" | "memtable-bytes" | "cache-bytes")) {
+        call.server.apply_limits()?;
+    }
     call.reply.ok();
     Ok(())
 }

@@ -17,13 +17,18 @@ use quipu::Durability;
 
 /// Quipu's own, in the form of the file that lists Redis's.
 const OWN: &str = "\
+cache-bytes - bytes:0:1125899906842624 any 268435456
 cluster - text start
 durability - one-of:sync|os|none any sync
 http-port - int:0:65535 start 0
 long-threads - int:0:256 start 0
+memtable-bytes - bytes:0:1125899906842624 any 1073741824
 self-url - text start
 threads - int:1:256 start 1
 ";
+
+/// The least of `memtable-bytes` that is not 0: the engine's.
+const MEMTABLE_BYTES_MIN: u64 = 256 << 10;
 
 /// What a value may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +125,7 @@ pub fn has_effect(name: &str) -> bool {
         "acllog-max-len",
         "appendfsync",
         "bind",
+        "cache-bytes",
         "client-output-buffer-limit",
         "client-query-buffer-limit",
         "cluster",
@@ -138,6 +144,7 @@ pub fn has_effect(name: &str) -> bool {
         "maxclients",
         "maxmemory",
         "maxmemory-clients",
+        "memtable-bytes",
         "port",
         "proto-max-bulk-len",
         "protected-mode",
@@ -179,6 +186,10 @@ pub struct Parameters {
     pub clients_max: AtomicU64,
     /// Bytes of memory above which writes are refused, 0 if there is no limit: `maxmemory`.
     pub memory_bytes_max: AtomicU64,
+    /// Bytes of rows in memory above which they go to disk, 0 if all stay there: `memtable-bytes`.
+    memtable_bytes: AtomicU64,
+    /// Bytes of pages of runs that are kept in memory: `cache-bytes`.
+    pub cache_bytes: AtomicU64,
     /// Bytes of memory that all clients together may hold, 0 for the usual limit: `maxmemory-clients`.
     clients_bytes_max: AtomicU64,
     /// The same as a part of `maxmemory`, in percent; 0 if it is no such part.
@@ -215,6 +226,8 @@ impl Default for Parameters {
             durability: AtomicU8::new(0),
             clients_max: AtomicU64::new(0),
             memory_bytes_max: AtomicU64::new(0),
+            memtable_bytes: AtomicU64::new(0),
+            cache_bytes: AtomicU64::new(0),
             clients_bytes_max: AtomicU64::new(0),
             clients_percent: AtomicU64::new(0),
             query_bytes_max: AtomicU64::new(0),
@@ -241,6 +254,16 @@ impl Parameters {
             0 => Durability::Sync,
             1 => Durability::Os,
             _ => Durability::None,
+        }
+    }
+
+    /// Bytes of rows in memory above which they go to disk, 0 if all stay there: `memtable-bytes`, and no more than
+    /// `maxmemory` allows, so that rows go to disk before writes are refused.
+    pub fn memtable_bytes(&self) -> u64 {
+        let wanted = self.memtable_bytes.load(Ordering::Relaxed);
+        match self.memory_bytes_max.load(Ordering::Relaxed) {
+            0 => wanted,
+            max => wanted.min(max.max(MEMTABLE_BYTES_MIN)),
         }
     }
 
@@ -363,6 +386,8 @@ impl Parameters {
             "appendfsync" => self.durability.store(u8::from(value != "always"), Ordering::Relaxed),
             "maxclients" => store(&self.clients_max),
             "maxmemory" => store(&self.memory_bytes_max),
+            "memtable-bytes" => store(&self.memtable_bytes),
+            "cache-bytes" => store(&self.cache_bytes),
             "maxmemory-clients" => {
                 store(&self.clients_bytes_max);
                 let percent = value.strip_suffix('%').and_then(|number| number.parse().ok());
@@ -422,6 +447,9 @@ fn normal(parameter: &Parameter, value: &str, old: &str) -> Result<String, Strin
             let number = parse_bytes(value).ok_or("argument must be a memory value")?;
             if number < *min || number > *max {
                 return Err(format!("argument must be between {min} and {max} inclusive"));
+            }
+            if parameter.name == "memtable-bytes" && (1..MEMTABLE_BYTES_MIN).contains(&number) {
+                return Err(format!("argument must be 0, or {MEMTABLE_BYTES_MIN} at least"));
             }
             Ok(number.to_string())
         }

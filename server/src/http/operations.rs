@@ -61,6 +61,7 @@ fn engine(node: &Node, page: &mut Page) {
     for (name, help, value) in [
         ("quipu_memory_bytes", "Memory that rows take.", stats.memory_bytes()),
         ("quipu_memory_limit_bytes", "Memory that rows may take.", stats.memory_bytes_max),
+        ("quipu_memtable_limit_bytes", "Memory of rows above which they go to disk.", stats.memtable_bytes_max),
         ("quipu_cache_bytes", "Pages of runs in the cache.", stats.cache_bytes),
         ("quipu_cache_limit_bytes", "Pages of runs that the cache may hold.", stats.cache_bytes_max),
         ("quipu_cache_pinned_bytes", "Pages of runs in the cache that stay there.", stats.pinned_bytes),
@@ -107,8 +108,11 @@ fn keys(node: &Node, page: &mut Page) {
 
 fn redis(node: &Node, page: &mut Page) {
     let statistics = &node.server.statistics;
+    let parked = statistics.parked.load(Ordering::Relaxed);
+    page.gauge("quipu_redis_parked_clients", "Clients whose command waits for pages or memory.", parked as f64);
     for (name, help, counter) in [
         ("quipu_redis_commands_total", "Commands of Redis clients.", &statistics.commands),
+        ("quipu_redis_page_faults_total", "Commands that lacked pages of runs at first.", &statistics.page_faults),
         ("quipu_redis_errors_total", "Commands that were refused or failed.", &statistics.errors),
         ("quipu_redis_connections_accepted_total", "Connections of Redis clients.", &statistics.connections),
         ("quipu_redis_received_bytes_total", "Bytes from Redis clients.", &statistics.bytes_in),

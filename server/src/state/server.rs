@@ -69,8 +69,12 @@ impl Server {
     /// # Errors
     /// Those of opening a database; [`quipu::ErrorKind`] says what to do.
     pub fn open(config: Config, progress: &mut dyn FnMut(quipu::Progress)) -> Result<Server> {
-        // Batches lend values from where they lie, so the keyspace stays in memory.
-        let options = Options { durability: config.durability(), memtable_bytes: 0, ..Options::default() };
+        let options = Options {
+            durability: config.durability(),
+            memtable_bytes: config.parameters.memtable_bytes(),
+            cache_bytes: config.parameters.cache_bytes.load(Ordering::Relaxed),
+            ..Options::default()
+        };
         let directory: PathBuf = config.directory();
         let db = Db::open_with(&directory, options, progress)?;
         Server::over(db, config)
@@ -122,6 +126,16 @@ impl Server {
             next_client: AtomicU64::new(1),
             stop_signal: Default::default(),
         })
+    }
+
+    /// Has the engine keep to the limits of memory that are configured.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if one is too small.
+    pub fn apply_limits(&self) -> Result<()> {
+        let db = self.keyspace.db();
+        db.set_cache_bytes(self.config.parameters.cache_bytes.load(Ordering::Relaxed));
+        db.set_memtable_bytes(self.config.parameters.memtable_bytes())
     }
 
     /// The durability of commits.
