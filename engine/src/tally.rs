@@ -128,8 +128,8 @@ pub enum SumField {
         /// Offset in the value, in bytes.
         at: u32,
     },
-    /// The integer at this place (from 0) of a value in the tuple encoding ([`mod@tuple`]). Any other element counts as
-    /// 0.
+    /// The integer at this place (from 0) of a value in the tuple encoding ([`mod@tuple`]), modulo 2^64. Any other
+    /// element counts as 0.
     Element {
         /// Place in the tuple.
         at: u32,
@@ -147,7 +147,7 @@ impl SumField {
             SumField::BigEndian { at } => fixed(at).map_or(0, i64::from_be_bytes),
             SumField::LittleEndian { at } => fixed(at).map_or(0, i64::from_le_bytes),
             SumField::Element { at } => match tuple::element_at(value, at as usize) {
-                Some(Element::Int(number)) => number,
+                Some(Element::Int(number)) => number as i64,
                 _ => 0,
             },
         }

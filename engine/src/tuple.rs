@@ -6,15 +6,16 @@
 //!
 //! Invariants:
 //! 1. `encode(a).cmp(&encode(b))` is `a.cmp(&b)` for all tuples, where [`Element`]'s order is null, bool, int, float,
-//!    text, bytes, and within a kind the order of the values (`-0.0` is `0.0`; NaN is one value, after `+inf`).
+//!    text, bytes, UUID, and within a kind the order of the values (`-0.0` is `0.0`; NaN is one value, after `+inf`).
 //! 2. `decode(encode(t)) == t`, and `encode(decode(b)) == b` whenever `decode` accepts `b`: each tuple has one
 //!    encoding.
 //! 3. `decode` and `element_at` never panic on any bytes.
 //!
 //! Cost: one pass over the bytes. Text and bytes without a zero byte are borrowed; skipping allocates nothing.
 //!
-//! Not here: names and declared types of columns (the application's, in a table's metadata), and comparing an int with
-//! a float by value. Each kind has its own tags, so every int sorts before every float; to mix the two in one column,
+//! Elements in descending order, and the elements of a tuple as bytes, are in [`part`].
+//!
+//! Not here: names and declared types of columns (the crate `quipu-rows`), and comparing an int with a float by value. Each kind has its own tags, so every int sorts before every float; to mix the two in one column,
 //! store all as floats, like `quipu import` does.
 
 use std::borrow::Cow;
@@ -25,8 +26,11 @@ use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 
+mod part;
 #[cfg(test)]
 mod tests;
+
+pub use part::{Part, Parts, encode_descending_into, parts};
 
 mod tag {
     /// Ends a text or a byte string; inside one it is followed by [`ESCAPE`].
@@ -41,11 +45,17 @@ mod tag {
     pub(super) const INT_ZERO: u8 = 0x14;
     pub(super) const INT_MIN: u8 = INT_ZERO - 8;
     pub(super) const INT_MAX: u8 = INT_ZERO + 8;
+    /// Integers whose magnitude takes 9 to 16 bytes; how many, the next byte says.
+    pub(super) const WIDE_INT_NEGATIVE: u8 = INT_MIN - 1;
+    pub(super) const WIDE_INT_POSITIVE: u8 = INT_MAX + 1;
     pub(super) const FLOAT: u8 = 0x21;
     pub(super) const TEXT: u8 = 0x30;
     pub(super) const BYTES: u8 = 0x31;
+    pub(super) const UUID: u8 = 0x32;
 
-    const _: () = assert!(TRUE < INT_MIN && INT_MAX < FLOAT && FLOAT < TEXT && TEXT < BYTES && BYTES < ESCAPE);
+    const _: () = assert!(TRUE < WIDE_INT_NEGATIVE && WIDE_INT_POSITIVE < FLOAT && FLOAT < TEXT && TEXT < BYTES);
+    // Complemented, as tags of descending elements, they are above all of these and below the escape.
+    const _: () = assert!(BYTES < UUID && UUID < !UUID && !NULL < ESCAPE);
 }
 
 const SIGN: u64 = 1 << 63;
@@ -63,13 +73,15 @@ pub enum Element<'a> {
     /// `false`, then `true`.
     Bool(bool),
     /// A signed integer.
-    Int(i64),
+    Int(i128),
     /// A number of double precision: `-inf` first, `+inf` next to last, NaN last.
     Float(f64),
     /// UTF-8, in the order of its bytes (which is that of its code points).
     Text(Cow<'a, str>),
     /// Any bytes, in their order.
     Bytes(Cow<'a, [u8]>),
+    /// Sixteen bytes, in their order.
+    Uuid([u8; 16]),
 }
 
 impl Element<'_> {
@@ -82,6 +94,7 @@ impl Element<'_> {
             Element::Float(value) => Element::Float(value),
             Element::Text(text) => Element::Text(Cow::Owned(text.into_owned())),
             Element::Bytes(bytes) => Element::Bytes(Cow::Owned(bytes.into_owned())),
+            Element::Uuid(uuid) => Element::Uuid(uuid),
         }
     }
 
@@ -93,6 +106,7 @@ impl Element<'_> {
             Element::Float(_) => 3,
             Element::Text(_) => 4,
             Element::Bytes(_) => 5,
+            Element::Uuid(_) => 6,
         }
     }
 }
@@ -108,6 +122,7 @@ impl Ord for Element<'_> {
             },
             (Element::Text(a), Element::Text(b)) => a.cmp(b),
             (Element::Bytes(a), Element::Bytes(b)) => a.cmp(b),
+            (Element::Uuid(a), Element::Uuid(b)) => a.cmp(b),
             _ => self.kind().cmp(&other.kind()),
         }
     }
@@ -137,11 +152,12 @@ impl Hash for Element<'_> {
             Element::Float(value) => sortable_bits(*value).hash(state),
             Element::Text(text) => text.hash(state),
             Element::Bytes(bytes) => bytes.hash(state),
+            Element::Uuid(uuid) => uuid.hash(state),
         }
     }
 }
 
-/// `null`, `true`, `-7`, `2.0`, `"text"` with escapes as in Rust, `x"00ff"`.
+/// `null`, `true`, `-7`, `2.0`, `"text"` with escapes as in Rust, `x"00ff"`, `u"00ff..."`.
 impl fmt::Display for Element<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -150,13 +166,16 @@ impl fmt::Display for Element<'_> {
             Element::Int(value) => write!(f, "{value}"),
             Element::Float(value) => write!(f, "{value:?}"),
             Element::Text(text) => write!(f, "{text:?}"),
-            Element::Bytes(bytes) => {
-                f.write_str("x\"")?;
-                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                f.write_str("\"")
-            }
+            Element::Bytes(bytes) => write_hex(f, "x", bytes),
+            Element::Uuid(uuid) => write_hex(f, "u", uuid),
         }
     }
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8]) -> fmt::Result {
+    write!(f, "{prefix}\"")?;
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+    f.write_str("\"")
 }
 
 impl From<bool> for Element<'_> {
@@ -167,7 +186,7 @@ impl From<bool> for Element<'_> {
 
 impl From<i64> for Element<'_> {
     fn from(value: i64) -> Self {
-        Element::Int(value)
+        Element::Int(value.into())
     }
 }
 
@@ -219,6 +238,10 @@ pub fn encode_into(elements: &[Element<'_>], bytes: &mut Vec<u8>) {
             }
             Element::Text(text) => encode_string(tag::TEXT, text.as_bytes(), bytes),
             Element::Bytes(value) => encode_string(tag::BYTES, value, bytes),
+            Element::Uuid(uuid) => {
+                bytes.push(tag::UUID);
+                bytes.extend_from_slice(uuid);
+            }
         }
     }
 }
@@ -279,13 +302,27 @@ fn sortable_bits(value: f64) -> u64 {
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-fn encode_int(value: i64, bytes: &mut Vec<u8>) {
+#[inline]
+fn encode_int(value: i128, bytes: &mut Vec<u8>) {
     let magnitude = value.unsigned_abs();
+    let Ok(magnitude) = u64::try_from(magnitude) else { return encode_wide_int(value, bytes) };
     let size = (8 - magnitude.leading_zeros() / 8) as u8;
     let (opening, stored) =
         if value < 0 { (tag::INT_ZERO - size, !magnitude) } else { (tag::INT_ZERO + size, magnitude) };
     bytes.push(opening);
     bytes.extend_from_slice(&stored.to_be_bytes()[8 - usize::from(size)..]);
+}
+
+#[cold]
+fn encode_wide_int(value: i128, bytes: &mut Vec<u8>) {
+    let magnitude = value.unsigned_abs();
+    let size = (16 - magnitude.leading_zeros() / 8) as u8;
+    let (opening, size_stored, stored) = match value < 0 {
+        true => (tag::WIDE_INT_NEGATIVE, !size, !magnitude),
+        false => (tag::WIDE_INT_POSITIVE, size, magnitude),
+    };
+    bytes.extend_from_slice(&[opening, size_stored]);
+    bytes.extend_from_slice(&stored.to_be_bytes()[16 - usize::from(size)..]);
 }
 
 fn encode_string(opening: u8, value: &[u8], bytes: &mut Vec<u8>) {
@@ -317,8 +354,11 @@ impl<'a> Reader<'a> {
             tag::FALSE => Element::Bool(false),
             tag::TRUE => Element::Bool(true),
             tag::INT_MIN..=tag::INT_MAX => Element::Int(
-                decode_int(opening >= tag::INT_ZERO, body)
-                    .ok_or_else(|| wrong("an integer longer than it need be, or past 64 bits,"))?,
+                decode_int(opening >= tag::INT_ZERO, body).ok_or_else(|| wrong("an integer longer than it need be"))?,
+            ),
+            tag::WIDE_INT_NEGATIVE | tag::WIDE_INT_POSITIVE => Element::Int(
+                decode_int(opening >= tag::INT_ZERO, &body[1..])
+                    .ok_or_else(|| wrong("an integer longer than it need be, or past 128 bits,"))?,
             ),
             tag::FLOAT => Element::Float(decode_float(body).ok_or_else(|| wrong("a negative zero or an unusual NaN"))?),
             tag::TEXT => Element::Text(match unescape(body) {
@@ -327,47 +367,66 @@ impl<'a> Reader<'a> {
                 }
                 Cow::Owned(text) => Cow::Owned(String::from_utf8(text).map_err(|_| wrong("text that is not UTF-8"))?),
             }),
-            _ => Element::Bytes(unescape(body)),
+            tag::BYTES => Element::Bytes(unescape(body)),
+            _ => Element::Uuid(body.try_into().map_err(|_| wrong("a UUID of another length"))?),
         };
         Ok(Some(element))
     }
 
     /// Skips one element; `None`, and no step, if there is none, its end is missing or its tag is unknown.
+    #[inline]
     fn skip(&mut self) -> Option<()> {
-        let rest = &self.bytes[self.position..];
-        let size = match *rest.first()? {
-            tag::NULL | tag::FALSE | tag::TRUE => 1,
-            opening @ tag::INT_MIN..=tag::INT_MAX => 1 + usize::from(opening.abs_diff(tag::INT_ZERO)),
-            tag::FLOAT => 9,
-            tag::TEXT | tag::BYTES => {
-                let mut end = 1;
-                loop {
-                    end += rest[end..].iter().position(|&byte| byte == tag::TERMINATOR)? + 1;
-                    if rest.get(end) != Some(&tag::ESCAPE) {
-                        break end;
-                    }
-                    end += 1;
-                }
-            }
-            _ => return None,
-        };
-        if size > rest.len() {
-            return None;
-        }
-        self.position += size;
+        self.position += size_of_first(&self.bytes[self.position..])?;
         Some(())
     }
 }
 
-fn decode_int(positive: bool, stored: &[u8]) -> Option<i64> {
-    let mut wide = if positive { [0; 8] } else { [0xff; 8] };
-    wide[8 - stored.len()..].copy_from_slice(stored);
-    let magnitude = if positive { u64::from_be_bytes(wide) } else { !u64::from_be_bytes(wide) };
-    let shortest = 8 - magnitude.leading_zeros() as usize / 8;
+/// The bytes that the element at the front takes; `None` if there is none, its end is missing or its tag is unknown.
+#[inline]
+fn size_of_first(bytes: &[u8]) -> Option<usize> {
+    let size = match *bytes.first()? {
+        tag::TEXT | tag::BYTES => {
+            let mut end = 1;
+            loop {
+                end += bytes[end..].iter().position(|&byte| byte == tag::TERMINATOR)? + 1;
+                if bytes.get(end) != Some(&tag::ESCAPE) {
+                    break end;
+                }
+                end += 1;
+            }
+        }
+        tag::WIDE_INT_POSITIVE => wide_int_size(*bytes.get(1)?)?,
+        tag::WIDE_INT_NEGATIVE => wide_int_size(!*bytes.get(1)?)?,
+        opening => fixed_size(opening)?,
+    };
+    (size <= bytes.len()).then_some(size)
+}
+
+/// The size of an element whose tag tells it.
+#[inline]
+fn fixed_size(opening: u8) -> Option<usize> {
+    Some(match opening {
+        tag::NULL | tag::FALSE | tag::TRUE => 1,
+        tag::INT_MIN..=tag::INT_MAX => 1 + usize::from(opening.abs_diff(tag::INT_ZERO)),
+        tag::FLOAT => 9,
+        tag::UUID => 17,
+        _ => return None,
+    })
+}
+
+fn wide_int_size(magnitude_bytes: u8) -> Option<usize> {
+    matches!(magnitude_bytes, 9..=16).then_some(2 + usize::from(magnitude_bytes))
+}
+
+fn decode_int(positive: bool, stored: &[u8]) -> Option<i128> {
+    let mut wide = if positive { [0; 16] } else { [0xff; 16] };
+    wide[16 - stored.len()..].copy_from_slice(stored);
+    let magnitude = if positive { u128::from_be_bytes(wide) } else { !u128::from_be_bytes(wide) };
+    let shortest = 16 - magnitude.leading_zeros() as usize / 8;
     if stored.len() != shortest {
         return None;
     }
-    if positive { i64::try_from(magnitude).ok() } else { 0i64.checked_sub_unsigned(magnitude) }
+    if positive { i128::try_from(magnitude).ok() } else { 0i128.checked_sub_unsigned(magnitude) }
 }
 
 fn decode_float(stored: &[u8]) -> Option<f64> {

@@ -118,7 +118,7 @@ fn records() -> Vec<Vec<u8>> {
 fn tuple_seeds() -> Vec<Vec<u8>> {
     let tuples: [&[Element<'_>]; 4] = [
         &[Element::Null, Element::Bool(true), Element::Bool(false), Element::from(0)],
-        &[Element::Int(i64::MIN), Element::Int(-1), Element::Int(255), Element::Int(i64::MAX)],
+        &[Element::Int(i64::MIN.into()), Element::Int(-1), Element::Int(255), Element::Int(i128::MAX)],
         &[Element::Float(f64::NAN), Element::Float(-0.0), Element::Float(1.5), Element::Float(f64::NEG_INFINITY)],
         &[Element::from("a\0b"), Element::Bytes(vec![0, 255, 0].into()), Element::from("JFK"), Element::from(7)],
     ];

@@ -6,8 +6,8 @@ use rand::{RngExt, SeedableRng};
 /// strings.
 fn edges() -> Vec<Element<'static>> {
     let mut edges = vec![Element::Null, Element::Bool(false), Element::Bool(true)];
-    for shift in 0..64 {
-        let power = 1i64.wrapping_shl(shift);
+    for shift in 0..128 {
+        let power = 1i128.wrapping_shl(shift);
         for near in [power.wrapping_sub(1), power, power.wrapping_add(1)] {
             edges.extend([Element::Int(near), Element::Int(near.wrapping_neg())]);
         }
@@ -41,6 +41,12 @@ fn edges() -> Vec<Element<'static>> {
     for bytes in [&[0xff][..], &[0, 0xff], &[0xff, 0], &[0, 0xff, 0], &[0xff, 0xff], &[0, 1], &[1, 0]] {
         edges.push(Element::Bytes(bytes.to_vec().into()));
     }
+    for byte in [0, 1, 0x7f, 0xff] {
+        let mut uuid = [byte; 16];
+        edges.push(Element::Uuid(uuid));
+        uuid[15] = 0x42;
+        edges.push(Element::Uuid(uuid));
+    }
     edges
 }
 
@@ -62,10 +68,12 @@ fn random_element(rng: &mut StdRng) -> Element<'static> {
         let size = rng.random_range(0..6);
         (0..size).map(|_| [0, 1, b'a', 0x7f, 0xfe, 0xff][rng.random_range(0..6)]).collect()
     };
-    match rng.random_range(0..6) {
+    match rng.random_range(0..8) {
         0 => Element::Null,
         1 => Element::Bool(rng.random()),
-        2 => Element::Int(rng.random::<i64>() >> rng.random_range(0..64)),
+        2 => Element::Int((rng.random::<i64>() >> rng.random_range(0..64)).into()),
+        5 => Element::Int(rng.random::<i128>() >> rng.random_range(0..128)),
+        6 => Element::Uuid([rng.random(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, rng.random()]),
         3 => Element::Float(if rng.random() {
             f64::from_bits(rng.random())
         } else {
@@ -111,7 +119,7 @@ fn whole_numbers_sort_as_numbers_within_each_kind() {
             assert_eq!(encode(&[(a as f64).into()]).cmp(&encode(&[(b as f64).into()])), a.cmp(&b), "{a}.0 and {b}.0");
         }
     }
-    assert!(encode(&[Element::Int(i64::MAX)]) < encode(&[Element::Float(f64::NEG_INFINITY)]), "ints before floats");
+    assert!(encode(&[Element::Int(i128::MAX)]) < encode(&[Element::Float(f64::NEG_INFINITY)]), "ints before floats");
 }
 
 #[test]
@@ -171,8 +179,8 @@ fn what_is_accepted_is_canonical() {
     println!("QUIPU_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let likely = [
-        0x00, 0x01, 0x02, 0x0c, 0x0d, 0x12, 0x13, 0x14, 0x15, 0x16, 0x1b, 0x1c, 0x21, 0x30, 0x31, 0x7f, 0x80, 0xfe,
-        0xff,
+        0x00, 0x01, 0x02, 0x0b, 0x0c, 0x0d, 0x12, 0x13, 0x14, 0x15, 0x16, 0x1b, 0x1c, 0x1d, 0x21, 0x30, 0x31, 0x32,
+        0x7f, 0x80, 0xf6, 0x09, 0x10, 0xfe, 0xff,
     ];
     let mut accepted = 0;
     for round in 0..200_000 {
@@ -190,6 +198,7 @@ fn what_is_accepted_is_canonical() {
         for index in 0..4 {
             element_at(&bytes, index);
         }
+        parts(&bytes).for_each(|part| drop(part.element()));
         if let Ok(elements) = decode(&bytes) {
             accepted += 1;
             assert_eq!(encode(&elements), bytes, "{} was read as {}", hex(&bytes), show(&elements));
@@ -205,6 +214,14 @@ fn all_short_strings_are_refused_or_canonical() {
             for bytes in
                 [&[a][..], &[a, b], &[0x14, a, b], &[0x30, a, b], &[0x30, a, b, 0], &[0x31, a, b, 0], &[0x12, a, b]]
             {
+                let part = parts(bytes).next().map(|part| (part, part.element()));
+                if let Some((part, Ok(element))) = part
+                    && part.is_descending()
+                {
+                    let mut again = Vec::new();
+                    encode_descending_into(&element, &mut again);
+                    assert_eq!(again, part.bytes());
+                }
                 if let Ok(elements) = decode(bytes) {
                     assert_eq!(encode(&elements), bytes);
                 }
@@ -215,13 +232,14 @@ fn all_short_strings_are_refused_or_canonical() {
 
 #[test]
 fn other_forms_of_a_value_are_refused_with_the_place() {
-    let refused: [(&[u8], &str); 10] = [
+    let refused: [(&[u8], &str); 11] = [
         (&[0x00], "at byte 0"),
         (&[0x01, 0xff], "at byte 1"),
         (&[0x15, 0x00], "longer than it need be"),
         (&[0x13, 0xff], "longer than it need be"),
-        (&[0x1c, 0x80, 0, 0, 0, 0, 0, 0, 0], "past 64 bits"),
-        (&[0x0c, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe], "past 64 bits"),
+        (&[0x1d, 16, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "past 128 bits"),
+        (&[0x1d, 9, 0, 1, 0, 0, 0, 0, 0, 0, 0], "longer than it need be"),
+        (&[0x1d, 8, 1, 1, 0, 0, 0, 0, 0, 0], "cut short"),
         (&[0x21, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "a negative zero"),
         (&[0x21, 0xff, 0xf8, 0, 0, 0, 0, 0, 1], "an unusual NaN"),
         (&[0x30, 0xff, 0x00], "not UTF-8"),
@@ -231,6 +249,67 @@ fn other_forms_of_a_value_are_refused_with_the_place() {
         let error = decode(bytes).expect_err(&hex(bytes));
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains(reason), "{}: {error}", hex(bytes));
+    }
+}
+
+#[test]
+fn descending_elements_sort_the_other_way_round_whatever_follows() {
+    let edges = edges();
+    let encoded: Vec<Vec<u8>> = edges
+        .iter()
+        .map(|element| {
+            let mut bytes = Vec::new();
+            encode_descending_into(element, &mut bytes);
+            bytes
+        })
+        .collect();
+    for (a, a_bytes) in edges.iter().zip(&encoded) {
+        let part = parts(a_bytes).next().unwrap();
+        assert!(part.is_descending() && part.bytes() == a_bytes && part.element().unwrap() == *a, "{a}");
+        for (b, b_bytes) in edges.iter().zip(&encoded) {
+            assert_eq!(a_bytes.cmp(b_bytes), b.cmp(a), "{a} {} and {b} {}", hex(a_bytes), hex(b_bytes));
+            assert!(a == b || !b_bytes.starts_with(a_bytes), "{a} begins {b}");
+        }
+    }
+}
+
+#[test]
+fn tuples_of_both_directions_come_apart_and_have_their_ranges() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(3);
+    println!("SEED={seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let directions = [false, true, true, false];
+    let encode_mixed = |tuple: &[Element<'_>]| {
+        let mut bytes = Vec::new();
+        for (element, is_descending) in tuple.iter().zip(directions) {
+            match is_descending {
+                true => encode_descending_into(element, &mut bytes),
+                false => encode_into(std::slice::from_ref(element), &mut bytes),
+            }
+        }
+        bytes
+    };
+    let mut last: Vec<Element<'static>> = vec![Element::Null; 4];
+    for _ in 0..20_000 {
+        let kept = rng.random_range(0..4);
+        let mut tuple = last[..kept].to_vec();
+        tuple.extend((kept..4).map(|_| random_element(&mut rng)));
+        let bytes = encode_mixed(&tuple);
+        let order = tuple.iter().zip(&last).zip(directions).map(|((a, b), is_descending)| match is_descending {
+            true => b.cmp(a),
+            false => a.cmp(b),
+        });
+        let order = order.fold(Ordering::Equal, Ordering::then);
+        assert_eq!(bytes.cmp(&encode_mixed(&last)), order, "{} and {}", show(&tuple), show(&last));
+        let mut whole = parts(&bytes);
+        let elements: Vec<_> = whole.by_ref().map(|part| part.element().unwrap()).collect();
+        assert_eq!((elements, whole.rest()), (tuple.clone(), &[][..]));
+        for size in 0..4 {
+            let start = encode_mixed(&last[..size]);
+            let end = [&start[..], &[tag::ESCAPE]].concat();
+            assert_eq!((start..end).contains(&bytes), tuple.starts_with(&last[..size]));
+        }
+        last = tuple;
     }
 }
 
@@ -256,4 +335,15 @@ fn the_page_is_right() {
         read += 1;
     }
     assert!(read > 20, "read only {read} examples");
+    let (_, descending) = page.split_once("| element, descending |").unwrap();
+    let (descending, _) = descending.split_once("\n\n").unwrap();
+    let mut read = 0;
+    for line in descending.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let bytes: Vec<u8> = cells[2].split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        let part = parts(&bytes).next().unwrap_or_else(|| panic!("{line}"));
+        assert_eq!((part.element().unwrap().to_string().as_str(), part.bytes()), (cells[1], &bytes[..]), "{line}");
+        read += 1;
+    }
+    assert_eq!(read, 6);
 }

@@ -7,6 +7,16 @@ pub(crate) fn examine(bytes: &[u8]) {
     for index in 0..4 {
         let _ = tuple::element_at(bytes, index);
     }
+    let mut size = 0;
+    for part in tuple::parts(bytes) {
+        size += part.bytes().len();
+        if let (true, Ok(element)) = (part.is_descending(), part.element()) {
+            let mut again = Vec::new();
+            tuple::encode_descending_into(&element, &mut again);
+            assert_eq!(again, part.bytes());
+        }
+    }
+    assert!(size <= bytes.len());
     let Ok(elements) = tuple::decode(bytes) else { return };
     assert_eq!(tuple::encode(&elements), bytes);
     for (index, element) in elements.iter().enumerate() {
