@@ -1,5 +1,6 @@
 //! The database as callers see it: its handle, its catalog, and ways to read and write it.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -392,6 +393,13 @@ impl Db {
     /// it does the same, but ignores errors.
     pub fn close(self) -> Result<()> {
         if self.shared.log.is_some() { self.sync() } else { Ok(()) }
+    }
+
+    /// The value of type `T` that a layer above keeps with this open database, the same for all its handles. `make`
+    /// makes it the first time; it must not use the database. The value must not hold a handle of the database, which
+    /// would never close then.
+    pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        self.shared.attachments.get(make)
     }
 
     /// The damage that a read-only open found in the log: see [`Options::read_only`](crate::Options::read_only).

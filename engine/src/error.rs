@@ -47,13 +47,22 @@ pub struct Error(Box<Report>);
 struct Report {
     kind: ErrorKind,
     message: Cow<'static, str>,
-    source: Option<io::Error>,
+    source: Option<Source>,
 }
+
+/// What an error comes from.
+type Source = Box<dyn std::error::Error + Send + Sync>;
 
 impl Error {
     /// An error of this kind and message.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Error(Box::new(Report { kind, message: message.into(), source: None }))
+    }
+
+    /// An error that comes from `source`, which [`source`](std::error::Error::source) returns: for layers above the
+    /// engine that tell programs more than a kind.
+    pub fn caused_by(kind: ErrorKind, message: impl Into<Cow<'static, str>>, source: impl Into<Source>) -> Self {
+        Error(Box::new(Report { kind, message: message.into(), source: Some(source.into()) }))
     }
 
     /// The error of an I/O call: `doing` names the action, as in "cannot write".
@@ -68,7 +77,7 @@ impl Error {
             _ => (ErrorKind::Io, ""),
         };
         let message = format!("{doing} {}: {source}{hint}", path.display());
-        Error(Box::new(Report { kind, message: message.into(), source: Some(source) }))
+        Error::caused_by(kind, message, source)
     }
 
     /// A damaged file: where, what, and the advice that goes with every corruption.
@@ -113,6 +122,6 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }

@@ -99,3 +99,27 @@ fn what_a_snapshot_held_back_is_freed_when_the_last_of_its_tables_goes() {
     assert!(db.memory_bytes() <= held, "{} after, {held} before", db.memory_bytes());
     assert_eq!(later.len().unwrap(), 20_000);
 }
+
+#[test]
+fn a_snapshot_opens_tables_that_were_dropped_since() {
+    let db = Db::open("/db", Options::in_memory()).unwrap();
+    db.table("old").unwrap().put("a", "1").unwrap();
+    let snapshot = db.snapshot();
+    assert!(db.drop_table("old").unwrap());
+    db.table("new").unwrap();
+    let old = snapshot.open_table("old").unwrap();
+    assert_eq!(snapshot.table(&old).unwrap().len().unwrap(), 1);
+    assert!(snapshot.open_table("new").is_none());
+}
+
+#[test]
+fn what_is_attached_is_there_for_all_handles_until_the_database_closes() {
+    let options = Options::in_memory();
+    let db = Db::open("/db", options.clone()).unwrap();
+    let first = db.attachment(|| 7u64);
+    assert_eq!((*db.clone().attachment(|| 8u64), *db.attachment(|| "text")), (7, "text"));
+    let held = std::sync::Arc::downgrade(&first);
+    drop((first, db));
+    assert!(held.upgrade().is_none());
+    assert_eq!(*Db::open("/db", options).unwrap().attachment(|| 8u64), 8);
+}

@@ -1,5 +1,6 @@
 //! State that the handles of an open database share: the published version, snapshots, the writer.
 
+pub(crate) mod attachments;
 pub(crate) mod ending;
 pub(crate) mod failures;
 pub(crate) mod handle;

@@ -11,6 +11,7 @@ use crate::log::{Log, Lsn};
 use crate::options::Options;
 use crate::read::table_stack::Source;
 use crate::run::PageCache;
+use crate::state::attachments::Attachments;
 use crate::state::failures::{FailedMerges, Failures};
 use crate::state::latch::Latch;
 use crate::state::registry::Registry;
@@ -45,6 +46,8 @@ pub struct Shared {
     pub(crate) compacting: Mutex<FailedMerges>,
     /// Failures of background work.
     pub(crate) failures: Failures,
+    /// What layers above keep with the database.
+    pub(crate) attachments: Attachments,
     /// The database is closing: long background work must stop.
     pub(crate) stopping: AtomicBool,
     /// Whether memory for tables is short, so that writers make room before they write.
@@ -107,6 +110,7 @@ impl Shared {
             checkpoints,
             compacting: Mutex::default(),
             failures: Failures::default(),
+            attachments: Attachments::default(),
             stopping: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
             memtable_bytes: AtomicU64::new(memtable_bytes),

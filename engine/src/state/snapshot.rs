@@ -74,6 +74,12 @@ impl Snapshot {
         HeldPages { pages: ReadPages::without_waiting(&self.shared.cache), waits: false }
     }
 
+    /// The table that had this name, also if it was dropped since; `None` if there was none.
+    pub fn open_table(&self, name: &str) -> Option<Table> {
+        let version = self.versions.by_name(name)?;
+        Some(Table { shared: self.shared.clone(), declaration: version.declaration.clone() })
+    }
+
     /// Names of the tables in the snapshot.
     pub fn tables(&self) -> Vec<String> {
         self.versions.tables.iter().flatten().map(|table| table.declaration.name.clone()).collect()
