@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Db, Loss, Options, RepairReport, Tally};
-use quipu_rows::escape;
+use quipu_rows::old::escape;
 use quipu_server::keyspace;
 use serde_json::json;
 

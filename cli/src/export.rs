@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Entry, ReadableTable};
-use quipu_rows::{KeyRange, Schema, bounds, element_text, escape};
+use quipu_rows::old::{KeyRange, Schema, bounds, element_text, escape};
 use serde_json::{Map, Value as Json};
 
 use crate::database;

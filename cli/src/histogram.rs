@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::RangeBounds;
 
 use quipu::{Bounds, CountInterval, Histogram, ReadableTable, Resolution, Snapshot, Table};
-use quipu_rows::{KeyRange, Schema, bounds};
+use quipu_rows::old::{KeyRange, Schema, bounds};
 use serde_json::{Value as Json, json};
 
 use crate::failure::Result;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Compression, Db, Measures, ReadableTable, SumField, TableOptions};
-use quipu_rows::{ColumnType, RowTable, Schema};
+use quipu_rows::old::{ColumnType, RowTable, Schema};
 use serde_json::json;
 
 use crate::clock::Stopwatch;

@@ -1,6 +1,6 @@
 //! The first pass of an import: which columns a file has, and of what types.
 
-use quipu_rows::{Column, ColumnType, Evidence};
+use quipu_rows::old::{Column, ColumnType, Evidence};
 
 use crate::failure::{Failure, Result};
 use crate::files::Source;

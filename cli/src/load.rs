@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use quipu::{Db, Durability, ErrorKind, Overlap, ReadableTable};
-use quipu_rows::{RowTable, Schema};
+use quipu_rows::old::{RowTable, Schema};
 
 use crate::clock::Stopwatch;
 use crate::failure::{Failure, Result};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{CheckpointInfo, Db, Stats, Table};
-use quipu_rows::Schema;
+use quipu_rows::old::Schema;
 use serde_json::{Value as Json, json};
 
 use crate::database;

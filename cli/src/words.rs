@@ -4,7 +4,7 @@
 //! together: `"New York",7`. A backslash escapes, in quotes or not: `\"`, `\\`, `\n`, `\r`, `\t`, `\0`, and any byte as
 //! `\xHH`. A `#` that begins a word begins a comment. [`escape`] writes bytes such that they read back.
 
-use quipu_rows::escape;
+use quipu_rows::old::escape;
 
 use crate::failure::{Failure, Result};
 

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use quipu::tuple::{self, Element};
 use quipu::{Db, Durability, Error, ErrorKind, ReadableTable, Table, Tally, WritableTable};
-use quipu_rows::RowTable;
+use quipu_rows::old::RowTable;
 use rand::RngExt;
 
 use super::flights::{JOURNAL, MOVED, NAME};
@@ -122,7 +122,7 @@ fn count_transactions(db: &Db, acknowledged: u64) -> Result<u64> {
     let journal = database::table(db, JOURNAL)?;
     let found = journal.len()?;
     let last = journal.last()?.and_then(|entry| tuple::element_at(&entry.key, 0).map(Element::into_owned));
-    if last != (found > 0).then_some(Element::Int(found as i64)) {
+    if last != (found > 0).then_some(Element::Int(found.into())) {
         return lost(format!("the journal has {found} rows and ends with {last:?}"));
     }
     if found < acknowledged {

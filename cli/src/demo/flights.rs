@@ -1,8 +1,8 @@
 //! The flights, their table and their indexes.
 
 use quipu::{Db, Measures, SumField, TableOptions};
-use quipu_rows::ColumnType::{Int, Text};
-use quipu_rows::{Column, ColumnType, RowTable, Schema};
+use quipu_rows::old::ColumnType::{Int, Text};
+use quipu_rows::old::{Column, ColumnType, RowTable, Schema};
 
 use crate::failure::{Failure, Result};
 use crate::files::Input;

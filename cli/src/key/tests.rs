@@ -1,6 +1,6 @@
 use std::ops::RangeBounds;
 
-use quipu_rows::Column;
+use quipu_rows::old::Column;
 
 use super::*;
 

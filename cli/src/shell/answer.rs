@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use quipu::Entry;
-use quipu_rows::{ColumnType, Schema, element_text, escape};
+use quipu_rows::old::{ColumnType, Schema, element_text, escape};
 use serde_json::{Map, Value as Json};
 
 use crate::export::row_json;

@@ -1,6 +1,6 @@
 //! What a line of the shell asks for.
 
-use quipu_rows::escape;
+use quipu_rows::old::escape;
 
 use crate::failure::{Failure, Result};
 use crate::words::{self, Word};

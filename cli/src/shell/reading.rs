@@ -1,7 +1,7 @@
 //! The commands that read one table, whether it is seen directly or through a transaction.
 
 use quipu::{Cost, Entry, ReadableTable, Table};
-use quipu_rows::{KeyRange, Schema, bounds};
+use quipu_rows::old::{KeyRange, Schema, bounds};
 use rand::Rng;
 use serde_json::{Value as Json, json};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use quipu::{Db, Error, ErrorKind, Measures, ReadableTable, Savepoint, TableOptions, Transaction};
-use quipu_rows::{Column, ColumnType, RowTable, RowWriter, Schema};
+use quipu_rows::old::{Column, ColumnType, RowTable, RowWriter, Schema};
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;

@@ -6,7 +6,7 @@
 use quipu::tuple::Element;
 use serde_json::Value as Json;
 
-use crate::column::ColumnType;
+use crate::old::column::ColumnType;
 
 impl ColumnType {
     /// The value that `text` stands for. A missing value has no text: callers know by their own mark.
@@ -18,7 +18,7 @@ impl ColumnType {
         let wrong = || format!("{text:?} is not of type {self}");
         match self {
             ColumnType::Bool => text.parse().map(Element::Bool).map_err(|_| wrong()),
-            ColumnType::Int => text.parse().map(Element::Int).map_err(|_| wrong()),
+            ColumnType::Int => text.parse::<i64>().map(Element::from).map_err(|_| wrong()),
             ColumnType::Float => text.parse().map(Element::Float).map_err(|_| wrong()),
             ColumnType::Text => Ok(Element::from(text)),
             ColumnType::Json => match serde_json::from_str::<Json>(text) {
@@ -39,7 +39,7 @@ impl ColumnType {
             (_, Json::Null) => Element::Null,
             (ColumnType::Json, json) => Element::Text(json.to_string().into()),
             (ColumnType::Bool, Json::Bool(value)) => Element::Bool(*value),
-            (ColumnType::Int, Json::Number(number)) => Element::Int(number.as_i64().ok_or_else(wrong)?),
+            (ColumnType::Int, Json::Number(number)) => Element::Int(number.as_i64().ok_or_else(wrong)?.into()),
             (ColumnType::Float, Json::Number(number)) => Element::Float(number.as_f64().ok_or_else(wrong)?),
             // JSON has no infinities; an export writes them as text.
             (ColumnType::Float, Json::String(text)) => Element::Float(text.parse().map_err(|_| wrong())?),
@@ -64,9 +64,9 @@ pub fn element_json(element: &Element<'_>) -> Json {
     match element {
         Element::Null => Json::Null,
         Element::Bool(value) => Json::from(*value),
-        Element::Int(value) => Json::from(*value),
+        Element::Int(value) => Json::from(*value as i64),
         Element::Float(value) if value.is_finite() => Json::from(*value),
-        Element::Float(_) | Element::Text(_) | Element::Bytes(_) => Json::from(element_text(element)),
+        Element::Float(_) | Element::Text(_) | Element::Bytes(_) | Element::Uuid(_) => Json::from(element_text(element)),
     }
 }
 
@@ -80,6 +80,7 @@ pub fn element_text(element: &Element<'_>) -> String {
         Element::Float(value) => format!("{value:?}"),
         Element::Text(text) => text.to_string(),
         Element::Bytes(bytes) => escape(bytes),
+        Element::Uuid(uuid) => escape(uuid),
     }
 }
 
@@ -113,7 +114,7 @@ mod tests {
     fn values_come_back_from_text_and_json() {
         let values = [
             (ColumnType::Bool, Element::Bool(true)),
-            (ColumnType::Int, Element::Int(i64::MIN)),
+            (ColumnType::Int, Element::Int(i64::MIN.into())),
             (ColumnType::Float, Element::Float(2.0)),
             (ColumnType::Float, Element::Float(0.1 + 0.2)),
             (ColumnType::Float, Element::Float(f64::NEG_INFINITY)),

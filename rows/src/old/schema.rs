@@ -5,7 +5,7 @@
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::column::Column;
+use crate::old::column::Column;
 
 /// The columns of a table, or of a secondary index, which is a table as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Schema {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::column::ColumnType;
+    use crate::old::column::ColumnType;
 
     pub(crate) fn schema() -> Schema {
         let columns = [("city", ColumnType::Text), ("year", ColumnType::Int), ("people", ColumnType::Int)]

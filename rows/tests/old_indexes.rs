@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use quipu::tuple::Element;
 use quipu::{Db, ErrorKind, Options, ReadableTable, TableOptions};
-use quipu_rows::{Column, ColumnType, RowTable, Schema, bounds, keys_with};
+use quipu_rows::old::{Column, ColumnType, RowTable, Schema, bounds, keys_with};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -5,9 +5,9 @@
 
 use quipu::{Db, Error, ErrorKind, Result, Table, TableOptions};
 
-use crate::catalog;
-use crate::index::Index;
-use crate::schema::Schema;
+use crate::old::catalog;
+use crate::old::index::Index;
+use crate::old::schema::Schema;
 
 /// A table of rows, open, with its secondary indexes.
 pub struct RowTable {

@@ -20,7 +20,7 @@ pub fn bounds((start, end): &KeyRange) -> Bounds<'_> {
 ///
 /// ```
 /// use quipu::tuple::{self, Element};
-/// use quipu_rows::keys_with;
+/// use quipu_rows::old::keys_with;
 /// use std::ops::RangeBounds;
 ///
 /// let (start, end) = keys_with(&[Element::from("JFK")]);

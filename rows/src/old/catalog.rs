@@ -20,9 +20,9 @@
 use quipu::{Db, Error, ErrorKind, Result, Table};
 use serde_json::{Value as Json, json};
 
-use crate::column::{Column, ColumnType};
-use crate::index::Index;
-use crate::schema::Schema;
+use crate::old::column::{Column, ColumnType};
+use crate::old::index::Index;
+use crate::old::schema::Schema;
 
 impl Schema {
     /// The metadata that [`Schema::of`] reads: for [`TableOptions::metadata`](quipu::TableOptions::metadata).
@@ -85,7 +85,7 @@ pub(crate) fn indexes(db: &Db, name: &str, schema: &Schema) -> Result<Vec<Index>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::tests::schema;
+    use crate::old::schema::tests::schema;
 
     #[test]
     fn annotations_come_back() {

@@ -6,7 +6,7 @@
 
 use quipu::tuple::{self, Element};
 
-use crate::schema::Schema;
+use crate::old::schema::Schema;
 
 impl Schema {
     /// Makes the key and the value of a row, whose elements stand in the order of the columns, in the place of what the
@@ -49,7 +49,7 @@ pub(crate) fn encode_places(row: &[Element<'_>], places: &[usize], bytes: &mut V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::tests::schema;
+    use crate::old::schema::tests::schema;
 
     #[test]
     fn rows_come_back_in_the_order_of_the_columns() {

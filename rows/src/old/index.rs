@@ -7,8 +7,8 @@
 use quipu::tuple::Element;
 use quipu::{Result, Table};
 
-use crate::encoding::encode_places;
-use crate::schema::Schema;
+use crate::old::encoding::encode_places;
+use crate::old::schema::Schema;
 
 /// A secondary index of a table.
 pub(crate) struct Index {

@@ -5,12 +5,12 @@
 
 use quipu::{Error, ErrorKind, ReadableTable, Result, TableTransaction, Transaction, WritableTable};
 
-use crate::table::RowTable;
+use crate::old::table::RowTable;
 
 /// Writes rows of one table in one transaction, and the entries of its indexes with them. [`RowTable::within`] makes
 /// it.
 ///
-/// Keys and values are bytes as [`Schema::encode_row`](crate::Schema::encode_row) makes them. In a table with indexes,
+/// Keys and values are bytes as [`Schema::encode_row`](crate::old::Schema::encode_row) makes them. In a table with indexes,
 /// bytes that are no row of its schema are refused as [`Invalid`](ErrorKind::Invalid); the transaction should be given
 /// up then, since the row may be changed and its entries not.
 pub struct RowWriter<'a> {

@@ -6,7 +6,7 @@
 
 use serde_json::Value as Json;
 
-use crate::column::ColumnType;
+use crate::old::column::ColumnType;
 
 /// What the fields of one column have looked like so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,7 +109,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::notation::element_text;
+    use crate::old::notation::element_text;
 
     fn type_of(fields: &[&str]) -> ColumnType {
         let mut evidence = Evidence::default();
