@@ -66,7 +66,9 @@ pub fn element_json(element: &Element<'_>) -> Json {
         Element::Bool(value) => Json::from(*value),
         Element::Int(value) => Json::from(*value as i64),
         Element::Float(value) if value.is_finite() => Json::from(*value),
-        Element::Float(_) | Element::Text(_) | Element::Bytes(_) | Element::Uuid(_) => Json::from(element_text(element)),
+        Element::Float(_) | Element::Text(_) | Element::Bytes(_) | Element::Uuid(_) => {
+            Json::from(element_text(element))
+        }
     }
 }
 
