@@ -1,6 +1,7 @@
 //! Rows made of columns, over the tables of Quipu.
 
 mod encoding;
+mod expression;
 pub mod old;
 mod value;
 
