@@ -1,11 +1,32 @@
 //! Rows made of columns, over the tables of Quipu.
 
+mod catalogue;
+mod change;
+mod database;
+mod definition;
 mod encoding;
 mod expression;
 pub mod old;
+mod read;
+mod schema;
+mod transaction;
 mod value;
+mod write;
 
+pub use catalogue::trees::{OneMoment, Trees};
+pub use change::indexes::BuildOptions;
+pub use database::{Database, RowSnapshot, RowTable};
 pub use encoding::span::{IntoValues, KeyRange, Span};
+pub use read::groups::{Group, Groups};
+pub use read::index::{EntriesIn, IndexIn};
+pub use read::ordered::{Ordered, RowIter};
+pub use read::row::{Page, Row, RowView};
+pub use read::table::TableIn;
+pub use schema::column::{Column, Identity};
+pub use schema::constraint::{Action, Check, Constraint, ForeignKey, Violation};
+pub use schema::index::IndexSchema;
+pub use schema::table::TableSchema;
+pub use transaction::RowTransaction;
 pub use value::Value;
 pub use value::data_type::{Collation, DataType};
 pub use value::decimal::Decimal;

@@ -255,6 +255,25 @@ impl fmt::Display for Span<'_> {
     }
 }
 
+/// All keys.
+impl From<std::ops::RangeFull> for Span<'_> {
+    fn from(_: std::ops::RangeFull) -> Self {
+        Span::all()
+    }
+}
+
+impl<'v> From<&'v Span<'_>> for Span<'v> {
+    fn from(span: &'v Span<'_>) -> Span<'v> {
+        let edge = |edge: &'v Edge<'_>| match edge {
+            Edge::Open => Edge::Open,
+            Edge::Before(values) => Edge::Before(values.into_values()),
+            Edge::After(values) => Edge::After(values.into_values()),
+            Edge::Text(values) => Edge::Text(values.into_values()),
+        };
+        Span { start: edge(&span.start), end: edge(&span.end) }
+    }
+}
+
 /// What can be said in place of a list of values: a list, one value, or a tuple of them.
 pub trait IntoValues<'v> {
     /// The list.

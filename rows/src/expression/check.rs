@@ -99,7 +99,7 @@ pub(crate) fn check(node: &mut Node, columns: &[ColumnName<'_>]) -> Result<Type,
         }
         Node::Arithmetic { operator, sides } => {
             let operator = *operator;
-            let mut number = |side: &mut Node| match check(side, columns)? {
+            let number = |side: &mut Node| match check(side, columns)? {
                 Some(other) if family(other) != Family::Number => {
                     Err(format!("`{}` takes numbers, not {other}", operator.text()))
                 }

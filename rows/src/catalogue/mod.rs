@@ -1,0 +1,21 @@
+//! The catalogue: which tables there are, and how they are defined, in trees of the engine.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `trees` | what can be read of the engine, live, in a snapshot or in a transaction |
+//! | `store` | the records of the catalogue: `docs/format-catalogue.md` |
+//! | `known` | definitions made ready, kept while they may be asked for again |
+//! | `numbers` | what identity columns give out |
+//! | `shared` | what all handles of an open database of rows share |
+//!
+//! Invariants:
+//! 1. A name leads to the number and the version of a definition. Each change of a definition changes that record, so a
+//!    transaction that has read it conflicts with the change.
+//! 2. A tree is created before the commit that names it and dropped after the commit that no longer does. What nobody
+//!    names is removed when the database is opened.
+
+pub(crate) mod known;
+pub(crate) mod numbers;
+pub(crate) mod shared;
+pub(crate) mod store;
+pub(crate) mod trees;

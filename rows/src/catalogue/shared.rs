@@ -1,0 +1,135 @@
+//! What all handles of an open database of rows share.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use quipu::{Db, ErrorKind, Result, TableOptions};
+
+use crate::catalogue::known::Known;
+use crate::catalogue::numbers::Numbers;
+use crate::catalogue::store::{self, CATALOGUE, NUMBERS, Root};
+use crate::catalogue::trees::Trees;
+use crate::definition::document::{TableNumber, TreeNumber};
+use crate::definition::table::TableDefinition;
+
+/// What the database of the engine keeps for its rows: a way to what the handles share, while there are any.
+type Attached = Mutex<Weak<Shared>>;
+
+/// What all handles share.
+pub(crate) struct Shared {
+    pub(crate) db: Db,
+    /// The tree of the catalogue; none in a database that is open for reading only and has none.
+    catalogue: Option<quipu::Table>,
+    numbers_tree: Option<quipu::Table>,
+    pub(crate) known: Known,
+    pub(crate) numbers: Numbers,
+    /// How often definitions have changed since the database was opened.
+    changes: AtomicU64,
+    /// One change of a definition at a time.
+    changing: Mutex<()>,
+    next_table: AtomicU32,
+    next_tree: AtomicU32,
+}
+
+impl Shared {
+    /// What the handles of `db` share. The first of them makes it, and removes what a crash has left.
+    pub(crate) fn of(db: &Db, recover: impl FnOnce(&Shared) -> Result<()>) -> Result<Arc<Shared>> {
+        let attached = db.attachment(|| Attached::new(Weak::new()));
+        let mut attached = attached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = attached.upgrade() {
+            return Ok(shared);
+        }
+        let tree = |name: &str, comment: &str| match db.open_table(name)? {
+            Some(tree) => Ok(Some(tree)),
+            None => {
+                let options = TableOptions { comment: comment.to_owned(), ..TableOptions::default() };
+                match db.create_table(name, options) {
+                    Ok(tree) => Ok(Some(tree)),
+                    Err(error) if error.kind() == ErrorKind::ReadOnly => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        let catalogue = tree(CATALOGUE, "definitions of tables of rows")?;
+        let numbers_tree = tree(NUMBERS, "numbers of identity columns")?;
+        let root = catalogue.as_ref().map(store::root).transpose()?.flatten().unwrap_or(Root::NEW);
+        let shared = Arc::new(Shared {
+            db: db.clone(),
+            catalogue,
+            numbers_tree,
+            known: Known::default(),
+            numbers: Numbers::default(),
+            changes: AtomicU64::new(0),
+            changing: Mutex::new(()),
+            next_table: AtomicU32::new(root.next_table),
+            next_tree: AtomicU32::new(root.next_tree),
+        });
+        if shared.catalogue.is_some() {
+            recover(&shared)?;
+        }
+        *attached = Arc::downgrade(&shared);
+        Ok(shared)
+    }
+
+    /// The tree of the catalogue; none if there are no tables and cannot be any.
+    pub(crate) fn catalogue(&self) -> Option<&quipu::Table> {
+        self.catalogue.as_ref()
+    }
+
+    /// The tree of the numbers of identity columns.
+    pub(crate) fn numbers_tree(&self) -> Option<&quipu::Table> {
+        self.numbers_tree.as_ref()
+    }
+
+    /// The definition of the table of that name, as `trees` have it; none if there is none.
+    ///
+    /// # Errors
+    /// Those of [`Known::definition`].
+    pub(crate) fn definition(&self, trees: &impl Trees, name: &str) -> Result<Option<Arc<TableDefinition>>> {
+        let Some(catalogue) = &self.catalogue else { return Ok(None) };
+        let tree = match trees.tree(catalogue) {
+            Ok(tree) => tree,
+            // A snapshot that is older than the catalogue has no tables.
+            Err(error) if error.kind() == ErrorKind::Missing => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match store::entry(&tree, name)? {
+            Some(entry) => self.known.definition(trees, catalogue, entry).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How often definitions have changed so far.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Notes that a definition has changed.
+    pub(crate) fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The turn to change definitions.
+    pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a new table, and one for a new tree.
+    pub(crate) fn new_table(&self) -> TableNumber {
+        self.next_table.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn new_tree(&self) -> TreeNumber {
+        self.next_tree.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The numbers that are free.
+    pub(crate) fn root(&self) -> Root {
+        Root {
+            next_table: self.next_table.load(Ordering::Relaxed),
+            next_tree: self.next_tree.load(Ordering::Relaxed),
+            ..Root::NEW
+        }
+    }
+}

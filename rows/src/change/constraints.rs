@@ -1,0 +1,259 @@
+//! Checks, NOT NULL and foreign keys of tables that have rows.
+//!
+//! ```text
+//!  1  the constraint is there, marked as not validated: what is written from now on keeps it
+//!  2  all rows of a snapshot from after 1 are looked at, beside writers
+//!  3  the mark goes; or, if a row breaks the constraint, the constraint does
+//! ```
+
+use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, Snapshot};
+
+use crate::catalogue::shared::Shared;
+use crate::catalogue::trees::Trees;
+use crate::change::definitions::{Definitions, Draft};
+use crate::change::tables::not_there;
+use crate::definition::document::Unvalidated;
+use crate::definition::table::TableDefinition;
+use crate::encoding::span::Span;
+use crate::expression::quoted;
+use crate::read::ordered::Ordered;
+use crate::read::row::RowView;
+use crate::read::table::TableIn;
+use crate::schema::constraint::{Check, Constraint, ForeignKey};
+use crate::schema::index::IndexSchema;
+use crate::schema::invalid;
+use crate::schema::table::key_name;
+use crate::value::Value;
+use crate::write::broken::{broken, broken_in_column};
+use crate::write::complete::{self, Values};
+use crate::write::references::{self, prefix_access};
+
+/// Rows between two reports of progress.
+const REPORTED_ROWS: u64 = 10_000;
+
+impl Shared {
+    /// Adds a check.
+    pub(crate) fn add_check(&self, table: &str, check: Check, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let mark = Unvalidated::Check(check.name.clone());
+        self.add_validated(table, &mark, progress, |_, draft| {
+            draft.document.schema.checks.push(check);
+            Ok(())
+        })
+    }
+
+    /// Makes a column NOT NULL.
+    pub(crate) fn set_not_null(&self, table: &str, column: &str, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let mark = Unvalidated::NotNull(column.to_owned());
+        self.add_validated(table, &mark, progress, |definitions, draft| {
+            let place = definitions.ready(draft)?.place(column)?;
+            draft.document.schema.columns[place].not_null = true;
+            Ok(())
+        })
+    }
+
+    /// Adds a foreign key, and an index for it if there is none.
+    pub(crate) fn add_foreign_key(
+        &self,
+        table: &str,
+        foreign_key: ForeignKey,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        let ready = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
+        let places = foreign_key.columns.iter().map(|column| ready.place(column)).collect::<Result<Vec<_>>>()?;
+        if prefix_access(&ready, &places).is_none() {
+            let columns = foreign_key.columns.iter().map(|column| quoted(column));
+            let index = IndexSchema::new(format!("{}_index", foreign_key.name), columns);
+            self.create_index(table, index, &crate::change::indexes::BuildOptions::default(), progress)?;
+        }
+        let mark = Unvalidated::ForeignKey(foreign_key.name.clone());
+        self.add_validated(table, &mark, progress, |definitions, draft| {
+            let mut added = [foreign_key];
+            let name = draft.document.schema.table.clone();
+            let own = (draft.number, &*name, &draft.document.schema.key[..]);
+            let tables = definitions.complete_foreign_keys(own, &mut added)?;
+            let before = draft.document.foreign_tables.clone();
+            draft.document.schema.foreign_keys.extend(added);
+            draft.document.foreign_tables.extend(&tables);
+            if tables.contains(&draft.number) && !draft.document.referenced_by.contains(&draft.number) {
+                draft.document.referenced_by.push(draft.number);
+            }
+            let ready = definitions.ready(draft)?;
+            for foreign_key in &ready.foreign_keys {
+                definitions.check_foreign_key(&ready, foreign_key)?;
+            }
+            definitions.link(draft.number, &before, &draft.document.foreign_tables)
+        })
+    }
+
+    /// Adds a constraint that all rows must keep.
+    fn add_validated(
+        &self,
+        table: &str,
+        mark: &Unvalidated,
+        progress: &mut dyn FnMut(Progress),
+        add: impl FnOnce(&Definitions<'_>, &mut Draft) -> Result<()>,
+    ) -> Result<()> {
+        let number = self.change_table(table, |definitions, draft| {
+            if draft.document.unvalidated.iter().any(|other| same_mark(other, mark)) {
+                return Err(invalid(format!("table {table}: such a constraint is being added already")));
+            }
+            add(definitions, draft)?;
+            draft.document.unvalidated.push(mark.clone());
+            Ok(draft.number)
+        })?;
+        let validated = self.validate(table, mark, progress);
+        let ended = {
+            let _changing = self.changing();
+            self.change(|definitions| {
+                let mut draft = definitions.draft_of(number)?;
+                // A column may have another name by now; its mark has it as well.
+                let at = draft.document.unvalidated.iter().position(|other| same_mark(other, mark));
+                if let Some(at) = at {
+                    let mark = draft.document.unvalidated.remove(at);
+                    if validated.is_err() {
+                        take_back(definitions, &mut draft, &mark)?;
+                    }
+                }
+                definitions.put(&mut draft).map(drop)
+            })
+        };
+        validated.and(ended)
+    }
+
+    /// Looks whether all rows keep a constraint.
+    fn validate(&self, table: &str, mark: &Unvalidated, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let snapshot = self.db.snapshot();
+        let definition = self.definition(&snapshot, table)?.ok_or_else(|| crate::transaction::missing(table))?;
+        let in_snapshot = TableIn::new(&snapshot, std::sync::Arc::clone(&definition))?;
+        let total = in_snapshot.len()?;
+        let mut done = 0;
+        in_snapshot.for_each(Span::all(), |row| {
+            done += 1;
+            if done % REPORTED_ROWS == 0 || done == total {
+                progress(Progress { stage: "validating rows", done, total });
+            }
+            validate_row(&snapshot, self, &definition, mark, &row).map(|()| true)
+        })
+    }
+
+    /// Drops a check, a foreign key, or an index that no foreign key needs.
+    pub(crate) fn drop_constraint(&self, table: &str, name: &str) -> Result<()> {
+        self.change_table(table, |definitions, draft| {
+            let schema = &draft.document.schema;
+            let mark = if schema.checks.iter().any(|check| check.name == name) {
+                Unvalidated::Check(name.to_owned())
+            } else if schema.foreign_keys.iter().any(|foreign_key| foreign_key.name == name) {
+                Unvalidated::ForeignKey(name.to_owned())
+            } else {
+                return Err(not_there(table, "check or foreign key", name));
+            };
+            draft.document.unvalidated.retain(|other| !same_mark(other, &mark));
+            take_back(definitions, draft, &mark)
+        })
+    }
+
+    /// Lets a column be NULL.
+    pub(crate) fn drop_not_null(&self, table: &str, column: &str) -> Result<()> {
+        self.change_table(table, |definitions, draft| {
+            let place = definitions.ready(draft)?.place(column)?;
+            let schema = &draft.document.schema;
+            if schema.columns[place].identity.is_some() || schema.key.iter().any(|key| key_name(key) == column) {
+                let what = "it is of the primary key, or has numbers of the table";
+                return Err(invalid(format!("column {column} of table {table} must be NOT NULL: {what}")));
+            }
+            take_back(definitions, draft, &Unvalidated::NotNull(column.to_owned()))
+        })
+    }
+}
+
+/// Whether two marks are of one constraint.
+fn same_mark(a: &Unvalidated, b: &Unvalidated) -> bool {
+    match (a, b) {
+        // Whatever its name is now, one column at a time is being made NOT NULL.
+        (Unvalidated::NotNull(_), Unvalidated::NotNull(_)) => true,
+        _ => a == b,
+    }
+}
+
+/// Takes a constraint out of a definition.
+pub(crate) fn take_back(definitions: &Definitions<'_>, draft: &mut Draft, mark: &Unvalidated) -> Result<()> {
+    let document = &mut draft.document;
+    match mark {
+        Unvalidated::Check(name) => document.schema.checks.retain(|check| check.name != *name),
+        Unvalidated::NotNull(name) => {
+            let columns = document.schema.columns.iter_mut();
+            columns.filter(|column| column.name == *name).for_each(|column| column.not_null = false);
+        }
+        Unvalidated::ForeignKey(name) => {
+            let place = document.schema.foreign_keys.iter().position(|foreign_key| foreign_key.name == *name);
+            let Some(place) = place else { return Ok(()) };
+            document.schema.foreign_keys.remove(place);
+            let before = document.foreign_tables.clone();
+            document.foreign_tables.remove(place);
+            if !document.foreign_tables.contains(&draft.number) {
+                document.referenced_by.retain(|&child| child != draft.number);
+            }
+            definitions.link(draft.number, &before, &document.foreign_tables)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a row breaks a constraint.
+fn validate_row(
+    snapshot: &Snapshot,
+    shared: &Shared,
+    definition: &TableDefinition,
+    mark: &Unvalidated,
+    row: &RowView<'_>,
+) -> Result<()> {
+    let values = || (0..definition.columns.len()).map(|place| row.value(place)).collect::<Result<Values<'_>>>();
+    match mark {
+        Unvalidated::Check(name) => {
+            let checked = definition.checks.iter().filter(|check| check.declared.name == *name);
+            for check in checked {
+                complete::check_one(definition, &values()?, check)?;
+            }
+            Ok(())
+        }
+        Unvalidated::NotNull(name) => {
+            let place = definition.place(name)?;
+            if !row.value(place)?.is_null() {
+                return Ok(());
+            }
+            let what = "NULL in a column that is NOT NULL";
+            Err(broken_in_column(definition, &values()?, place, Constraint::NotNull, what))
+        }
+        Unvalidated::ForeignKey(name) => {
+            let Some(foreign_key) = definition.foreign_keys.iter().find(|known| known.declared.name == *name) else {
+                return Ok(());
+            };
+            let row = values()?;
+            let parent = parent_of(snapshot, shared, definition, foreign_key.table)?;
+            let parent = parent.as_deref().unwrap_or(definition);
+            let Some((tree, key)) = references::referred_key(foreign_key, parent, &row)? else { return Ok(()) };
+            if snapshot.tree(tree)?.contains(key)? {
+                return Ok(());
+            }
+            let values: Vec<&Value<'_>> = foreign_key.columns.iter().map(|&place| &row[place]).collect();
+            let values = crate::write::broken::list(values);
+            let what = format!("foreign key {name}: there is no row {values} in table {}", parent.name());
+            Err(broken(definition, &row, Constraint::ForeignKey, what).named(name).into_error())
+        }
+    }
+}
+
+/// The definition of the table that a foreign key refers to; none if that is the table itself.
+fn parent_of(
+    snapshot: &Snapshot,
+    shared: &Shared,
+    definition: &TableDefinition,
+    number: u32,
+) -> Result<Option<std::sync::Arc<TableDefinition>>> {
+    if number == definition.number {
+        return Ok(None);
+    }
+    let catalogue = shared.catalogue().ok_or_else(|| Error::new(ErrorKind::Missing, "there is no catalogue"))?;
+    let document = crate::catalogue::store::document(&snapshot.tree(catalogue)?, number)?;
+    shared.definition(snapshot, &document.schema.table)
+}

@@ -1,0 +1,226 @@
+//! Definitions within a transaction: read, changed, checked, written.
+
+use std::sync::Arc;
+
+use quipu::{Error, ErrorKind, Result, TableTransaction, Transaction};
+
+use crate::catalogue::shared::Shared;
+use crate::catalogue::store::{self, Entry};
+use crate::catalogue::trees;
+use crate::definition::document::{Document, TableNumber};
+use crate::definition::foreign::ForeignKeyDefinition;
+use crate::definition::table::TableDefinition;
+use crate::schema::constraint::ForeignKey;
+use crate::schema::invalid;
+use crate::transaction::missing;
+use crate::value::data_type::DataType;
+use crate::write::references::{prefix_access, referred_places, unique_access};
+
+/// The definitions as a transaction sees and changes them.
+pub(crate) struct Definitions<'c> {
+    shared: &'c Shared,
+    pub(crate) transaction: &'c Transaction,
+    catalogue: TableTransaction<'c>,
+}
+
+/// A definition that may change.
+pub(crate) struct Draft {
+    pub(crate) number: TableNumber,
+    version: u64,
+    /// The name that it had.
+    name: String,
+    pub(crate) document: Document,
+}
+
+impl Shared {
+    /// Changes definitions in one transaction of the single writer. Other changes wait meanwhile.
+    ///
+    /// # Errors
+    /// Those of `work`; then nothing has changed.
+    pub(crate) fn change<T>(&self, work: impl FnOnce(&Definitions<'_>) -> Result<T>) -> Result<T> {
+        let result = self.db.write(|transaction| {
+            let definitions = Definitions::within(self, transaction)?;
+            let result = work(&definitions)?;
+            store::put_root(&definitions.catalogue, &self.root())?;
+            Ok(result)
+        });
+        // Also after an error: the commit may be visible though the disk failed.
+        self.note_change();
+        result
+    }
+}
+
+impl<'c> Definitions<'c> {
+    /// The definitions that a transaction sees.
+    pub(crate) fn within(shared: &'c Shared, transaction: &'c Transaction) -> Result<Definitions<'c>> {
+        let catalogue = shared.catalogue().ok_or_else(read_only)?;
+        Ok(Definitions { shared, transaction, catalogue: transaction.table(catalogue)? })
+    }
+
+    /// Fails if the name is taken.
+    pub(crate) fn refuse_taken(&self, name: &str) -> Result<()> {
+        match store::entry(&self.catalogue, name)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::Exists, format!("there is a table {name} already"))),
+        }
+    }
+
+    /// The definition of the table of this name.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if there is none.
+    pub(crate) fn draft(&self, name: &str) -> Result<Draft> {
+        let entry = store::entry(&self.catalogue, name)?.ok_or_else(|| missing(name))?;
+        let document = store::document(&self.catalogue, entry.number)?;
+        Ok(Draft { number: entry.number, version: entry.version, name: name.to_owned(), document })
+    }
+
+    /// The definition of the table of this number.
+    pub(crate) fn draft_of(&self, number: TableNumber) -> Result<Draft> {
+        let document = store::document(&self.catalogue, number)?;
+        self.draft(&document.schema.table)
+    }
+
+    /// A new definition.
+    pub(crate) fn new_draft(&self, number: TableNumber, document: Document) -> Draft {
+        Draft { number, version: 0, name: document.schema.table.clone(), document }
+    }
+
+    /// What a definition comes to.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if its parts do not go together.
+    pub(crate) fn ready(&self, draft: &Draft) -> Result<TableDefinition> {
+        let mut open_tree = |tree| trees::open(&self.shared.db, &store::tree_name(tree));
+        TableDefinition::new(draft.number, draft.version + 1, draft.document.clone(), &mut open_tree)
+    }
+
+    /// Checks a definition and writes it.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if its parts do not go together.
+    pub(crate) fn put(&self, draft: &mut Draft) -> Result<Arc<TableDefinition>> {
+        draft.document.update_layout();
+        let ready = self.ready(draft)?;
+        draft.version += 1;
+        let name = &draft.document.schema.table;
+        if *name != draft.name {
+            store::remove_entry(&self.catalogue, &draft.name)?;
+            draft.name.clone_from(name);
+        }
+        store::put_document(&self.catalogue, draft.number, &draft.document)?;
+        store::put_entry(&self.catalogue, name, Entry { number: draft.number, version: draft.version })?;
+        Ok(Arc::new(ready))
+    }
+
+    /// Removes a definition.
+    pub(crate) fn remove(&self, draft: &Draft) -> Result<()> {
+        store::remove_entry(&self.catalogue, &draft.name)?;
+        store::remove_document(&self.catalogue, draft.number)
+    }
+
+    /// Has the tables that a table refers to know it, and those that it no longer refers to forget it.
+    pub(crate) fn link(&self, number: TableNumber, before: &[TableNumber], after: &[TableNumber]) -> Result<()> {
+        let mut parents: Vec<TableNumber> =
+            before.iter().chain(after).copied().filter(|&parent| parent != number).collect();
+        parents.sort_unstable();
+        parents.dedup();
+        for parent in parents {
+            let mut draft = self.draft_of(parent)?;
+            let referenced_by = &mut draft.document.referenced_by;
+            referenced_by.retain(|&child| child != number);
+            if after.contains(&parent) {
+                referenced_by.push(number);
+            }
+            self.put(&mut draft)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that a foreign key of a table has an index to find its rows by, and a unique key to refer to.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid): what is missing.
+    pub(crate) fn check_foreign_key(&self, child: &TableDefinition, foreign_key: &ForeignKeyDefinition) -> Result<()> {
+        let own;
+        let parent = if foreign_key.table == child.number {
+            child
+        } else {
+            own = self.ready(&self.draft_of(foreign_key.table)?)?;
+            &own
+        };
+        self.check_foreign_key_to(child, foreign_key, parent)
+    }
+
+    /// [`Definitions::check_foreign_key`], with the table that it refers to.
+    pub(crate) fn check_foreign_key_to(
+        &self,
+        child: &TableDefinition,
+        foreign_key: &ForeignKeyDefinition,
+        parent: &TableDefinition,
+    ) -> Result<()> {
+        let context = |error: Error| error.context(format_args!("foreign key {}", foreign_key.declared.name));
+        let places = referred_places(foreign_key, parent).map_err(context)?;
+        if unique_access(parent, &places).is_none() {
+            let (columns, parent) = (foreign_key.declared.references.join(", "), parent.name());
+            let what =
+                format!("({columns}) is neither the primary key of table {parent} nor a unique index of all rows");
+            return Err(context(invalid(what)));
+        }
+        if prefix_access(child, &foreign_key.columns).is_none() {
+            let columns = foreign_key.declared.columns.join(", ");
+            let what = format!("no index of table {} begins with ({columns}); create one first", child.name());
+            return Err(context(invalid(what)));
+        }
+        for (&own, &other) in foreign_key.columns.iter().zip(&places) {
+            let (own, other) = (&child.columns[own].declared, &parent.columns[other].declared);
+            let are_ints = own.data_type.int_range().is_some() && other.data_type.int_range().is_some();
+            if own.data_type != other.data_type && !are_ints {
+                let what =
+                    format!("column {} is {}, and {} is {}", own.name, own.data_type, other.name, other.data_type);
+                return Err(context(invalid(what)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables that foreign keys refer to, and what they refer to there where they leave it out.
+    pub(crate) fn complete_foreign_keys(
+        &self,
+        own: (TableNumber, &str, &[String]),
+        foreign_keys: &mut [ForeignKey],
+    ) -> Result<Vec<TableNumber>> {
+        let (number, name, key) = own;
+        let mut tables = Vec::new();
+        for foreign_key in foreign_keys {
+            let (table, key) = if foreign_key.table == name {
+                (number, key.to_vec())
+            } else {
+                let parent = self
+                    .draft(&foreign_key.table)
+                    .map_err(|error| error.context(format_args!("foreign key {}", foreign_key.name)))?;
+                (parent.number, parent.document.schema.key)
+            };
+            if foreign_key.references.is_empty() {
+                foreign_key.references =
+                    key.iter().map(|text| crate::schema::table::key_name(text).to_owned()).collect();
+            }
+            tables.push(table);
+        }
+        Ok(tables)
+    }
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing")
+}
+
+/// Whether a column's values are sort keys where they stand in keys.
+pub(crate) fn is_collated(document: &Document) -> bool {
+    document
+        .schema
+        .columns
+        .iter()
+        .any(|column| matches!(column.data_type, DataType::Text(_)) && column.data_type.is_collated())
+}

@@ -1,0 +1,411 @@
+//! Indexes built beside writers, dropped and renamed.
+//!
+//! ```text
+//!  1  the definition has the index, with a tree for what it misses: from now on writers note there each row that they
+//!     change, with the entry that it had when the note was made
+//!  2  the entries of all rows of a snapshot from after 1 are sorted and written to the index, which nobody else touches
+//!  3  noted rows are caught up with, some at a time, in turns of the writer: their noted entries go, those of now come
+//!  4  in one turn, the last of them are caught up with, and the definition has the index without that tree: it is ready
+//! ```
+//!
+//! Why it is right: the index has the entries of the snapshot, but for rows that are noted; of a noted row it has the
+//! entry that the note says, or none. That holds after 2, since a row that is not noted is as it was in the snapshot, and
+//! each turn of 3 keeps it.
+//!
+//! A unique index is not compared with while it is built: two rows of the same values are found when entries are sorted,
+//! or when the last of the noted rows are caught up with. Entries that two rows have in between are not of one moment.
+//!
+//! Cost: a scan, a sort, an ingest; for writers meanwhile, a look at the notes for each row in place of an entry.
+
+use std::collections::HashSet;
+
+use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, WritableTable};
+
+use crate::catalogue::shared::Shared;
+use crate::catalogue::store;
+use crate::catalogue::trees::Trees;
+use crate::change::definitions::{Definitions, Draft};
+use crate::change::sorter::{Refused, Sorter};
+use crate::change::tables::{NewTrees, not_there};
+use crate::definition::document::{IndexTree, TableNumber, TreeNumber};
+use crate::definition::index::{IndexDefinition, RowKey};
+use crate::definition::table::TableDefinition;
+use crate::encoding::span::Span;
+use crate::expression::evaluate::Failed;
+use crate::read::ordered::Ordered;
+use crate::read::row::RowView;
+use crate::read::table::TableIn;
+use crate::schema::constraint::{Constraint, Violation};
+use crate::schema::index::IndexSchema;
+use crate::schema::{check_name, invalid};
+use crate::value::collation;
+use crate::write::broken::list;
+
+/// How an index is built, and rows are loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildOptions {
+    /// Bytes of entries that are sorted together. More of them are written in several parts. Default: 256 MiB.
+    pub sort_bytes: usize,
+    /// Rows from which entries are written straight to disk; fewer go through transactions. Default: 50,000.
+    pub ingest_rows: u64,
+    /// Rows that are caught up with in one turn of the writer. Default: 1,000.
+    pub turn_rows: u64,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        BuildOptions { sort_bytes: 256 << 20, ingest_rows: 50_000, turn_rows: 1_000 }
+    }
+}
+
+/// Turns in which a build catches up before it takes as long a turn as it needs.
+const TURNS_MAX: usize = 1_000;
+/// Rows between two reports of progress.
+const REPORTED_ROWS: u64 = 10_000;
+
+/// An index that is being built.
+struct Build<'s> {
+    shared: &'s Shared,
+    table: TableNumber,
+    tree: TreeNumber,
+    missed: TreeNumber,
+    options: BuildOptions,
+}
+
+impl Shared {
+    /// Creates an index of a table.
+    pub(crate) fn create_index(
+        &self,
+        table: &str,
+        declared: IndexSchema,
+        options: &BuildOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        let build = self.begin_build(table, declared, options)?;
+        let built = build.fill(progress).and_then(|()| build.catch_up());
+        if let Err(error) = built {
+            // What it has left is removed now, or when the database is opened again.
+            let _ = build.abandon();
+            return Err(error);
+        }
+        self.drop_trees([build.missed])
+    }
+
+    /// Makes a definition know an index that is being built.
+    fn begin_build(&self, table: &str, declared: IndexSchema, options: &BuildOptions) -> Result<Build<'_>> {
+        let mut trees = NewTrees::new(self);
+        let (has_sum, name) = (declared.sum.is_some(), declared.name.clone());
+        let _changing = self.changing();
+        let definition = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
+        if definition.indexes.iter().any(|index| index.declared.name == name) {
+            return Err(Error::new(ErrorKind::Exists, format!("table {table} has an index {name} already")));
+        }
+        let schema = &definition.document.schema;
+        let tree = trees.create(schema, has_sum, format!("index {name} of table {table}"))?;
+        let missed = trees.create(schema, false, format!("rows that the build of index {name} has missed"))?;
+        let number = self.change(|definitions| {
+            let mut draft = definitions.draft(table)?;
+            draft.document.schema.indexes.push(declared);
+            draft.document.indexes.push(IndexTree { tree, missed: Some(missed) });
+            if definitions.ready(&draft).is_err_and(|error| error.kind() == ErrorKind::Version) {
+                draft.document.collation = Some(collation::VERSION.to_owned());
+            }
+            definitions.put(&mut draft)?;
+            Ok(draft.number)
+        })?;
+        trees.keep();
+        Ok(Build { shared: self, table: number, tree, missed, options: *options })
+    }
+
+    /// Drops an index.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if a foreign key needs it.
+    pub(crate) fn drop_index(&self, table: &str, name: &str) -> Result<()> {
+        let place = self.change_table(table, |definitions, draft| {
+            let place = draft.document.schema.indexes.iter().position(|index| index.name == name);
+            let place = place.ok_or_else(|| not_there(table, "index", name))?;
+            if draft.document.indexes[place].missed.is_some() {
+                return Err(invalid(format!("index {table}.{name} is still being built")));
+            }
+            draft.document.schema.indexes.remove(place);
+            let place = draft.document.indexes.remove(place);
+            refuse_needed(definitions, draft)
+                .map_err(|error| error.context(format_args!("index {name} of table {table} cannot be dropped")))?;
+            Ok(place)
+        })?;
+        self.drop_trees([place.tree])
+    }
+
+    /// Gives an index, a check or a foreign key another name.
+    pub(crate) fn rename_constraint(&self, table: &str, name: &str, new_name: &str) -> Result<()> {
+        check_name("an index or a constraint", new_name)?;
+        self.change_table(table, |_, draft| {
+            let schema = &mut draft.document.schema;
+            let indexes = schema.indexes.iter_mut().map(|index| &mut index.name);
+            let checks = schema.checks.iter_mut().map(|check| &mut check.name);
+            let foreign_keys = schema.foreign_keys.iter_mut().map(|foreign_key| &mut foreign_key.name);
+            let found = indexes.chain(checks).chain(foreign_keys).find(|known| **known == name);
+            let found = found.ok_or_else(|| not_there(table, "index, check or foreign key", name))?;
+            new_name.clone_into(found);
+            if !draft.document.unvalidated.is_empty() {
+                return Err(invalid(format!("a constraint of table {table} is still being validated")));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Fails if a foreign key no longer finds its rows, or what it refers to.
+fn refuse_needed(definitions: &Definitions<'_>, draft: &Draft) -> Result<()> {
+    let ready = definitions.ready(draft)?;
+    for foreign_key in ready.foreign_keys.iter().filter(|foreign_key| foreign_key.table != draft.number) {
+        definitions.check_foreign_key(&ready, foreign_key)?;
+    }
+    for &child in &draft.document.referenced_by {
+        let own;
+        let child = if child == draft.number {
+            &ready
+        } else {
+            own = definitions.ready(&definitions.draft_of(child)?)?;
+            &own
+        };
+        for foreign_key in child.foreign_keys.iter().filter(|foreign_key| foreign_key.table == draft.number) {
+            definitions.check_foreign_key_to(child, foreign_key, &ready)?;
+        }
+    }
+    Ok(())
+}
+
+impl Build<'_> {
+    /// The place of the index in a definition.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if it is not there any more.
+    fn place_in(&self, indexes: &[IndexTree]) -> Result<usize> {
+        indexes
+            .iter()
+            .position(|index| index.tree == self.tree)
+            .ok_or_else(|| Error::new(ErrorKind::Missing, "the table has lost the index while it was built"))
+    }
+
+    /// Writes the entries of all rows of a snapshot.
+    fn fill(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let shared = self.shared;
+        let snapshot = shared.db.snapshot();
+        let catalogue = shared.catalogue().ok_or_else(|| crate::transaction::missing("the catalogue"))?;
+        let document = store::document(&snapshot.tree(catalogue)?, self.table)?;
+        let name = &document.schema.table;
+        let definition = shared.definition(&snapshot, name)?.ok_or_else(|| crate::transaction::missing(name))?;
+        let index = &definition.indexes[self.place_in(&definition.document.indexes)?];
+        let rows = TableIn::new(&snapshot, std::sync::Arc::clone(&definition))?;
+        let total = rows.len()?;
+        let mut sorter = Sorter::new(self.options.sort_bytes);
+        let (mut key, mut value, mut done, mut written) = (Vec::new(), Vec::new(), 0, 0);
+        let mut write = |sorter: &mut Sorter, progress: &mut dyn FnMut(Progress)| {
+            let mut report = |entries: u64| {
+                written += entries;
+                progress(Progress { stage: "writing entries", done: written, total });
+            };
+            let ingested_min = if sorter.is_full() { 0 } else { self.options.ingest_rows };
+            let result = sorter.write(&shared.db, &index.tree, ingested_min, &mut report);
+            result.map_err(|refused| self.duplicate(&rows, &definition, index, refused))
+        };
+        rows.for_each(Span::all(), |row| {
+            if index_entry(&definition, index, &row, &mut key, &mut value)? {
+                sorter.push(&key, &value);
+            }
+            done += 1;
+            if done % REPORTED_ROWS == 0 || done == total {
+                progress(Progress { stage: "reading rows", done, total });
+            }
+            if sorter.is_full() {
+                write(&mut sorter, progress)?;
+            }
+            Ok(true)
+        })?;
+        if sorter.len() > 0 {
+            write(&mut sorter, progress)?;
+        }
+        Ok(())
+    }
+
+    /// The error of two rows that have the same values.
+    #[cold]
+    fn duplicate(
+        &self,
+        rows: &TableIn<'_, quipu::Snapshot>,
+        definition: &TableDefinition,
+        index: &IndexDefinition,
+        refused: Refused,
+    ) -> Error {
+        let (key, mut values) = match refused {
+            Refused::Failed(error) => return error,
+            Refused::Twice { key, values } => (key, values),
+        };
+        if values.len() == 1
+            && let Ok(Some(other)) = index.tree.get(&key)
+        {
+            values.insert(0, other.to_vec());
+        }
+        let names = values.iter().map(|value| {
+            let row = index.row_key(&key, value).ok().and_then(|row_key| {
+                let value = rows.tree.get(&row_key).ok()??;
+                Some(list(&RowView::new(definition, &row_key, &value).ok()?.key_values().ok()?))
+            });
+            row.unwrap_or_else(|| "()".to_owned())
+        });
+        two_rows(definition, index, &names.collect::<Vec<_>>())
+    }
+
+    /// Catches up with the rows that were changed meanwhile, and makes the index ready.
+    fn catch_up(&self) -> Result<()> {
+        for _ in 0..TURNS_MAX {
+            let missed = self.shared.db.open_table(&store::tree_name(self.missed))?;
+            if missed.map_or(Ok(0), |missed| missed.len())? <= self.options.turn_rows {
+                break;
+            }
+            self.shared.db.write(|transaction| {
+                let definitions = Definitions::within(self.shared, transaction)?;
+                let draft = definitions.draft_of(self.table)?;
+                let definition = definitions.ready(&draft)?;
+                let index = &definition.indexes[self.place_in(&draft.document.indexes)?];
+                self.catch_up_with(&definitions, &definition, index, self.options.turn_rows, false)
+            })?;
+        }
+        let _changing = self.shared.changing();
+        self.shared.change(|definitions| {
+            let mut draft = definitions.draft_of(self.table)?;
+            let place = self.place_in(&draft.document.indexes)?;
+            let definition = definitions.ready(&draft)?;
+            let index = &definition.indexes[place];
+            self.catch_up_with(definitions, &definition, index, u64::MAX, true)?;
+            let (rows, entries) =
+                (definitions.transaction.table(&definition.rows)?.len()?, index_len(definitions, index)?);
+            if index.predicate.is_none() && rows != entries {
+                let what = format!("{} has {entries} entries of {rows} rows after its build", index.key.owner);
+                return Err(Error::new(ErrorKind::Corrupt, what));
+            }
+            draft.document.indexes[place].missed = None;
+            definitions.put(&mut draft).map(drop)
+        })
+    }
+
+    /// Catches up with up to `limit` rows that were changed. If these are the last, two rows of the same values are an
+    /// error; else the later one stays noted.
+    fn catch_up_with(
+        &self,
+        definitions: &Definitions<'_>,
+        definition: &TableDefinition,
+        index: &IndexDefinition,
+        limit: u64,
+        are_last: bool,
+    ) -> Result<()> {
+        let Some(missed) = &index.missed else { return Ok(()) };
+        let transaction = definitions.transaction;
+        let (rows, entries, missed) =
+            (transaction.table(&definition.rows)?, transaction.table(&index.tree)?, transaction.table(missed)?);
+        let mut noted: Vec<(RowKey, Vec<u8>)> = Vec::new();
+        missed.for_each_limited(.., limit, |row_key, entry| noted.push((row_key.into(), entry.to_vec())))?;
+        for (row_key, entry) in &noted {
+            if !entry.is_empty() {
+                entries.delete(entry)?;
+            }
+            missed.delete(row_key)?;
+        }
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let mut added: HashSet<Vec<u8>> = HashSet::new();
+        for (row_key, _) in &noted {
+            let Some(row) = rows.get(row_key)? else { continue };
+            let view = RowView::new(definition, row_key, &row)?;
+            if !index_entry(definition, index, &view, &mut key, &mut value)? {
+                continue;
+            }
+            if index.declared.unique
+                && let Some(other) = entries.get(&key)?
+            {
+                if are_last || added.contains(&key) {
+                    let other = index.row_key(&key, &other)?;
+                    let other = match rows.get(&other)? {
+                        Some(row) => list(&RowView::new(definition, &other, &row)?.key_values()?),
+                        None => "()".to_owned(),
+                    };
+                    return Err(two_rows(definition, index, &[other, list(&view.key_values()?)]));
+                }
+                // The other one may be noted as well, and have other values by now.
+                missed.put(row_key, b"")?;
+                continue;
+            }
+            entries.put(&key, &value)?;
+            if index.declared.unique {
+                added.insert(key.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the index out of the definition, and drops its trees.
+    fn abandon(&self) -> Result<()> {
+        {
+            let _changing = self.shared.changing();
+            self.shared.change(|definitions| {
+                let mut draft = match definitions.draft_of(self.table) {
+                    // The table was dropped meanwhile.
+                    Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(()),
+                    draft => draft?,
+                };
+                if let Ok(place) = self.place_in(&draft.document.indexes) {
+                    draft.document.schema.indexes.remove(place);
+                    draft.document.indexes.remove(place);
+                    definitions.put(&mut draft)?;
+                }
+                Ok(())
+            })?;
+        }
+        self.shared.drop_trees([self.tree, self.missed])
+    }
+}
+
+fn index_len(definitions: &Definitions<'_>, index: &IndexDefinition) -> Result<u64> {
+    definitions.transaction.table(&index.tree)?.len()
+}
+
+/// Makes the entry of a row that is read, in the place of what `key` and `value` hold. Returns whether it has one.
+///
+/// # Errors
+/// [`Invalid`](ErrorKind::Invalid) if an expression has no value, and those of reading the row.
+pub(crate) fn index_entry(
+    definition: &TableDefinition,
+    index: &IndexDefinition,
+    row: &RowView<'_>,
+    key: &mut Vec<u8>,
+    value: &mut Vec<u8>,
+) -> Result<bool> {
+    index.entry(row, row.key, key, value).map_err(|failed| match failed {
+        Failed::Read(error) => error,
+        Failed::Arithmetic(what) => {
+            let name = row.key_values().map_or_else(|_| "()".to_owned(), |values| list(&values));
+            let columns = index.declared.columns.join(", ");
+            let message = format!("table {}, row {name}: {}, {columns}: {what}", definition.name(), index.key.owner);
+            Violation {
+                constraint: Constraint::Type,
+                table: definition.name().to_owned(),
+                name: Some(index.declared.name.clone()),
+                column: None,
+                message,
+            }
+            .into_error()
+        }
+    })
+}
+
+/// The error of two rows that have the same values in an index that is to be unique.
+#[cold]
+fn two_rows(definition: &TableDefinition, index: &IndexDefinition, rows: &[String]) -> Error {
+    let (table, columns) = (definition.name(), index.declared.columns.join(", "));
+    let rows = rows.join(" and ");
+    let name = index.declared.name.clone();
+    let message = format!("table {table}: rows {rows} have the same {columns}, so the index {name} cannot be unique");
+    Violation { constraint: Constraint::Unique, table: table.to_owned(), name: Some(name), column: None, message }
+        .into_error()
+}

@@ -1,0 +1,23 @@
+//! Changes of definitions: each is a transaction, or a few of them, after any of which the tables are whole.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `definitions` | definitions within a transaction: read, changed, checked, written |
+//! | `tables` | tables created, dropped and renamed |
+//! | `columns` | columns added, dropped, renamed, with other defaults |
+//! | `constraints` | checks, NOT NULL and foreign keys of tables that have rows |
+//! | `indexes` | indexes built beside writers, dropped and renamed |
+//! | `sorter` | keys and values sorted on their way into a tree |
+//! | `recovery` | what a crash has left half way |
+//!
+//! A change that must look at all rows does so beside writers: first new rows have to keep the constraint, or are noted
+//! for the index; then the rows of a snapshot are looked at; then the change is complete. A crash in between leaves a
+//! definition that says so, and the next opening takes the change back.
+
+pub(crate) mod columns;
+pub(crate) mod constraints;
+pub(crate) mod definitions;
+pub(crate) mod indexes;
+pub(crate) mod recovery;
+pub(crate) mod sorter;
+pub(crate) mod tables;

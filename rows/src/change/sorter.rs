@@ -1,0 +1,171 @@
+//! Keys and values sorted on their way into a tree.
+//!
+//! What fits into memory is sorted and goes to the tree as one ingest; then the next part. Parts overlap, so a key that
+//! two parts have is found by the second.
+//!
+//! Cost: sorting, and for parts after the first a look-up for each key.
+
+use quipu::{ErrorKind, Overlap, ReadableTable, Result, WritableTable};
+
+/// Keys and values of one part.
+pub(crate) struct Sorter {
+    bytes: Vec<u8>,
+    entries: Vec<Sorted>,
+    bytes_max: usize,
+}
+
+/// A key and a value among the bytes.
+#[derive(Clone, Copy)]
+struct Sorted {
+    /// The first bytes of the key, which decide nearly always.
+    head: u64,
+    at: usize,
+    key_bytes: u32,
+    value_bytes: u32,
+}
+
+/// What went wrong when entries were written.
+pub(crate) enum Refused {
+    /// Two have one key: the values of both, or only that of the later one if the other is in the tree.
+    Twice { key: Vec<u8>, values: Vec<Vec<u8>> },
+    /// The engine says why.
+    Failed(quipu::Error),
+}
+
+impl From<quipu::Error> for Refused {
+    fn from(error: quipu::Error) -> Refused {
+        Refused::Failed(error)
+    }
+}
+
+impl Sorter {
+    /// A sorter that holds about so many bytes.
+    pub(crate) fn new(bytes_max: usize) -> Sorter {
+        Sorter { bytes: Vec::new(), entries: Vec::new(), bytes_max }
+    }
+
+    /// Takes a key and a value.
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
+        let mut head = [0; 8];
+        let size = key.len().min(8);
+        head[..size].copy_from_slice(&key[..size]);
+        let (key_bytes, value_bytes) = (key.len() as u32, value.len() as u32);
+        self.entries.push(Sorted { head: u64::from_be_bytes(head), at: self.bytes.len(), key_bytes, value_bytes });
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+    }
+
+    /// Whether what it holds must be written before more comes.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() + self.entries.len() * size_of::<Sorted>() >= self.bytes_max
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn key(&self, entry: &Sorted) -> &[u8] {
+        &self.bytes[entry.at..entry.at + entry.key_bytes as usize]
+    }
+
+    fn value(&self, entry: &Sorted) -> &[u8] {
+        let start = entry.at + entry.key_bytes as usize;
+        &self.bytes[start..start + entry.value_bytes as usize]
+    }
+
+    fn sort(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        let is_sorted = entries.is_sorted_by(|a, b| (a.head, self.key(a)) <= (b.head, self.key(b)));
+        if !is_sorted {
+            entries.sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| self.key(a).cmp(self.key(b))));
+        }
+        self.entries = entries;
+    }
+
+    /// Writes what it holds to a tree, and forgets it: as one ingest, or, if there are fewer entries than
+    /// `ingested_min` or the tree stays in memory, by transactions of some thousand each. Calls `written` with the
+    /// number of entries now and then.
+    ///
+    /// # Errors
+    /// [`Refused::Twice`] if two have one key, or a key is in the tree. The tree may have others of them then.
+    pub(crate) fn write(
+        &mut self,
+        db: &quipu::Db,
+        tree: &quipu::Table,
+        ingested_min: u64,
+        written: &mut dyn FnMut(u64),
+    ) -> Result<(), Refused> {
+        /// Entries of one transaction, and between two reports.
+        const STEP: usize = 4_096;
+        self.sort();
+        for pair in self.entries.windows(2) {
+            if self.key(&pair[0]) == self.key(&pair[1]) {
+                let values = pair.iter().map(|entry| self.value(entry).to_vec()).collect();
+                return Err(Refused::Twice { key: self.key(&pair[0]).to_vec(), values });
+            }
+        }
+        if tree.options().in_memory || (self.entries.len() as u64) < ingested_min {
+            for entries in self.entries.chunks(STEP) {
+                let mut refused = None;
+                let result = db.write(|transaction| {
+                    let tree = transaction.table(tree)?;
+                    for entry in entries {
+                        if let Err(error) = tree.insert(self.key(entry), self.value(entry)) {
+                            refused = Some(entry);
+                            return Err(error);
+                        }
+                    }
+                    Ok(())
+                });
+                if let Err(error) = result {
+                    return Err(match refused {
+                        Some(entry) if error.kind() == ErrorKind::Exists => self.twice(entry),
+                        _ => Refused::Failed(error),
+                    });
+                }
+                written(entries.len() as u64);
+            }
+        } else {
+            let mut ingest = tree.begin_ingest(Overlap::Refuse)?;
+            let mut result = Ok(());
+            for (number, entry) in self.entries.iter().enumerate() {
+                result = ingest.push(self.key(entry), self.value(entry));
+                if result.is_err() {
+                    break;
+                }
+                if (number + 1) % STEP == 0 {
+                    written(STEP as u64);
+                }
+            }
+            let result = result.and_then(|()| ingest.commit().map(drop));
+            if let Err(error) = result {
+                return Err(if error.kind() == ErrorKind::Exists {
+                    self.which_is_there(tree, error)
+                } else {
+                    error.into()
+                });
+            }
+            written((self.entries.len() % STEP) as u64);
+        }
+        self.entries.clear();
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn twice(&self, entry: &Sorted) -> Refused {
+        Refused::Twice { key: self.key(entry).to_vec(), values: vec![self.value(entry).to_vec()] }
+    }
+
+    /// Finds the key that an ingest has refused.
+    #[cold]
+    fn which_is_there(&self, tree: &quipu::Table, error: quipu::Error) -> Refused {
+        for entry in &self.entries {
+            match tree.contains(self.key(entry)) {
+                Ok(false) => {}
+                Ok(true) => return self.twice(entry),
+                Err(error) => return Refused::Failed(error),
+            }
+        }
+        Refused::Failed(error)
+    }
+}

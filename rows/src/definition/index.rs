@@ -1,0 +1,362 @@
+//! Secondary indexes made ready, and the entry that a row has in one.
+//!
+//! ```text
+//! not unique    key   indexed columns, then those of the primary key that are not among them
+//!               value [sum] included columns; empty if there are none
+//! unique        key   indexed columns; if one is NULL, then the rest of the primary key as above
+//!               value the rest of the primary key, included columns
+//! ```
+//!
+//! Invariants:
+//! 1. Every row for which the predicate is true has one entry, no other row has any.
+//! 2. An entry tells the key of its row.
+//! 3. Two rows that differ in no column that an index reads have the same value there, and keys that differ only in the
+//!    primary key.
+
+use quipu::{Error, ErrorKind, Result, tuple};
+use smallvec::SmallVec;
+
+use crate::definition::document::IndexTree;
+use crate::definition::shape::{Place, RowShape};
+use crate::definition::table::{ColumnDefinition, Primary};
+use crate::encoding::key::KeyColumn;
+use crate::encoding::layout::{Layout, StoredColumn, sum_of_value};
+use crate::encoding::span::KeyShape;
+use crate::expression::evaluate::{Columns, Failed};
+use crate::expression::{ColumnName, Expression, parse};
+use crate::schema::index::IndexSchema;
+use crate::schema::{check_name, invalid};
+use crate::value::Value;
+use crate::value::data_type::DataType;
+
+/// The bytes of a row's key, gathered from an entry.
+pub(crate) type RowKey = SmallVec<[u8; 64]>;
+
+/// Where an element of the row's key stands in an entry.
+#[derive(Clone, Copy, Debug)]
+enum RowKeyPart {
+    /// It is this element of the entry's key.
+    Indexed { element: usize },
+    /// It is this element, in the other direction.
+    Turned { element: usize, column: KeyColumn },
+    /// It is this one of the elements of the rest.
+    Rest(usize),
+}
+
+/// A secondary index of a table.
+#[derive(Debug)]
+pub(crate) struct IndexDefinition {
+    pub(crate) declared: IndexSchema,
+    /// The tree.
+    pub(crate) tree: quipu::Table,
+    /// The tree of what a build has missed, while it is built.
+    pub(crate) missed: Option<quipu::Table>,
+    /// The key, and in an index that is not unique the rest of the primary key as well.
+    pub(crate) key: KeyShape,
+    /// What rows are sorted by.
+    pub(crate) expressions: Vec<Expression>,
+    pub(crate) predicate: Option<Expression>,
+    /// Elements of the primary key that are not among the indexed columns.
+    rest: Vec<usize>,
+    row_key_parts: Vec<RowKeyPart>,
+    pub(crate) shape: RowShape,
+    /// The places of included columns.
+    included: Vec<usize>,
+    pub(crate) sum: Option<usize>,
+    /// The places of all columns that an entry depends on, beside the primary key.
+    pub(crate) reads: Vec<usize>,
+}
+
+/// The error of a declaration of this index.
+fn wrong(name: &str, what: impl std::fmt::Display) -> Error {
+    invalid(format!("index {name}: {what}"))
+}
+
+impl IndexDefinition {
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid): what does not go together, and those of `open_tree`.
+    pub(crate) fn new(
+        declared: &IndexSchema,
+        place: IndexTree,
+        primary: &Primary,
+        columns: &[ColumnDefinition],
+        table: &str,
+        open_tree: &mut dyn FnMut(u32) -> Result<quipu::Table>,
+    ) -> Result<IndexDefinition> {
+        let name = &*declared.name;
+        check_name("an index", name)?;
+        let names: Vec<ColumnName<'_>> = columns.iter().map(ColumnDefinition::as_name).collect();
+        let (mut expressions, mut key) =
+            (Vec::new(), KeyShape { owner: format!("index {table}.{name}"), columns: Vec::new(), names: Vec::new() });
+        for text in &declared.columns {
+            let list = parse::ordered_list(text, &names).map_err(|what| wrong(name, what))?;
+            for (node, is_descending) in list {
+                let expression = Expression::check(node, &names).map_err(|what| wrong(name, what))?;
+                if expression.columns().len() != 1 {
+                    return Err(wrong(name, format!("{text:?} is not a column, nor an expression of one column")));
+                }
+                let data_type = expression.data_type();
+                let data_type = data_type.ok_or_else(|| wrong(name, format!("{text:?} is always NULL")))?;
+                if expressions.contains(&expression) {
+                    return Err(wrong(name, format!("{text:?} stands there twice")));
+                }
+                key.columns.push(KeyColumn { data_type, is_descending });
+                key.names.push(expression.text(&|place| columns[place].declared.name.clone()));
+                expressions.push(expression);
+            }
+        }
+        if expressions.is_empty() {
+            return Err(wrong(name, "it has no columns"));
+        }
+        let predicate = match &declared.predicate {
+            None => None,
+            Some(text) => Some(Expression::parse_condition(text, &names).map_err(|what| wrong(name, what))?),
+        };
+        let (mut rest, mut row_key_parts) = (Vec::new(), Vec::new());
+        for (element, (&place, &column)) in primary.places.iter().zip(&primary.key.columns).enumerate() {
+            let indexed = expressions.iter().position(|expression| expression.as_column() == Some(place));
+            row_key_parts.push(match indexed {
+                Some(indexed) if key.columns[indexed] == column => RowKeyPart::Indexed { element: indexed },
+                Some(indexed) if !column.data_type.is_collated() => {
+                    RowKeyPart::Turned { element: indexed, column: key.columns[indexed] }
+                }
+                _ => {
+                    rest.push(element);
+                    RowKeyPart::Rest(rest.len() - 1)
+                }
+            });
+        }
+        let indexed = key.columns.len();
+        let rest_columns: Vec<KeyColumn> = rest.iter().map(|&element| primary.key.columns[element]).collect();
+        if !declared.unique {
+            key.columns.extend(&rest_columns);
+            key.names.extend(rest.iter().map(|&element| primary.key.names[element].clone()));
+        }
+        let mut included = Vec::new();
+        for column in &declared.include {
+            let place = columns.iter().position(|known| known.declared.name == *column);
+            let place =
+                place.ok_or_else(|| wrong(name, parse::no_column(column, names.iter().map(|known| known.name))))?;
+            if included.contains(&place) {
+                return Err(wrong(name, format!("column {column} is included twice")));
+            }
+            included.push(place);
+        }
+        let sum = declared.sum.as_deref().map(|column| summed(column, columns)).transpose();
+        let sum = sum.map_err(|what| wrong(name, what))?;
+        let has_row_key = declared.unique && !rest.is_empty();
+        let mut stored = Vec::new();
+        if has_row_key {
+            stored.push(StoredColumn { data_type: DataType::Bytes, is_nullable: false, is_summed: false });
+        }
+        stored.extend(included.iter().map(|&place| StoredColumn {
+            data_type: columns[place].declared.data_type,
+            is_nullable: !columns[place].declared.not_null,
+            is_summed: sum == Some(place),
+        }));
+        let is_empty = stored.is_empty() && sum.is_none();
+        let layout = (!is_empty).then(|| Layout::new(0, sum.is_some(), &stored));
+        let first_included = usize::from(has_row_key);
+        let place_of = |place: usize| {
+            let is_lossy = columns[place].declared.data_type.is_collated();
+            if let Some(at) = included.iter().position(|&included| included == place) {
+                return Place::Stored(first_included + at);
+            }
+            if let Some(at) = expressions.iter().position(|expression| expression.as_column() == Some(place))
+                && !is_lossy
+            {
+                return Place::Key(at);
+            }
+            let in_rest = rest.iter().position(|&element| primary.places[element] == place);
+            match in_rest {
+                Some(at) if declared.unique && !is_lossy => Place::RowKey(at),
+                Some(at) if !is_lossy => Place::Key(indexed + at),
+                _ => Place::Absent,
+            }
+        };
+        let shape = RowShape {
+            key: key.columns.clone(),
+            row_key: if has_row_key { rest_columns } else { Vec::new() },
+            layout,
+            places: (0..columns.len()).map(place_of).collect(),
+        };
+        let mut reads: Vec<usize> = expressions.iter().chain(&predicate).flat_map(Expression::columns).collect();
+        reads.extend(&included);
+        reads.extend(sum);
+        reads.sort_unstable();
+        reads.dedup();
+        Ok(IndexDefinition {
+            declared: declared.clone(),
+            tree: open_tree(place.tree)?,
+            missed: place.missed.map(open_tree).transpose()?,
+            key,
+            expressions,
+            predicate,
+            rest,
+            row_key_parts,
+            shape,
+            included,
+            sum,
+            reads,
+        })
+    }
+
+    /// Whether it has all entries, so that it may be read.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.missed.is_none()
+    }
+
+    /// How many columns rows are sorted by.
+    pub(crate) fn indexed(&self) -> usize {
+        self.expressions.len()
+    }
+
+    /// Whether keys or values hold sort keys of texts.
+    pub(crate) fn is_collated(&self) -> bool {
+        self.key.columns.iter().any(|column| column.data_type.is_collated())
+    }
+
+    /// Makes the entry of a row, in the place of what `key` and `value` hold. Returns whether it has one; the key is
+    /// that of the row.
+    ///
+    /// # Errors
+    /// Those of evaluating an expression.
+    pub(crate) fn entry(
+        &self,
+        row: &impl Columns,
+        row_key: &[u8],
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool, Failed> {
+        key.clear();
+        value.clear();
+        if let Some(predicate) = &self.predicate
+            && predicate.holds(row)? != Some(true)
+        {
+            return Ok(false);
+        }
+        let mut has_null = false;
+        for (expression, &column) in self.expressions.iter().zip(&self.key.columns) {
+            let found = match expression.as_column() {
+                Some(place) => row.column(place)?,
+                None => accept(column.data_type, expression.evaluate(row)?)?,
+            };
+            has_null |= found.is_null();
+            column.encode(&found, key);
+        }
+        if self.declared.unique {
+            let mut rest = RowKey::new();
+            self.add_rest(row_key, |part| rest.extend_from_slice(part));
+            if has_null {
+                key.extend_from_slice(&rest);
+            }
+            self.encode_value(row, &rest, value)?;
+        } else {
+            self.add_rest(row_key, |part| key.extend_from_slice(part));
+            self.encode_value(row, &[], value)?;
+        }
+        Ok(true)
+    }
+
+    /// Lends the elements of the row's key that are not indexed.
+    fn add_rest(&self, row_key: &[u8], mut add: impl FnMut(&[u8])) {
+        let mut rest = self.rest.iter().peekable();
+        for (element, part) in tuple::parts(row_key).enumerate() {
+            if rest.next_if(|&&wanted| wanted == element).is_some() {
+                add(part.bytes());
+            }
+        }
+    }
+
+    fn encode_value(&self, row: &impl Columns, rest: &[u8], value: &mut Vec<u8>) -> Result<()> {
+        let Some(layout) = &self.shape.layout else { return Ok(()) };
+        let mut stored: SmallVec<[Value<'_>; 8]> = SmallVec::new();
+        if !self.shape.row_key.is_empty() {
+            stored.push(Value::from(rest));
+        }
+        for &place in &self.included {
+            stored.push(row.column(place)?);
+        }
+        let sum = match self.sum {
+            Some(place) => sum_of_value(&row.column(place)?),
+            None => 0,
+        };
+        layout.encode(sum, stored.iter(), value);
+        Ok(())
+    }
+
+    /// The key of the row that an entry is of.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are of no entry.
+    pub(crate) fn row_key(&self, key: &[u8], value: &[u8]) -> Result<RowKey> {
+        let parts: SmallVec<[tuple::Part<'_>; 8]> = tuple::parts(key).collect();
+        let in_value: SmallVec<[tuple::Part<'_>; 4]> = match self.declared.unique {
+            true => tuple::parts(self.shape.row_key_bytes(value)?).collect(),
+            false => SmallVec::new(),
+        };
+        let mut row_key = RowKey::new();
+        for part in &self.row_key_parts {
+            let found = match *part {
+                RowKeyPart::Indexed { element } => {
+                    parts.get(element).map(|part| row_key.extend_from_slice(part.bytes()))
+                }
+                RowKeyPart::Rest(at) => {
+                    let found = if self.declared.unique { in_value.get(at) } else { parts.get(self.indexed() + at) };
+                    found.map(|part| row_key.extend_from_slice(part.bytes()))
+                }
+                RowKeyPart::Turned { element, column } => match parts.get(element) {
+                    None => None,
+                    Some(part) => {
+                        let value = column.decode(*part)?;
+                        let turned = KeyColumn { is_descending: !column.is_descending, ..column };
+                        let mut bytes = Vec::new();
+                        turned.encode(&value, &mut bytes);
+                        row_key.extend_from_slice(&bytes);
+                        Some(())
+                    }
+                },
+            };
+            found.ok_or_else(|| {
+                let what = format!("an entry of {} has no key of a row: run `quipu check`", self.key.owner);
+                Error::new(ErrorKind::Corrupt, what)
+            })?;
+        }
+        Ok(row_key)
+    }
+}
+
+/// The value of an expression as its type holds it: integers are of 64 bits.
+fn accept(data_type: DataType, value: Value<'_>) -> Result<Value<'_>, Failed> {
+    match (data_type, value) {
+        (DataType::Decimal { scale, .. }, Value::Decimal(decimal)) => {
+            let rescaled = decimal.rescale(scale).ok_or(Failed::Arithmetic("a decimal has more than 38 digits"))?;
+            Ok(Value::Decimal(rescaled))
+        }
+        (_, value) => {
+            data_type.accept(value).map_err(|_| Failed::Arithmetic("a number is out of the range of its type"))
+        }
+    }
+}
+
+/// The place of a column that is to be added up.
+///
+/// # Errors
+/// Why it cannot be.
+pub(crate) fn summed(name: &str, columns: &[ColumnDefinition]) -> Result<usize, String> {
+    let place = columns.iter().position(|column| column.declared.name == name);
+    let place = place.ok_or_else(|| parse::no_column(name, columns.iter().map(|column| &*column.declared.name)))?;
+    let data_type = columns[place].declared.data_type;
+    if !data_type.is_summable() {
+        return Err(format!(
+            "column {name} is of type {data_type}; sums are of integers, or decimals of 18 digits at most"
+        ));
+    }
+    Ok(place)
+}
+
+/// Whether an index or a key says of itself that it begins with these columns, in any order.
+pub(crate) fn begins_with(expressions: &[Option<usize>], columns: &[usize]) -> bool {
+    expressions.len() >= columns.len()
+        && columns.iter().all(|column| expressions[..columns.len()].contains(&Some(*column)))
+}

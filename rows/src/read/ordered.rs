@@ -1,0 +1,359 @@
+//! What can be asked of rows in the order of a key.
+
+use std::sync::Arc;
+
+use quipu::{Cost, Entry, Footprint, ReadableTable, Result, Tally};
+use rand_core::Rng;
+
+use crate::definition::table::TableDefinition;
+use crate::encoding::span::{IntoValues, KeyRange, KeyShape, Span, after};
+use crate::read::groups::Groups;
+use crate::read::row::{Page, Row, RowView};
+use crate::schema::invalid;
+use crate::value::Value;
+use crate::value::data_type::DataType;
+use crate::value::decimal::Decimal;
+
+/// Rows read from the engine together, where a row of an index must be looked up in its table.
+const LOOKED_UP_TOGETHER: usize = 256;
+
+/// The order of a key, and the tree that keeps it.
+#[doc(hidden)]
+pub struct Order<'o> {
+    pub(crate) key: &'o KeyShape,
+    pub(crate) definition: &'o Arc<TableDefinition>,
+    /// The place of the column whose sums are kept.
+    pub(crate) sum: Option<usize>,
+}
+
+/// What [`Ordered`] needs of a table or an index.
+#[doc(hidden)]
+pub trait InOrder {
+    type Tree: ReadableTable;
+
+    fn tree(&self) -> &Self::Tree;
+
+    fn order(&self) -> Order<'_>;
+
+    /// The value of an element of the key, for a row.
+    fn key_value(&self, row: &Row, element: usize) -> Result<Value<'static>>;
+
+    /// The rows of entries of the tree.
+    fn rows_of(&self, entries: Vec<Entry>) -> Result<Vec<Row>>;
+
+    /// Lends the rows of a range until `visit` returns false.
+    fn lend(&self, range: &KeyRange, visit: &mut dyn FnMut(RowView<'_>) -> Result<bool>) -> Result<()>;
+}
+
+/// Rows in the order of a key: those of a table, in the order of its primary key, or of an index.
+///
+/// Every answer is exact for what is read: the table as it is now, a snapshot, or a transaction. Counts, ranks, offsets,
+/// quantiles and sums cost what they cost the engine: one or two descents, however many rows there are.
+pub trait Ordered: InOrder {
+    /// The number of rows in a range.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if the range has more columns than the key or values of other types, and
+    /// those of reading a page of a file. So it is for all questions.
+    fn count<'v>(&self, span: impl Into<Span<'v>>) -> Result<u64> {
+        self.tree().count(self.range_of(span)?.bounds())
+    }
+
+    /// The number of rows.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn len(&self) -> Result<u64> {
+        self.tree().len()
+    }
+
+    /// Whether there are no rows.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// The number of rows before all whose key begins with these values, whether or not there are such.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn rank<'v>(&self, values: impl IntoValues<'v>) -> Result<u64> {
+        let mut key = Vec::new();
+        self.order().key.encode(&values.into_values(), &mut key)?;
+        self.tree().rank(key)
+    }
+
+    /// The row at an offset of a range; none past its end.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn nth<'v>(&self, span: impl Into<Span<'v>>, offset: u64) -> Result<Option<Row>> {
+        let entry = self.tree().nth(self.range_of(span)?.bounds(), offset)?;
+        self.row_of(entry)
+    }
+
+    /// The row at an offset of a range, counted from its end; none past its start.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn nth_back<'v>(&self, span: impl Into<Span<'v>>, offset: u64) -> Result<Option<Row>> {
+        let range = self.range_of(span)?;
+        let (entry, _) =
+            self.tree().with_cost(|tree| match tree.count(range.bounds())?.checked_sub(offset.saturating_add(1)) {
+                Some(offset) => tree.nth(range.bounds(), offset),
+                None => Ok(None),
+            })?;
+        self.row_of(entry)
+    }
+
+    /// The first row of a range.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn first<'v>(&self, span: impl Into<Span<'v>>) -> Result<Option<Row>> {
+        let entry = self.tree().range(self.range_of(span)?.bounds()).first_chunk(1).next().transpose()?;
+        self.row_of(entry)
+    }
+
+    /// The last row of a range.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn last<'v>(&self, span: impl Into<Span<'v>>) -> Result<Option<Row>> {
+        let entry = self.tree().range(self.range_of(span)?.bounds()).first_chunk(1).next_back().transpose()?;
+        self.row_of(entry)
+    }
+
+    /// Up to `limit` rows from an offset of a range on, and how many the range has.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn page<'v>(&self, span: impl Into<Span<'v>>, offset: u64, limit: usize) -> Result<Page> {
+        let page = self.tree().page(self.range_of(span)?.bounds(), offset, limit)?;
+        Ok(Page { rows: self.rows_of(page.entries)?, offset: page.offset, total: page.total })
+    }
+
+    /// The row at a quantile of a range, from 0 to 1: the median is that of 0.5. None of an empty range.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`]; [`Invalid`](quipu::ErrorKind::Invalid) if `q` is not between 0 and 1.
+    fn quantile<'v>(&self, span: impl Into<Span<'v>>, q: f64) -> Result<Option<Row>> {
+        let entry = self.tree().quantile(self.range_of(span)?.bounds(), q)?;
+        self.row_of(entry)
+    }
+
+    /// The sum of the column whose sums are kept, over a range: an integer, or a decimal. NULL counts as 0. Exact as
+    /// long as the true sum, without its point, fits 64 bits.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`]; [`Invalid`](quipu::ErrorKind::Invalid) if no sums are kept.
+    fn sum<'v>(&self, span: impl Into<Span<'v>>) -> Result<Value<'static>> {
+        self.tally(span).map(|(_, sum)| sum)
+    }
+
+    /// The number of rows in a range, and the sum of the column whose sums are kept, from one version: see
+    /// [`Ordered::sum`].
+    ///
+    /// # Errors
+    /// Those of [`Ordered::sum`].
+    fn tally<'v>(&self, span: impl Into<Span<'v>>) -> Result<(u64, Value<'static>)> {
+        let tally = self.tree().tally(self.range_of(span)?.bounds())?;
+        Ok((tally.rows.unsigned_abs(), self.order().sum_of(&tally)?))
+    }
+
+    /// `rows` rows of a range, drawn so that each subset is equally likely; all rows if there are no more.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn sample<'v>(&self, span: impl Into<Span<'v>>, rows: usize, random: &mut impl Rng) -> Result<Vec<Row>> {
+        let entries = self.tree().sample(self.range_of(span)?.bounds(), rows, random)?;
+        self.rows_of(entries)
+    }
+
+    /// A range cut into `parts` of equal counts, to within one row: fewer if there are fewer rows. Together they are
+    /// the range.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn split<'v>(&self, span: impl Into<Span<'v>>, parts: usize) -> Result<Vec<KeyRange>> {
+        let range = self.range_of(span)?;
+        let cuts = self.tree().split_points(range.bounds(), parts)?;
+        Ok(range.cut_at(cuts.iter().map(|key| key.to_vec())))
+    }
+
+    /// The rows of a range, from either end.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) as in [`Ordered::count`]; what reading says comes with the rows.
+    fn rows<'v>(&self, span: impl Into<Span<'v>>) -> Result<RowIter<'_, Self>> {
+        let range = self.range_of(span)?;
+        let entries = self.tree().range(range.bounds());
+        Ok(RowIter { of: self, entries, front: Vec::new().into_iter(), back: Vec::new().into_iter(), chunk: 1 })
+    }
+
+    /// Lends each row of a range to `visit`, in order, until it returns false. The fastest way to read many rows: nothing
+    /// is copied.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`], and those of `visit`.
+    fn for_each<'v>(
+        &self,
+        span: impl Into<Span<'v>>,
+        mut visit: impl FnMut(RowView<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        self.lend(&self.range_of(span)?, &mut visit)
+    }
+
+    /// How many rows of a range have each value of the first `columns` columns of the key, and the sum of the column
+    /// whose sums are kept: one seek and one tally for each group, however many rows it has.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if the key has fewer columns.
+    fn groups<'v>(&self, span: impl Into<Span<'v>>, columns: usize) -> Result<Groups<'_, Self>> {
+        let (range, key) = (self.range_of(span)?, self.order().key);
+        if columns == 0 || columns > key.columns.len() {
+            let (most, names) = (key.columns.len(), key.names.join(", "));
+            return Err(invalid(format!(
+                "{columns} columns make no group of {}, which has {most}: {names}",
+                key.owner
+            )));
+        }
+        Ok(Groups::new(self, range, columns))
+    }
+
+    /// What a range takes on disk and in memory, exactly, before it is read.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn footprint<'v>(&self, span: impl Into<Span<'v>>) -> Result<Footprint> {
+        self.tree().footprint(self.range_of(span)?.bounds())
+    }
+
+    /// The number of rows in a range, and what it cost to tell.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn count_with_cost<'v>(&self, span: impl Into<Span<'v>>) -> Result<(u64, Cost)> {
+        let range = self.range_of(span)?;
+        self.tree().with_cost(|tree| tree.count(range.bounds()))
+    }
+
+    /// The range of encoded keys that a span means here.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) as in [`Ordered::count`].
+    fn range_of<'v>(&self, span: impl Into<Span<'v>>) -> Result<KeyRange> {
+        span.into().encode(self.order().key)
+    }
+
+    #[doc(hidden)]
+    fn row_of(&self, entry: Option<Entry>) -> Result<Option<Row>> {
+        match entry {
+            None => Ok(None),
+            Some(entry) => Ok(self.rows_of(vec![entry])?.pop()),
+        }
+    }
+}
+
+impl<O: InOrder> Ordered for O {}
+
+impl Order<'_> {
+    /// The sum that a tally has.
+    ///
+    /// # Errors
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if no sums are kept.
+    pub(crate) fn sum_of(&self, tally: &Tally) -> Result<Value<'static>> {
+        let Some(place) = self.sum else {
+            return Err(invalid(format!("{} keeps no sums; declare one, or make an index that does", self.key.owner)));
+        };
+        Ok(match self.definition.columns[place].declared.data_type {
+            DataType::Decimal { scale, .. } => {
+                let sum = Decimal::new(tally.sum.into(), scale);
+                Value::Decimal(sum.unwrap_or_else(|| Decimal::from(0)))
+            }
+            DataType::U64 => Value::Int((tally.sum as u64).into()),
+            _ => Value::Int(tally.sum.into()),
+        })
+    }
+}
+
+impl KeyRange {
+    /// The range cut before each of these keys, which lie in it and ascend.
+    fn cut_at(self, keys: impl Iterator<Item = Vec<u8>>) -> Vec<KeyRange> {
+        use std::ops::Bound;
+        let mut parts = Vec::new();
+        let mut start = self.start;
+        for key in keys {
+            parts.push(KeyRange { start, end: Bound::Excluded(key.clone()) });
+            start = Bound::Included(key);
+        }
+        parts.push(KeyRange { start, end: self.end });
+        parts
+    }
+
+    /// What is left of the range after all keys that begin with `key`.
+    pub(crate) fn set_start_after(&mut self, key: Vec<u8>) {
+        self.start = std::ops::Bound::Included(after(key));
+    }
+}
+
+/// The rows of a range, from either end. Made by [`Ordered::rows`].
+pub struct RowIter<'o, O: InOrder + ?Sized> {
+    of: &'o O,
+    entries: quipu::Rows<'o>,
+    /// Rows that were looked up together.
+    front: std::vec::IntoIter<Row>,
+    back: std::vec::IntoIter<Row>,
+    /// How many are looked up next.
+    chunk: usize,
+}
+
+impl<O: InOrder + ?Sized> RowIter<'_, O> {
+    fn refill(&mut self, is_back: bool) -> Result<()> {
+        let mut entries = Vec::with_capacity(self.chunk);
+        while entries.len() < self.chunk {
+            let entry = if is_back { self.entries.next_back() } else { self.entries.next() };
+            match entry {
+                Some(entry) => entries.push(entry?),
+                None => break,
+            }
+        }
+        self.chunk = (self.chunk * 4).min(LOOKED_UP_TOGETHER);
+        let rows = self.of.rows_of(entries)?.into_iter();
+        if is_back {
+            self.back = rows;
+        } else {
+            self.front = rows;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, is_back: bool) -> Option<Result<Row>> {
+        let near = if is_back { &mut self.back } else { &mut self.front };
+        if let Some(row) = near.next() {
+            return Some(Ok(row));
+        }
+        if let Err(error) = self.refill(is_back) {
+            return Some(Err(error));
+        }
+        // Where the ends have met, what is left is at the other one; that of the back stands with its last row first.
+        let (near, far) = if is_back { (&mut self.back, &mut self.front) } else { (&mut self.front, &mut self.back) };
+        near.next().or_else(|| far.next_back()).map(Ok)
+    }
+}
+
+impl<O: InOrder + ?Sized> Iterator for RowIter<'_, O> {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Result<Row>> {
+        self.take(false)
+    }
+}
+
+impl<O: InOrder + ?Sized> DoubleEndedIterator for RowIter<'_, O> {
+    fn next_back(&mut self) -> Option<Result<Row>> {
+        self.take(true)
+    }
+}

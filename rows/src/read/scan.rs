@@ -1,0 +1,1 @@
+//! Scans: the rows of a range as batches of columns.

@@ -1,0 +1,208 @@
+//! Transactions over rows.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use quipu::{Durability, Error, ErrorKind, Result, Savepoint, TableTransaction, Transaction};
+
+use crate::catalogue::numbers::Reserve;
+use crate::catalogue::shared::Shared;
+use crate::catalogue::trees::{OneMoment, Trees};
+use crate::definition::document::TableNumber;
+use crate::definition::table::TableDefinition;
+use crate::read::table::TableIn;
+
+/// A transaction over tables of rows: optimistic, made by [`Database::begin`](crate::Database::begin), or that of the
+/// single writer, lent by [`Database::write`](crate::Database::write). Dropping it rolls back.
+///
+/// A statement that fails has changed nothing, so the transaction may go on.
+pub struct RowTransaction<'x> {
+    pub(crate) shared: Arc<Shared>,
+    held: Held<'x>,
+    /// Definitions of tables that were used, by name.
+    definitions: RefCell<HashMap<String, Arc<TableDefinition>>>,
+    /// Whether a statement stopped half way and could not be undone.
+    is_broken: Cell<bool>,
+}
+
+/// The transaction of the engine.
+enum Held<'x> {
+    /// Optimistic.
+    Own(Transaction),
+    /// The single writer's.
+    Lent(&'x Transaction),
+}
+
+impl<'x> RowTransaction<'x> {
+    pub(crate) fn optimistic(shared: Arc<Shared>) -> RowTransaction<'static> {
+        let held = Held::Own(shared.db.begin());
+        RowTransaction::over(shared, held)
+    }
+
+    pub(crate) fn single_writer(shared: Arc<Shared>, transaction: &'x Transaction) -> RowTransaction<'x> {
+        RowTransaction::over(shared, Held::Lent(transaction))
+    }
+
+    fn over(shared: Arc<Shared>, held: Held<'x>) -> RowTransaction<'x> {
+        RowTransaction { shared, held, definitions: RefCell::default(), is_broken: Cell::new(false) }
+    }
+
+    /// The transaction of the engine below.
+    pub(crate) fn engine(&self) -> &Transaction {
+        match &self.held {
+            Held::Own(transaction) => transaction,
+            Held::Lent(transaction) => transaction,
+        }
+    }
+
+    /// The table of this name in this transaction, to read and to write.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if there is none.
+    pub fn table(&self, name: &str) -> Result<TableIn<'_, RowTransaction<'x>>> {
+        TableIn::new(self, self.definition(name)?)
+    }
+
+    /// The definition of a table, of the version that the transaction sees.
+    pub(crate) fn definition(&self, name: &str) -> Result<Arc<TableDefinition>> {
+        if let Some(definition) = self.definitions.borrow().get(name) {
+            return Ok(Arc::clone(definition));
+        }
+        let definition = self.shared.definition(self, name)?.ok_or_else(|| missing(name))?;
+        self.definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
+        Ok(definition)
+    }
+
+    /// The definition of the table of this number, which a definition refers to.
+    pub(crate) fn definition_of(&self, number: TableNumber) -> Result<Arc<TableDefinition>> {
+        if let Some(known) = self.definitions.borrow().values().find(|definition| definition.number == number) {
+            return Ok(Arc::clone(known));
+        }
+        let catalogue = self.shared.catalogue().ok_or_else(|| missing("of a foreign key"))?;
+        let document = crate::catalogue::store::document(&self.tree(catalogue)?, number)?;
+        self.definition(&document.schema.table)
+    }
+
+    /// Where numbers for identity columns are reserved.
+    pub(crate) fn reserve(&self) -> Reserve<'_> {
+        match &self.held {
+            Held::Own(_) => Reserve::Apart(&self.shared.db),
+            Held::Lent(transaction) => Reserve::Within(transaction),
+        }
+    }
+
+    /// Notes that a statement stopped half way, so that the transaction can only be rolled back.
+    #[cold]
+    pub(crate) fn break_off(&self) {
+        self.is_broken.set(true);
+    }
+
+    pub(crate) fn refuse_broken(&self) -> Result<()> {
+        if self.is_broken.get() {
+            let what = "a statement stopped half way; the transaction can only be rolled back";
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        Ok(())
+    }
+
+    /// Marks a point to roll back to. Costs nothing before the next write.
+    pub fn savepoint(&self) -> Savepoint {
+        self.engine().savepoint()
+    }
+
+    /// Undoes every write since the savepoint, which stays.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if the savepoint was released, or undone by rolling back to an earlier one.
+    pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
+        self.engine().rollback_to(savepoint)
+    }
+
+    /// Forgets the savepoint and those after it; their writes stay.
+    ///
+    /// # Errors
+    /// Those of [`RowTransaction::rollback_to`].
+    pub fn release(&self, savepoint: Savepoint) -> Result<()> {
+        self.engine().release(savepoint)
+    }
+
+    /// Does all of `work` or nothing of it.
+    pub(crate) fn as_one<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let savepoint = self.savepoint();
+        let result = work();
+        let ended = match &result {
+            Ok(_) => Ok(()),
+            Err(_) => self.rollback_to(savepoint),
+        };
+        if let Err(error) = ended.and_then(|()| self.release(savepoint)) {
+            self.break_off();
+            return Err(error);
+        }
+        result
+    }
+
+    /// Commits with the durability of the database.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) if another commit changed what this transaction has read: nothing is changed;
+    /// run it again. [`Invalid`](ErrorKind::Invalid) in the closure of [`Database::write`](crate::Database::write),
+    /// whose transaction commits when it returns.
+    pub fn commit(self) -> Result<()> {
+        self.end(Transaction::commit)
+    }
+
+    /// Commits with this durability.
+    ///
+    /// # Errors
+    /// Those of [`RowTransaction::commit`].
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        self.end(|transaction| transaction.commit_with(durability))
+    }
+
+    fn end(self, commit: impl FnOnce(Transaction) -> Result<()>) -> Result<()> {
+        self.refuse_broken()?;
+        match self.held {
+            Held::Own(transaction) => commit(transaction).map_err(|error| match error.kind() {
+                // What it has used is gone, so what it has read has changed.
+                ErrorKind::Missing => Error::new(ErrorKind::Conflict, error.to_string()),
+                _ => error,
+            }),
+            Held::Lent(_) => {
+                let what = "the transaction of a `Database::write` closure commits when it returns";
+                Err(Error::new(ErrorKind::Invalid, what))
+            }
+        }
+    }
+
+    /// Drops all writes.
+    pub fn rollback(self) {}
+}
+
+#[cold]
+pub(crate) fn missing(name: &str) -> Error {
+    Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))
+}
+
+impl Trees for RowTransaction<'_> {
+    type Tree<'t>
+        = TableTransaction<'t>
+    where
+        Self: 't;
+
+    fn tree<'t>(&'t self, table: &quipu::Table) -> Result<TableTransaction<'t>> {
+        self.engine().table(table)
+    }
+
+    fn open_tree(&self, name: &str) -> Result<Option<quipu::Table>> {
+        match (self.shared.db.open_table(name)?, &self.held) {
+            (None, Held::Own(_)) => {
+                let what = "a table that the transaction uses has changed or was dropped meanwhile; run it again";
+                Err(Error::new(ErrorKind::Conflict, what))
+            }
+            (found, _) => Ok(found),
+        }
+    }
+}
+
+impl OneMoment for RowTransaction<'_> {}

@@ -1,0 +1,26 @@
+//! Writing rows: one way for all of them, whoever writes.
+//!
+//! ```text
+//! values given -> complete: defaults, numbers, types, NOT NULL -> checks -> rows that it refers to
+//!              -> its key and its value -> the entries of its indexes, those of unique ones first
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `complete` | a row of values, from what a caller gives |
+//! | `statement` | insert, put, update, delete |
+//! | `entries` | the entries of a row in the indexes |
+//! | `references` | rows that refer to each other |
+//! | `broken` | what is said of a constraint that a row breaks |
+//!
+//! Invariants:
+//! 1. A statement changes all that it must, or nothing. What can be refused is refused before the first write; what a
+//!    write may find out (a unique entry that is there) is undone.
+//! 2. A row and its entries change in one transaction.
+//! 3. An index of which no column changes is not touched.
+
+pub(crate) mod broken;
+pub(crate) mod complete;
+pub(crate) mod entries;
+pub(crate) mod references;
+pub(crate) mod statement;
