@@ -1,0 +1,437 @@
+//! What statements change, and what they refuse: each message says which table, row and column, and what was expected.
+
+use quipu::{Db, ErrorKind, Options};
+use quipu_rows::{
+    Action, Column, Constraint, DataType, Database, Date, Decimal, ForeignKey, Identity, IndexSchema, Ordered, Span,
+    TableSchema, Value, Violation,
+};
+
+fn database() -> Database {
+    Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
+}
+
+fn towns() -> TableSchema {
+    TableSchema::new("towns")
+        .column(Column::new("name", DataType::TEXT))
+        .column(Column::new("country", DataType::TEXT).not_null())
+        .column(Column::new("people", DataType::I32).default("0"))
+        .column(Column::new("mayor", DataType::TEXT))
+        .key(["name"])
+        .index(IndexSchema::new("country", ["country", "people desc"]))
+        .index(IndexSchema::new("mayor", ["lower(mayor)"]).unique())
+        .check("people_are_counted", "people >= 0")
+}
+
+/// The message of an error, and the constraint behind it.
+fn refused<T: std::fmt::Debug>(result: quipu::Result<T>) -> (String, Option<Constraint>) {
+    let error = result.unwrap_err();
+    (error.to_string(), Violation::of(&error).map(|violation| violation.constraint))
+}
+
+#[test]
+fn rows_come_and_go_with_their_entries() {
+    let database = database();
+    let towns = database.create_table(&towns()).unwrap();
+    towns.insert(("Cusco", "PE", 428_450, "Ana")).unwrap();
+    towns.insert(("Lima", "PE", 10_000_000, None::<&str>)).unwrap();
+    towns.insert(("Bern", "CH", 134_000, "Bo")).unwrap();
+    let by_country = |country: &str| -> Vec<String> {
+        let now = database.snapshot();
+        let index = now.table("towns").unwrap().index("country").unwrap();
+        let rows = index.rows(Span::eq(country)).unwrap();
+        rows.map(|row| row.unwrap().get("name").unwrap().to_string()).collect()
+    };
+    assert_eq!(by_country("PE"), ["\"Lima\"", "\"Cusco\""]);
+    assert!(towns.update("Cusco", &[("people", Value::Int(20_000_000))]).unwrap());
+    assert_eq!(by_country("PE"), ["\"Cusco\"", "\"Lima\""]);
+    assert!(towns.put(("Cusco", "CH", 7, "Ana")).unwrap());
+    assert!(!towns.put(("Arequipa", "PE", 1_000_000, None::<&str>)).unwrap());
+    assert_eq!(by_country("PE"), ["\"Lima\"", "\"Arequipa\""]);
+    assert_eq!(by_country("CH"), ["\"Bern\"", "\"Cusco\""]);
+    assert!(towns.update("Bern", &[("name", "Biel".into())]).unwrap());
+    assert_eq!(by_country("CH"), ["\"Biel\"", "\"Cusco\""]);
+    assert!(towns.delete("Lima").unwrap() && !towns.delete("Lima").unwrap());
+    assert!(!towns.update("Lima", &[("people", Value::Int(1))]).unwrap());
+    assert_eq!(towns.len().unwrap(), 3);
+    let row = towns.insert_columns(&["country", "name"], ("PE", "Puno")).unwrap();
+    assert_eq!(row.values().unwrap(), ["Puno".into(), "PE".into(), Value::Int(0), Value::Null]);
+    let now = database.snapshot();
+    let mayor = now.table("towns").unwrap().index("mayor").unwrap();
+    assert_eq!(mayor.get("ANA").unwrap().map(|row| format!("{row:?}")), None, "an index by lower case has no capitals");
+    let ana = mayor.get("ana").unwrap().unwrap();
+    assert_eq!(format!("{ana:?}"), "towns { name: \"Cusco\", country: \"CH\", people: 7, mayor: \"Ana\" }");
+}
+
+#[test]
+fn what_a_statement_refuses_is_told_and_changes_nothing() {
+    let database = database();
+    let towns = database.create_table(&towns()).unwrap();
+    towns.insert(("Cusco", "PE", 1, "Ana")).unwrap();
+    towns.insert(("Lima", "PE", 2, "Bo")).unwrap();
+    let (none, number) = (None::<&str>, None::<i32>);
+    for (result, message, constraint) in [
+        (
+            towns.insert(("Cusco", "PE", 1, none)),
+            "table towns, row (\"Cusco\"): a row of this key is there already",
+            Some(Constraint::PrimaryKey),
+        ),
+        (
+            towns.insert(("Bern", none, 1, none)),
+            "table towns, row (\"Bern\"), column country: NULL in a column that is NOT NULL",
+            Some(Constraint::NotNull),
+        ),
+        (
+            towns.insert((none, "CH", 1, none)),
+            "table towns, row (NULL), column name: NULL in a column that is NOT NULL",
+            Some(Constraint::NotNull),
+        ),
+        (
+            towns.insert(("Bern", "CH", "many", none)),
+            "table towns, row (\"Bern\"), column people: \"many\" is text, expected i32",
+            Some(Constraint::Type),
+        ),
+        (
+            towns.insert(("Bern", "CH", 1i64 << 40, none)),
+            "table towns, row (\"Bern\"), column people: 1099511627776 is out of the range of i32, \
+             -2147483648 to 2147483647",
+            Some(Constraint::Type),
+        ),
+        (
+            towns.insert(("Bern", "CH", -1, none)),
+            "table towns, row (\"Bern\"): check people_are_counted fails: people >= 0, with people = -1",
+            Some(Constraint::Check),
+        ),
+        (
+            towns.insert(("Bern", "CH", number, "ANA")),
+            "table towns, row (\"Bern\"): another row, (\"Cusco\"), has lower(mayor) = \"ana\" in the unique index mayor",
+            Some(Constraint::Unique),
+        ),
+        (
+            towns.insert(("Bern", "CH", 1)),
+            "table towns, row (\"Bern\", \"CH\", 1): 3 values for 4 columns: name, country, people, mayor",
+            None,
+        ),
+        (
+            towns.put(("Lima", "CH", 1, "ana")).map(drop),
+            "table towns, row (\"Lima\"): another row, (\"Cusco\"), has lower(mayor) = \"ana\" in the unique index mayor",
+            Some(Constraint::Unique),
+        ),
+        (
+            towns.update("Lima", &[("name", "Cusco".into())]).map(drop),
+            "table towns, row (\"Cusco\"): a row of this key is there already",
+            Some(Constraint::PrimaryKey),
+        ),
+        (
+            towns.update("Lima", &[("peoples", 1.into())]).map(drop),
+            "table towns: there is no column \"peoples\"; the columns are name, country, people, mayor",
+            None,
+        ),
+        (towns.get((1, 2)).map(drop), "2 values for the key of table towns, which has 1 columns: name", None),
+        (towns.delete(7).map(drop), "table towns, column name: 7 is an integer, expected text", None),
+    ] {
+        assert_eq!(refused(result), (message.to_owned(), constraint));
+    }
+    assert_eq!(towns.len().unwrap(), 2);
+    assert_eq!(towns.with_index("country", |index| index.len()).unwrap(), 2);
+    assert_eq!(towns.with_index("mayor", |index| index.len()).unwrap(), 2);
+    assert_eq!(towns.get("Lima").unwrap().unwrap().get("people").unwrap(), Value::Int(2));
+}
+
+#[test]
+fn a_refused_statement_leaves_its_transaction_as_it_was() {
+    let database = database();
+    database.create_table(&towns()).unwrap();
+    let transaction = database.begin();
+    let in_transaction = transaction.table("towns").unwrap();
+    in_transaction.insert(("Cusco", "PE", 1, "Ana")).unwrap();
+    for _ in 0..2 {
+        in_transaction.insert(("Lima", "PE", 2, "ANA")).unwrap_err();
+        in_transaction.update("Cusco", &[("people", Value::Int(-1))]).unwrap_err();
+    }
+    assert!(!in_transaction.contains("Lima").unwrap());
+    in_transaction.insert(("Lima", "PE", 2, "Bo")).unwrap();
+    in_transaction.update("Lima", &[("name", "Cusco".into()), ("mayor", "ana".into())]).unwrap_err();
+    drop(in_transaction);
+    transaction.commit().unwrap();
+    let towns = database.table("towns").unwrap();
+    assert_eq!(towns.count(Span::all()).unwrap(), 2);
+    assert_eq!(towns.with_index("mayor", |index| index.len()).unwrap(), 2);
+    assert_eq!(towns.with_index("country", |index| index.count(Span::eq("PE"))).unwrap(), 2);
+}
+
+#[test]
+fn numbers_are_given_out_once_and_ascend() {
+    let database = database();
+    let schema = TableSchema::new("orders")
+        .column(Column::new("id", DataType::I64).identity(Identity::ByDefault))
+        .column(Column::new("item", DataType::TEXT))
+        .key(["id"]);
+    let orders = database.create_table(&schema).unwrap();
+    orders.insert((None::<i64>, "a")).unwrap();
+    assert_eq!(orders.insert_columns(&["item"], "b").unwrap().get("id").unwrap(), Value::Int(2));
+    orders.insert((7, "c")).unwrap();
+    assert_eq!(orders.insert_columns(&["item"], "d").unwrap().get("id").unwrap(), Value::Int(8));
+    // Another row of the number is refused, and the number that a transaction gave back is not given out again.
+    orders.insert((8, "e")).unwrap_err();
+    let rolled_back = database.write(|transaction| {
+        let row = transaction.table("orders")?.insert_columns(&["item"], "f")?;
+        assert_eq!(row.get("id")?, Value::Int(9));
+        Err::<(), _>(quipu::Error::new(ErrorKind::Invalid, "never mind"))
+    });
+    rolled_back.unwrap_err();
+    assert_eq!(orders.insert_columns(&["item"], "g").unwrap().get("id").unwrap(), Value::Int(10));
+    // A table without a key has one that nobody sees.
+    let events =
+        database.create_table(&TableSchema::new("events").column(Column::new("what", DataType::TEXT))).unwrap();
+    events.insert("x").unwrap();
+    events.insert("x").unwrap();
+    let row = events.get(2).unwrap().unwrap();
+    assert_eq!((row.values().unwrap(), row.get("rowid").unwrap()), (vec!["x".into()], Value::Int(2)));
+    let brought = events.insert_columns(&["rowid", "what"], (5, "x"));
+    assert_eq!(
+        refused(brought).0,
+        "table events, row (NULL), column rowid: 5 for a column that always has a number of the table; \
+         give NULL or leave it out"
+    );
+}
+
+#[test]
+fn numbers_are_not_given_out_again_after_a_crash() {
+    let disk = quipu::io::sim::SimDisk::new();
+    let options = || Options { disk: std::sync::Arc::new(disk.clone()), ..Options::in_memory() };
+    let last = |times: usize| {
+        let database = Database::open(&Db::open("/rows", options()).unwrap()).unwrap();
+        let events = match database.open_table("events").unwrap() {
+            Some(events) => events,
+            None => {
+                let schema = TableSchema::new("events").column(Column::new("what", DataType::TEXT));
+                database.create_table(&schema).unwrap()
+            }
+        };
+        let row = (0..times).map(|_| events.insert_columns(&["what"], "x").unwrap()).last().unwrap();
+        match row.get("rowid").unwrap() {
+            Value::Int(number) => number,
+            other => panic!("{other}"),
+        }
+    };
+    let first = last(3);
+    let second = last(2_500);
+    assert!(second >= first + 2_500, "{first} {second}");
+    assert!(last(1) > second);
+}
+
+#[test]
+fn rows_that_refer_to_others_need_them() {
+    let database = database();
+    let carriers = TableSchema::new("carriers")
+        .column(Column::new("code", DataType::TEXT))
+        .column(Column::new("name", DataType::TEXT))
+        .key(["code"])
+        .index(IndexSchema::new("name", ["name"]).unique());
+    let flights = TableSchema::new("flights")
+        .column(Column::new("number", DataType::I32))
+        .column(Column::new("carrier", DataType::TEXT))
+        .column(Column::new("partner", DataType::TEXT))
+        .column(Column::new("owner", DataType::TEXT))
+        .key(["number"])
+        .foreign_key(ForeignKey::new("of_carrier", ["carrier"], "carriers").on_update(Action::Cascade))
+        .foreign_key(ForeignKey::new("of_partner", ["partner"], "carriers").on_delete(Action::SetNull))
+        .foreign_key(
+            ForeignKey::new("of_owner", ["owner"], "carriers")
+                .references(["name"])
+                .on_delete(Action::Cascade)
+                .on_update(Action::SetNull),
+        );
+    let missing = database.create_table(&flights).err().unwrap();
+    assert_eq!((missing.kind(), missing.to_string()), {
+        (ErrorKind::Missing, "foreign key of_carrier: there is no table \"carriers\"".to_owned())
+    });
+    let carriers = database.create_table(&carriers).unwrap();
+    let flights = database.create_table(&flights).unwrap();
+    for (code, name) in [("AA", "American"), ("B6", "JetBlue"), ("UA", "United")] {
+        carriers.insert((code, name)).unwrap();
+    }
+    let none = None::<&str>;
+    flights.insert((1, "AA", "B6", "United")).unwrap();
+    flights.insert((2, "AA", none, none)).unwrap();
+    flights.insert((3, none, none, "United")).unwrap();
+    let wrong = refused(flights.insert((4, "XX", none, none)));
+    let message = "table flights, row (4): foreign key of_carrier: there is no row (\"XX\") in table carriers";
+    assert_eq!(wrong, (message.to_owned(), Some(Constraint::ForeignKey)));
+    refused(flights.update(2, &[("partner", "XX".into())]));
+    let restricted = refused(carriers.delete("AA"));
+    let message =
+        "table carriers, row (\"AA\"): foreign key of_carrier of table flights: 2 rows refer to (\"AA\")".to_owned();
+    assert_eq!(restricted, (message, Some(Constraint::ForeignKey)));
+    // What refers to it changes with it.
+    carriers.update("AA", &[("code", "A1".into())]).unwrap();
+    let row = |number: i32| {
+        flights
+            .get(number)
+            .unwrap()
+            .map(|row| row.view().unwrap().values().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(row(1).unwrap(), "1 \"A1\" \"B6\" \"United\"");
+    carriers.delete("B6").unwrap();
+    assert_eq!(row(1).unwrap(), "1 \"A1\" NULL \"United\"");
+    carriers.update("UA", &[("name", "Untied".into())]).unwrap();
+    assert_eq!((row(1).unwrap(), row(3).unwrap()), ("1 \"A1\" NULL NULL".to_owned(), "3 NULL NULL NULL".to_owned()));
+    flights.update(3, &[("owner", "Untied".into())]).unwrap();
+    carriers.delete("UA").unwrap();
+    assert_eq!((row(3), flights.len().unwrap()), (None, 2));
+    let used = database.drop_table("carriers").unwrap_err().to_string();
+    assert_eq!(used, "table carriers cannot be dropped: foreign keys of flights refer to it");
+    assert!(database.drop_table("flights").unwrap() && database.drop_table("carriers").unwrap());
+}
+
+#[test]
+fn rows_of_one_table_may_refer_to_each_other() {
+    let database = database();
+    let schema = TableSchema::new("people")
+        .column(Column::new("id", DataType::I32))
+        .column(Column::new("boss", DataType::I32))
+        .key(["id"])
+        .foreign_key(ForeignKey::new("has_boss", ["boss"], "people").on_delete(Action::Cascade));
+    let people = database.create_table(&schema).unwrap();
+    people.insert((0, 0)).unwrap();
+    for id in 1..2_000 {
+        people.insert((id, id - 1)).unwrap();
+    }
+    people.insert((5_000, 7_000)).unwrap_err();
+    assert_eq!(people.len().unwrap(), 2_000);
+    people.update(1_000, &[("boss", Value::Int(1_999))]).unwrap();
+    assert!(people.delete(1_500).unwrap(), "a circle, and a chain of a thousand rows");
+    assert_eq!(people.len().unwrap(), 1_000);
+    assert!(people.delete(0).unwrap());
+    assert!(people.is_empty().unwrap());
+}
+
+#[test]
+fn positions_sums_and_groups_are_those_of_an_index() {
+    let database = database();
+    let schema = TableSchema::new("sales")
+        .column(Column::new("id", DataType::I32))
+        .column(Column::new("shop", DataType::TEXT))
+        .column(Column::new("day", DataType::Date).not_null())
+        .column(Column::new("amount", DataType::Decimal { precision: 10, scale: 2 }))
+        .key(["id"])
+        .index(IndexSchema::new("shop", ["shop", "day desc"]).sum("amount"))
+        .sum("amount");
+    let sales = database.create_table(&schema).unwrap();
+    database
+        .write(|transaction| {
+            let sales = transaction.table("sales")?;
+            for id in 0..1_000 {
+                let shop = if id % 10 == 9 { None } else { Some(["north", "south", "west"][id as usize % 3]) };
+                let amount = Decimal::new(i128::from(id) * 5, 2);
+                sales.insert((id, shop, Date::from_days(16_000 + id % 7).unwrap(), amount))?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    let now = database.snapshot();
+    let table = now.table("sales").unwrap();
+    let index = table.index("shop").unwrap();
+    let expected = |wanted: &dyn Fn(i32) -> bool| -> (u64, Value<'static>) {
+        let ids: Vec<i32> = (0..1_000).filter(|&id| wanted(id)).collect();
+        let sum: i128 = ids.iter().map(|&id| i128::from(id) * 5).sum();
+        (ids.len() as u64, Decimal::new(sum, 2).unwrap().into())
+    };
+    assert_eq!(table.tally(Span::ge(200).and_lt(300)).unwrap(), expected(&|id| (200..300).contains(&id)));
+    let south = |id: i32| id % 10 != 9 && id % 3 == 1;
+    assert_eq!(index.tally(Span::eq("south")).unwrap(), expected(&south));
+    let days =
+        Span::gt(("south", Date::from_days(16_005).unwrap())).and_le(("south", Date::from_days(16_002).unwrap()));
+    assert_eq!(index.tally(&days).unwrap(), expected(&|id| south(id) && (2..5).contains(&(id % 7))));
+    let groups: Vec<(String, u64, Value<'_>)> = index
+        .groups(.., 1)
+        .unwrap()
+        .map(|group| group.unwrap())
+        .map(|group| (group.values[0].to_string(), group.rows, group.sum.unwrap()))
+        .collect();
+    let group = |name: &str, wanted: &dyn Fn(i32) -> bool| {
+        let (rows, sum) = expected(wanted);
+        (name.to_owned(), rows, sum)
+    };
+    assert_eq!(
+        groups,
+        [
+            group("NULL", &|id| id % 10 == 9),
+            group("\"north\"", &|id| id % 10 != 9 && id % 3 == 0),
+            group("\"south\"", &south),
+            group("\"west\"", &|id| id % 10 != 9 && id % 3 == 2),
+        ]
+    );
+    assert_eq!(index.groups(&days, 2).unwrap().count(), 3);
+    assert_eq!(index.groups(.., 4).err().unwrap().kind(), ErrorKind::Invalid);
+    // Ranks and offsets are each other's inverse, forwards and backwards.
+    let total = index.count(Span::eq("west")).unwrap();
+    let before = index.rank("west").unwrap();
+    for offset in [0, 1, total / 2, total - 1] {
+        let row = index.nth(Span::eq("west"), offset).unwrap().unwrap();
+        let key = (row.get("shop").unwrap(), row.get("day").unwrap(), row.get("id").unwrap());
+        assert_eq!(index.rank(key).unwrap(), before + offset);
+        let back = index.nth_back(Span::eq("west"), total - 1 - offset).unwrap().unwrap();
+        assert_eq!(back.get("id").unwrap(), row.get("id").unwrap());
+        assert_eq!(
+            index.entries().nth(.., before + offset).unwrap().unwrap().get("id").unwrap(),
+            row.get("id").unwrap()
+        );
+    }
+    assert!(index.nth(Span::eq("west"), total).unwrap().is_none());
+    assert!(index.nth_back(Span::eq("west"), total).unwrap().is_none());
+    let parts = index.split(.., 7).unwrap();
+    assert_eq!(parts.len(), 7);
+    let median = index.quantile(Span::eq("west"), 0.5).unwrap().unwrap();
+    assert_eq!(median.get("id").unwrap(), index.nth(Span::eq("west"), total / 2).unwrap().unwrap().get("id").unwrap());
+    let forwards: Vec<_> = index.rows(..).unwrap().map(|row| row.unwrap().get("id").unwrap().to_string()).collect();
+    let mut backwards: Vec<_> =
+        index.rows(..).unwrap().rev().map(|row| row.unwrap().get("id").unwrap().to_string()).collect();
+    backwards.reverse();
+    assert_eq!((forwards.len(), forwards == backwards), (1_000, true));
+    let mut both = index.rows(..).unwrap();
+    let mut met = Vec::new();
+    while let Some(row) = both.next() {
+        met.push(row.unwrap().get("id").unwrap().to_string());
+        if let Some(row) = both.next_back() {
+            met.push(row.unwrap().get("id").unwrap().to_string());
+        }
+    }
+    met.sort();
+    let mut all = forwards.clone();
+    all.sort();
+    assert_eq!(met, all, "the ends meet and share no row");
+    assert_eq!(sales.with(|table| table.sum(..)).unwrap(), expected(&|_| true).1);
+}
+
+#[test]
+fn text_without_case_and_accents_finds_and_keeps_the_original() {
+    let database = database();
+    let unicode = DataType::parse("text(unicode)").unwrap();
+    let schema = TableSchema::new("names")
+        .column(Column::new("name", unicode))
+        .column(Column::new("city", unicode))
+        .key(["name desc"])
+        .index(IndexSchema::new("city", ["city"]))
+        .check("not_bern", "city <> 'BERN'");
+    let names = database.create_table(&schema).unwrap();
+    names.insert(("Zoë", "Zürich")).unwrap();
+    names.insert(("Émile", "ZURICH")).unwrap();
+    assert_eq!(refused(names.insert(("zoe", "x"))).1, Some(Constraint::PrimaryKey));
+    assert_eq!(refused(names.insert(("x", "Bérn"))).1, Some(Constraint::Check));
+    let row = names.get("ZOE").unwrap().unwrap();
+    assert_eq!(row.values().unwrap(), ["Zoë".into(), Value::from("Zürich")]);
+    let now = database.snapshot();
+    let table = now.table("names").unwrap();
+    let index = table.index("city").unwrap();
+    assert_eq!(index.count(Span::eq("zurich")).unwrap(), 2);
+    assert_eq!(index.count(Span::starts_with("zÜ")).unwrap(), 2);
+    let order: Vec<_> = table.rows(..).unwrap().map(|row| row.unwrap().get("name").unwrap().into_owned()).collect();
+    assert_eq!(order, ["Zoë".into(), Value::from("Émile")]);
+    let group = index.groups(.., 1).unwrap().next().unwrap().unwrap();
+    assert_eq!((group.rows, group.values[0].to_string().to_lowercase().contains("rich")), (2, true));
+    // The key is the same, so the row stays where it is and its text changes.
+    assert!(names.update("zoe", &[("name", "ZOË".into())]).unwrap());
+    assert_eq!(names.get("zoe").unwrap().unwrap().get("name").unwrap(), Value::from("ZOË"));
+    assert_eq!(names.len().unwrap(), 2);
+}
