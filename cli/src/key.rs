@@ -16,7 +16,9 @@
 use std::ops::Bound;
 
 use quipu::tuple::{self, Element};
-use quipu_rows::old::{ColumnType, KeyRange, Schema, element_text, escape, keys_with, keys_with_prefix, keys_with_text};
+use quipu_rows::old::{
+    ColumnType, KeyRange, Schema, element_text, escape, keys_with, keys_with_prefix, keys_with_text,
+};
 
 use crate::failure::{Failure, Result};
 use crate::words::{self, Item, Word};

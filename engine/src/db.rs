@@ -18,6 +18,7 @@ use crate::state::versions::{Runs, TableVersion};
 use crate::state::writer::TableTrees;
 use crate::sync::atomic::Ordering;
 use crate::table::WriteBatch;
+use crate::transactions::isolation::Isolation;
 use crate::transactions::transaction::Transaction;
 use crate::tree::Tree;
 use crate::write::latched_write::LatchedWrite;
@@ -201,7 +202,12 @@ impl Db {
     /// Begins an optimistic transaction, for work that waits for something. Others write meanwhile; if one of their
     /// commits changes what this transaction has read, its own commit fails with [`ErrorKind::Conflict`].
     pub fn begin(&self) -> Transaction {
-        Transaction::optimistic(&self.shared)
+        self.begin_with(Isolation::Serializable)
+    }
+
+    /// Like [`Db::begin`], with this isolation.
+    pub fn begin_with(&self, isolation: Isolation) -> Transaction {
+        Transaction::optimistic(&self.shared, isolation)
     }
 
     /// Applies a batch as one commit.

@@ -1,5 +1,6 @@
 //! Results of reads: keys and values that own their bytes, without the heap when short.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 
@@ -24,6 +25,12 @@ macro_rules! octets {
 
         impl AsRef<[u8]> for $name {
             fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
+        impl Borrow<[u8]> for $name {
+            fn borrow(&self) -> &[u8] {
                 &self.0
             }
         }

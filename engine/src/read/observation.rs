@@ -6,6 +6,7 @@
 //! now.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -21,10 +22,12 @@ use crate::tree::{Side, View, Walk};
 
 /// A question that was asked of a table.
 #[doc(hidden)]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Question {
     /// The value of a key.
     Value(Key),
+    /// A part of the value of a key.
+    Part(Key, ValuePart),
     /// Whether a key is live.
     Live(Key),
     /// The number of rows in a range.
@@ -35,11 +38,39 @@ pub enum Question {
     Scan(Bounds<'static>),
 }
 
+/// The part of a value that a reader relies on, as a digest: values of which it is the same are as good as equal. See
+/// [`TableTransaction::get_part`](crate::TableTransaction::get_part).
+#[derive(Clone)]
+pub struct ValuePart(Arc<dyn Fn(&[u8]) -> u128 + Send + Sync>);
+
+impl ValuePart {
+    /// The part whose digest `digest` gives. The same value always has the same digest.
+    pub fn new(digest: impl Fn(&[u8]) -> u128 + Send + Sync + 'static) -> ValuePart {
+        ValuePart(Arc::new(digest))
+    }
+
+    fn digest(&self, value: Option<&[u8]>) -> Option<u128> {
+        value.map(|value| (self.0)(value))
+    }
+}
+
+impl std::fmt::Debug for ValuePart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ValuePart")
+    }
+}
+
+/// A part that was read, and its digest (`None`: the key was dead).
+type PartRead = (ValuePart, Option<u128>);
+
 /// What was read of one table.
 #[derive(Default)]
 pub(crate) struct Observations {
     /// Keys read, with a digest of the value (`None`: dead).
     values: HashMap<Key, Option<u128>>,
+    /// Keys of whose values parts were read.
+    parts: HashMap<Key, Vec<PartRead>>,
+    part_count: usize,
     /// Keys of which only liveness was read.
     live: HashMap<Key, bool>,
     rows: Vec<(Bounds<'static>, i64)>,
@@ -57,9 +88,8 @@ fn digest(value: Option<&[u8]>) -> Option<u128> {
 impl Observations {
     /// Notes a question and its answer in `base`, the version below the transaction's writes.
     pub(crate) fn note(&mut self, base: &Source<'_>, question: Question) -> Result<()> {
-        if self.values.len() + self.live.len() + self.rows.len() + self.tallies.len() + self.scans.len()
-            >= OBSERVATIONS_MAX
-        {
+        let keys = self.values.len() + self.part_count + self.live.len();
+        if keys + self.rows.len() + self.tallies.len() + self.scans.len() >= OBSERVATIONS_MAX {
             return Err(Error::new(
                 ErrorKind::Invalid,
                 "the transaction has read too much to be validated; cut it into smaller ones or use `Db::write`",
@@ -67,8 +97,20 @@ impl Observations {
         }
         match question {
             Question::Value(key) => {
-                let found = base.ask(|stack| Ok(digest(stack.get(&key)?)))?;
-                self.values.entry(key).or_insert(found);
+                if !self.values.contains_key(&key) {
+                    let found = base.ask(|stack| Ok(digest(stack.get(&key)?)))?;
+                    self.values.insert(key, found);
+                }
+            }
+            Question::Part(key, part) => {
+                let read = self.parts.get(&key).into_iter().flatten();
+                let is_known =
+                    self.values.contains_key(&key) || read.clone().any(|(other, _)| Arc::ptr_eq(&other.0, &part.0));
+                if !is_known {
+                    let found = base.ask(|stack| Ok(part.digest(stack.get(&key)?)))?;
+                    self.parts.entry(key).or_default().push((part, found));
+                    self.part_count += 1;
+                }
             }
             Question::Live(key) => {
                 let live = base.ask(|stack| stack.is_live(&key))?;
@@ -116,6 +158,13 @@ impl Observations {
             uppers.as_ref().is_some_and(|(base, now)| upper(base) == upper(now))
         };
         let values = self.values.iter().map(|(key, was)| Ok(is_untouched(key) || digest(now.get(key)?) == *was));
+        let parts = self.parts.iter().map(|(key, read)| {
+            if is_untouched(key) {
+                return Ok(true);
+            }
+            let value = now.get(key)?;
+            Ok(read.iter().all(|(part, was)| part.digest(value) == *was))
+        });
         let live = self.live.iter().map(|(key, was)| Ok(is_untouched(key) || now.is_live(key)? == *was));
         let rows = self.rows.iter().map(|(bounds, was)| {
             Ok(weighs_the_same(bounds) || now.count(bounds.start(), bounds.end())? as i64 == *was)
@@ -126,7 +175,8 @@ impl Observations {
             .map(|(bounds, was)| Ok(weighs_the_same(bounds) || now.tally(bounds.start(), bounds.end())? == *was));
         let scans = self.scans.iter().map(|bounds| same_rows(base, now, bounds, has_same_runs, are_counted));
         let mut all_hold = true;
-        let asked = ask_all(values.chain(live).chain(rows).chain(tallies).chain(scans), |holds| all_hold &= holds);
+        let asked =
+            ask_all(values.chain(parts).chain(live).chain(rows).chain(tallies).chain(scans), |holds| all_hold &= holds);
         // One changed answer is enough, whatever the others are.
         if all_hold { asked.map(|()| true) } else { Ok(false) }
     }
@@ -145,6 +195,18 @@ impl Observations {
             let same =
                 |stack: &TableStack<'_>, (key, was): &(&Key, &Option<u128>)| Ok(digest(stack.get(key)?) == **was);
             now.ask(|stack| ask_all(values.iter().map(|value| same(stack, value)), |holds| hold &= holds))?;
+            if !hold {
+                return Ok(false);
+            }
+        }
+        let parts: Vec<(&Key, &Vec<PartRead>)> = self.parts.iter().collect();
+        for parts in parts.chunks(ASKED_TOGETHER) {
+            let mut hold = true;
+            let same = |stack: &TableStack<'_>, (key, read): &(&Key, &Vec<PartRead>)| {
+                let value = stack.get(key)?;
+                Ok(read.iter().all(|(part, was)| part.digest(value) == *was))
+            };
+            now.ask(|stack| ask_all(parts.iter().map(|part| same(stack, part)), |holds| hold &= holds))?;
             if !hold {
                 return Ok(false);
             }

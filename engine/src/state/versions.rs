@@ -133,6 +133,11 @@ impl Versions {
         }
     }
 
+    /// Whether no table of this version or before had that id.
+    pub(crate) fn is_younger(&self, id: TableId) -> bool {
+        !self.is_torn && id as usize >= self.tables.len()
+    }
+
     pub(crate) fn by_name(&self, name: &str) -> Option<&TableVersion> {
         self.tables.iter().flatten().find(|table| table.declaration.name == name)
     }

@@ -16,9 +16,10 @@ use crate::stack::Cut;
 use crate::state::publish::dropped;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
+use crate::state::versions::Versions;
 use crate::state::writer::{TableTrees, Turn};
 use crate::tally::Tally;
-use crate::transactions::transaction::Parts;
+use crate::transactions::transaction::{Layers, Parts, PrivateTable};
 use crate::tree::{Tree, Walk};
 
 impl Shared {
@@ -31,35 +32,74 @@ impl Shared {
     pub(crate) fn advance(self: &Arc<Self>, parts: &mut Parts, snapshot: &mut Snapshot) -> Result<()> {
         let newer = Snapshot::take_briefly(self);
         for (table, layer) in parts {
-            let then = snapshot.versions.table(table.id)?;
-            let now = newer.versions.table(table.id).map_err(|_| dropped())?;
-            if now.sequence == then.sequence && then.runs.are(&now.runs) {
-                continue;
-            }
-            let (then, now) = (self.source(then), self.source(now));
-            let observations = table.observations.borrow();
-            if let Some(read) = &*observations
-                && !read.hold_apart(&then, &now)?
-            {
-                return Err(conflict());
-            }
-            let Some(layer) = layer else { continue };
-            let mut keys = Walk::first(layer.view());
-            let mut below = Vec::with_capacity(layer.entries() as usize);
-            while keys.valid() {
-                let mut asked = Vec::with_capacity(ASKED_TOGETHER);
-                while keys.valid() && asked.len() < ASKED_TOGETHER {
-                    asked.push(keys.key());
-                    keys.next();
-                }
-                below.extend(now.ask(|stack| stack.contributions(&asked))?);
-            }
-            let mut below = below.into_iter();
-            let rebased = rebase(layer, observations.as_deref(), |_, _| Ok(below.next().unwrap_or_default()));
-            *layer = rebased.map_err(Stopped::into_error)?;
+            // Its layers were merged into the one.
+            *table.layers.get_mut() = layer.take().map(|layer| (0, layer)).into_iter().collect();
+            let moved = self.moved(table, &snapshot.versions, &newer.versions)?;
+            let layers = std::mem::take(table.layers.get_mut());
+            *layer = moved.unwrap_or(layers).pop().map(|(_, layer)| layer);
+            table.born = None;
         }
         *snapshot = newer;
         Ok(())
+    }
+
+    /// The layers of a transaction's table made relative to a newer version, if all that it has read is unchanged there.
+    /// `None` if the table is the same in both. Reads files, a few pages at a time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`], and those of reading a page of a run and of a patch.
+    pub(crate) fn moved(
+        self: &Arc<Self>,
+        table: &PrivateTable,
+        then: &Versions,
+        newer: &Versions,
+    ) -> Result<Option<Layers>> {
+        let then = table.version_in(then)?;
+        let now = newer.table(table.id).map_err(|_| dropped())?;
+        if now.sequence == then.sequence && then.runs.are(&now.runs) {
+            return Ok(None);
+        }
+        let observations = table.observations.borrow();
+        if let Some(read) = &*observations
+            && !read.hold_apart(&self.source(then), &self.source(now))?
+        {
+            return Err(conflict());
+        }
+        let patches = table.patches.borrow();
+        let layers = table.layers.borrow();
+        let mut moved: Layers = SmallVec::new();
+        for (depth, layer) in &*layers {
+            let rebased = {
+                let lower = moved.iter().rev().map(|(_, tree)| tree.view());
+                let now_below = now.source_under(lower, &self.arena, &self.cache);
+                let now_base = self.source(now);
+                let mut keys = Walk::first(layer.view());
+                let mut below = Vec::with_capacity(layer.entries() as usize);
+                while keys.valid() {
+                    let mut asked = Vec::with_capacity(ASKED_TOGETHER);
+                    while keys.valid() && asked.len() < ASKED_TOGETHER {
+                        asked.push(keys.key());
+                        keys.next();
+                    }
+                    below.extend(now_below.ask(|stack| stack.contributions(&asked))?);
+                }
+                let mut below = below.into_iter();
+                rebase(
+                    layer,
+                    observations.as_deref(),
+                    |_, _| Ok(below.next().unwrap_or_default()),
+                    |key| {
+                        if patches.is_empty() {
+                            return Ok(None);
+                        }
+                        let value = now_base.ask(|stack| Ok(stack.get(key)?.map(<[u8]>::to_vec)))?;
+                        Ok(value.map_or(Ok(None), |value| patches.apply(key, *depth, &value))?)
+                    },
+                )
+            };
+            moved.push((*depth, rebased.map_err(Stopped::into_error)?));
+        }
+        Ok(Some(moved))
     }
 
     /// Checks that all an optimistic transaction has read is unchanged. Returns, part by part, its layer relative to
@@ -74,7 +114,7 @@ impl Shared {
         let mut rebased = SmallVec::new();
         for (table, layer) in parts {
             let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-            let then = snapshot.versions.table(table.id)?;
+            let then = table.version_in(&snapshot.versions)?;
             if now.sequence == then.sequence {
                 rebased.push(None);
                 continue;
@@ -100,13 +140,17 @@ impl Shared {
             {
                 return Err(conflict().into());
             }
-            let layer = layer.as_ref().map(|layer| {
-                rebase(layer, observations.as_deref(), |key, before| {
-                    // Keys that nobody has written above the same runs are unchanged.
-                    let is_untouched = is_on_disk && then.has_same_upper_entry(&now, key);
-                    if is_untouched { Ok(before) } else { Ok(now.contribution(key)?) }
-                })
-            });
+            let patches = table.patches.borrow();
+            // Keys that nobody has written above the same runs are unchanged.
+            let is_untouched = |key: &[u8]| is_on_disk && then.has_same_upper_entry(&now, key);
+            let below = |key: &[u8], before| if is_untouched(key) { Ok(before) } else { Ok(now.contribution(key)?) };
+            let patched = |key: &[u8]| {
+                if patches.is_empty() || is_untouched(key) {
+                    return Ok(None);
+                }
+                Ok(now.get(key)?.map_or(Ok(None), |value| patches.apply(key, 0, value))?)
+            };
+            let layer = layer.as_ref().map(|layer| rebase(layer, observations.as_deref(), below, patched));
             rebased.push(layer.transpose()?);
         }
         Ok(rebased)
@@ -125,11 +169,12 @@ fn resolved(now: &TableTrees, pages: &ReadPages<'_>) -> std::result::Result<Opti
 }
 
 /// Makes a layer relative to another version. `below` gets each key and what lies below it in the old version, and
-/// returns what lies below it in the new one.
+/// returns what lies below it in the new one; `patched` returns what patches make of a value there, if they do.
 fn rebase(
     layer: &Tree,
     observations: Option<&Observations>,
     mut below: impl FnMut(&[u8], Tally) -> std::result::Result<Tally, Stopped>,
+    mut patched: impl FnMut(&[u8]) -> std::result::Result<Option<Vec<u8>>, Stopped>,
 ) -> std::result::Result<Tree, Stopped> {
     let (relies_on_rows, relies_on_all) = observations.map_or((false, false), Observations::relies_on_weights);
     let measures = *layer.measures();
@@ -146,7 +191,10 @@ fn rebase(
         if relies_on_rows && then.rows != below.rows || relies_on_all && then != below {
             return Err(conflict().into());
         }
-        rebased.write_over(&key, value, |_| Some(below))?;
+        match patched(&key)? {
+            Some(patched) => rebased.write_over(&key, Some(&patched), |_| Some(below))?,
+            None => rebased.write_over(&key, value, |_| Some(below))?,
+        };
         walk.next();
     }
     Ok(rebased)

@@ -1,4 +1,6 @@
 //! Transactions: their private layers, what they have read, and whether it still holds.
 
 pub(crate) mod conflicts;
+pub(crate) mod isolation;
+pub(crate) mod patches;
 pub(crate) mod transaction;

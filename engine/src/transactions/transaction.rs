@@ -3,12 +3,13 @@
 //! Invariants:
 //! 1. A private layer's weights are relative to everything below it, so counts inside the transaction are exact.
 //! 2. Writes after savepoint `d` go to layers of depth `d`; rolling back to it drops those.
-//! 3. An optimistic transaction notes what it reads of the version below its own writes.
+//! 3. An optimistic transaction notes what it reads of the version below its own writes; under snapshot isolation, what
+//!    it writes.
 //! 4. Entries whose keys have not been looked up below are all in the newest layer of their table, and listed in
 //!    [`Unasked`]. Their keys are looked up together, before weights are read, another layer begins, or the transaction
 //!    commits. Until then they weigh as if their keys were live.
 //!
-//! Not here: validation and commit ([`crate::commit`]).
+//! Not here: validation and rebasing (`conflicts`), commit (`write/commit`).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -21,15 +22,18 @@ use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
 use crate::page::KeyBuffer;
-use crate::read::observation::{ASKED_TOGETHER, Observations, Question};
+use crate::read::entry::Value;
+use crate::read::observation::{ASKED_TOGETHER, Observations, Question, ValuePart};
 use crate::read::readable::ReadableTable;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::Source;
 use crate::state::handle::Table;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
-use crate::state::versions::Versions;
+use crate::state::versions::{Runs, TableVersion, Versions};
 use crate::tally::Tally;
+use crate::transactions::isolation::Isolation;
+use crate::transactions::patches::{Patch, Patches};
 use crate::tree::{Tree, View, merge_layer};
 use crate::write::writable::{WritableTable, exists, missing};
 
@@ -49,6 +53,7 @@ enum Base {
 pub struct Transaction {
     pub(crate) shared: Arc<Shared>,
     base: Base,
+    isolation: Isolation,
     tables: PrivateTables,
     depth: Cell<u32>,
     /// Numbers of the live savepoints, by depth from 1: they tell a released savepoint from the next of its depth.
@@ -62,18 +67,53 @@ pub struct Transaction {
 /// What a transaction did, each table's writes in one layer. The common case of one table needs no allocation.
 pub(crate) type Parts = SmallVec<[(PrivateTable, Option<Tree>); 1]>;
 
+/// The layers of one table, oldest first, each with the savepoint depth it belongs to.
+pub(crate) type Layers = SmallVec<[(u32, Tree); 1]>;
+
 /// What a transaction did to one table.
 pub(crate) struct PrivateTable {
     pub(crate) id: TableId,
     pub(crate) declaration: Arc<Declaration>,
-    /// Oldest first, each with the savepoint depth it belongs to. Borrowed while rows are visited; no write is possible
-    /// then.
-    layers: RefCell<SmallVec<[(u32, Tree); 1]>>,
+    /// Borrowed while rows are visited; no write is possible then.
+    pub(crate) layers: RefCell<Layers>,
     /// Created by the first read. Never borrowed during a caller's closure, so a closure that visits rows can read on.
     pub(crate) observations: RefCell<Option<Box<Observations>>>,
     unasked: RefCell<Unasked>,
+    pub(crate) patches: RefCell<Patches>,
     /// The last key of the version below, asked for when writes go behind each other.
     last_below: OnceCell<Option<KeyBuffer>>,
+    /// What the transaction sees of a table that was created after it began: no rows.
+    pub(crate) born: Option<Born>,
+}
+
+/// An empty version of a table, and the tree that it is of.
+pub(crate) struct Born {
+    pub(crate) version: TableVersion,
+    _tree: Tree,
+}
+
+impl Born {
+    fn new(shared: &Arc<Shared>, declaration: &Arc<Declaration>) -> Born {
+        let tree = Tree::new(shared.arena.clone(), declaration.options.measures, true);
+        let version = TableVersion {
+            declaration: declaration.clone(),
+            layers: [tree.version()].into_iter().collect(),
+            unresolved: None,
+            runs: Runs::default(),
+            sequence: 0,
+        };
+        Born { version, _tree: tree }
+    }
+}
+
+impl PrivateTable {
+    /// The version below the transaction's writes, which began with these versions.
+    pub(crate) fn version_in<'v>(&'v self, versions: &'v Versions) -> Result<&'v TableVersion> {
+        match &self.born {
+            Some(born) => Ok(&born.version),
+            None => versions.table(self.id),
+        }
+    }
 }
 
 /// Keys written without looking below, in the layer of one depth.
@@ -133,6 +173,10 @@ impl PrivateTables {
         }
     }
 
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut PrivateTable> {
+        self.first.get_mut().into_iter().chain(self.others.as_mut().iter_mut().map(|table| &mut **table))
+    }
+
     fn into_tables(self) -> impl Iterator<Item = PrivateTable> {
         let others = self.others.into_vec().into_iter().map(|table| *table);
         self.first.into_inner().into_iter().chain(others)
@@ -147,8 +191,8 @@ pub struct Savepoint {
 }
 
 impl Transaction {
-    pub(crate) fn optimistic(shared: &Arc<Shared>) -> Self {
-        Self::over(shared, Base::Snapshot(Snapshot::take(shared)))
+    pub(crate) fn optimistic(shared: &Arc<Shared>, isolation: Isolation) -> Self {
+        Transaction { isolation, ..Self::over(shared, Base::Snapshot(Snapshot::take(shared))) }
     }
 
     pub(crate) fn single_writer(shared: &Arc<Shared>) -> Self {
@@ -160,6 +204,7 @@ impl Transaction {
         Transaction {
             shared: shared.clone(),
             base,
+            isolation: Isolation::default(),
             tables: PrivateTables::default(),
             depth: Cell::new(0),
             savepoints: RefCell::new(Vec::new()),
@@ -180,26 +225,36 @@ impl Transaction {
         matches!(self.base, Base::Snapshot(_))
     }
 
-    /// The table in this transaction, to read and write.
+    /// The table in this transaction, to read and write. One that was created after the transaction began has no rows.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`] if the table was created after the transaction began, or dropped; [`ErrorKind::Invalid`]
-    /// if it belongs to another database.
+    /// [`ErrorKind::Missing`] if the table was dropped; [`ErrorKind::Invalid`] if it belongs to another database.
     pub fn table(&self, table: &Table) -> Result<TableTransaction<'_>> {
         table.check_owner(&self.shared)?;
-        self.versions().table(table.id())?;
-        let there = self.tables.iter().find(|private| private.id == table.id());
-        let private = there.unwrap_or_else(|| {
+        let records = self.is_optimistic() && self.isolation == Isolation::Serializable;
+        if let Some(private) = self.tables.iter().find(|private| private.id == table.id()) {
+            private.version_in(self.versions())?;
+            return Ok(TableTransaction { transaction: self, private, records });
+        }
+        let born = if self.versions().is_younger(table.id()) && self.shared.versions.read().table(table.id()).is_ok() {
+            Some(Born::new(&self.shared, &table.declaration))
+        } else {
+            self.versions().table(table.id())?;
+            None
+        };
+        let private = {
             self.tables.add(PrivateTable {
                 id: table.id(),
                 declaration: table.declaration.clone(),
                 layers: RefCell::default(),
                 observations: RefCell::default(),
                 unasked: RefCell::default(),
+                patches: RefCell::default(),
                 last_below: OnceCell::new(),
+                born,
             })
-        });
-        Ok(TableTransaction { transaction: self, private })
+        };
+        Ok(TableTransaction { transaction: self, private, records })
     }
 
     /// Marks a point to roll back to. Costs nothing before the next write.
@@ -221,10 +276,11 @@ impl Transaction {
         self.refuse_in_visit()?;
         for table in self.tables.iter() {
             if self.is_optimistic() {
-                table.note_weights(savepoint.depth, &self.shared.source(self.versions().table(table.id)?))?;
+                table.note_weights(savepoint.depth, &self.shared.source(table.version_in(self.versions())?))?;
             }
             table.layers.borrow_mut().retain(|(depth, _)| *depth < savepoint.depth);
             table.unasked.borrow_mut().forget_from(savepoint.depth);
+            table.patches.borrow_mut().forget_from(savepoint.depth);
         }
         self.leave_to(savepoint.depth);
         Ok(())
@@ -262,7 +318,7 @@ impl Transaction {
         let Some(((_, top), lower_layers)) = layers.split_last_mut() else {
             unreachable!("a key was written to a layer");
         };
-        let version = self.versions().table(table.id)?;
+        let version = table.version_in(self.versions())?;
         let views = lower_layers.iter().rev().map(|(_, tree)| tree.view());
         let below = version.source_under(views, &self.shared.arena, &self.shared.cache);
         for keys in unasked.sorted().chunks(ASKED_TOGETHER) {
@@ -307,6 +363,36 @@ impl Transaction {
     pub fn commit_with(self, durability: Durability) -> Result<()> {
         let shared = self.shared.clone();
         shared.commit_transaction(self, durability)
+    }
+
+    /// Moves an optimistic transaction to the present version, if all that it relies on is unchanged there: what it reads
+    /// from now on is of that version, and other commits so far can no longer make it conflict.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if it relies on something that has changed, and those of reading a page of a run: then it
+    /// is as it was. [`ErrorKind::Invalid`] for that of a [`Db::write`](crate::Db::write), which is always at the
+    /// present version.
+    pub fn refresh(&mut self) -> Result<()> {
+        if !self.is_optimistic() {
+            return Err(Error::new(ErrorKind::Invalid, "the single writer's transaction is at the present version"));
+        }
+        for table in self.tables.iter() {
+            self.settle(table)?;
+        }
+        let newer = Snapshot::take(&self.shared);
+        let mut moved = Vec::new();
+        for table in self.tables.iter() {
+            moved.push(self.shared.moved(table, self.versions(), &newer.versions)?);
+        }
+        for (table, layers) in self.tables.iter_mut().zip(moved) {
+            if let Some(layers) = layers {
+                *table.layers.get_mut() = layers;
+            }
+            table.last_below = OnceCell::new();
+            table.born = None;
+        }
+        self.base = Base::Snapshot(newer);
+        Ok(())
     }
 
     /// Drops all writes.
@@ -367,6 +453,7 @@ impl PrivateTable {
 
     /// Merges the layers deeper than `depth` into one of that depth.
     fn merge_down_to(&self, depth: u32) -> Result<()> {
+        self.patches.borrow_mut().merge_down_to(depth);
         let layers = &mut *self.layers.borrow_mut();
         while let [.., (lower_depth, _), (upper_depth, _)] = layers[..] {
             if upper_depth <= depth {
@@ -401,12 +488,78 @@ fn busy() -> Error {
 pub struct TableTransaction<'t> {
     transaction: &'t Transaction,
     private: &'t PrivateTable,
+    /// Whether what is read must be unchanged at the commit.
+    records: bool,
 }
 
-impl TableTransaction<'_> {
+impl<'t> TableTransaction<'t> {
+    /// The same table; what is read through it must be unchanged at the commit, also under snapshot isolation.
+    pub fn relying(&self) -> TableTransaction<'t> {
+        TableTransaction { records: self.transaction.is_optimistic(), ..*self }
+    }
+
+    /// The value of `key`, or `None`, of which the caller promises to rely on a part only: a change of the rest is no
+    /// conflict. One descent.
+    ///
+    /// # Errors
+    /// Those of reading a page of a run.
+    pub fn get_part(&self, key: impl AsRef<[u8]>, part: &ValuePart) -> Result<Option<Value>> {
+        let key = key.as_ref();
+        self.observe(|| Question::Part(key.into(), part.clone()))?;
+        self.ask(|stack| Ok(stack.get(key)?.map(Value::from)))
+    }
+
+    /// Changes the value of a live key to what `patch` makes of it. Returns whether the key is live.
+    ///
+    /// If another commit has changed the row meanwhile, the patch is applied again, to the value of then: so the
+    /// transaction relies on no more than that the key is live, under any isolation, and two transactions that patch one
+    /// row do not conflict. What it is told of the patched value it relies on as on any other.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// use quipu::{Db, Options, Patch, ReadableTable, WritableTable};
+    /// # let db = Db::open("/data/stock", Options::in_memory())?;
+    /// let stock = db.table("stock")?;
+    /// stock.put("apples", [5])?;
+    /// let (anna, ben) = (db.begin(), db.begin());
+    /// for transaction in [&anna, &ben] {
+    ///     transaction.table(&stock)?.patch("apples", &Patch::new(|count| Ok(vec![count[0] - 2])))?;
+    /// }
+    /// anna.commit()?;
+    /// ben.commit()?;
+    /// assert_eq!(*stock.get("apples")?.expect("it is there"), [1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the patch and of a write. At the commit, those of the patch again.
+    pub fn patch(&self, key: impl AsRef<[u8]>, patch: &Patch) -> Result<bool> {
+        let key = key.as_ref();
+        let is_optimistic = self.transaction.is_optimistic();
+        if is_optimistic {
+            self.relying().observe(|| Question::Live(key.into()))?;
+        }
+        let Some(value) = self.ask(|stack| Ok(stack.get(key)?.map(Value::from)))? else { return Ok(false) };
+        let patched = patch.apply(&value)?;
+        let follows = is_optimistic && {
+            let is_written = self.private.layers.borrow().iter().any(|(_, tree)| tree.view().get(key).is_some());
+            !is_written || self.private.patches.borrow().follows(key)
+        };
+        self.write_layer(key, Some(&patched), None)?;
+        if follows {
+            self.private.patches.borrow_mut().add(key, self.transaction.depth.get(), patch.clone());
+        }
+        Ok(true)
+    }
+
     /// The version below the transaction's writes.
+    fn version(&self) -> Result<&TableVersion> {
+        self.private.version_in(self.transaction.versions())
+    }
+
     fn base(&self) -> Result<Source<'_>> {
-        Ok(self.transaction.shared.source(self.transaction.versions().table(self.private.id)?))
+        Ok(self.transaction.shared.source(self.version()?))
     }
 
     /// Brings the leaves of these keys in the version below into the processor's cache, if it is one tree in memory.
@@ -417,10 +570,29 @@ impl TableTransaction<'_> {
         Ok(())
     }
 
+    /// Writes a key, whatever patches have made of it. See [`TableTransaction::write_layer`].
+    #[inline]
+    fn write(&self, key: &[u8], value: Option<&[u8]>, allow: Option<fn(bool) -> bool>) -> Result<bool> {
+        let transaction = self.transaction;
+        if transaction.is_optimistic() {
+            if transaction.isolation == Isolation::Snapshot {
+                // The first of two that write the row wins.
+                self.relying().observe(|| Question::Value(key.into()))?;
+            }
+            let written = self.write_layer(key, value, allow)?;
+            let patches = &mut *self.private.patches.borrow_mut();
+            if written && !patches.is_empty() {
+                patches.overwrite(key, transaction.depth.get());
+            }
+            return Ok(written);
+        }
+        self.write_layer(key, value, allow)
+    }
+
     /// Writes to the layer of the current savepoint. `allow` gets whether the key is live and decides whether to write.
     /// Without `allow`, whether the key is live is looked up later. Returns whether it wrote.
     #[inline]
-    fn write(&self, key: &[u8], value: Option<&[u8]>, allow: Option<fn(bool) -> bool>) -> Result<bool> {
+    fn write_layer(&self, key: &[u8], value: Option<&[u8]>, allow: Option<fn(bool) -> bool>) -> Result<bool> {
         let transaction = self.transaction;
         let shared = &transaction.shared;
         shared.check_row(key, value)?;
@@ -435,7 +607,7 @@ impl TableTransaction<'_> {
             ));
         }
         transaction.bytes.set(bytes);
-        let version = transaction.versions().table(self.private.id)?;
+        let version = self.version()?;
         let PrivateTable { declaration, layers, .. } = self.private;
         let Ok(mut layers) = layers.try_borrow_mut() else { return Err(busy()) };
         let depth = transaction.depth.get();
@@ -499,7 +671,7 @@ impl Reader for TableTransaction<'_> {
 
     fn read_rows_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
         let shared = &self.transaction.shared;
-        let version = self.transaction.versions().table(self.private.id)?;
+        let version = self.version()?;
         let layers = self.private.layers.borrow();
         let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
         work(&version.source_under(written, &shared.arena, &shared.cache))
@@ -510,7 +682,7 @@ impl Reader for TableTransaction<'_> {
     }
 
     fn observe(&self, question: impl FnOnce() -> Question) -> Result<()> {
-        if !self.transaction.is_optimistic() {
+        if !self.records {
             return Ok(());
         }
         let base = self.base()?;
