@@ -6,6 +6,7 @@
 //! now.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128;
@@ -41,7 +42,9 @@ pub enum Question {
 /// The part of a value that a reader relies on, as a digest: values of which it is the same are as good as equal. See
 /// [`TableTransaction::get_part`](crate::TableTransaction::get_part).
 #[derive(Clone)]
-pub struct ValuePart(Arc<dyn Fn(&[u8]) -> u128 + Send + Sync>);
+pub struct ValuePart(Arc<DigestFn>);
+
+type DigestFn = dyn Fn(&[u8]) -> u128 + Send + Sync;
 
 impl ValuePart {
     /// The part whose digest `digest` gives. The same value always has the same digest.
@@ -97,9 +100,9 @@ impl Observations {
         }
         match question {
             Question::Value(key) => {
-                if !self.values.contains_key(&key) {
-                    let found = base.ask(|stack| Ok(digest(stack.get(&key)?)))?;
-                    self.values.insert(key, found);
+                if let Entry::Vacant(unknown) = self.values.entry(key) {
+                    let found = base.ask(|stack| Ok(digest(stack.get(unknown.key())?)))?;
+                    unknown.insert(found);
                 }
             }
             Question::Part(key, part) => {
