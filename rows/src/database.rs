@@ -18,6 +18,7 @@ use crate::schema::column::Column;
 use crate::schema::constraint::{Check, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
+use crate::transaction::isolation::Isolation;
 use crate::transaction::{RowTransaction, missing};
 use crate::value::Value;
 
@@ -138,7 +139,12 @@ impl Database {
     /// Begins an optimistic transaction: others write meanwhile; if one of their commits changes what this transaction
     /// has read, its own commit fails with [`Conflict`](ErrorKind::Conflict).
     pub fn begin(&self) -> RowTransaction<'static> {
-        RowTransaction::optimistic(Arc::clone(&self.shared))
+        self.begin_with(Isolation::Serializable)
+    }
+
+    /// Like [`Database::begin`], with this isolation.
+    pub fn begin_with(&self, isolation: Isolation) -> RowTransaction<'static> {
+        RowTransaction::optimistic(Arc::clone(&self.shared), isolation)
     }
 
     /// All tables at this moment, with their definitions of now. O(1), whatever their size.

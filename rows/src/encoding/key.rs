@@ -117,8 +117,8 @@ pub(crate) fn encode<'v>(columns: &[KeyColumn], values: impl IntoIterator<Item =
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
     use rand::rngs::StdRng;
-    use rand::{RngExt, SeedableRng};
 
     use super::*;
     use crate::value::sample::{TYPES, random_value};

@@ -1,4 +1,17 @@
 //! Transactions over rows.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `isolation` | how far transactions are kept apart |
+//! | `part` | rows of which some columns are read, or changed, without relying on the others |
+//! | `retry` | work that is done again after a conflict |
+//!
+//! Whatever the isolation, a transaction relies on what constraints need: the definitions that it uses, rows that its
+//! rows refer to, rows that refer to those that it removes, keys that it finds free.
+
+pub(crate) mod isolation;
+pub(crate) mod part;
+pub(crate) mod retry;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,6 +25,7 @@ use crate::catalogue::trees::{OneMoment, Trees};
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
 use crate::read::table::TableIn;
+use crate::transaction::isolation::Isolation;
 
 /// A transaction over tables of rows: optimistic, made by [`Database::begin`](crate::Database::begin), or that of the
 /// single writer, lent by [`Database::write`](crate::Database::write). Dropping it rolls back.
@@ -20,6 +34,7 @@ use crate::read::table::TableIn;
 pub struct RowTransaction<'x> {
     pub(crate) shared: Arc<Shared>,
     held: Held<'x>,
+    isolation: Isolation,
     /// Definitions of tables that were used, by name.
     definitions: RefCell<HashMap<String, Arc<TableDefinition>>>,
     /// Whether a statement stopped half way and could not be undone.
@@ -35,9 +50,9 @@ enum Held<'x> {
 }
 
 impl<'x> RowTransaction<'x> {
-    pub(crate) fn optimistic(shared: Arc<Shared>) -> RowTransaction<'static> {
-        let held = Held::Own(shared.db.begin());
-        RowTransaction::over(shared, held)
+    pub(crate) fn optimistic(shared: Arc<Shared>, isolation: Isolation) -> RowTransaction<'static> {
+        let held = Held::Own(shared.db.begin_with(isolation.of_engine()));
+        RowTransaction { isolation, ..RowTransaction::over(shared, held) }
     }
 
     pub(crate) fn single_writer(shared: Arc<Shared>, transaction: &'x Transaction) -> RowTransaction<'x> {
@@ -45,7 +60,8 @@ impl<'x> RowTransaction<'x> {
     }
 
     fn over(shared: Arc<Shared>, held: Held<'x>) -> RowTransaction<'x> {
-        RowTransaction { shared, held, definitions: RefCell::default(), is_broken: Cell::new(false) }
+        let isolation = Isolation::Serializable;
+        RowTransaction { shared, held, isolation, definitions: RefCell::default(), is_broken: Cell::new(false) }
     }
 
     /// The transaction of the engine below.
@@ -69,7 +85,7 @@ impl<'x> RowTransaction<'x> {
         if let Some(definition) = self.definitions.borrow().get(name) {
             return Ok(Arc::clone(definition));
         }
-        let definition = self.shared.definition(self, name)?.ok_or_else(|| missing(name))?;
+        let definition = self.shared.definition(&Relying(self), name)?.ok_or_else(|| missing(name))?;
         self.definitions.borrow_mut().insert(name.to_owned(), Arc::clone(&definition));
         Ok(definition)
     }
@@ -80,8 +96,49 @@ impl<'x> RowTransaction<'x> {
             return Ok(Arc::clone(known));
         }
         let catalogue = self.shared.catalogue().ok_or_else(|| missing("of a foreign key"))?;
-        let document = crate::catalogue::store::document(&self.tree(catalogue)?, number)?;
+        let document = crate::catalogue::store::document(&self.relying_tree(catalogue)?, number)?;
         self.definition(&document.schema.table)
+    }
+
+    /// A tree of which everything that is read must be unchanged at the commit, whatever the isolation.
+    pub(crate) fn relying_tree<'t>(&'t self, table: &quipu::Table) -> Result<TableTransaction<'t>> {
+        Ok(self.engine().table(table)?.relying())
+    }
+
+    /// Begins the next statement: under read committed, it sees what others have committed so far. Does nothing under
+    /// the other isolations.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) if another commit has changed a row that this transaction has written: roll it
+    /// back and run it again.
+    pub fn begin_statement(&mut self) -> Result<()> {
+        if self.isolation == Isolation::ReadCommitted { self.refresh() } else { Ok(()) }
+    }
+
+    /// Moves the transaction to the present version, if all that it relies on is unchanged there: what it reads from now
+    /// on is of that version.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) if it relies on something that has changed; [`Invalid`](ErrorKind::Invalid) in
+    /// the closure of [`Database::write`](crate::Database::write), where it always is at the present version.
+    pub fn refresh(&mut self) -> Result<()> {
+        match &mut self.held {
+            Held::Own(transaction) => transaction.refresh().map_err(gone_is_conflict),
+            Held::Lent(_) => {
+                let what = "the single writer's transaction is at the present version";
+                Err(Error::new(ErrorKind::Invalid, what))
+            }
+        }
+    }
+
+    /// Whether what it only reads is noted.
+    pub(crate) fn notes_reads(&self) -> bool {
+        matches!(self.held, Held::Own(_)) && self.isolation == Isolation::Serializable
+    }
+
+    /// How far it is kept apart from others.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
     }
 
     /// Where numbers for identity columns are reserved.
@@ -163,11 +220,7 @@ impl<'x> RowTransaction<'x> {
     fn end(self, commit: impl FnOnce(Transaction) -> Result<()>) -> Result<()> {
         self.refuse_broken()?;
         match self.held {
-            Held::Own(transaction) => commit(transaction).map_err(|error| match error.kind() {
-                // What it has used is gone, so what it has read has changed.
-                ErrorKind::Missing => Error::new(ErrorKind::Conflict, error.to_string()),
-                _ => error,
-            }),
+            Held::Own(transaction) => commit(transaction).map_err(gone_is_conflict),
             Held::Lent(_) => {
                 let what = "the transaction of a `Database::write` closure commits when it returns";
                 Err(Error::new(ErrorKind::Invalid, what))
@@ -177,6 +230,32 @@ impl<'x> RowTransaction<'x> {
 
     /// Drops all writes.
     pub fn rollback(self) {}
+}
+
+/// What a transaction has used is gone, so what it has read has changed.
+fn gone_is_conflict(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Missing => Error::new(ErrorKind::Conflict, error.to_string()),
+        _ => error,
+    }
+}
+
+/// The trees of a transaction, relied upon.
+struct Relying<'r, 'x>(&'r RowTransaction<'x>);
+
+impl Trees for Relying<'_, '_> {
+    type Tree<'t>
+        = TableTransaction<'t>
+    where
+        Self: 't;
+
+    fn tree<'t>(&'t self, table: &quipu::Table) -> Result<TableTransaction<'t>> {
+        self.0.relying_tree(table)
+    }
+
+    fn open_tree(&self, name: &str) -> Result<Option<quipu::Table>> {
+        self.0.open_tree(name)
+    }
 }
 
 #[cold]

@@ -104,6 +104,15 @@ fn number<'v>(
     Ok(Value::Int(number))
 }
 
+/// Fails if the column always has a number of the table, which no statement changes.
+pub(crate) fn refuse_own_number(definition: &TableDefinition, row: &[Value<'_>], place: usize) -> Result<()> {
+    if definition.columns[place].declared.identity != Some(Identity::Always) {
+        return Ok(());
+    }
+    let what = "a column that always has a number of the table cannot be changed";
+    Err(broken_in_column(definition, row, place, Constraint::Identity, what))
+}
+
 /// Makes each value that of its column.
 fn complete<'v>(definition: &TableDefinition, mut row: Values<'v>) -> Result<Values<'v>> {
     for place in 0..row.len() {

@@ -138,7 +138,7 @@ fn note_missed(
     change: Change<'_, '_>,
     old: &Entry,
 ) -> Result<()> {
-    let tree = transaction.tree(missed)?;
+    let tree = transaction.relying_tree(missed)?;
     let note = |row_key: &[u8], entry: &[u8]| match tree.contains(row_key)? {
         true => Ok(()),
         false => tree.put(row_key, entry),

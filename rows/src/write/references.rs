@@ -133,7 +133,7 @@ pub(crate) fn check_referred(
         }
         let parent = transaction.definition_of(foreign_key.table)?;
         let Some((tree, key)) = referred_key(foreign_key, &parent, row)? else { continue };
-        if !transaction.tree(tree)?.contains(key)? {
+        if !transaction.relying_tree(tree)?.contains(key)? {
             let (name, parent) = (&foreign_key.declared.name, parent.name());
             let values = referring(foreign_key, row).unwrap_or_default();
             let what = format!("foreign key {name}: there is no row {} in table {parent}", list(&values));
@@ -192,7 +192,7 @@ pub(crate) fn add_referring(
             let access =
                 prefix_access(&child, columns).ok_or_else(|| no_access(&child, &foreign_key.declared.columns))?;
             let range = KeyRange::beginning_with(key_with(&child, &access, columns, &values)?);
-            let rows = transaction.tree(access.tree(&child))?.count(range.bounds())?;
+            let rows = transaction.relying_tree(access.tree(&child))?.count(range.bounds())?;
             if rows == 0 {
                 continue;
             }

@@ -1,19 +1,21 @@
 //! Statements: what writes rows of one table in a transaction.
 
-use quipu::{Error, ErrorKind, ReadableTable, Result, WritableTable};
+use std::sync::Arc;
+
+use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, WritableTable};
 use smallvec::SmallVec;
 
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
-use crate::encoding::key;
-use crate::encoding::layout::sum_of_value;
 use crate::encoding::span::{IntoValues, Span};
 use crate::read::ordered::Ordered;
 use crate::read::row::{Row, RowView};
 use crate::read::table::TableIn;
+use crate::schema::column::Identity;
 use crate::schema::constraint::Constraint;
 use crate::schema::invalid;
 use crate::transaction::RowTransaction;
+use crate::transaction::part::{encode_key, encode_value, patched};
 use crate::value::{Value, same_in_key};
 use crate::write::broken::{broken, row_name};
 use crate::write::complete::{self, Values};
@@ -67,12 +69,14 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         let values = values.into_values();
         let row = complete::from_all(&self.definition, &values, self.trees)?;
         let mut key = Vec::new();
-        self.encode_key(&row, &mut key);
+        encode_key(&self.definition, &row, &mut key);
         let Some(old) = self.tree.get(&key)? else {
             self.insert_row(&row)?;
             return Ok(false);
         };
-        let changes = (0..row.len()).map(|place| (place, row[place].borrowed())).collect();
+        let is_own_number = |place: usize| self.definition.columns[place].declared.identity == Some(Identity::Always);
+        let places = (0..row.len()).filter(|&place| !is_own_number(place));
+        let changes = places.map(|place| (place, row[place].borrowed())).collect();
         self.change_row(&key, &old, changes)?;
         Ok(true)
     }
@@ -155,6 +159,25 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
 
     /// Changes columns of the row of an encoded key. Returns whether there is one.
     pub(crate) fn update_at(&self, key: &[u8], changes: SmallVec<[(usize, Value<'_>); 8]>) -> Result<bool> {
+        let places: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
+        if self.can_patch(&places) {
+            self.trees.refuse_broken()?;
+            if !self.trees.notes_reads() {
+                // Where reads are not noted, the values may come of one: the first of two that write them wins.
+                self.rely_on(key, &places)?;
+            }
+            let definition = Arc::clone(&self.definition);
+            let patched_key = RowKey::from_slice(key);
+            let changes: Vec<(usize, Value<'static>)> =
+                changes.into_iter().map(|(place, value)| (place, value.into_owned())).collect();
+            return self.tree.patch(
+                key,
+                &Patch::new(move |value| {
+                    let view = RowView::new(&definition, &patched_key, value)?;
+                    patched(&definition, &view, changes.iter().map(|(place, value)| (*place, value.borrowed())))
+                }),
+            );
+        }
         let Some(old) = self.tree.get(key)? else { return Ok(false) };
         self.change_row(key, &old, changes)?;
         Ok(true)
@@ -175,19 +198,6 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             self.do_work(work)?;
             Ok(was_there)
         })
-    }
-
-    fn encode_key(&self, row: &[Value<'_>], bytes: &mut Vec<u8>) {
-        let primary = &self.definition.primary;
-        key::encode(&primary.key.columns, primary.places.iter().map(|&place| &row[place]), bytes);
-    }
-
-    fn encode_value(&self, row: &[Value<'_>], bytes: &mut Vec<u8>) {
-        let definition = &self.definition;
-        let sum = definition.sum.map_or(0, |place| sum_of_value(&row[place]));
-        if let Some(layout) = &definition.current_shape().layout {
-            layout.encode(sum, definition.stored.iter().map(|&place| &row[place]), bytes);
-        }
     }
 
     /// Whether the table refers to itself, so that a row may refer to one that the same statement writes.
@@ -212,8 +222,8 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
 
     fn write_new(&self, row: &Values<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
         let (mut key, mut value) = (Vec::with_capacity(32), Vec::with_capacity(64));
-        self.encode_key(row, &mut key);
-        self.encode_value(row, &mut value);
+        encode_key(&self.definition, row, &mut key);
+        encode_value(&self.definition, row, &mut value);
         match self.tree.insert(&key, &value) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Exists => return Err(exists(&self.definition, row)),
@@ -230,7 +240,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     }
 
     /// Changes columns of a row, and what follows from that.
-    fn change_row(&self, key: &[u8], old: &[u8], changes: SmallVec<[(usize, Value<'_>); 8]>) -> Result<()> {
+    pub(crate) fn change_row(&self, key: &[u8], old: &[u8], changes: SmallVec<[(usize, Value<'_>); 8]>) -> Result<()> {
         self.trees.refuse_broken()?;
         if self.definition.document.referenced_by.is_empty() && !self.refers_to_itself() {
             return self.change_one(key, old, changes, &mut Vec::new());
@@ -256,6 +266,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         let mut row = old.clone();
         let mut changed: SmallVec<[usize; 16]> = SmallVec::new();
         for (place, value) in changes {
+            complete::refuse_own_number(definition, &row, place)?;
             row[place] = value.into_owned();
             complete::accept(definition, &mut row, place)?;
             if !is_identical(&row[place], &old[place]) && !changed.contains(&place) {
@@ -280,8 +291,8 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             references::add_referring(self.trees, definition, &old, Some((&row, &differing)), work)?;
         }
         let (mut new_key, mut value) = (Vec::with_capacity(key.len()), Vec::with_capacity(old_value.len() + 16));
-        self.encode_key(&row, &mut new_key);
-        self.encode_value(&row, &mut value);
+        encode_key(definition, &row, &mut new_key);
+        encode_value(definition, &row, &mut value);
         let has_same_key = new_key == key;
         if has_same_key {
             self.tree.put(key, &value).map_err(|error| in_row(error, definition, &row))?;
