@@ -69,6 +69,10 @@ impl Database {
         Ok(Database { shared: Shared::of(db, Shared::recover)? })
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// The database of the engine.
     pub fn db(&self) -> &Db {
         &self.shared.db

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod change;
+mod check;
 mod database;
 mod definition;
 mod encoding;
@@ -15,6 +16,7 @@ mod write;
 
 pub use catalogue::trees::{OneMoment, Trees};
 pub use change::indexes::BuildOptions;
+pub use check::{RowCheck, check};
 pub use database::{Database, RowSnapshot, RowTable};
 pub use encoding::span::{IntoValues, KeyRange, Span};
 pub use read::groups::{Group, Groups};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use quipu::{Db, ErrorKind, Result, TableOptions};
+use quipu::{Db, ErrorKind, Result, Snapshot, TableOptions};
 
 use crate::catalogue::known::Known;
 use crate::catalogue::numbers::Numbers;
@@ -97,6 +97,26 @@ impl Shared {
             Some(entry) => self.known.definition(trees, catalogue, entry).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The definition, in a snapshot, of the table that a foreign key refers to; none if that is the table itself.
+    ///
+    /// # Errors
+    /// Those of [`Known::definition`].
+    pub(crate) fn parent_in(
+        &self,
+        snapshot: &Snapshot,
+        child: &TableDefinition,
+        number: TableNumber,
+    ) -> Result<Option<Arc<TableDefinition>>> {
+        let Some(catalogue) = self.catalogue.as_ref().filter(|_| number != child.number) else { return Ok(None) };
+        let document = store::document(&snapshot.tree(catalogue)?, number)?;
+        self.definition(snapshot, &document.schema.table)
+    }
+
+    /// Whether a definition is being changed now.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changing.try_lock().is_err()
     }
 
     /// How often definitions have changed so far.

@@ -6,7 +6,7 @@
 //!  3  the mark goes; or, if a row breaks the constraint, the constraint does
 //! ```
 
-use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, Snapshot};
+use quipu::{Progress, ReadableTable, Result, Snapshot};
 
 use crate::catalogue::shared::Shared;
 use crate::catalogue::trees::Trees;
@@ -23,8 +23,7 @@ use crate::schema::constraint::{Check, Constraint, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::invalid;
 use crate::schema::table::key_name;
-use crate::value::Value;
-use crate::write::broken::{broken, broken_in_column};
+use crate::write::broken::broken_in_column;
 use crate::write::complete::{self, Values};
 use crate::write::references::{self, prefix_access};
 
@@ -229,31 +228,13 @@ fn validate_row(
                 return Ok(());
             };
             let row = values()?;
-            let parent = parent_of(snapshot, shared, definition, foreign_key.table)?;
+            let parent = shared.parent_in(snapshot, definition, foreign_key.table)?;
             let parent = parent.as_deref().unwrap_or(definition);
             let Some((tree, key)) = references::referred_key(foreign_key, parent, &row)? else { return Ok(()) };
             if snapshot.tree(tree)?.contains(key)? {
                 return Ok(());
             }
-            let values: Vec<&Value<'_>> = foreign_key.columns.iter().map(|&place| &row[place]).collect();
-            let values = crate::write::broken::list(values);
-            let what = format!("foreign key {name}: there is no row {values} in table {}", parent.name());
-            Err(broken(definition, &row, Constraint::ForeignKey, what).named(name).into_error())
+            Err(references::without_row(definition, foreign_key, parent, &row))
         }
     }
-}
-
-/// The definition of the table that a foreign key refers to; none if that is the table itself.
-fn parent_of(
-    snapshot: &Snapshot,
-    shared: &Shared,
-    definition: &TableDefinition,
-    number: u32,
-) -> Result<Option<std::sync::Arc<TableDefinition>>> {
-    if number == definition.number {
-        return Ok(None);
-    }
-    let catalogue = shared.catalogue().ok_or_else(|| Error::new(ErrorKind::Missing, "there is no catalogue"))?;
-    let document = crate::catalogue::store::document(&snapshot.tree(catalogue)?, number)?;
-    shared.definition(snapshot, &document.schema.table)
 }

@@ -151,7 +151,8 @@ impl IndexDefinition {
         }
         stored.extend(included.iter().map(|&place| StoredColumn {
             data_type: columns[place].declared.data_type,
-            is_nullable: !columns[place].declared.not_null,
+            // Whatever is declared: that may change, and the entries stay.
+            is_nullable: true,
             is_summed: sum == Some(place),
         }));
         let is_empty = stored.is_empty() && sum.is_none();

@@ -109,7 +109,11 @@ fn value_of(data_type: DataType, element: Element<'_>) -> Option<Value<'_>> {
 }
 
 /// The key of these values, as many as there are columns or fewer.
-pub(crate) fn encode<'v>(columns: &[KeyColumn], values: impl IntoIterator<Item = &'v Value<'v>>, key: &mut Vec<u8>) {
+pub(crate) fn encode<'l, 'v: 'l>(
+    columns: &[KeyColumn],
+    values: impl IntoIterator<Item = &'l Value<'v>>,
+    key: &mut Vec<u8>,
+) {
     for (column, value) in columns.iter().zip(values) {
         column.encode(value, key);
     }

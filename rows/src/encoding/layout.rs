@@ -130,7 +130,12 @@ impl Layout {
     }
 
     /// Appends a row: the summed number, and for each column its value, which its type has accepted.
-    pub(crate) fn encode<'v>(&self, sum: i64, values: impl Iterator<Item = &'v Value<'v>> + Clone, row: &mut Vec<u8>) {
+    pub(crate) fn encode<'l, 'v: 'l>(
+        &self,
+        sum: i64,
+        values: impl Iterator<Item = &'l Value<'v>> + Clone,
+        row: &mut Vec<u8>,
+    ) {
         let start = row.len();
         let variable_bytes: usize = match self.variables {
             0 | 1 => 0,

@@ -7,7 +7,7 @@ use crate::schema::constraint::{Constraint, Violation};
 use crate::value::Value;
 
 /// Values between parentheses.
-pub(crate) fn list<'v>(values: impl IntoIterator<Item = &'v Value<'v>>) -> String {
+pub(crate) fn list<'l, 'v: 'l>(values: impl IntoIterator<Item = &'l Value<'v>>) -> String {
     let values: Vec<String> = values.into_iter().map(Value::to_string).collect();
     format!("({})", values.join(", "))
 }

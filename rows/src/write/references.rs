@@ -134,13 +134,24 @@ pub(crate) fn check_referred(
         let parent = transaction.definition_of(foreign_key.table)?;
         let Some((tree, key)) = referred_key(foreign_key, &parent, row)? else { continue };
         if !transaction.relying_tree(tree)?.contains(key)? {
-            let (name, parent) = (&foreign_key.declared.name, parent.name());
-            let values = referring(foreign_key, row).unwrap_or_default();
-            let what = format!("foreign key {name}: there is no row {} in table {parent}", list(&values));
-            return Err(broken(definition, row, Constraint::ForeignKey, what).named(name).into_error());
+            return Err(without_row(definition, foreign_key, &parent, row));
         }
     }
     Ok(())
+}
+
+/// The error of a row that refers to one that is not there.
+#[cold]
+pub(crate) fn without_row(
+    definition: &TableDefinition,
+    foreign_key: &ForeignKeyDefinition,
+    parent: &TableDefinition,
+    row: &[Value<'_>],
+) -> Error {
+    let (name, parent) = (&foreign_key.declared.name, parent.name());
+    let values = list(foreign_key.columns.iter().map(|&place| &row[place]));
+    let what = format!("foreign key {name}: there is no row {values} in table {parent}");
+    broken(definition, row, Constraint::ForeignKey, what).named(name).into_error()
 }
 
 #[cold]

@@ -1,0 +1,317 @@
+//! Whether rows, indexes and constraints agree: what `quipu check` asks of a database with rows.
+//!
+//! Of one snapshot: every row is one of its table's, keeps its constraints, and every index has exactly the entries that
+//! the rows have. Counts are compared by tally, contents by a walk over the rows and one over each index; so of an index
+//! both directions are known: as many entries as rows, and each entry is that of a row.
+//!
+//! Cost: a scan of each table, and for each index a scan with a look-up for each entry, many together. Memory: some
+//! hundred entries.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use quipu::{Db, Progress, ReadableTable, Result, Snapshot, TableView};
+
+use crate::catalogue::shared::Shared;
+use crate::catalogue::store;
+use crate::catalogue::trees::Trees;
+use crate::change::indexes::index_entry;
+use crate::database::Database;
+use crate::definition::index::{IndexDefinition, RowKey};
+use crate::definition::table::TableDefinition;
+use crate::encoding::layout::sum_of_value;
+use crate::read::row::RowView;
+use crate::transaction::part::encode_key;
+use crate::value::Value;
+use crate::write::broken::list;
+use crate::write::complete::{self, Values};
+use crate::write::references;
+
+/// Problems of one kind and table that are told one by one; the others are counted.
+const TOLD_MAX: usize = 20;
+/// Entries whose rows are looked up together.
+const LOOKED_UP_TOGETHER: usize = 256;
+
+/// What was looked at, and what is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowCheck {
+    /// Tables of rows.
+    pub tables: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Entries of their indexes.
+    pub entries: u64,
+    /// What is wrong, each with the table and the row; at most some of each kind.
+    pub problems: Vec<String>,
+}
+
+/// Looks whether rows, indexes and constraints agree, at one moment. Others may write meanwhile.
+///
+/// # Errors
+/// Those of reading the catalogue. What is wrong with tables is in the answer.
+pub fn check(db: &Db, progress: &mut dyn FnMut(Progress)) -> Result<RowCheck> {
+    let database = Database::open(db)?;
+    let shared = database.shared();
+    let snapshot = db.snapshot();
+    let mut checker = Checker { shared, snapshot: &snapshot, found: RowCheck::default(), progress };
+    let Some(catalogue) = shared.catalogue() else { return Ok(checker.found) };
+    let catalogue = snapshot.table(catalogue)?;
+    let mut named: BTreeMap<u32, String> = BTreeMap::new();
+    for (name, entry) in store::entries(&catalogue)? {
+        checker.found.tables += 1;
+        let definition = match shared.known.definition(&snapshot, shared.catalogue().expect("it was read"), entry) {
+            Ok(definition) => definition,
+            Err(error) => {
+                checker.problem(format!("table {name}: {error}"));
+                continue;
+            }
+        };
+        if definition.name() != name {
+            checker.problem(format!("table {name}: its definition is of table {}", definition.name()));
+        }
+        for tree in definition.document.trees() {
+            if let Some(other) = named.insert(tree, name.clone()) {
+                checker.problem(format!("tables {name} and {other} lie in the same tree, {}", store::tree_name(tree)));
+            }
+        }
+        if let Err(error) = checker.check_table(&definition) {
+            checker.problem(format!("table {name}: {error}"));
+        }
+    }
+    for name in snapshot.tables() {
+        if store::tree_number(&name).is_some_and(|tree| !named.contains_key(&tree)) && !shared.is_changing() {
+            checker.problem(format!("the tree {name} belongs to no table; the next opening for writing removes it"));
+        }
+    }
+    Ok(checker.found)
+}
+
+struct Checker<'c> {
+    shared: &'c Shared,
+    snapshot: &'c Snapshot,
+    found: RowCheck,
+    progress: &'c mut dyn FnMut(Progress),
+}
+
+/// Problems of one table, of which some are told.
+#[derive(Default)]
+struct Problems {
+    told: Vec<String>,
+    count: usize,
+}
+
+impl Problems {
+    fn add(&mut self, problem: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.told.len() < TOLD_MAX {
+            self.told.push(problem());
+        }
+    }
+}
+
+impl Checker<'_> {
+    fn problem(&mut self, problem: String) {
+        self.found.problems.push(problem);
+    }
+
+    /// Adds the problems of a table or an index.
+    fn take(&mut self, owner: &str, problems: Problems) {
+        let untold = problems.count - problems.told.len();
+        self.found.problems.extend(problems.told);
+        if untold > 0 {
+            self.problem(format!("{owner}: {untold} more of these"));
+        }
+    }
+
+    fn check_table(&mut self, definition: &Arc<TableDefinition>) -> Result<()> {
+        let owner = &definition.primary.key.owner;
+        let rows = self.snapshot.table(&definition.rows)?;
+        let (total, mut done) = (rows.len()?, 0);
+        // How many entries each index must have, and the sum over them.
+        let mut expected = vec![(0u64, 0i64); definition.indexes.len()];
+        let (mut problems, mut failed, mut sum) = (Problems::default(), None, 0i64);
+        let progress = &mut *self.progress;
+        rows.for_each(.., |key, value| {
+            done += 1;
+            if done % 10_000 == 0 || done == total {
+                progress(Progress { stage: "checking rows", done, total });
+            }
+            match row_of(definition, key, value) {
+                Ok(row) => {
+                    sum = sum.wrapping_add(definition.sum.map_or(0, |place| sum_of_value(&row[place])));
+                    if let Err(error) = self.shared.check_row(self.snapshot, definition, &row) {
+                        problems.add(|| error);
+                    }
+                    if let Err(error) = add_expected(definition, key, value, &row, &mut expected) {
+                        failed = Some(error);
+                    }
+                }
+                Err(what) => problems.add(|| format!("{owner}, key {}: {what}", shown(key))),
+            }
+            failed.is_none()
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.found.rows += done;
+        self.take(owner, problems);
+        if done != total {
+            self.problem(format!("{owner}: {done} rows are there, {total} are counted"));
+        }
+        if definition.sum.is_some() {
+            let tallied = rows.tally(..)?.sum;
+            if tallied != sum {
+                self.problem(format!("{owner}: the sum of its rows is {sum}, {tallied} is kept"));
+            }
+        }
+        for (index, expected) in definition.indexes.iter().zip(expected).filter(|(index, _)| index.is_ready()) {
+            if let Err(error) = self.check_index(definition, index, &rows, expected) {
+                self.problem(format!("{}: {error}", index.key.owner));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_index(
+        &mut self,
+        definition: &TableDefinition,
+        index: &IndexDefinition,
+        rows: &TableView<'_>,
+        (expected, sum): (u64, i64),
+    ) -> Result<()> {
+        let owner = &index.key.owner;
+        let entries = self.snapshot.tree(&index.tree)?;
+        let counted = entries.len()?;
+        if counted != expected {
+            self.problem(format!("{owner}: {counted} entries are counted, the rows have {expected}"));
+        }
+        if index.sum.is_some() {
+            let tallied = entries.tally(..)?.sum;
+            if tallied != sum {
+                self.problem(format!("{owner}: the sum of its rows is {sum}, {tallied} is kept"));
+            }
+        }
+        let (mut problems, mut done) = (Problems::default(), 0);
+        let mut walk = entries.range(..);
+        let (mut own_key, mut own_value) = (Vec::new(), Vec::new());
+        loop {
+            let mut found: Vec<(RowKey, Vec<u8>, Vec<u8>)> = Vec::new();
+            while found.len() < LOOKED_UP_TOGETHER
+                && let Some((key, value)) = walk.lend_next()?
+            {
+                done += 1;
+                match index.row_key(key, value) {
+                    Ok(row_key) => found.push((row_key, key.to_vec(), value.to_vec())),
+                    Err(error) => problems.add(|| format!("{owner}, entry {}: {error}", shown(key))),
+                }
+            }
+            if found.is_empty() {
+                break;
+            }
+            (self.progress)(Progress { stage: "checking entries", done, total: counted });
+            let keys: Vec<&RowKey> = found.iter().map(|(row_key, _, _)| row_key).collect();
+            let values = rows.get_many(&keys)?;
+            for ((row_key, key, value), row) in found.iter().zip(values) {
+                let Some(row) = row else {
+                    problems.add(|| format!("{owner}, entry {}: its row {} is not there", shown(key), shown(row_key)));
+                    continue;
+                };
+                let Ok(view) = RowView::new(definition, row_key, &row) else { continue };
+                match index_entry(definition, index, &view, &mut own_key, &mut own_value) {
+                    Ok(true) if own_key == *key && own_value == *value => {}
+                    Ok(true) => problems.add(|| {
+                        let own = shown(&own_key);
+                        format!("{owner}, entry {}: the row {} has the entry {own}", shown(key), shown(row_key))
+                    }),
+                    Ok(false) => {
+                        problems.add(|| format!("{owner}, entry {}: the row {} has none", shown(key), shown(row_key)))
+                    }
+                    Err(error) => problems.add(|| format!("{owner}, entry {}: {error}", shown(key))),
+                }
+            }
+        }
+        self.found.entries += done;
+        self.take(owner, problems);
+        if done != counted {
+            self.problem(format!("{owner}: {done} entries are there, {counted} are counted"));
+        }
+        Ok(())
+    }
+}
+
+/// The first bytes of a key, in hexadecimal.
+fn shown(key: &[u8]) -> String {
+    let digits: String = key.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
+    if key.len() > 40 { format!("{digits}...") } else { digits }
+}
+
+/// The values of a row, each looked at.
+///
+/// # Errors
+/// What is wrong with its bytes.
+fn row_of<'r>(definition: &'r TableDefinition, key: &'r [u8], value: &'r [u8]) -> Result<Values<'r>, String> {
+    let view = RowView::new(definition, key, value).map_err(|error| error.to_string())?;
+    let mut row = Values::new();
+    for (place, column) in definition.columns.iter().enumerate() {
+        let value = view.value(place).map_err(|error| format!("column {}: {error}", column.declared.name))?;
+        if value.is_null() && column.declared.not_null {
+            return Err(format!("column {}: NULL in a column that is NOT NULL", column.declared.name));
+        }
+        row.push(value);
+    }
+    let mut own_key = Vec::new();
+    encode_key(definition, &row, &mut own_key);
+    if own_key != key {
+        return Err(format!("the row {} has the key {}", list(&row), shown(&own_key)));
+    }
+    Ok(row)
+}
+
+/// Adds what a row must have in each index.
+fn add_expected(
+    definition: &TableDefinition,
+    key: &[u8],
+    value: &[u8],
+    row: &[Value<'_>],
+    expected: &mut [(u64, i64)],
+) -> Result<()> {
+    let view = RowView::new(definition, key, value)?;
+    for (index, (entries, sum)) in definition.indexes.iter().zip(expected) {
+        let is_in = match &index.predicate {
+            None => true,
+            Some(predicate) => matches!(predicate.holds(&view), Ok(Some(true))),
+        };
+        if is_in {
+            *entries += 1;
+            *sum = sum.wrapping_add(index.sum.map_or(0, |place| sum_of_value(&row[place])));
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Looks whether a row keeps the constraints of its table.
+    ///
+    /// # Errors
+    /// Which it breaks.
+    fn check_row(&self, snapshot: &Snapshot, definition: &TableDefinition, row: &Values<'_>) -> Result<(), String> {
+        let text = |error: quipu::Error| error.to_string();
+        let unvalidated: HashSet<&str> = definition.document.unvalidated.iter().map(|mark| mark.name()).collect();
+        for check in definition.checks.iter().filter(|check| !unvalidated.contains(&*check.declared.name)) {
+            complete::check_one(definition, row, check).map_err(text)?;
+        }
+        for foreign_key in &definition.foreign_keys {
+            if unvalidated.contains(&*foreign_key.declared.name) {
+                continue;
+            }
+            let parent = self.parent_in(snapshot, definition, foreign_key.table).map_err(text)?;
+            let parent = parent.as_deref().unwrap_or(definition);
+            let referred = references::referred_key(foreign_key, parent, row).map_err(text)?;
+            let Some((tree, key)) = referred else { continue };
+            if !snapshot.table(tree).and_then(|tree| tree.contains(key)).map_err(text)? {
+                return Err(references::without_row(definition, foreign_key, parent, row).to_string());
+            }
+        }
+        Ok(())
+    }
+}

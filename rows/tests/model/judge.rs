@@ -1,0 +1,234 @@
+//! Whether a table, as it is seen, holds what the model says, and answers as it does.
+
+use quipu_rows::{Decimal, OneMoment, Ordered, Span, TableIn, Value};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use crate::model::{Index, Row, Sorted, Table};
+
+type Rows<'m> = Vec<&'m Row>;
+
+/// The values of a row in the order of the columns.
+fn values_of(table: &Table, row: &Row) -> Vec<Value<'static>> {
+    table.columns.iter().map(|column| row[&column.id].clone()).collect()
+}
+
+fn owned(values: Vec<Value<'_>>) -> Vec<Value<'static>> {
+    values.into_iter().map(Value::into_owned).collect()
+}
+
+/// The sum of a column as the tables give it.
+fn sum_of(rows: &[&Row], column: u32) -> Value<'static> {
+    let (mut scale, mut sum) = (None, 0i128);
+    for row in rows {
+        match &row[&column] {
+            Value::Int(int) => sum += int,
+            Value::Decimal(decimal) => {
+                scale = Some(decimal.scale());
+                sum += decimal.units();
+            }
+            _ => {}
+        }
+    }
+    scale.map_or(Value::Int(sum), |scale| Decimal::new(sum, scale).unwrap().into())
+}
+
+fn same_sum(found: &Value<'_>, expected: &Value<'_>) -> bool {
+    match (found, expected) {
+        // A sum of nothing has no scale in the model.
+        (Value::Decimal(found), Value::Int(expected)) => found.units() == *expected,
+        (found, expected) => found == expected,
+    }
+}
+
+/// A random range of an order, and the rows of it: by values of the first columns of a row that is there, or nearly.
+fn random_span<'m>(
+    sorted: &[Vec<(Value<'static>, bool)>],
+    rows: &Rows<'m>,
+    shape: usize,
+    random: &mut StdRng,
+) -> (Span<'static>, Rows<'m>) {
+    let order = |row: &[(Value<'static>, bool)], values: &[Value<'static>]| {
+        let one = |((value, is_descending), wanted): (&(Value<'static>, bool), &Value<'static>)| {
+            if *is_descending { wanted.cmp(value) } else { value.cmp(wanted) }
+        };
+        row.iter().zip(values).map(one).fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+    };
+    if rows.is_empty() || random.random_range(0..8) == 0 {
+        return (Span::all(), rows.clone());
+    }
+    let mut draw = || -> Vec<Value<'static>> {
+        let row = &sorted[random.random_range(0..rows.len())];
+        let len = random.random_range(1..=shape);
+        let mut values: Vec<Value<'static>> = row[..len].iter().map(|(value, _)| value.clone()).collect();
+        if let Some(Value::Int(int)) = values.last_mut()
+            && random.random_range(0..3) == 0
+        {
+            *int += random.random_range(-1..=1);
+        }
+        values
+    };
+    let (low, high) = (draw(), draw());
+    let kind = random.random_range(0..7);
+    let span = match kind {
+        0 => Span::eq(low.clone()),
+        1 => Span::ge(low.clone()),
+        2 => Span::gt(low.clone()),
+        3 => Span::le(low.clone()),
+        4 => Span::lt(low.clone()),
+        5 => Span::ge(low.clone()).and_lt(high.clone()),
+        _ => Span::gt(low.clone()).and_le(high.clone()),
+    };
+    let is_in = |row: &[(Value<'static>, bool)]| {
+        let (to_low, to_high) = (order(row, &low), order(row, &high));
+        match kind {
+            0 => to_low.is_eq(),
+            1 => to_low.is_ge(),
+            2 => to_low.is_gt(),
+            3 => to_low.is_le(),
+            4 => to_low.is_lt(),
+            5 => to_low.is_ge() && to_high.is_lt(),
+            _ => to_low.is_gt() && to_high.is_le(),
+        }
+    };
+    let within = rows.iter().zip(sorted).filter(|(_, sorted)| is_in(sorted)).map(|(row, _)| *row).collect();
+    (span, within)
+}
+
+/// Asks an order of rows everything, and compares.
+fn judge_order(
+    ordered: &impl Ordered,
+    table: &Table,
+    rows: &Rows<'_>,
+    sorted: &[Vec<(Value<'static>, bool)>],
+    shape: usize,
+    sum: Option<u32>,
+    random: &mut StdRng,
+) {
+    let all = |rows: &[&Row]| rows.iter().map(|row| values_of(table, row)).collect::<Vec<_>>();
+    let found: Vec<_> = ordered.rows(..).unwrap().map(|row| owned(row.unwrap().values().unwrap())).collect();
+    assert_eq!(found, all(rows));
+    assert_eq!(ordered.len().unwrap(), rows.len() as u64);
+    for _ in 0..3 {
+        let (span, within) = random_span(sorted, rows, shape, random);
+        let context = || format!("{span} of {} rows of {}", rows.len(), table.name);
+        let count = within.len() as u64;
+        assert_eq!(ordered.count(&span).unwrap(), count, "{}", context());
+        let found: Vec<_> =
+            ordered.rows(&span).unwrap().rev().map(|row| owned(row.unwrap().values().unwrap())).collect();
+        assert_eq!(found.into_iter().rev().collect::<Vec<_>>(), all(&within), "{}", context());
+        let offset = random.random_range(0..=count);
+        let values = |row: Option<quipu_rows::Row>| row.map(|row| owned(row.values().unwrap()));
+        let expected = |offset: Option<u64>| {
+            offset.and_then(|offset| within.get(offset as usize)).map(|row| values_of(table, row))
+        };
+        assert_eq!(values(ordered.nth(&span, offset).unwrap()), expected(Some(offset)), "{}", context());
+        let back = count.checked_sub(offset + 1);
+        assert_eq!(values(ordered.nth_back(&span, offset).unwrap()), expected(back), "{}", context());
+        assert_eq!(values(ordered.first(&span).unwrap()), expected(Some(0)));
+        assert_eq!(values(ordered.last(&span).unwrap()), expected(count.checked_sub(1)));
+        let page = ordered.page(&span, offset, 3).unwrap();
+        let found: Vec<_> = page.rows.iter().map(|row| owned(row.values().unwrap())).collect();
+        let limit = within.len().min(offset as usize + 3);
+        assert_eq!((found, page.total), (all(&within[offset as usize..limit]), count), "{}", context());
+        let mut visited = 0;
+        ordered
+            .for_each(&span, |row| {
+                assert_eq!(owned(row.values()?), values_of(table, within[visited]));
+                visited += 1;
+                Ok(true)
+            })
+            .unwrap();
+        assert_eq!(visited, within.len());
+        if let Some(column) = sum {
+            let (rows, sum) = ordered.tally(&span).unwrap();
+            assert_eq!(rows, count);
+            assert!(same_sum(&sum, &sum_of(&within, column)), "{}: {sum}", context());
+        }
+        let columns = random.random_range(1..=shape);
+        let groups: Vec<_> = ordered.groups(&span, columns).unwrap().map(|group| group.unwrap()).collect();
+        let mut expected: Vec<(Vec<Value<'static>>, Vec<&Row>)> = Vec::new();
+        for (row, sorted) in
+            rows.iter().zip(sorted).filter(|(row, _)| within.iter().any(|other| std::ptr::eq(*other, **row)))
+        {
+            let values: Vec<Value<'static>> = sorted[..columns].iter().map(|(value, _)| value.clone()).collect();
+            match expected.last_mut() {
+                Some((last, rows)) if *last == values => rows.push(row),
+                _ => expected.push((values, vec![row])),
+            }
+        }
+        assert_eq!(groups.len(), expected.len(), "{}", context());
+        for (group, (values, rows)) in groups.iter().zip(&expected) {
+            assert_eq!((&group.values, group.rows), (values, rows.len() as u64), "{}", context());
+            assert!(sum.is_none() || same_sum(group.sum.as_ref().unwrap(), &sum_of(rows, sum.unwrap())));
+        }
+    }
+    if let Some(place) = rows.len().checked_sub(1).map(|last| random.random_range(0..=last)) {
+        let values: Vec<Value<'static>> = sorted[place][..shape].iter().map(|(value, _)| value.clone()).collect();
+        // Rows of a unique index that have a NULL may begin alike.
+        let first = sorted.iter().position(|other| other[..shape] == sorted[place][..shape]);
+        assert_eq!(Some(ordered.rank(values).unwrap()), first.map(|first| first as u64));
+        let q = random.random_range(0.0..=1.0);
+        let at = ((q * (rows.len() - 1) as f64 + 0.5).floor() as usize).min(rows.len() - 1);
+        let row = ordered.quantile(.., q).unwrap().unwrap();
+        assert_eq!(owned(row.values().unwrap()), values_of(table, rows[at]));
+        let parts = ordered.split(.., 3).unwrap();
+        assert_eq!(parts.len(), rows.len().min(3));
+    }
+}
+
+/// Compares a table with the model.
+pub fn judge<T: OneMoment>(seen: &TableIn<'_, T>, table: &Table, random: &mut StdRng) {
+    let names: Vec<&str> = seen.schema().columns.iter().map(|column| &*column.name).collect();
+    assert_eq!(names, table.columns.iter().map(|column| &*column.name).collect::<Vec<_>>());
+    let rows = table.in_order();
+    let sorted: Vec<_> = rows.iter().map(|row| table.key_of(row)).collect();
+    judge_order(seen, table, &rows, &sorted, table.key.len(), table.sum, random);
+    for row in rows.iter().take(3) {
+        let found = seen.get(table.key_values(row)).unwrap().unwrap();
+        assert_eq!(owned(found.values().unwrap()), values_of(table, row));
+        for column in &table.columns {
+            assert_eq!(found.get(&column.name).unwrap(), row[&column.id]);
+        }
+    }
+    let declared: Vec<&str> = seen.schema().indexes.iter().map(|index| &*index.name).collect();
+    assert_eq!(declared, table.indexes.iter().map(|index| &*index.name).collect::<Vec<_>>());
+    for index in &table.indexes {
+        judge_index(seen, table, index, random);
+    }
+}
+
+fn judge_index<T: OneMoment>(seen: &TableIn<'_, T>, table: &Table, index: &Index, random: &mut StdRng) {
+    let rows = table.in_order_of(index);
+    let sorted: Vec<_> = rows.iter().map(|row| table.sorted_by(index, row)).collect();
+    let asked = seen.index(&index.name).unwrap();
+    // What follows the columns of a unique index is no part of its key.
+    let shape = if index.unique { index.sorted.len() } else { sorted.first().map_or(index.sorted.len(), Vec::len) };
+    let shape = if index.unique && random.random() {
+        shape
+    } else {
+        shape.min(index.sorted.len() + usize::from(!index.unique))
+    };
+    judge_order(&asked, table, &rows, &sorted, shape.max(1), index.sum, random);
+    let mut entries = asked.entries().rows(..).unwrap();
+    for row in &rows {
+        let entry = entries.next().unwrap().unwrap();
+        for (place, column) in table.columns.iter().enumerate() {
+            let is_there = index.include.contains(&column.id)
+                || table.key.iter().any(|(id, _)| *id == column.id)
+                || index.sorted.iter().any(|(sorted, _)| *sorted == Sorted::Column(column.id));
+            match entry.value(place) {
+                Ok(value) => assert_eq!(value, row[&column.id], "{index:?} {}: {:?}", column.name, table.columns),
+                Err(error) => assert!(!is_there, "{}: {error}", column.name),
+            }
+        }
+        if index.unique && !sorted.is_empty() {
+            let values = &table.sorted_by(index, row)[..index.sorted.len()];
+            if !values.iter().any(|(value, _)| value.is_null()) {
+                let values: Vec<Value<'static>> = values.iter().map(|(value, _)| value.clone()).collect();
+                let found = asked.get(values).unwrap().unwrap();
+                assert_eq!(owned(found.values().unwrap()), values_of(table, row));
+            }
+        }
+    }
+}
