@@ -11,8 +11,9 @@ use quipu::{Progress, ReadableTable, Result, Snapshot};
 use crate::catalogue::shared::Shared;
 use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, Draft};
+use crate::change::indexes::BuildOptions;
 use crate::change::tables::not_there;
-use crate::definition::document::Unvalidated;
+use crate::definition::document::{TreeNumber, Unvalidated};
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::Span;
 use crate::expression::quoted;
@@ -34,7 +35,7 @@ impl Shared {
     /// Adds a check.
     pub(crate) fn add_check(&self, table: &str, check: Check, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let mark = Unvalidated::Check(check.name.clone());
-        self.add_validated(table, &mark, progress, |_, draft| {
+        self.add_validated(table, &mark, None, progress, |_, draft| {
             draft.document.schema.checks.push(check);
             Ok(())
         })
@@ -43,7 +44,7 @@ impl Shared {
     /// Makes a column NOT NULL.
     pub(crate) fn set_not_null(&self, table: &str, column: &str, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let mark = Unvalidated::NotNull(column.to_owned());
-        self.add_validated(table, &mark, progress, |definitions, draft| {
+        self.add_validated(table, &mark, None, progress, |definitions, draft| {
             let place = definitions.ready(draft)?.place(column)?;
             draft.document.schema.columns[place].not_null = true;
             Ok(())
@@ -59,13 +60,16 @@ impl Shared {
     ) -> Result<()> {
         let ready = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
         let places = foreign_key.columns.iter().map(|column| ready.place(column)).collect::<Result<Vec<_>>>()?;
+        let mut index = None;
         if prefix_access(&ready, &places).is_none() {
             let columns = foreign_key.columns.iter().map(|column| quoted(column));
-            let index = IndexSchema::new(format!("{}_index", foreign_key.name), columns);
-            self.create_index(table, index, &crate::change::indexes::BuildOptions::default(), progress)?;
+            let declared = IndexSchema::new(format!("{}_index", foreign_key.name), columns);
+            let mark = Unvalidated::Index(declared.name.clone());
+            self.create_index_for(table, declared, &BuildOptions::default(), Some(&mark), progress)?;
+            index = Some(mark);
         }
         let mark = Unvalidated::ForeignKey(foreign_key.name.clone());
-        self.add_validated(table, &mark, progress, |definitions, draft| {
+        self.add_validated(table, &mark, index.as_ref(), progress, |definitions, draft| {
             let mut added = [foreign_key];
             let name = draft.document.schema.table.clone();
             let own = (draft.number, &*name, &draft.document.schema.key[..]);
@@ -84,39 +88,50 @@ impl Shared {
         })
     }
 
-    /// Adds a constraint that all rows must keep.
+    /// Adds a constraint that all rows must keep, and for which an index may have been made.
     fn add_validated(
         &self,
         table: &str,
         mark: &Unvalidated,
+        index: Option<&Unvalidated>,
         progress: &mut dyn FnMut(Progress),
         add: impl FnOnce(&Definitions<'_>, &mut Draft) -> Result<()>,
     ) -> Result<()> {
-        let number = self.change_table(table, |definitions, draft| {
+        let begun = self.change_table(table, |definitions, draft| {
             if draft.document.unvalidated.iter().any(|other| same_mark(other, mark)) {
                 return Err(invalid(format!("table {table}: such a constraint is being added already")));
             }
             add(definitions, draft)?;
             draft.document.unvalidated.push(mark.clone());
             Ok(draft.number)
-        })?;
+        });
+        let number = match (begun, index) {
+            (Ok(number), _) => number,
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(index)) => {
+                self.change_table(table, |definitions, draft| take_back_marked(definitions, draft, index))
+                    .and_then(|trees| self.drop_trees(trees))?;
+                return Err(error);
+            }
+        };
         let validated = self.validate(table, mark, progress);
         let ended = {
             let _changing = self.changing();
             self.change(|definitions| {
                 let mut draft = definitions.draft_of(number)?;
-                // A column may have another name by now; its mark has it as well.
-                let at = draft.document.unvalidated.iter().position(|other| same_mark(other, mark));
-                if let Some(at) = at {
-                    let mark = draft.document.unvalidated.remove(at);
+                let mut trees = Vec::new();
+                for mark in [Some(mark), index].into_iter().flatten() {
                     if validated.is_err() {
-                        take_back(definitions, &mut draft, &mark)?;
+                        trees.extend(take_back_marked(definitions, &mut draft, mark)?);
+                    } else {
+                        draft.document.unvalidated.retain(|other| !same_mark(other, mark));
                     }
                 }
-                definitions.put(&mut draft).map(drop)
+                definitions.put(&mut draft)?;
+                Ok(trees)
             })
         };
-        validated.and(ended)
+        validated.and(ended.and_then(|trees| self.drop_trees(trees)))
     }
 
     /// Looks whether all rows keep a constraint.
@@ -174,6 +189,19 @@ fn same_mark(a: &Unvalidated, b: &Unvalidated) -> bool {
     }
 }
 
+/// Takes a constraint that bears a mark out of a definition, whatever its name is by now. Returns the trees that it no
+/// longer needs.
+fn take_back_marked(definitions: &Definitions<'_>, draft: &mut Draft, mark: &Unvalidated) -> Result<Vec<TreeNumber>> {
+    let Some(at) = draft.document.unvalidated.iter().position(|other| same_mark(other, mark)) else {
+        return Ok(Vec::new());
+    };
+    let mark = draft.document.unvalidated.remove(at);
+    let before: Vec<TreeNumber> = draft.document.trees().collect();
+    take_back(definitions, draft, &mark)?;
+    let after: Vec<TreeNumber> = draft.document.trees().collect();
+    Ok(before.into_iter().filter(|tree| !after.contains(tree)).collect())
+}
+
 /// Takes a constraint out of a definition.
 pub(crate) fn take_back(definitions: &Definitions<'_>, draft: &mut Draft, mark: &Unvalidated) -> Result<()> {
     let document = &mut draft.document;
@@ -182,6 +210,12 @@ pub(crate) fn take_back(definitions: &Definitions<'_>, draft: &mut Draft, mark: 
         Unvalidated::NotNull(name) => {
             let columns = document.schema.columns.iter_mut();
             columns.filter(|column| column.name == *name).for_each(|column| column.not_null = false);
+        }
+        Unvalidated::Index(name) => {
+            if let Some(place) = document.schema.indexes.iter().position(|index| index.name == *name) {
+                document.schema.indexes.remove(place);
+                document.indexes.remove(place);
+            }
         }
         Unvalidated::ForeignKey(name) => {
             let place = document.schema.foreign_keys.iter().position(|foreign_key| foreign_key.name == *name);
@@ -236,5 +270,6 @@ fn validate_row(
             }
             Err(references::without_row(definition, foreign_key, parent, &row))
         }
+        Unvalidated::Index(_) => Ok(()),
     }
 }

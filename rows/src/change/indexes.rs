@@ -27,7 +27,7 @@ use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, Draft};
 use crate::change::sorter::{Refused, Sorter};
 use crate::change::tables::{NewTrees, not_there};
-use crate::definition::document::{IndexTree, TableNumber, TreeNumber};
+use crate::definition::document::{IndexTree, TableNumber, TreeNumber, Unvalidated};
 use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::Span;
@@ -81,8 +81,20 @@ impl Shared {
         options: &BuildOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
+        self.create_index_for(table, declared, options, None, progress)
+    }
+
+    /// Creates an index of a table, which bears a mark when it is ready: a change that needs it is not complete yet.
+    pub(crate) fn create_index_for(
+        &self,
+        table: &str,
+        declared: IndexSchema,
+        options: &BuildOptions,
+        mark: Option<&Unvalidated>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
         let build = self.begin_build(table, declared, options)?;
-        let built = build.fill(progress).and_then(|()| build.catch_up());
+        let built = build.fill(progress).and_then(|()| build.catch_up(mark));
         if let Err(error) = built {
             // What it has left is removed now, or when the database is opened again.
             let _ = build.abandon();
@@ -259,7 +271,7 @@ impl Build<'_> {
     }
 
     /// Catches up with the rows that were changed meanwhile, and makes the index ready.
-    fn catch_up(&self) -> Result<()> {
+    fn catch_up(&self, mark: Option<&Unvalidated>) -> Result<()> {
         for _ in 0..TURNS_MAX {
             let missed = self.shared.db.open_table(&store::tree_name(self.missed))?;
             if missed.map_or(Ok(0), |missed| missed.len())? <= self.options.turn_rows {
@@ -287,6 +299,7 @@ impl Build<'_> {
                 return Err(Error::new(ErrorKind::Corrupt, what));
             }
             draft.document.indexes[place].missed = None;
+            draft.document.unvalidated.extend(mark.cloned());
             definitions.put(&mut draft).map(drop)
         })
     }

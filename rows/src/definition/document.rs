@@ -62,13 +62,18 @@ pub(crate) enum Unvalidated {
     NotNull(String),
     /// The foreign key of this name.
     ForeignKey(String),
+    /// The index of this name, made for a constraint that is being added.
+    Index(String),
 }
 
 impl Unvalidated {
     /// The name of the constraint, or of the column.
     pub(crate) fn name(&self) -> &str {
         match self {
-            Unvalidated::Check(name) | Unvalidated::NotNull(name) | Unvalidated::ForeignKey(name) => name,
+            Unvalidated::Check(name)
+            | Unvalidated::NotNull(name)
+            | Unvalidated::ForeignKey(name)
+            | Unvalidated::Index(name) => name,
         }
     }
 

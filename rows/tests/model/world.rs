@@ -313,10 +313,6 @@ impl World {
                     let declared = schema_of(&with_key, &self.model).foreign_keys.remove(0);
                     add_foreign_index(&mut changed, &foreign_key);
                     let result = database.add_foreign_key(&name, declared, &mut nothing);
-                    if result.is_err() {
-                        // The index that was made for it stays.
-                        self.model.tables.insert(id, changed.clone());
-                    }
                     changed.foreign_keys.push(foreign_key);
                     result
                 }
