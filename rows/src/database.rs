@@ -13,6 +13,7 @@ use crate::encoding::span::{IntoValues, Span};
 use crate::read::index::EntriesIn;
 use crate::read::ordered::Ordered;
 use crate::read::row::{Row, is_stale};
+use crate::read::scan::Scan;
 use crate::read::table::TableIn;
 use crate::schema::column::Column;
 use crate::schema::constraint::{Check, ForeignKey};
@@ -69,7 +70,7 @@ impl Database {
         Ok(Database { shared: Shared::of(db, Shared::recover)? })
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
@@ -343,6 +344,34 @@ impl RowSnapshot {
             Err(error) if error.kind() == ErrorKind::Missing => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+
+    /// A scan of the rows of a table, as batches of columns.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, ColumnValues, DataType, Database, Span, TableSchema};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+    /// # let towns = TableSchema::new("towns").key(["name"]);
+    /// # let towns = towns.column(Column::new("name", DataType::TEXT)).column(Column::new("people", DataType::I32));
+    /// # let towns = database.create_table(&towns)?;
+    /// towns.insert(("Cusco", 428_450))?;
+    /// towns.insert(("Lima", 10_000_000))?;
+    /// let mut batches = database.snapshot().scan("towns")?.columns(&["people"])?.span(Span::ge("D"))?.batches()?;
+    /// let mut batch = batches.new_batch();
+    /// while batches.read_into(&mut batch)? {
+    ///     assert_eq!(batch.columns()[0].values, ColumnValues::I32(vec![10_000_000]));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`RowSnapshot::table`].
+    pub fn scan(&self, table: &str) -> Result<Scan> {
+        let definition = self.shared.definition(&self.snapshot, table)?.ok_or_else(|| missing(table))?;
+        Ok(Scan::new(self.snapshot.clone(), definition))
     }
 
     /// The snapshot of the engine.

@@ -16,13 +16,16 @@ mod write;
 
 pub use catalogue::trees::{OneMoment, Trees};
 pub use change::indexes::BuildOptions;
+pub use change::load::Load;
 pub use check::{RowCheck, check};
 pub use database::{Database, RowSnapshot, RowTable};
 pub use encoding::span::{IntoValues, KeyRange, Span};
+pub use read::batch::{Batch, BatchColumn, ColumnValues};
 pub use read::groups::{Group, Groups};
 pub use read::index::{EntriesIn, IndexIn};
 pub use read::ordered::{Ordered, RowIter};
 pub use read::row::{Page, Row, RowView};
+pub use read::scan::{Batches, Scan};
 pub use read::table::TableIn;
 pub use schema::column::{Column, Identity};
 pub use schema::constraint::{Action, Check, Constraint, ForeignKey, Violation};

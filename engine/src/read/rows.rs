@@ -173,6 +173,11 @@ impl<F: Fill> Chunks<F> {
     pub(crate) fn lend_next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.lend(false)
     }
+
+    #[inline]
+    pub(crate) fn lend_next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.lend(true)
+    }
 }
 
 /// The rows of a range, from either end. Made by [`ReadableTable::range`](crate::ReadableTable::range).
@@ -224,6 +229,14 @@ impl<'r> Rows<'r> {
     /// Those of reading a page of a run. After an error there are no more rows.
     pub fn lend_next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.0.lend_next()
+    }
+
+    /// Like [`Rows::lend_next`], from the other end.
+    ///
+    /// # Errors
+    /// Those of [`Rows::lend_next`].
+    pub fn lend_next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.0.lend_next_back()
     }
 }
 

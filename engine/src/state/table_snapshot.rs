@@ -131,6 +131,14 @@ impl OwnedRows {
     pub fn lend_next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.0.lend_next()
     }
+
+    /// See [`Rows::lend_next_back`](crate::Rows::lend_next_back).
+    ///
+    /// # Errors
+    /// Those of [`Rows::lend_next`](crate::Rows::lend_next).
+    pub fn lend_next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.0.lend_next_back()
+    }
 }
 
 impl Iterator for OwnedRows {

@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     changes: AtomicU64,
     /// One change of a definition at a time.
     changing: Mutex<()>,
+    unnamed: AtomicU32,
     next_table: AtomicU32,
     next_tree: AtomicU32,
 }
@@ -61,6 +62,7 @@ impl Shared {
             numbers: Numbers::default(),
             changes: AtomicU64::new(0),
             changing: Mutex::new(()),
+            unnamed: AtomicU32::new(0),
             next_table: AtomicU32::new(root.next_table),
             next_tree: AtomicU32::new(root.next_tree),
         });
@@ -114,9 +116,14 @@ impl Shared {
         self.definition(snapshot, &document.schema.table)
     }
 
-    /// Whether a definition is being changed now.
+    /// Whether a definition is being changed now, or rows are loaded into trees that no definition names yet.
     pub(crate) fn is_changing(&self) -> bool {
-        self.changing.try_lock().is_err()
+        self.changing.try_lock().is_err() || self.unnamed.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts changes whose trees no definition names yet.
+    pub(crate) fn unnamed(&self) -> &AtomicU32 {
+        &self.unnamed
     }
 
     /// How often definitions have changed so far.

@@ -53,7 +53,7 @@ impl Shared {
 
     /// Adds a foreign key, and an index for it if there is none.
     pub(crate) fn add_foreign_key(
-        &self,
+        self: &std::sync::Arc<Self>,
         table: &str,
         foreign_key: ForeignKey,
         progress: &mut dyn FnMut(Progress),

@@ -41,7 +41,7 @@ impl Shared {
         let result = self.db.write(|transaction| {
             let definitions = Definitions::within(self, transaction)?;
             let result = work(&definitions)?;
-            store::put_root(&definitions.catalogue, &self.root())?;
+            definitions.put_root()?;
             Ok(result)
         });
         // Also after an error: the commit may be visible though the disk failed.
@@ -55,6 +55,11 @@ impl<'c> Definitions<'c> {
     pub(crate) fn within(shared: &'c Shared, transaction: &'c Transaction) -> Result<Definitions<'c>> {
         let catalogue = shared.catalogue().ok_or_else(read_only)?;
         Ok(Definitions { shared, transaction, catalogue: transaction.table(catalogue)? })
+    }
+
+    /// Writes which numbers are free.
+    pub(crate) fn put_root(&self) -> Result<()> {
+        store::put_root(&self.catalogue, &self.shared.root())
     }
 
     /// Fails if the name is taken.

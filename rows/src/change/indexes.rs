@@ -18,6 +18,7 @@
 //! Cost: a scan, a sort, an ingest; for writers meanwhile, a look at the notes for each row in place of an entry.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, WritableTable};
 
@@ -75,7 +76,7 @@ struct Build<'s> {
 impl Shared {
     /// Creates an index of a table.
     pub(crate) fn create_index(
-        &self,
+        self: &Arc<Self>,
         table: &str,
         declared: IndexSchema,
         options: &BuildOptions,
@@ -86,7 +87,7 @@ impl Shared {
 
     /// Creates an index of a table, which bears a mark when it is ready: a change that needs it is not complete yet.
     pub(crate) fn create_index_for(
-        &self,
+        self: &Arc<Self>,
         table: &str,
         declared: IndexSchema,
         options: &BuildOptions,
@@ -104,8 +105,8 @@ impl Shared {
     }
 
     /// Makes a definition know an index that is being built.
-    fn begin_build(&self, table: &str, declared: IndexSchema, options: &BuildOptions) -> Result<Build<'_>> {
-        let mut trees = NewTrees::new(self);
+    fn begin_build(self: &Arc<Self>, table: &str, declared: IndexSchema, options: &BuildOptions) -> Result<Build<'_>> {
+        let mut trees = NewTrees::new(Arc::clone(self));
         let (has_sum, name) = (declared.sum.is_some(), declared.name.clone());
         let _changing = self.changing();
         let definition = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
@@ -210,7 +211,7 @@ impl Build<'_> {
         let name = &document.schema.table;
         let definition = shared.definition(&snapshot, name)?.ok_or_else(|| crate::transaction::missing(name))?;
         let index = &definition.indexes[self.place_in(&definition.document.indexes)?];
-        let rows = TableIn::new(&snapshot, std::sync::Arc::clone(&definition))?;
+        let rows = TableIn::new(&snapshot, Arc::clone(&definition))?;
         let total = rows.len()?;
         let mut sorter = Sorter::new(self.options.sort_bytes);
         let (mut key, mut value, mut done, mut written) = (Vec::new(), Vec::new(), 0, 0);
@@ -414,7 +415,7 @@ pub(crate) fn index_entry(
 
 /// The error of two rows that have the same values in an index that is to be unique.
 #[cold]
-fn two_rows(definition: &TableDefinition, index: &IndexDefinition, rows: &[String]) -> Error {
+pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, rows: &[String]) -> Error {
     let (table, columns) = (definition.name(), index.declared.columns.join(", "));
     let rows = rows.join(" and ");
     let name = index.declared.name.clone();

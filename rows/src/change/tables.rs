@@ -1,6 +1,8 @@
 //! Tables created, dropped and renamed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use quipu::{Error, ErrorKind, Result};
 
@@ -17,13 +19,14 @@ use crate::value::collation;
 use crate::write::references::prefix_access;
 
 /// Trees that were created for a change; dropped with it unless it is kept.
-pub(crate) struct NewTrees<'s> {
-    shared: &'s Shared,
+pub(crate) struct NewTrees {
+    shared: Arc<Shared>,
     trees: Vec<TreeNumber>,
 }
 
-impl<'s> NewTrees<'s> {
-    pub(crate) fn new(shared: &'s Shared) -> NewTrees<'s> {
+impl NewTrees {
+    pub(crate) fn new(shared: Arc<Shared>) -> NewTrees {
+        shared.unnamed().fetch_add(1, Ordering::Relaxed);
         NewTrees { shared, trees: Vec::new() }
     }
 
@@ -41,12 +44,13 @@ impl<'s> NewTrees<'s> {
     }
 }
 
-impl Drop for NewTrees<'_> {
+impl Drop for NewTrees {
     fn drop(&mut self) {
         for &tree in &self.trees {
             // What cannot be dropped now is removed when the database is opened again.
             let _ = self.shared.db.drop_table(&store::tree_name(tree));
         }
+        self.shared.unnamed().fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -63,7 +67,7 @@ impl Shared {
     }
 
     /// Creates a table.
-    pub(crate) fn create_table(&self, declared: &TableSchema) -> Result<()> {
+    pub(crate) fn create_table(self: &Arc<Self>, declared: &TableSchema) -> Result<()> {
         let _changing = self.changing();
         let number = self.new_table();
         let schema = declared.completed();
@@ -101,7 +105,7 @@ impl Shared {
             }
         }
         self.look_at(number, &document)?;
-        let mut trees = NewTrees::new(self);
+        let mut trees = NewTrees::new(Arc::clone(self));
         let schema = &document.schema;
         document.tree = trees.create(schema, schema.sum.is_some(), format!("rows of table {name}"))?;
         for (index, place) in schema.indexes.iter().zip(&mut document.indexes) {

@@ -96,6 +96,11 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// The range between two bounds, which another range has told.
+    pub fn new(start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> KeyRange {
+        KeyRange { start, end }
+    }
+
     /// The range as the engine takes it.
     pub fn bounds(&self) -> Bounds<'_> {
         Bounds::new(self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice))

@@ -1,0 +1,338 @@
+//! Loading many rows into a table without rows: sorted, straight to disk, all or none.
+//!
+//! ```text
+//!  1  new trees, which no definition names: one for the rows, one for each index
+//!  2  rows are checked, sorted and written to their tree; then the entries of each index are
+//!  3  one commit names the new trees in place of the old ones, if the table still has no rows
+//! ```
+//!
+//! Nobody sees a row before 3. A crash leaves trees that nobody names. What the rows refer to is relied upon by the
+//! transaction that commits, as everywhere.
+//!
+//! Cost: two sorts of memory's size, one for rows and one for the entries of each index; no log.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use quipu::{Error, ErrorKind, Progress, ReadableTable, Result};
+
+use crate::catalogue::store;
+use crate::catalogue::trees::{self, Trees};
+use crate::change::definitions::Definitions;
+use crate::change::indexes::{BuildOptions, index_entry, two_rows};
+use crate::change::sorter::{Refused, Sorter};
+use crate::change::tables::NewTrees;
+use crate::database::Database;
+use crate::definition::document::TreeNumber;
+use crate::definition::index::IndexDefinition;
+use crate::definition::table::TableDefinition;
+use crate::read::batch::Batch;
+use crate::read::row::RowView;
+use crate::schema::constraint::{Constraint, Violation};
+use crate::schema::invalid;
+use crate::transaction::isolation::Isolation;
+use crate::transaction::part::{encode_key, encode_value};
+use crate::transaction::{RowTransaction, missing};
+use crate::value::Value;
+use crate::write::broken::list;
+use crate::write::complete::{self, Values};
+use crate::write::references;
+
+/// Different rows that the rows of one load may refer to.
+const REFERRED_MAX: usize = 1_000_000;
+/// Rows between two reports of progress.
+const REPORTED_ROWS: u64 = 10_000;
+
+/// Rows on their way into a table without rows. Made by [`Database::begin_load`]; dropped before it is committed, it
+/// leaves nothing behind.
+pub struct Load {
+    transaction: RowTransaction<'static>,
+    definition: Arc<TableDefinition>,
+    trees: NewTrees,
+    tree: TreeNumber,
+    indexes: Vec<TreeNumber>,
+    rows_tree: quipu::Table,
+    sorter: Sorter,
+    options: BuildOptions,
+    /// Rows that others of the load refer to and that were looked at, each with the number of the foreign key.
+    referred: HashSet<(usize, Vec<u8>)>,
+    rows: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Whether a row was refused. Then it can only be dropped.
+    is_broken: bool,
+}
+
+impl Database {
+    /// Begins to load rows into a table that has none.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, IndexSchema, TableSchema, Value};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/squares", Options::in_memory())?)?;
+    /// let squares = TableSchema::new("squares").key(["n"]).index(IndexSchema::new("square", ["square"]).unique());
+    /// let squares = squares.column(Column::new("n", DataType::I32)).column(Column::new("square", DataType::I64));
+    /// let squares = database.create_table(&squares)?;
+    /// let mut load = database.begin_load("squares", &Default::default())?;
+    /// for n in (0..1_000).rev() {
+    ///     load.push(&[Value::from(n), Value::from(i64::from(n) * i64::from(n))])?;
+    /// }
+    /// load.commit(&mut |_| ())?;
+    /// assert_eq!(squares.len()?, 1_000);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if there is no such table; [`Invalid`](ErrorKind::Invalid) if it has rows, refers
+    /// to itself or has an index that is being built; those of a commit.
+    pub fn begin_load(&self, table: &str, options: &BuildOptions) -> Result<Load> {
+        let shared = Arc::clone(self.shared());
+        let transaction = RowTransaction::optimistic(Arc::clone(&shared), Isolation::Serializable);
+        let definition = transaction.definition(table)?;
+        let rows = transaction.tree(&definition.rows)?.len()?;
+        if rows > 0 {
+            return Err(invalid(format!("table {table} has {rows} rows; a load takes one without")));
+        }
+        if definition.foreign_keys.iter().any(|foreign_key| foreign_key.table == definition.number) {
+            return Err(invalid(format!("rows of table {table} refer to each other; a load takes one without such")));
+        }
+        if definition.indexes.iter().any(|index| !index.is_ready()) {
+            return Err(invalid(format!("an index of table {table} is still being built")));
+        }
+        let mut trees = NewTrees::new(Arc::clone(&shared));
+        let schema = &definition.document.schema;
+        let tree = trees.create(schema, schema.sum.is_some(), format!("rows of table {table}"))?;
+        let mut indexes = Vec::new();
+        for index in &schema.indexes {
+            let comment = format!("index {} of table {table}", index.name);
+            indexes.push(trees.create(schema, index.sum.is_some(), comment)?);
+        }
+        let rows_tree = trees::open(&shared.db, &store::tree_name(tree))?;
+        Ok(Load {
+            transaction,
+            definition,
+            trees,
+            tree,
+            indexes,
+            rows_tree,
+            sorter: Sorter::new(options.sort_bytes),
+            options: *options,
+            referred: HashSet::new(),
+            rows: 0,
+            key: Vec::new(),
+            value: Vec::new(),
+            is_broken: false,
+        })
+    }
+}
+
+impl Load {
+    /// Adds a row: a value for each column that is not hidden, in the order of the schema.
+    ///
+    /// # Errors
+    /// Those of [`TableIn::insert`](crate::TableIn::insert); that two rows have one key may be found later. After an
+    /// error the load can only be dropped.
+    pub fn push(&mut self, values: &[Value<'_>]) -> Result<()> {
+        self.refuse_broken()?;
+        // It is broken unless this returns.
+        self.is_broken = true;
+        let definition = Arc::clone(&self.definition);
+        let row = complete::from_all(&definition, values, &self.transaction)?;
+        self.take(&definition, &row)?;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// Adds the rows of a batch, whose columns are found by their names; columns that it lacks have their defaults.
+    ///
+    /// # Errors
+    /// Those of [`Load::push`], with the number of the row in the batch.
+    pub fn push_batch(&mut self, batch: &Batch) -> Result<()> {
+        self.refuse_broken()?;
+        self.is_broken = true;
+        let definition = Arc::clone(&self.definition);
+        let names = batch.columns().iter().map(|column| definition.place(&column.name));
+        let places = names.collect::<Result<Vec<usize>>>()?;
+        let mut values = Vec::with_capacity(places.len());
+        for number in 0..batch.rows() {
+            values.clear();
+            for column in 0..places.len() {
+                values.push(batch.value(column, number)?);
+            }
+            let in_batch = |error: Error| error.context(format_args!("row {number} of the batch"));
+            let row = complete::from_some(&definition, &places, &values, &self.transaction).map_err(in_batch)?;
+            self.take(&definition, &row).map_err(in_batch)?;
+        }
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// The number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn refuse_broken(&self) -> Result<()> {
+        match self.is_broken {
+            true => Err(invalid("an earlier row of the load was refused; drop it, and begin another".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn take(&mut self, definition: &TableDefinition, row: &Values<'_>) -> Result<()> {
+        complete::check(definition, row, None)?;
+        self.look_at_referred(definition, row)?;
+        self.key.clear();
+        self.value.clear();
+        encode_key(definition, row, &mut self.key);
+        encode_value(definition, row, &mut self.value);
+        self.sorter.push(&self.key, &self.value);
+        self.rows += 1;
+        if self.sorter.is_full() { self.write(0, &mut |_| ()) } else { Ok(()) }
+    }
+
+    /// Looks whether the rows are there that a row refers to, each once.
+    fn look_at_referred(&mut self, definition: &TableDefinition, row: &Values<'_>) -> Result<()> {
+        for (number, foreign_key) in definition.foreign_keys.iter().enumerate() {
+            let parent = self.transaction.definition_of(foreign_key.table)?;
+            let Some((tree, key)) = references::referred_key(foreign_key, &parent, row)? else { continue };
+            if self.referred.contains(&(number, key.clone())) {
+                continue;
+            }
+            if !self.transaction.relying_tree(tree)?.contains(&key)? {
+                return Err(references::without_row(definition, foreign_key, &parent, row));
+            }
+            if self.referred.len() >= REFERRED_MAX {
+                let what = format!("the rows refer to more than {REFERRED_MAX} others; insert them in transactions");
+                return Err(invalid(what));
+            }
+            self.referred.insert((number, key));
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that are sorted.
+    fn write(&mut self, ingested_min: u64, written: &mut dyn FnMut(u64)) -> Result<()> {
+        let refused = self.sorter.write(&self.transaction.shared.db, &self.rows_tree, ingested_min, written);
+        refused.map_err(|refused| match refused {
+            Refused::Failed(error) => error,
+            Refused::Twice { key, values } => twice(&self.definition, &key, &values),
+        })
+    }
+
+    /// Commits the rows, durably. Returns how many there are.
+    ///
+    /// # Errors
+    /// [`Exists`](ErrorKind::Exists) if two rows have one key, or the same values in a unique index;
+    /// [`Conflict`](ErrorKind::Conflict) if others have written to the table or changed its definition, or removed what
+    /// the rows refer to; those of the disk. Then the table is as it was.
+    pub fn commit(mut self, progress: &mut dyn FnMut(Progress)) -> Result<u64> {
+        self.refuse_broken()?;
+        let total = self.rows;
+        let mut done = 0;
+        let ingested_min = if (self.sorter.len() as u64) < total { 0 } else { self.options.ingest_rows };
+        self.write(ingested_min, &mut |rows| {
+            done += rows;
+            progress(Progress { stage: "writing rows", done, total });
+        })?;
+        for (index, &tree) in self.definition.indexes.clone().iter().zip(&self.indexes.clone()) {
+            self.build(index, tree, progress)?;
+        }
+        let Load { transaction, definition, trees, tree, indexes, .. } = self;
+        let shared = Arc::clone(&transaction.shared);
+        let replaced: Vec<TreeNumber> = {
+            let _changing = shared.changing();
+            let definitions = Definitions::within(&shared, transaction.engine())?;
+            let mut draft = definitions.draft(definition.name())?;
+            let replaced = draft.document.trees().collect();
+            draft.document.tree = tree;
+            for (place, &tree) in draft.document.indexes.iter_mut().zip(&indexes) {
+                place.tree = tree;
+            }
+            definitions.put(&mut draft)?;
+            definitions.put_root()?;
+            drop(definitions);
+            transaction.commit().map_err(|error| match error.kind() {
+                ErrorKind::Conflict => {
+                    let name = definition.name();
+                    let what =
+                        format!("others have written to table {name}, or to what its rows refer to, during the load");
+                    Error::new(ErrorKind::Conflict, what)
+                }
+                _ => error,
+            })?;
+            shared.note_change();
+            replaced
+        };
+        trees.keep();
+        shared.drop_trees(replaced)?;
+        Ok(total)
+    }
+
+    /// Writes the entries of all rows to an index.
+    fn build(&mut self, index: &IndexDefinition, tree: TreeNumber, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let db = &self.transaction.shared.db;
+        let definition = &*self.definition;
+        let entries = db.open_table(&store::tree_name(tree))?.ok_or_else(|| missing("of an index"))?;
+        let (total, mut done, mut failed) = (self.rows, 0, None);
+        let mut sorter = Sorter::new(self.options.sort_bytes);
+        let mut write = |sorter: &mut Sorter, ingested_min: u64| {
+            sorter.write(db, &entries, ingested_min, &mut |_| ()).map_err(|refused| match refused {
+                Refused::Failed(error) => error,
+                Refused::Twice { key, values } => self.alike(index, &entries, &key, values),
+            })
+        };
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        self.rows_tree.for_each(.., |row_key, row_value| {
+            done += 1;
+            if done % REPORTED_ROWS == 0 || done == total {
+                progress(Progress { stage: "building indexes", done, total });
+            }
+            let entry = RowView::new(definition, row_key, row_value)
+                .and_then(|row| index_entry(definition, index, &row, &mut key, &mut value));
+            let result = entry.and_then(|is_there| {
+                if is_there {
+                    sorter.push(&key, &value);
+                }
+                if sorter.is_full() { write(&mut sorter, 0) } else { Ok(()) }
+            });
+            failed = result.err();
+            failed.is_none()
+        })?;
+        match failed {
+            Some(error) => Err(error),
+            None => write(&mut sorter, self.options.ingest_rows),
+        }
+    }
+
+    /// The error of two rows that have the same values in a unique index.
+    #[cold]
+    fn alike(&self, index: &IndexDefinition, entries: &quipu::Table, key: &[u8], mut values: Vec<Vec<u8>>) -> Error {
+        if values.len() == 1
+            && let Ok(Some(other)) = entries.get(key)
+        {
+            values.insert(0, other.to_vec());
+        }
+        let names = values.iter().map(|value| {
+            let row = index.row_key(key, value).ok().and_then(|row_key| {
+                let value = self.rows_tree.get(&row_key).ok()??;
+                Some(list(&RowView::new(&self.definition, &row_key, &value).ok()?.key_values().ok()?))
+            });
+            row.unwrap_or_else(|| "()".to_owned())
+        });
+        two_rows(&self.definition, index, &names.collect::<Vec<_>>())
+    }
+}
+
+/// The error of two rows that have one key.
+#[cold]
+fn twice(definition: &TableDefinition, key: &[u8], values: &[Vec<u8>]) -> Error {
+    let name =
+        values.first().and_then(|value| Some(list(&RowView::new(definition, key, value).ok()?.key_values().ok()?)));
+    let (table, name) = (definition.name(), name.unwrap_or_else(|| "()".to_owned()));
+    let message = format!("table {table}, row {name}: two rows have this key");
+    Violation { constraint: Constraint::PrimaryKey, table: table.to_owned(), name: None, column: None, message }
+        .into_error()
+}
