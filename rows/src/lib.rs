@@ -14,6 +14,7 @@ mod transaction;
 mod value;
 mod write;
 
+pub use catalogue::store::is_tree_of_rows;
 pub use catalogue::trees::{OneMoment, Trees};
 pub use change::indexes::BuildOptions;
 pub use change::load::Load;

@@ -138,7 +138,7 @@ fn otv_what_was_seen_does_not_vanish() {
 fn pmp_a_range_does_not_change() {
     for isolation in ALL {
         let database = database();
-        let (mut one, mut two) = (database.begin_with(isolation), database.begin_with(isolation));
+        let (mut one, two) = (database.begin_with(isolation), database.begin_with(isolation));
         assert!(find(&mut one, Span::eq(30)).unwrap().is_empty());
         two.table("test").unwrap().insert((3, 30, "")).unwrap();
         two.commit().unwrap();
@@ -146,7 +146,7 @@ fn pmp_a_range_does_not_change() {
         assert_eq!(found.len(), usize::from(isolation == Isolation::ReadCommitted));
         one.commit().unwrap();
         // A phantom among rows that a write depends on.
-        let (mut one, mut two) = (database.begin_with(isolation), database.begin_with(isolation));
+        let (mut one, two) = (database.begin_with(isolation), database.begin_with(isolation));
         assert_eq!(find(&mut one, Span::ge(40)).unwrap().len(), 0);
         two.table("test").unwrap().insert((4, 40, "")).unwrap();
         two.commit().unwrap();

@@ -87,7 +87,23 @@ impl<'a> Part<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the bytes are not what is written for some value.
+    #[inline]
     pub fn element(&self) -> Result<Element<'a>> {
+        // The common case: an integer, whose shortest form has no leading zero.
+        if let [opening @ (tag::INT_MIN..=tag::INT_MAX), magnitude @ ..] = self.bytes {
+            let is_negative = *opening < tag::INT_ZERO;
+            let mut wide = if is_negative { [0xff; 8] } else { [0; 8] };
+            if magnitude.first() != Some(&wide[0]) {
+                wide[8 - magnitude.len()..].copy_from_slice(magnitude);
+                let stored = u64::from_be_bytes(wide);
+                let int = if is_negative { -i128::from(!stored) } else { i128::from(stored) };
+                return Ok(Element::Int(int));
+            }
+        }
+        self.any_element()
+    }
+
+    fn any_element(&self) -> Result<Element<'a>> {
         if !self.is_descending() {
             let element = Reader { bytes: self.bytes, position: 0 }.next()?;
             return element.ok_or_else(|| Error::new(ErrorKind::Invalid, "not a tuple: there is no element"));

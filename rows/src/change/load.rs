@@ -278,7 +278,7 @@ impl Load {
         let entries = db.open_table(&store::tree_name(tree))?.ok_or_else(|| missing("of an index"))?;
         let (total, mut done, mut failed) = (self.rows, 0, None);
         let mut sorter = Sorter::new(self.options.sort_bytes);
-        let mut write = |sorter: &mut Sorter, ingested_min: u64| {
+        let write = |sorter: &mut Sorter, ingested_min: u64| {
             sorter.write(db, &entries, ingested_min, &mut |_| ()).map_err(|refused| match refused {
                 Refused::Failed(error) => error,
                 Refused::Twice { key, values } => self.alike(index, &entries, &key, values),

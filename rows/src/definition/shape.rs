@@ -5,6 +5,7 @@ use quipu::{Error, ErrorKind, Result, tuple};
 use crate::encoding::key::KeyColumn;
 use crate::encoding::layout::Layout;
 use crate::value::Value;
+use crate::value::data_type::DataType;
 
 /// Where a column of the table stands.
 #[derive(Clone, Debug)]
@@ -51,6 +52,25 @@ impl RowShape {
             Place::RowKey(element) => decode(&self.row_key, *element, self.row_key_bytes(value)?),
             Place::Missing(value) => Ok(value.borrowed()),
             Place::Absent => Err(absent()),
+        }
+    }
+
+    /// The bytes of a column that is stored in the value with this type, or that it is NULL; none if it stands elsewhere.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are of no such row.
+    #[inline]
+    pub(crate) fn read_stored<'r>(
+        &self,
+        column: usize,
+        data_type: DataType,
+        value: &'r [u8],
+    ) -> Result<Option<Option<&'r [u8]>>> {
+        match (&self.places[column], &self.layout) {
+            (Place::Stored(slot), Some(layout)) if layout.data_type(*slot) == data_type => {
+                layout.read_bytes(*slot, value).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 

@@ -113,8 +113,10 @@ impl Layout {
         Layout { number, has_sum, slots, nulls_at, ends_at: fixed_at, variables }
     }
 
-    pub(crate) fn number(&self) -> u16 {
-        self.number
+    /// The type of the column at this place.
+    #[inline]
+    pub(crate) fn data_type(&self, place: usize) -> DataType {
+        self.slots[place].data_type
     }
 
     /// The number of the layout that a value has.

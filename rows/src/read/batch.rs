@@ -117,7 +117,10 @@ impl Batch {
     #[inline]
     pub fn push(&mut self, row: &RowView<'_>, places: &[usize]) -> Result<()> {
         for (column, &place) in self.columns.iter_mut().zip(places) {
-            column.push(self.rows, &row.value(place)?);
+            match row.shape.read_stored(place, column.data_type, row.value)? {
+                Some(bytes) => column.push_stored(self.rows, bytes)?,
+                None => column.push(self.rows, &row.value(place)?),
+            }
         }
         self.rows += 1;
         Ok(())
@@ -188,6 +191,24 @@ impl BatchColumn {
         self.nulls += usize::from(is_null);
         push_bit(&mut self.validity, row, !is_null);
         self.values.push(row, value);
+    }
+
+    /// Adds the value of the next row as its bytes in a row, or NULL.
+    ///
+    /// # Errors
+    /// [`Corrupt`](ErrorKind::Corrupt) if they are no value of the column's type.
+    #[inline]
+    fn push_stored(&mut self, row: usize, bytes: Option<&[u8]>) -> Result<()> {
+        let Some(bytes) = bytes else {
+            self.push(row, &Value::Null);
+            return Ok(());
+        };
+        push_bit(&mut self.validity, row, true);
+        if self.values.push_stored(row, bytes, self.data_type).is_some() {
+            return Ok(());
+        }
+        let what = format!("bytes of a row are no {}: run `quipu check`", self.data_type);
+        Err(Error::new(ErrorKind::Corrupt, what))
     }
 
     /// The value of a row; none if there is none in the buffers.
@@ -270,6 +291,42 @@ impl ColumnValues {
                 bytes.clear();
             }
         }
+    }
+
+    /// Adds a value as its bytes in a row: of numbers the low bytes at least. None if they are none.
+    #[inline]
+    fn push_stored(&mut self, row: usize, bytes: &[u8], data_type: DataType) -> Option<()> {
+        macro_rules! number {
+            ($values:expr, $type:ty) => {
+                $values.push(<$type>::from_le_bytes(*bytes.first_chunk()?))
+            };
+        }
+        match self {
+            ColumnValues::Bool(bits) => push_bit(bits, row, *bytes.first()? == 1),
+            ColumnValues::I8(values) => number!(values, i8),
+            ColumnValues::I16(values) => number!(values, i16),
+            ColumnValues::I32(values) | ColumnValues::Date(values) => number!(values, i32),
+            ColumnValues::I64(values) | ColumnValues::Timestamp(values) => number!(values, i64),
+            ColumnValues::U8(values) => number!(values, u8),
+            ColumnValues::U16(values) => number!(values, u16),
+            ColumnValues::U32(values) => number!(values, u32),
+            ColumnValues::U64(values) => number!(values, u64),
+            ColumnValues::F32(values) => number!(values, f32),
+            ColumnValues::F64(values) => number!(values, f64),
+            ColumnValues::Decimal(values) => match bytes.first_chunk::<16>() {
+                Some(units) => values.push(i128::from_le_bytes(*units)),
+                None => values.push(i64::from_le_bytes(*bytes.first_chunk()?).into()),
+            },
+            ColumnValues::Uuid(values) => values.push(*bytes.first_chunk()?),
+            ColumnValues::Bytes { offsets, bytes: all } => {
+                if data_type != DataType::Bytes {
+                    std::str::from_utf8(bytes).ok()?;
+                }
+                all.extend_from_slice(bytes);
+                offsets.push(all.len() as i32);
+            }
+        }
+        Some(())
     }
 
     /// Adds a value that the column's type has accepted.
