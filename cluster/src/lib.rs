@@ -1,0 +1,5 @@
+//! wip
+pub mod clock;
+pub mod ids;
+pub mod limits;
+pub mod placement;
