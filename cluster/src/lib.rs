@@ -22,5 +22,7 @@ pub mod random;
 pub mod record;
 pub mod replica;
 pub mod routing;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod tables;
 pub mod topology;

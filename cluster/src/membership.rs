@@ -58,6 +58,9 @@ impl std::error::Error for Malformed {}
 struct Fixed;
 
 const LIFE_BYTES: usize = 10;
+/// How often members that are not heard of are greeted, and how many of them.
+const GREET_EVERY_MS: u64 = 500;
+const GREETED: usize = 3;
 
 fn put_life(life: &Life, buffer: &mut impl BufMut) -> Result<(), Malformed> {
     if buffer.remaining_mut() < LIFE_BYTES {
@@ -158,6 +161,9 @@ pub(crate) struct Membership {
     timers: BTreeMap<(u64, u64), Timer<Life>>,
     scheduled: u64,
     known: Vec<NodeId>,
+    /// When members that are not heard of are greeted next, and the first of them.
+    greet_at_ms: u64,
+    greeted: usize,
 }
 
 impl fmt::Debug for Membership {
@@ -198,6 +204,8 @@ impl Membership {
             timers: BTreeMap::new(),
             scheduled: 0,
             known: Vec::new(),
+            greet_at_ms: 0,
+            greeted: 0,
         }
     }
 
@@ -205,15 +213,13 @@ impl Membership {
     pub(crate) fn set_members(&mut self, now_ms: u64, members: impl Iterator<Item = NodeId>) {
         let own = NodeId(self.foca.identity().node);
         let members: Vec<NodeId> = members.filter(|node| *node != own).collect();
-        let id = |node: &NodeId| Life { node: node.0, start: 0 };
-        let come = members.iter().filter(|node| !self.known.contains(node)).map(|node| Member::alive(id(node)));
         // Nothing outranks the last life of a node that has left.
         let gone = self.known.iter().filter(|node| !members.contains(node));
-        let gone = gone.map(|node| Member::down(Life { node: node.0, start: u64::MAX }));
-        let updates: Vec<Member<Life>> = come.chain(gone).collect();
+        let gone: Vec<_> = gone.map(|node| Member::down(Life { node: node.0, start: u64::MAX })).collect();
         // It fails only if a message cannot be encoded.
-        let _ = self.foca.apply_many(updates.into_iter(), false, &mut self.runtime);
+        let _ = self.foca.apply_many(gone.into_iter(), false, &mut self.runtime);
         self.known = members;
+        self.greet_at_ms = now_ms;
         self.schedule(now_ms);
     }
 
@@ -235,7 +241,8 @@ impl Membership {
 
     /// When it wants to be ticked.
     pub(crate) fn wake_at_ms(&self) -> u64 {
-        self.timers.first_key_value().map_or(u64::MAX >> 1, |((at_ms, _), _)| *at_ms)
+        let timer_ms = self.timers.first_key_value().map_or(u64::MAX >> 1, |((at_ms, _), _)| *at_ms);
+        timer_ms.min(self.greet_at_ms)
     }
 
     /// Does what is due. Returns what is to be sent.
@@ -248,7 +255,24 @@ impl Membership {
             let _ = self.foca.handle_timer(timer, &mut self.runtime);
             self.schedule(now_ms);
         }
+        if now_ms >= self.greet_at_ms {
+            self.greet();
+            self.greet_at_ms = now_ms + GREET_EVERY_MS;
+        }
         self.sent()
+    }
+
+    /// Greets some members of the topology that are not heard of: whichever life they are in, they answer with whom they
+    /// know.
+    fn greet(&mut self) {
+        let heard: Vec<u16> = self.foca.iter_members().map(|member| member.id().node).collect();
+        let silent: Vec<u16> = self.known.iter().map(|node| node.0).filter(|node| !heard.contains(node)).collect();
+        for number in 0..silent.len().min(GREETED) {
+            let node = silent[(self.greeted + number) % silent.len()];
+            // It fails only if a message cannot be encoded.
+            let _ = self.foca.announce(Life { node, start: 0 }, &mut self.runtime);
+        }
+        self.greeted = self.greeted.wrapping_add(GREETED);
     }
 
     /// Takes a message. Returns what is to be sent, and members that are found to be down, or up again.

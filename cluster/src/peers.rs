@@ -24,6 +24,8 @@ struct Peer {
     /// Requests that it has not answered: when they were sent, and their bytes.
     waiting: BTreeMap<u64, (u64, usize)>,
     waiting_bytes: usize,
+    /// When it answered last.
+    heard_ms: u64,
     /// A high estimate of its time to answer, in sixteenths of a millisecond.
     usual_16ths: u64,
 }
@@ -36,6 +38,7 @@ impl Default for Peer {
             slow: None,
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
+            heard_ms: 0,
             usual_16ths: 0,
         }
     }
@@ -82,6 +85,7 @@ impl Peers {
         let peer = self.peers.entry(node).or_default();
         peer.slow = None;
         peer.is_connected = true;
+        peer.heard_ms = now_ms;
         let Some((sent_ms, bytes)) = peer.waiting.remove(&request) else { return false };
         peer.waiting_bytes -= bytes;
         // Rises at once and falls by a 32nd: near the slowest of the last hundred.
@@ -130,7 +134,8 @@ impl Peers {
         for (node, peer) in &mut self.peers {
             let patience_ms = limits.slow_after_ms.max(peer.usual_16ths / 4).min(limits.request_timeout_ms);
             let oldest = peer.waiting.values().map(|(sent_ms, _)| *sent_ms).next();
-            if peer.slow.is_none() && oldest.is_some_and(|sent_ms| now_ms >= sent_ms + patience_ms) {
+            let is_late = |sent_ms: u64| now_ms >= sent_ms.max(peer.heard_ms) + patience_ms;
+            if peer.slow.is_none() && oldest.is_some_and(is_late) {
                 peer.slow = Some((now_ms, limits.probe_after_ms));
             }
             if let Some((at_ms, delay_ms)) = peer.slow

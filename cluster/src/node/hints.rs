@@ -127,6 +127,13 @@ impl Node {
                 self.drop_hints(turn, peer)?;
                 continue;
             }
+            if let Some(handing) = self.hints.peers.get_mut(&peer) {
+                let lost_ms = turn.now.ticks_ms.saturating_sub(self.limits.repair_timeout_ms);
+                let lost = handing.under_way.extract_if(.., |_, sent| sent.at_ms <= lost_ms);
+                for (request, _) in lost.collect::<Vec<_>>() {
+                    self.forget(request);
+                }
+            }
             if self.health(peer) == Health::Up {
                 self.hand_over_to(turn, peer)?;
             }
@@ -157,11 +164,6 @@ impl Node {
     fn hand_over_to<T: Tables>(&mut self, turn: &mut Turn<'_, T>, peer: NodeId) -> Result<()> {
         let now = turn.now;
         let Some(mut handing) = self.hints.peers.remove(&peer) else { return Ok(()) };
-        let timeout_ms = self.limits.repair_timeout_ms;
-        let is_lost = |sent: &Sent| now.ticks_ms >= sent.at_ms + timeout_ms;
-        for (request, _) in handing.under_way.extract_if(.., |_, sent| is_lost(sent)).collect::<Vec<_>>() {
-            self.forget(request);
-        }
         let room = self.limits.hints_in_flight_max.saturating_sub(handing.under_way.len());
         if now.ticks_ms < handing.not_before_ms || room == 0 {
             self.hints.peers.insert(peer, handing);

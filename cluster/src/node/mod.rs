@@ -328,6 +328,11 @@ impl Node {
         &self.replica
     }
 
+    /// How this node believes that the members stand.
+    pub fn health_of_all(&self) -> Vec<(NodeId, Health)> {
+        self.routing.topology().members.keys().map(|node| (*node, self.health(*node))).collect()
+    }
+
     /// When the node wants to be ticked, in ticks.
     pub fn wake_at_ms(&self) -> u64 {
         self.timers.first().map_or(u64::MAX, |(at_ms, _)| *at_ms)
@@ -674,9 +679,10 @@ impl Node {
                     }
                 }
             }
-            Message::Hashes { partition, is_copy, span, hashes } => {
+            Message::Hashes { partition, is_copy, wants_rows, span, hashes } => {
                 let place = (*partition, *span);
-                match replica.difference(now, turn.tables, routing, place, (epoch, *is_copy), hashes)? {
+                let given = (&hashes[..], *wants_rows);
+                match replica.difference(now, turn.tables, routing, place, (epoch, *is_copy), given)? {
                     Err(refusal) => refused(refusal),
                     Ok(found) => {
                         difference = found;

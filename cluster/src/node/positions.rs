@@ -11,7 +11,7 @@
 //!
 //! What is promised: each partition is counted exactly as of one moment of one replica, within the request; what was
 //! acknowledged by `ack` of `from` others may not be there yet. With `ack = k`, k replicas of each partition are asked and
-//! must say the same; where they do not, they are compared first ([`sessions`](super::sessions)), and asked again.
+//! must say the same of entities with `from >= k`; where they do not, the query fails, and they are compared soon.
 //! The rounds of a page are of different moments: keys that come or go meanwhile shift it.
 
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ impl Node {
             stage: Stage::Count,
             passed: BTreeMap::new(),
             under_way: BTreeMap::new(),
-            open: self.routing.partitions().map(|partition| (partition, 1)).collect(),
+            open: self.routing.partitions().map(|partition| (partition, ack)).collect(),
             rows: 0,
             rows_by_turn: Vec::new(),
             cuts: Vec::new(),
@@ -173,7 +173,7 @@ impl Node {
                 match self.assign(&mut query, (partition, from)) {
                     Some((node, least)) => {
                         // Classes below are kept by those that were passed over.
-                        if self.has_class_below(from, least) && query.rows_by_turn.is_empty() {
+                        if self.has_class_below(1, least) && query.rows_by_turn.is_empty() {
                             query.sources.unseen.push(partition);
                         }
                         by_node.entry(node).or_default().push((partition, least));
@@ -441,7 +441,7 @@ impl Node {
     }
 
     fn open_all(&self, query: &mut Query) {
-        query.open = self.routing.partitions().map(|partition| (partition, 1)).collect();
+        query.open = self.routing.partitions().map(|partition| (partition, query.ack)).collect();
         query.passed.clear();
         query.sources.unseen.clear();
     }

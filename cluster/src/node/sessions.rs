@@ -52,7 +52,7 @@ impl OwnedSpan {
 #[derive(Clone, Debug)]
 enum Step {
     Compare(Vec<OwnedSpan>),
-    Hashes(OwnedSpan),
+    Hashes { span: OwnedSpan, wants_rows: bool },
     Give { horizon: u64, rows: Vec<(Vec<u8>, Vec<u8>)> },
 }
 
@@ -178,9 +178,9 @@ impl Node {
                 self.metrics.ranges_compared += spans.len() as u64;
                 Message::Compare { partition, is_copy, summaries }
             }
-            Step::Hashes(span) => {
+            Step::Hashes { span, wants_rows } => {
                 let hashes = self.replica.hashes(turn.tables, partition, span.span())?;
-                Message::Hashes { partition, is_copy, span: span.span(), hashes }
+                Message::Hashes { partition, is_copy, wants_rows: *wants_rows, span: span.span(), hashes }
             }
             Step::Give { horizon, rows } => Message::Give { partition, horizon: *horizon, rows: rows_of(rows) },
         };
@@ -212,7 +212,7 @@ impl Node {
                     }
                 }
             }
-            (Step::Hashes(span), Message::Entries { horizon, resume, rows, wanted }) => {
+            (Step::Hashes { span, .. }, Message::Entries { horizon, resume, rows, wanted }) => {
                 let bytes = rows.iter().map(|row| row.key.len() + row.record.encoded_bytes()).sum::<usize>();
                 self.note_repair_bytes(bytes + 8 * wanted.len());
                 self.metrics.rows_moved += rows.len() as u64;
@@ -227,7 +227,13 @@ impl Node {
                     self.plan_gifts(&mut session, rows);
                 }
                 if !resume.is_empty() && *resume > &span.start[..] {
-                    session.steps.push_front(Step::Hashes(OwnedSpan { start: resume.to_vec(), end: span.end }));
+                    let rest = OwnedSpan { start: resume.to_vec(), end: span.end };
+                    session.steps.push_front(Step::Hashes { span: rest, wants_rows: true });
+                    if session.purpose != Purpose::Copy {
+                        // What the other lacks of the part that it has looked at.
+                        let first = OwnedSpan { start: span.start, end: resume.to_vec() };
+                        session.steps.push_front(Step::Hashes { span: first, wants_rows: false });
+                    }
                 }
             }
             (Step::Give { rows, .. }, Message::Stored) => self.metrics.rows_moved += rows.len() as u64,
@@ -252,7 +258,7 @@ impl Node {
             self.replica.cuts(turn.tables, session.partition, span.span(), parts)?
         };
         if cuts.is_empty() {
-            session.steps.push_back(Step::Hashes(span));
+            session.steps.push_back(Step::Hashes { span, wants_rows: true });
             return Ok(());
         }
         let mut start = span.start;

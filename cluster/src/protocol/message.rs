@@ -128,6 +128,8 @@ pub enum Message<'a> {
         partition: Partition,
         /// Whether the sender copies the partition.
         is_copy: bool,
+        /// Whether the receiver's rows are wanted, or only what it lacks.
+        wants_rows: bool,
         /// The range.
         span: Span<'a>,
         /// Hashes of the sender's rows in it.
@@ -355,9 +357,10 @@ impl<'a> Message<'a> {
                 }
             }
             Message::Differ { bits } => out.extend_from_slice(bits),
-            Message::Hashes { partition, is_copy, span, hashes } => {
+            Message::Hashes { partition, is_copy, wants_rows, span, hashes } => {
                 out.put_u16(partition.0);
                 out.put_u8(u8::from(*is_copy));
+                out.put_u8(u8::from(*wants_rows));
                 put_span(out, *span);
                 put_numbers(out, hashes);
             }
@@ -475,6 +478,7 @@ impl<'a> Message<'a> {
             9 => Message::Hashes {
                 partition: f.partition()?,
                 is_copy: f.bool()?,
+                wants_rows: f.bool()?,
                 span: span(f)?,
                 hashes: list(f, Fields::u64)?,
             },

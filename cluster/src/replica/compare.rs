@@ -116,7 +116,7 @@ impl Replica {
         routing: &Routing,
         (partition, span): (Partition, Span<'_>),
         (epoch, is_copy): (Epoch, bool),
-        hashes: &[u64],
+        (hashes, wants_rows): (&[u64], bool),
     ) -> Result<std::result::Result<Difference, Refusal>> {
         let from = span.start.first().copied().unwrap_or_default();
         if let Err(refusal) = self.compares(routing, (partition, from), (epoch, is_copy)) {
@@ -140,7 +140,7 @@ impl Replica {
                 let hash = tables.row_hash(key, value);
                 match left.get_mut(&hash) {
                     Some(count) if *count > 0 => *count -= 1,
-                    _ if !is_copy && self.is_young(now, value) => {}
+                    _ if !wants_rows || !is_copy && self.is_young(now, value) => {}
                     _ => {
                         bytes += key.len() + value.len();
                         difference.rows.push((within_partition(key).to_vec(), value.to_vec()));

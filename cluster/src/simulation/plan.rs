@@ -248,7 +248,8 @@ impl Plan {
                 10 if self.nodes > 1 => FaultKind::Leave { slot },
                 _ => FaultKind::Repair { slot },
             };
-            let for_ms = 10 + random.below([200, 1000, 4000][random.below(3) as usize]);
+            let longest_ms = [200, 1000, 4000][random.below(3) as usize];
+            let for_ms = 10 + random.below(longest_ms);
             self.faults.push(Fault { at_ms: random.below(self.chaos_ms), for_ms, kind });
         }
         self.faults.sort_by_key(|fault| fault.at_ms);
