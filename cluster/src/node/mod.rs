@@ -152,14 +152,12 @@ pub struct Mutations {
     pub older_is_ack: bool,
     /// Answers a read with the first answer, not the newest of `ack`.
     pub first_answer_wins: bool,
-    /// Answers reads while copying.
+    /// Says that it is ready, and answers reads, while it still copies.
     pub answers_while_copying: bool,
     /// Drops tombstones at once.
     pub drops_graves_early: bool,
     /// Confirms a write before it has `ack` confirmations.
     pub answers_early: bool,
-    /// Lets writes of an old epoch in.
-    pub ignores_epochs: bool,
     /// Counts a partition at two replicas.
     pub counts_twice: bool,
     /// Writes go to the old replicas alone while others copy.
@@ -635,7 +633,7 @@ impl Node {
         header: Header,
         message: &Message<'_>,
     ) -> Result<()> {
-        let epoch = if self.mutations.ignores_epochs { self.routing.epoch() } else { header.epoch };
+        let epoch = header.epoch;
         let refused = |refusal| Message::Refused { refusal };
         let done = |done: std::result::Result<(), Refusal>| done.map_or_else(refused, |()| Message::Stored);
         let (found, difference, bits, cutting, page);

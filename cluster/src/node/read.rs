@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. The answer is the newest of the first `ack` good answers. A refusal, or a replica that copies, is no answer.
 //! 2. A blocking read answers only after `ack` replicas hold what it answers, or something newer; so no read that begins
-//!    later, with `ack + ack > from`, answers less.
+//!    later, with `ack + ack > from`, answers less. While replicas change, `ack` of the old and `ack` of the new: others may
+//!    still read the old, or read the new already.
 //! 3. An entity is not spread beyond its own replicas: of others only a stale note of another `from` is mended.
 
 use std::cmp::Ordering;
@@ -24,6 +25,8 @@ type Found = Option<(u8, Vec<u8>)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Status {
+    /// It is of the placement that reads do not go by; a blocking read writes to it.
+    Outside,
     Spared,
     Waiting(u64),
     Found(Found),
@@ -43,6 +46,8 @@ enum Mending {
 #[derive(Clone, Debug)]
 struct Target {
     node: NodeId,
+    /// Whether writes go to it by the placement before a change, and by that after it.
+    sets: [bool; 2],
     status: Status,
     mending: Mending,
 }
@@ -77,6 +82,15 @@ fn order(a: &Found, b: &Found) -> Ordering {
 impl ReadOp {
     fn count(&self, is: impl Fn(&Target) -> bool) -> usize {
         self.targets.iter().filter(|target| is(target)).count()
+    }
+
+    /// The least of the sets' counts of replicas that hold, or may come to hold, what is answered.
+    fn least(&self, is: impl Fn(&Target) -> bool) -> usize {
+        let count = |set: usize| self.count(|target| target.sets[set] && is(target));
+        match self.targets.iter().any(|target| target.sets[1]) {
+            true => count(0).min(count(1)),
+            false => count(0),
+        }
     }
 
     fn newest_found(&self) -> Option<Found> {
@@ -121,8 +135,18 @@ impl Node {
             Health::Down => Status::Failed,
             Health::Up | Health::Slow => Status::Spared,
         };
-        let target = |node: &NodeId| Target { node: *node, status: status(*node), mending: Mending::None };
-        op.targets = self.routing.read_set(op.partition, op.quorum.from).iter().map(target).collect();
+        let sets = self.routing.write_sets(op.partition, op.quorum.from);
+        let second = sets.second.unwrap_or_default();
+        let target = |node: &NodeId, status| {
+            let sets = [sets.first.contains(node), second.contains(node)];
+            Target { node: *node, sets, status, mending: Mending::None }
+        };
+        let asked = self.routing.read_set(op.partition, op.quorum.from);
+        op.targets = asked.iter().map(|node| target(node, status(*node))).collect();
+        if op.is_blocking {
+            let outside = sets.first.iter().chain(second).filter(|node| !asked.contains(node));
+            op.targets.extend(outside.map(|node| target(node, Status::Outside)));
+        }
     }
 
     fn send_read<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp) -> Result<()> {
@@ -243,8 +267,8 @@ impl Node {
             }
         }
         if !op.is_answered && op.newest.is_some() {
-            let holds = op.count(|target| target.mending == Mending::Holds);
-            let may_hold = op.count(|t| matches!(t.mending, Mending::Holds | Mending::Waiting(_)) || is_open(t));
+            let holds = op.least(|target| target.mending == Mending::Holds);
+            let may_hold = op.least(|t| matches!(t.mending, Mending::Holds | Mending::Waiting(_)) || is_open(t));
             if !op.is_blocking || holds >= ack {
                 let answer = answer_of(op.newest.as_ref().unwrap_or(&None), turn.now.wall_ms);
                 self.finish_asker(turn, op.asker, answer)?;
@@ -273,10 +297,16 @@ impl Node {
         let newest = op.newest.clone().unwrap_or(None);
         for place in 0..op.targets.len() {
             let target = &op.targets[place];
-            let (Status::Found(found), Mending::None) = (&target.status, target.mending) else { continue };
-            op.targets[place].mending = match (order(found, &newest), decode(&newest)) {
-                (Ordering::Less, Some((class, record))) if place < usize::from(class) => {
-                    let (node, row) = (op.targets[place].node, (op.partition, class, &op.key[..]));
+            let order = match (&target.status, target.mending) {
+                (Status::Found(found), Mending::None) => order(found, &newest),
+                (Status::Outside, Mending::None) if newest.is_some() => Ordering::Less,
+                (Status::Outside, Mending::None) => Ordering::Equal,
+                _ => continue,
+            };
+            let node = target.node;
+            op.targets[place].mending = match (order, decode(&newest)) {
+                (Ordering::Less, Some((class, record))) if self.keeps(op.partition, class, node) => {
+                    let row = (op.partition, class, &op.key[..]);
                     if node == self.own {
                         match self.store_own(turn, row, record)? {
                             Verdict::Stored => Mending::Holds,
@@ -296,6 +326,12 @@ impl Node {
             };
         }
         Ok(())
+    }
+
+    /// Whether a node is a replica of entities with so many.
+    fn keeps(&self, partition: Partition, from: u8, node: NodeId) -> bool {
+        let sets = self.routing.write_sets(partition, from);
+        sets.first.contains(&node) || sets.second.is_some_and(|second| second.contains(&node))
     }
 
     fn store_own<T: Tables>(
@@ -349,7 +385,7 @@ impl Node {
     fn end_read<T: Tables>(&mut self, turn: &mut Turn<'_, T>, op: ReadOp) -> Result<()> {
         self.request_bytes -= op.key.len();
         let newest = op.newest_found().unwrap_or(None);
-        for (place, target) in op.targets.iter().enumerate() {
+        for target in &op.targets {
             for request in [
                 if let Status::Waiting(request) = target.status { Some(request) } else { None },
                 if let Mending::Waiting(request) = target.mending { Some(request) } else { None },
@@ -362,7 +398,7 @@ impl Node {
                 continue;
             }
             let (from, record) = match decode(found) {
-                _ if place < usize::from(class) => (class, record),
+                _ if self.keeps(op.partition, class, target.node) => (class, record),
                 Some((stale, _)) => (stale, Record { version: record.version, state: State::Moved }),
                 None => continue,
             };
