@@ -9,6 +9,7 @@
 pub mod api;
 pub mod clock;
 mod codec;
+pub mod engine;
 pub mod ids;
 pub mod limits;
 mod membership;

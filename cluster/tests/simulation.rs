@@ -63,3 +63,15 @@ fn the_checker_finds_faults_that_are_put_in() {
         mutations.iter().filter(|(name, mutate)| is_found(name, mutate).is_none()).map(|(name, _)| *name).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
+
+/// The same over the engine and its crashing disk: one log record a turn, tallies of real trees, `check` in the end.
+#[test]
+fn seeds_keep_the_rules_over_the_engine() {
+    let seeds = match environment("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..environment("SEEDS").unwrap_or(300) / 10,
+    };
+    for seed in seeds {
+        judge(&Plan { has_engine: true, ..Plan::draw(seed) }, &format!("over the engine, SEED={seed}"));
+    }
+}

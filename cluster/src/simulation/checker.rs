@@ -230,8 +230,8 @@ fn newest_rows(world: &World) -> BTreeMap<Vec<u8>, Version> {
     let mut newest: BTreeMap<Vec<u8>, Version> = BTreeMap::new();
     for (_, slot) in world.up() {
         for table in [Table::Entities, Table::Graves] {
-            for (row, value) in slot.tables.rows(table) {
-                if let (Some((_, _, key)), Some(record)) = (parse_row_key(row), Record::decode(value)) {
+            for (row, value) in slot.store.rows(table) {
+                if let (Some((_, _, key)), Some(record)) = (parse_row_key(&row), Record::decode(&value)) {
                     let version = newest.entry(key.to_vec()).or_default();
                     *version = (*version).max(record.version);
                 }
@@ -245,8 +245,8 @@ fn newest_rows(world: &World) -> BTreeMap<Vec<u8>, Version> {
 pub fn live_keys(world: &World, wall_ms: u64) -> BTreeMap<Vec<u8>, (Version, Vec<u8>)> {
     let mut live = BTreeMap::new();
     for (_, slot) in world.up() {
-        for (row, value) in slot.tables.rows(Table::Entities) {
-            if let (Some((_, _, key)), Some(record)) = (parse_row_key(row), Record::decode(value))
+        for (row, value) in slot.store.rows(Table::Entities) {
+            if let (Some((_, _, key)), Some(record)) = (parse_row_key(&row), Record::decode(&value))
                 && let Some(value) = record.value_at(wall_ms)
             {
                 live.insert(key.to_vec(), (record.version, value.to_vec()));
@@ -259,22 +259,22 @@ pub fn live_keys(world: &World, wall_ms: u64) -> BTreeMap<Vec<u8>, (Version, Vec
 /// Where two replicas differ, or one has what it should not; none if nowhere.
 pub fn replicas_differ(world: &World) -> Option<String> {
     let topology = world.agreed.topology();
-    let mut rows: BTreeMap<&[u8], BTreeMap<usize, &[u8]>> = BTreeMap::new();
+    let mut rows: BTreeMap<Vec<u8>, BTreeMap<usize, Vec<u8>>> = BTreeMap::new();
     for (number, slot) in world.up() {
         for table in [Table::Entities, Table::Graves] {
-            for (row, value) in slot.tables.rows(table) {
+            for (row, value) in slot.store.rows(table) {
                 rows.entry(row).or_default().insert(number, value);
             }
         }
     }
     for (row, holders) in rows {
-        let (partition, from, _) = parse_row_key(row)?;
+        let (partition, from, _) = parse_row_key(&row)?;
         let replicas = world.agreed.read_set(partition, from);
         let is_replica = |slot: usize| replicas.contains(&world.slots[slot].id);
         if let Some(slot) = holders.keys().find(|slot| !is_replica(**slot)) {
             return Some(format!("slot {slot} keeps a row of {partition} from {from}, which is not its to keep"));
         }
-        let mut values: Vec<&[u8]> = holders.values().copied().collect();
+        let mut values: Vec<&[u8]> = holders.values().map(Vec::as_slice).collect();
         values.dedup();
         if values.len() > 1 || holders.len() != replicas.len().min(topology.members.len()) {
             let records: Vec<_> = holders.iter().map(|(slot, value)| (slot, Record::decode(value))).collect();

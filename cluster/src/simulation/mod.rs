@@ -5,6 +5,7 @@
 
 pub mod checker;
 pub mod plan;
+pub mod store;
 pub mod world;
 
 use crate::api::{Answer, Offset, Range, Request};
@@ -80,6 +81,10 @@ fn check_end(world: &mut World) -> Option<String> {
                 return Some(format!("in the end slot {slot} answers request {number} of {keys:?} with {event:?}"));
             }
         }
+    }
+    let faults: Vec<String> = world.up().flat_map(|(_, slot)| slot.store.faults()).collect();
+    if !faults.is_empty() {
+        return Some(format!("`check` finds {faults:?}"));
     }
     world.failure.clone()
 }

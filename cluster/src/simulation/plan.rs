@@ -150,6 +150,8 @@ pub struct Plan {
     pub operations: Vec<Operation>,
     /// Faults, by time.
     pub faults: Vec<Fault>,
+    /// Whether the nodes keep their tables in the engine, over a simulated disk, instead of in maps.
+    pub has_engine: bool,
     /// Faults in the machine itself.
     pub mutations: Mutations,
 }
@@ -182,6 +184,7 @@ impl Plan {
             chaos_ms,
             operations: Vec::new(),
             faults: Vec::new(),
+            has_engine: false,
             mutations: Mutations::default(),
         };
         plan.draw_operations(random, keys);

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::plan::{Ask, Fault, FaultKind, Plan, SLOTS_MAX};
+use super::store::Store;
 use crate::api::{Answer, Condition, Offset, Range, Request};
 use crate::ids::{Epoch, NodeId, Now, Version};
 use crate::limits::Limits;
-use crate::model::ModelTables;
 use crate::node::{Identity, Input, Node, Output};
 use crate::placement::WEIGHT;
 use crate::random::{SplitMix, mix};
@@ -72,10 +72,10 @@ pub struct Slot {
     /// The process, while it runs.
     pub node: Option<Node>,
     /// Its disk.
-    pub tables: ModelTables,
+    pub store: Store,
     /// Counts processes, so that what an earlier one left does nothing.
     life: u64,
-    store: u64,
+    store_id: u64,
     skew_ms: i64,
     paused_until_us: u64,
     slow_us: u64,
@@ -139,9 +139,9 @@ impl World {
             place: if number < plan.nodes { Place::Down } else { Place::Empty },
             id: NodeId(number as u16),
             node: None,
-            tables: ModelTables::new(plan.seed),
+            store: Store::new(plan.seed, plan.has_engine),
             life: 0,
-            store: number as u64 + 1,
+            store_id: number as u64 + 1,
             skew_ms: plan.skews_ms.get(number).copied().unwrap_or(0),
             paused_until_us: 0,
             slow_us: 0,
@@ -174,13 +174,10 @@ impl World {
         for slot in 0..world.plan.nodes {
             let identity = Identity {
                 node: world.slots[slot].id,
-                store: StoreId(world.slots[slot].store),
+                store: StoreId(world.slots[slot].store_id),
                 topology: world.agreed.topology().clone(),
             };
-            let (limits, tables) = (world.limits.clone(), &mut world.slots[slot].tables);
-            Node::found(tables, &identity, &limits).expect("tables in memory do not fail");
-            let commits = tables.commit();
-            tables.synced(commits);
+            world.slots[slot].store.found(&identity, &world.limits).expect("a disk without faults");
             world.at(slot as u64 * 100, Happening::Start { slot, life: 0 });
         }
         for place in 0..world.plan.operations.len() {
@@ -277,7 +274,7 @@ impl World {
                         self.at(at_us, Happening::Release { slot, life, commits, outputs });
                         return;
                     }
-                    self.slots[slot].tables.synced(commits);
+                    self.slots[slot].store.sync(commits).expect("a disk without faults");
                     self.release(slot, outputs);
                 }
             }
@@ -320,11 +317,13 @@ impl World {
         let machine = &mut self.slots[slot];
         let Some(node) = &mut machine.node else { return };
         let mut outputs = Vec::new();
-        if let Err(error) = node.on(now, input, &mut machine.tables, &mut outputs) {
-            self.failure = Some(format!("the node in slot {slot} failed: {error}"));
-            return;
-        }
-        let commits = machine.tables.commit();
+        let commits = match machine.store.turn(node, now, input, &mut outputs) {
+            Ok(commits) => commits,
+            Err(error) => {
+                self.failure = Some(format!("the node in slot {slot} failed: {error}"));
+                return;
+            }
+        };
         let wake_us = node.wake_at_ms().saturating_mul(1000).max(self.now_us + 100);
         let life = machine.life;
         if wake_us < machine.wakes_at_us && wake_us < u64::MAX / 2 {
@@ -394,18 +393,21 @@ impl World {
     fn start(&mut self, slot: usize) {
         let now = self.now_of(slot);
         let machine = &mut self.slots[slot];
-        let identity = Node::identity(&machine.tables).expect("tables in memory do not fail");
+        let identity = machine.store.identity().expect("a disk without faults");
         let Some(identity) = identity else { return };
         machine.life += 1;
         machine.place = Place::Up;
         machine.wakes_at_us = u64::MAX;
         machine.synced_at_us = self.now_us;
         let agreed = self.agreed.topology();
-        let routing =
-            if identity.topology == *agreed { self.agreed.clone() } else { self.agreed.follow(identity.topology) };
-        let (limits, seed) = (self.limits.clone(), mix(self.plan.seed ^ machine.life ^ (slot as u64) << 32));
-        let node = Node::open(now, &mut machine.tables, identity.node, limits, routing, seed);
-        let mut node = node.expect("tables in memory do not fail");
+        let routing = if identity.topology == *agreed {
+            self.agreed.clone()
+        } else {
+            self.agreed.follow(identity.topology.clone())
+        };
+        let seed = mix(self.plan.seed ^ machine.life ^ (slot as u64) << 32);
+        let node = machine.store.start(now, &identity, &self.limits, routing, seed);
+        let mut node = node.expect("a disk without faults");
         node.mutations = self.plan.mutations;
         machine.id = identity.node;
         machine.node = Some(node);
@@ -440,8 +442,7 @@ impl World {
         machine.place = Place::Down;
         machine.node = None;
         machine.life += 1;
-        let lost = if loses_power { random % (machine.tables.unsynced() as u64 + 1) } else { 0 };
-        machine.tables.crash(lost as usize);
+        machine.store.crash(loses_power, random);
         self.waiting.retain(|(other, ..), _| *other != slot);
         self.links(slot, false);
     }
@@ -472,7 +473,7 @@ impl World {
             // It has left.
             self.stop(slot, false);
             self.slots[slot].place = Place::Empty;
-            self.slots[slot].tables = ModelTables::new(self.plan.seed);
+            self.slots[slot].store = Store::new(self.plan.seed, self.plan.has_engine);
         }
     }
 
@@ -560,12 +561,12 @@ impl World {
             self.stop(slot, true);
         }
         self.erased += 1;
-        let seed = self.plan.seed;
+        let (seed, has_engine) = (self.plan.seed, self.plan.has_engine);
         let machine = &mut self.slots[slot];
         machine.place = Place::Erased;
         machine.life += 1;
-        machine.tables = ModelTables::new(seed);
-        machine.store = mix(machine.store ^ machine.life << 8) | 1;
+        machine.store = Store::new(seed, has_engine);
+        machine.store_id = mix(machine.store_id ^ machine.life << 8) | 1;
         self.soon(50_000, Happening::Rejoin { slot });
     }
 
@@ -575,15 +576,12 @@ impl World {
             return;
         }
         let old = self.slots[slot].id;
-        let store = StoreId(self.slots[slot].store);
+        let store = StoreId(self.slots[slot].store_id);
         let topology = self.agreed.topology();
         let found = topology.members.iter().find(|(_, member)| member.store == store).map(|(node, _)| *node);
         if let Some(node) = found {
             let identity = Identity { node, store, topology: topology.clone() };
-            let tables = &mut self.slots[slot].tables;
-            Node::found(tables, &identity, &self.limits).expect("tables in memory do not fail");
-            let commits = tables.commit();
-            tables.synced(commits);
+            self.slots[slot].store.found(&identity, &self.limits).expect("a disk without faults");
             self.slots[slot].place = Place::Down;
             self.start(slot);
             return;
@@ -612,7 +610,7 @@ impl World {
         if topology.change.is_some() {
             return;
         }
-        self.slots[slot].store = mix(self.plan.seed ^ self.next ^ 0xABCD) | 1;
+        self.slots[slot].store_id = mix(self.plan.seed ^ self.next ^ 0xABCD) | 1;
         self.slots[slot].place = Place::Erased;
         self.slots[slot].id = NEWCOMER;
         self.rejoin(slot);
@@ -744,7 +742,7 @@ impl World {
                     if node.routing().epoch() != topology.epoch {
                         return format!("slot {number} knows {:?} of {:?}", node.routing().epoch(), topology.epoch);
                     }
-                    if !slot.tables.rows(crate::tables::Table::Hints).is_empty() {
+                    if !slot.store.rows(crate::tables::Table::Hints).is_empty() {
                         return format!("slot {number} has hints");
                     }
                 }
