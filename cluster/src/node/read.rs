@@ -13,7 +13,7 @@ use quipu::Result;
 
 use super::{Asker, Node, Reply, Timer, Turn, Waiter};
 use crate::api::Answer;
-use crate::ids::{NodeId, Partition, Quorum};
+use crate::ids::{Epoch, NodeId, Partition, Quorum};
 use crate::peers::Health;
 use crate::protocol::{Message, Refusal};
 use crate::record::{Record, State};
@@ -61,6 +61,8 @@ pub(super) struct ReadOp {
     quorum: Quorum,
     is_blocking: bool,
     targets: Vec<Target>,
+    /// The epoch that they are of.
+    epoch: Epoch,
     /// The newest of the first answers, once they are there.
     newest: Option<Found>,
     is_answered: bool,
@@ -118,6 +120,7 @@ impl Node {
             quorum,
             is_blocking,
             targets: Vec::new(),
+            epoch: self.routing.epoch(),
             newest: None,
             is_answered: false,
             until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms,
@@ -142,6 +145,7 @@ impl Node {
             Target { node: *node, sets, status, mending: Mending::None }
         };
         let asked = self.routing.read_set(op.partition, op.quorum.from);
+        op.epoch = self.routing.epoch();
         op.targets = asked.iter().map(|node| target(node, status(*node))).collect();
         if op.is_blocking {
             let outside = sets.first.iter().chain(second).filter(|node| !asked.contains(node));
@@ -347,6 +351,10 @@ impl Node {
     pub(super) fn read_timer<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
         let Some(mut op) = self.reads.remove(&number) else { return Ok(()) };
         if turn.now.ticks_ms < op.until_ms {
+            let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
+            if is_refused && !op.is_answered && op.newest.is_none() {
+                self.read_again(turn, number, &mut op)?;
+            }
             for place in 0..op.targets.len() {
                 if op.targets[place].status == Status::Later {
                     self.send_read_to(turn, number, &mut op, place)?;
@@ -368,17 +376,25 @@ impl Node {
             let Some(mut op) = self.reads.remove(&number) else { continue };
             let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
             if is_refused && !op.is_answered && op.newest.is_none() {
-                for target in &op.targets {
-                    if let Status::Waiting(request) = target.status {
-                        self.forget(request);
-                    }
-                }
-                self.find_read_targets(&mut op);
-                self.send_read(turn, number, &mut op)?;
+                self.read_again(turn, number, &mut op)?;
             }
             self.settle_read(turn, number, op)?;
         }
         Ok(())
+    }
+
+    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has.
+    fn read_again<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp) -> Result<()> {
+        if op.epoch == self.routing.epoch() {
+            return Ok(());
+        }
+        for target in &op.targets {
+            if let Status::Waiting(request) = target.status {
+                self.forget(request);
+            }
+        }
+        self.find_read_targets(op);
+        self.send_read(turn, number, op)
     }
 
     /// Mends what was older than the newest of all answers.

@@ -6,13 +6,16 @@
 //! 2. If too few can confirm because some hold something newer, the write is stamped anew above all of that and sent
 //!    again. So of two writes with `ack + ack > from`, the one acknowledged before the other began has the lower
 //!    version, whatever the clocks say: at most `from - ack` replicas lack the first, fewer than the second needs.
-//! 3. A replica that has not confirmed when the write is over gets a hint with its last version.
+//! 3. What is sent under an epoch goes to the replicas of that epoch: a write that outlives an epoch and has to be sent
+//!    again is sent to all replicas of the next. (Sent to the old ones alone, under the new epoch, it would be let in after
+//!    they were copied.)
+//! 4. A replica that has not confirmed when the write is over gets a hint with its last version.
 
 use quipu::Result;
 
 use super::{Asker, Node, Reply, Timer, Turn, Waiter};
 use crate::api::Answer;
-use crate::ids::{NodeId, Partition, Quorum, Version};
+use crate::ids::{Epoch, NodeId, Partition, Quorum, Version};
 use crate::peers::Health;
 use crate::protocol::{Message, Refusal};
 use crate::record::{Record, State};
@@ -69,6 +72,8 @@ pub(super) struct WriteOp {
     /// What the next stamp has to top.
     above: Version,
     targets: Vec<Target>,
+    /// The epoch that they are of.
+    epoch: Epoch,
     has_second: bool,
     is_answered: bool,
     /// When it is answered at the latest, in ticks; after the answer, when the rest is given up.
@@ -110,6 +115,7 @@ impl Node {
             version,
             above,
             targets: Vec::new(),
+            epoch: self.routing.epoch(),
             has_second: false,
             is_answered: false,
             until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms,
@@ -142,6 +148,7 @@ impl Node {
             }
         }
         op.has_second = second.is_some();
+        op.epoch = self.routing.epoch();
         op.targets = targets;
     }
 
@@ -249,6 +256,9 @@ impl Node {
             }
             if op.least(|status| is_good(status) || status == Status::Spared) >= ack {
                 // Somebody failed: slow ones are needed after all.
+                if self.follow_epoch(turn, number, &mut op)? {
+                    continue;
+                }
                 for place in 0..op.targets.len() {
                     if op.targets[place].status == Status::Spared {
                         self.send_write_to(turn, number, &mut op, place)?;
@@ -277,8 +287,26 @@ impl Node {
         Ok(())
     }
 
+    /// Begins again with the replicas of the epoch that has begun meanwhile. Returns whether one has.
+    fn follow_epoch<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut WriteOp) -> Result<bool> {
+        if op.epoch == self.routing.epoch() {
+            return Ok(false);
+        }
+        for target in &op.targets {
+            if let Status::Waiting(request) = target.status {
+                self.forget(request);
+            }
+        }
+        self.find_targets(op);
+        self.send_write(turn, number, op)?;
+        Ok(true)
+    }
+
     /// Sends the newest version to all but those that are down.
     fn send_again<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut WriteOp) -> Result<()> {
+        if self.follow_epoch(turn, number, op)? {
+            return Ok(());
+        }
         for place in 0..op.targets.len() {
             if let Status::Waiting(request) = op.targets[place].status {
                 self.forget(request);
@@ -293,6 +321,10 @@ impl Node {
     pub(super) fn write_timer<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
         let Some(mut op) = self.writes.remove(&number) else { return Ok(()) };
         if turn.now.ticks_ms < op.until_ms {
+            let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
+            if is_refused && self.follow_epoch(turn, number, &mut op)? {
+                return self.settle_write(turn, number, op);
+            }
             for place in 0..op.targets.len() {
                 if op.targets[place].status == Status::Later {
                     self.send_write_to(turn, number, &mut op, place)?;
@@ -316,13 +348,7 @@ impl Node {
             let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
             let is_removed = op.targets.iter().any(|t| t.status != Status::Failed && !self.routing.is_living(t.node));
             if (is_refused || is_removed) && !op.is_answered && turn.now.ticks_ms < op.until_ms {
-                for target in &op.targets {
-                    if let Status::Waiting(request) = target.status {
-                        self.forget(request);
-                    }
-                }
-                self.find_targets(&mut op);
-                self.send_write(turn, number, &mut op)?;
+                self.follow_epoch(turn, number, &mut op)?;
             }
             self.settle_write(turn, number, op)?;
         }
