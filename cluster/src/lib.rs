@@ -10,6 +10,9 @@ pub mod api;
 pub mod clock;
 mod codec;
 pub mod engine;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod ids;
 pub mod limits;
 mod membership;

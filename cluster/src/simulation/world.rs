@@ -483,8 +483,13 @@ impl World {
         }
         let fault = self.plan.faults[place].clone();
         self.note(6, place as u64);
+        self.inflict(&fault);
+    }
+
+    /// Has a fault begin now. Those that the plan has end by themselves; others when they are mended.
+    pub fn inflict(&mut self, fault: &Fault) {
         let until_us = self.now_us + fault.for_ms * 1000;
-        match fault.kind {
+        match fault.kind.clone() {
             FaultKind::Cut { from, to } => *self.cuts.entry((from, to)).or_default() += 1,
             FaultKind::Isolate { slot } => {
                 for other in 0..self.slots.len() {
@@ -750,6 +755,11 @@ impl World {
             }
         }
         super::checker::replicas_differ(self).unwrap_or_default()
+    }
+
+    /// Sums a counter over all nodes that run.
+    pub fn sum(&self, of: impl Fn(&crate::metrics::Metrics) -> u64) -> u64 {
+        self.slots.iter().filter_map(|slot| slot.node.as_ref()).map(|node| of(&node.metrics)).sum()
     }
 
     /// Has a slot compare everything.
