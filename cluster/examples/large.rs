@@ -130,7 +130,7 @@ fn simulate(nodes: usize) {
     load(&mut world, keys, keys / 4);
     let left = world.sum(|metrics| metrics.hints_left) - hints;
     wait_for(&mut world, 30_000, |world| doubters(world, id) == 0);
-    let healed = wait_for(&mut world, 30_000, |world| world.slots.iter().all(|slot| has_no_hints(slot)));
+    let healed = wait_for(&mut world, 30_000, |world| world.slots.iter().all(has_no_hints));
     println!("  it missed {left} writes; back, it has them after {healed:?} ms more");
 
     let (bytes, before) = (world.sum(|metrics| metrics.repair_bytes), world.agreed.topology().clone());

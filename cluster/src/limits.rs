@@ -123,7 +123,6 @@ impl Limits {
             page_bytes_max: 256,
             cuts: 3,
             conditional_waiting_max: 3,
-            ..Limits::default()
         }
     }
 }

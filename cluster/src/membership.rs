@@ -319,7 +319,9 @@ mod tests {
                     let mut sent: Vec<_> = node.tick(now_ms).into_iter().collect();
                     while let Some((to, bytes)) = sent.pop() {
                         if let Some(other) = &mut nodes[usize::from(to.0)] {
-                            sent.extend(other.received(now_ms, &bytes).0);
+                            let (answers, verdicts) = other.received(now_ms, &bytes);
+                            verdicts.into_iter().for_each(|(of, is)| faulty[usize::from(to.0)][usize::from(of.0)] = is);
+                            sent.extend(answers);
                         }
                     }
                 }
@@ -348,7 +350,7 @@ mod tests {
         membership.set_members(0, (0..3).map(NodeId));
         let mut random = SplitMix::new(1);
         for length in 0..200usize {
-            let bytes: Vec<u8> = (0..length % 60).map(|_| random.next() as u8 % 12).collect();
+            let bytes: Vec<u8> = (0..length % 60).map(|_| random.draw() as u8 % 12).collect();
             membership.received(length as u64, &bytes);
         }
     }

@@ -179,7 +179,7 @@ impl Matching {
         // In 65536ths, and rounded up or down by lot: else a little less for each would cost all of them a partition at
         // once when a node joins.
         let cap = |(candidate, seed): (&&Candidate, &u64)| {
-            let share = places * u128::from(candidate.weight) * u128::from(part) << 16;
+            let share = (places * u128::from(candidate.weight) * u128::from(part)) << 16;
             ((share / (total * u128::from(whole)) + u128::from(seed & 0xFFFF)) >> 16).max(1) as usize
         };
         let caps = candidates.iter().zip(&seeds).map(cap).collect();

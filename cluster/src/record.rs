@@ -111,13 +111,13 @@ impl<'a> Record<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (kind, rest) = bytes.split_first()?;
         let (version, rest) = Version::decode(rest)?;
-        let state = match kind {
-            &LIVE => {
+        let state = match *kind {
+            LIVE => {
                 let (deadline, value) = rest.split_first_chunk()?;
                 State::Live { deadline_ms: u64::from_le_bytes(*deadline), value }
             }
-            &GRAVE if rest.is_empty() => State::Grave,
-            &MOVED if rest.is_empty() => State::Moved,
+            GRAVE if rest.is_empty() => State::Grave,
+            MOVED if rest.is_empty() => State::Moved,
             _ => return None,
         };
         Some(Record { version, state })

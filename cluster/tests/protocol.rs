@@ -93,9 +93,9 @@ fn no_bytes_of_a_peer_make_it_panic() {
         for _ in 0..random.below(4) {
             let at = random.below(bytes.len() as u64) as usize;
             match random.below(3) {
-                0 => bytes[at] = random.next() as u8,
+                0 => bytes[at] = random.draw() as u8,
                 1 => bytes.truncate(at.max(1)),
-                _ => bytes.insert(at, random.next() as u8),
+                _ => bytes.insert(at, random.draw() as u8),
             }
         }
         examine(&bytes);

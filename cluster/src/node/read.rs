@@ -17,11 +17,8 @@ use crate::ids::{Epoch, NodeId, Partition, Quorum};
 use crate::peers::Health;
 use crate::protocol::{Message, Refusal};
 use crate::record::{Record, State};
-use crate::replica::{Origin, Verdict};
+use crate::replica::{Found, Origin, Verdict};
 use crate::tables::Tables;
-
-/// What a replica has of a key: the class, and the record, encoded.
-type Found = Option<(u8, Vec<u8>)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Status {
@@ -161,8 +158,8 @@ impl Node {
             _ => false,
         });
         let spares_slow = good.count() >= usize::from(op.quorum.ack);
-        for place in 0..op.targets.len() {
-            if op.targets[place].status == Status::Spared && (up[place] || !spares_slow) {
+        for (place, is_up) in up.into_iter().enumerate() {
+            if op.targets[place].status == Status::Spared && (is_up || !spares_slow) {
                 self.send_read_to(turn, number, op, place)?;
             }
         }

@@ -163,8 +163,8 @@ impl Node {
             good.count() >= usize::from(op.quorum.ack)
         };
         let spares_slow = is_enough(0) && (!op.has_second || is_enough(1));
-        for place in 0..op.targets.len() {
-            if op.targets[place].status == Status::Spared && (up[place] || !spares_slow) {
+        for (place, is_up) in up.into_iter().enumerate() {
+            if op.targets[place].status == Status::Spared && (is_up || !spares_slow) {
                 self.send_write_to(turn, number, op, place)?;
             }
         }

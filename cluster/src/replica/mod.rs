@@ -20,7 +20,7 @@ mod state;
 mod store;
 
 pub use state::State;
-pub use store::{Origin, Verdict};
+pub use store::{Found, Origin, Verdict};
 
 use std::collections::BTreeMap;
 
@@ -194,3 +194,6 @@ impl Replica {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,10 @@ pub enum Verdict {
     Refused(Refusal),
 }
 
-/// An owned record.
+/// What a replica has of a key: the class, and the record, encoded.
+pub type Found = Option<(u8, Vec<u8>)>;
+
+/// A record as it is stored.
 fn owned(bytes: &[u8]) -> Result<Record<'_>> {
     Record::decode(bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "a row of an entity is malformed"))
 }
@@ -76,7 +79,7 @@ impl Replica {
         routing: &Routing,
         (partition, from, key): (Partition, u8, &[u8]),
         epoch: Epoch,
-    ) -> Result<std::result::Result<Option<(u8, Vec<u8>)>, Refusal>> {
+    ) -> Result<std::result::Result<Found, Refusal>> {
         if let Err(refusal) = self.serves(routing, partition, from, epoch) {
             return Ok(Err(refusal));
         }

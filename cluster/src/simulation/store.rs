@@ -177,13 +177,13 @@ impl Store {
             Store::Engine(engine) => {
                 let mut rows = BTreeMap::new();
                 let Some((_, store)) = &engine.open else { return rows };
-                let mut turn = store.turn().expect("a simulated disk without faults");
+                let turn = store.turn().expect("a simulated disk without faults");
                 let copy = |key: &[u8], value: &[u8]| {
                     rows.insert(key.to_vec(), value.to_vec());
                     true
                 };
                 let end = [0xFF; 70];
-                Tables::scan(&mut turn, table, &[], &end, usize::MAX, copy).expect("a simulated disk without faults");
+                Tables::scan(&turn, table, &[], &end, usize::MAX, copy).expect("a simulated disk without faults");
                 rows
             }
         }

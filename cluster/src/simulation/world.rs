@@ -437,7 +437,7 @@ impl World {
 
     fn stop(&mut self, slot: usize, loses_power: bool) {
         self.note(4, slot as u64);
-        let random = self.chance(9, slot as u64, self.next).next();
+        let random = self.chance(9, slot as u64, self.next).draw();
         let machine = &mut self.slots[slot];
         machine.place = Place::Down;
         machine.node = None;
