@@ -1,10 +1,11 @@
-//! Untrusted bytes: for the fuzz target `node_protocol`, and for tests that run the same over mutations of valid frames.
+//! Untrusted bytes: for the fuzz target `node_protocol`, and for tests that run the same over mutations of valid
+//! frames.
 
 use crate::ids::{Epoch, NodeId, Now, Partition, Version};
 use crate::limits::Limits;
 use crate::model::ModelTables;
 use crate::node::{Identity, Input, Node, Output};
-use crate::protocol::message::Hello;
+use crate::protocol::hello::Hello;
 use crate::protocol::{Cut, Frame, Header, Message, Refusal, Row, Span, Summary, frame_length};
 use crate::record::{Record, State};
 use crate::routing::Routing;

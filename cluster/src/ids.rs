@@ -34,7 +34,8 @@ impl Epoch {
     }
 }
 
-/// What orders the writes of an entity: a hybrid logical timestamp ([`clock`](crate::clock)), and the node that gave it.
+/// What orders the writes of an entity: a hybrid logical timestamp ([`clock`](crate::clock)), and the node that gave
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// Milliseconds since 1970 times 65,536, plus a counter.

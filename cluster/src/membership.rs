@@ -1,8 +1,8 @@
 //! Failure detection: foca's SWIM, fed with this node's time and messages.
 //!
 //! Its verdict is for hints, counting plans and readiness; what requests go by is faster
-//! ([`peers`](crate::peers)). Members come from the topology, so nobody joins by gossip; a restarted node outranks what is said
-//! of its earlier start.
+//! ([`peers`](crate::peers)). Members come from the topology, so nobody joins by gossip; a restarted node outranks what
+//! is said of its earlier start.
 //!
 //! Not here: sending. Messages go out as frames.
 
@@ -262,8 +262,8 @@ impl Membership {
         self.sent()
     }
 
-    /// Greets some members of the topology that are not heard of: whichever life they are in, they answer with whom they
-    /// know.
+    /// Greets some members of the topology that are not heard of: whichever life they are in, they answer with whom
+    /// they know.
     fn greet(&mut self) {
         let heard: Vec<u16> = self.foca.iter_members().map(|member| member.id().node).collect();
         let silent: Vec<u16> = self.known.iter().map(|node| node.0).filter(|node| !heard.contains(node)).collect();

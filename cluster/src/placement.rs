@@ -6,7 +6,7 @@
 //! first. Two rules bend the ranking:
 //!
 //! - each place goes to a zone that has the fewest of the places before it;
-//! - of the first `replicas` places a node takes [`OVER_MEAN`] of its share at most, those that rank it best. The others
+//! - of the first `replicas` places a node takes 105 % of its share at most, those that rank it best. The others
 //!   go on to the next in their ranking. (Deferred acceptance, Gale and Shapley, 1962: whoever proposes first, the
 //!   outcome is the same, so that a node more or less moves little else. Passing over full nodes in the order of
 //!   partitions moves a third more at 30 nodes.)
@@ -19,7 +19,7 @@
 //! Costs: `nodes * partitions` hashes and logarithms, and a sort for each partition (4,096 partitions of 1,000 nodes:
 //! under a second); two bytes a place. A look-up is one hash of the key and one index.
 //!
-//! Not here: what is moved when the table changes ([`movement`](crate::movement)).
+//! Not here: what is moved when the table changes ([`node`](crate::node)).
 
 use std::collections::BinaryHeap;
 

@@ -1,6 +1,6 @@
-//! Goal: no bytes of a peer make a node panic, what decodes encodes to the same bytes, and the bytes of each message are
-//! what they were. The fuzz target `node_protocol` runs the same code. WRITE_SEEDS=1 writes its corpus, UPDATE_GOLDEN=1
-//! the golden bytes.
+//! Goal: no bytes of a peer make a node panic, what decodes encodes to the same bytes, and the bytes of each message
+//! are what they were. The fuzz target `node_protocol` runs the same code. WRITE_SEEDS=1 writes its corpus,
+//! UPDATE_GOLDEN=1 the golden bytes.
 
 #![allow(clippy::disallowed_methods, reason = "a test reads and writes its own data")]
 
@@ -9,7 +9,7 @@ use std::fs;
 
 use quipu_cluster::fuzz::{examine, give_to_node, samples};
 use quipu_cluster::ids::{Epoch, NodeId};
-use quipu_cluster::protocol::message::Hello;
+use quipu_cluster::protocol::hello::Hello;
 use quipu_cluster::protocol::{Fault, Frame, HEADER_BYTES, Header, frame_length};
 use quipu_cluster::random::SplitMix;
 use quipu_cluster::topology::Topology;

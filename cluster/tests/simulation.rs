@@ -51,7 +51,8 @@ fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)
 /// A checker that finds nothing proves nothing: each of these faults must be found.
 #[test]
 fn the_checker_finds_faults_that_are_put_in() {
-    let mutations: [(&str, fn(&mut Mutations)); 7] = [
+    type Mutate = fn(&mut Mutations);
+    let mutations: [(&str, Mutate); 7] = [
         ("`Older` is a confirmation", |m| m.older_is_ack = true),
         ("the first answer wins", |m| m.first_answer_wins = true),
         ("a copying replica answers", |m| m.answers_while_copying = true),
@@ -126,8 +127,8 @@ fn found_a_blocking_read_wrote_back_to_one_of_two_placements() {
     judge(&Plan::draw(1281), "SEED=1281");
 }
 
-/// Of a range that was answered in pieces, nobody asked what the other side lacks of the first pieces: a replica kept an
-/// entity that had moved to another `from`, below the horizon, for ever.
+/// Of a range that was answered in pieces, nobody asked what the other side lacks of the first pieces: a replica kept
+/// an entity that had moved to another `from`, below the horizon, for ever.
 #[test]
 fn found_pieces_of_a_range_were_compared_in_one_direction() {
     judge(&Plan::draw(188), "SEED=188");

@@ -4,10 +4,11 @@
 //! wait for each other: it reads, with as many answers as the write has not confirmations (so that the two meet),
 //! compares, and writes above what it has read.
 //!
-//! What that guarantees: of conditional writes that went through the same node, with the same `ack` and `from`, each saw
-//! the outcome of those answered before. Where two nodes disagree about who is alive, or the first replica changes, two
-//! writes may both find their condition met, and both be answered "written": the later version wins, as with any write.
-//! A write without a condition is not held up by one with. What is answered "not enough replicas" may have been made.
+//! What that guarantees: of conditional writes that went through the same node, with the same `ack` and `from`, each
+//! saw the outcome of those answered before. Where two nodes disagree about who is alive, or the first replica changes,
+//! two writes may both find their condition met, and both be answered "written": the later version wins, as with any
+//! write. A write without a condition is not held up by one with. What is answered "not enough replicas" may have been
+//! made.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

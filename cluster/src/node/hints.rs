@@ -1,8 +1,8 @@
 //! Hints: what peers have missed, kept durably and handed over when they are back.
 //!
 //! Invariants:
-//! 1. Of a peer, key and class there is one hint, with the newest version. It has the record itself only where this node
-//!    is no replica of it; else the row is read when the hint is handed over, and may be newer.
+//! 1. Of a peer, key and class there is one hint, with the newest version. It has the record itself only where this
+//!    node is no replica of it; else the row is read when the hint is handed over, and may be newer.
 //! 2. A hint goes when the peer has confirmed its version or something newer. It is no confirmation of any write.
 //! 3. Hints for a peer are bounded in bytes, and hints in age. What is dropped is found by repair.
 

@@ -1,7 +1,7 @@
 //! Movement: a replica that is to keep rows it does not have copies them, and one that keeps them no longer drops them.
 //!
-//! What has to be copied is told by the topology and by what the replica has ([`State::have`]), so a copy goes on after a
-//! restart where the rows differ.
+//! What has to be copied is told by the topology and by what the replica has ([`State::have`]), so a copy goes on after
+//! a restart where the rows differ.
 //!
 //! Invariants:
 //! 1. A partition is complete only after it was compared, under the present change, with *every* replica of before that

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. The answer is the newest of the first `ack` good answers. A refusal, or a replica that copies, is no answer.
-//! 2. A blocking read answers only after `ack` replicas hold what it answers, or something newer; so no read that begins
-//!    later, with `ack + ack > from`, answers less. While replicas change, `ack` of the old and `ack` of the new: others may
-//!    still read the old, or read the new already.
+//! 2. A blocking read answers only after `ack` replicas hold what it answers, or something newer; so no read that
+//!    begins later, with `ack + ack > from`, answers less. While replicas change, `ack` of the old and `ack` of the
+//!    new: others may still read the old, or read the new already.
 //! 3. An entity is not spread beyond its own replicas: of others only a stale note of another `from` is mended.
 
 use std::cmp::Ordering;

@@ -3,10 +3,11 @@
 //! From time to time each replica compares each of its partitions with the replicas after it in the partition's order,
 //! so that every pair compares once. What differs is exchanged ([`sessions`](super::sessions)).
 //!
-//! A **round** lets tombstones go. The first replica of a partition draws a line, the present less the grace period, and
+//! A **round** lets tombstones go. The first replica of a partition draws a line, the present less the grace period,
+//! and
 //!
-//! 1. has all replicas raise their *floor* to it: nothing that old is let in from coordinators, hints or read repair any
-//!    more, so what lies below the line does not change;
+//! 1. has all replicas raise their *floor* to it: nothing that old is let in from coordinators, hints or read repair
+//!    any more, so what lies below the line does not change;
 //! 2. compares with each of them, and once more with each: the second time all get what the last one had;
 //! 3. has all replicas raise their *horizon* to it, and drop the tombstones below.
 //!

@@ -1,14 +1,15 @@
 //! Sessions: two replicas compare the rows that they share, top-down by tallies, and exchange those that differ.
 //!
-//! The one that begins sends what it holds of some ranges (rows, hash); the other answers a bit each. Ranges that differ
-//! are cut where the first has its rows, into [`Limits::repair_fan_out`] parts, and compared again. A range of few rows
-//! is settled by hashes of its rows: the other sends the rows that the first lacks, and asks for those that it lacks. The
-//! other keeps nothing of a session, and every message may be sent twice. (Range-based set reconciliation, Meyer, 2022.)
+//! The one that begins sends what it holds of some ranges (rows, hash); the other answers a bit each. Ranges that
+//! differ are cut where the first has its rows, into [`Limits::repair_fan_out`] parts, and compared again. A range of
+//! few rows is settled by hashes of its rows: the other sends the rows that the first lacks, and asks for those that it
+//! lacks. The other keeps nothing of a session, and every message may be sent twice. (Range-based set reconciliation,
+//! Meyer, 2022.)
 //!
 //! A copy is a session of a replica that has nothing yet: its first message is the last, and rows come in chunks.
 //!
-//! Cost: messages for each difference as there are levels; `docs/cluster.md` has the bytes. All sessions of a node share
-//! [`Limits::repair_bytes_per_second`]. One message of a session is under way at a time.
+//! Cost: messages for each difference as there are levels; `docs/cluster.md` has the bytes. All sessions of a node
+//! share [`Limits::repair_bytes_per_second`]. One message of a session is under way at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 

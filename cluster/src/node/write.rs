@@ -7,8 +7,8 @@
 //!    again. So of two writes with `ack + ack > from`, the one acknowledged before the other began has the lower
 //!    version, whatever the clocks say: at most `from - ack` replicas lack the first, fewer than the second needs.
 //! 3. What is sent under an epoch goes to the replicas of that epoch: a write that outlives an epoch and has to be sent
-//!    again is sent to all replicas of the next. (Sent to the old ones alone, under the new epoch, it would be let in after
-//!    they were copied.)
+//!    again is sent to all replicas of the next. (Sent to the old ones alone, under the new epoch, it would be let in
+//!    after they were copied.)
 //! 4. A replica that has not confirmed when the write is over gets a hint with its last version.
 
 use quipu::Result;

@@ -8,6 +8,7 @@
 //! Not here: connections, and what is done with messages.
 
 pub mod frame;
+pub mod hello;
 pub mod message;
 
 pub use frame::{Fault, Frame, HEADER_BYTES, Header, frame_length};

@@ -7,12 +7,12 @@
 //!    that is new, answers `NotReady`. ([`State::have`])
 //! 4. Of writes, none is let in that is not above the partition's floor; of rows that replicas exchange, none up to the
 //!    horizon whose key is absent, unless the sender had reached that horizon when it read the row. Tombstones up to
-//!    the horizon are dropped, so nothing can rise from the dead ([`horizon`](crate::horizon)).
+//!    the horizon are dropped, so nothing can rise from the dead (`node/repair.rs`).
 //! 5. A message from before the epoch that a partition's replicas must know is refused.
 //!
 //! Costs: a write is a look-up for each class in use (in practice one) and one to three puts.
 //!
-//! Not here: who is asked ([`coordinator`](crate::coordinator)), what repair asks ([`repair`](crate::repair)).
+//! Not here: who is asked, and what repair asks ([`node`](crate::node)).
 
 mod ask;
 pub(crate) mod compare;

@@ -11,7 +11,8 @@ pub(super) const FACT: u8 = b'p';
 pub struct State {
     /// The least `from` of which all rows are here, and of all above; [`State::NONE`] if of none.
     pub have: u8,
-    /// The least `from` of rows that are being copied; [`State::NONE`] if none are. What is there of them is of this copy.
+    /// The least `from` of rows that are being copied; [`State::NONE`] if none are. What is there of them is of this
+    /// copy.
     pub copying: u8,
     /// Rows are left of an earlier time that have to go before new ones come.
     pub is_dirty: bool,

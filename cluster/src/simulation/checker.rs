@@ -122,6 +122,20 @@ impl Judge<'_> {
         })
     }
 
+    /// Whether a key could have moved after this version to another `from`, to stores that were erased: it has as few
+    /// copies as it was last written with.
+    fn may_have_moved(&self, key: u8, from: u8, version: Version) -> bool {
+        self.world.erased > 0
+            && self.events.iter().any(|(event, operation)| {
+                let is_later = match event.answer {
+                    Some(Answer::Written { version: other }) => other > version,
+                    _ => true,
+                };
+                let is_other = operation.key == key && operation.quorum.from != from;
+                is_other && is_later && writes(&operation.ask)
+            })
+    }
+
     /// Rules 2 and 4.
     fn reads(&self) -> Result<(), String> {
         for (read, operation) in &self.events {
@@ -131,8 +145,9 @@ impl Judge<'_> {
                 _ => continue,
             };
             let is_bare = matches!(read.answer, Some(Answer::Absent { version: None }));
-            let check = |bound: Version, what: &Event| {
+            let check = |bound: Version, from: u8, what: &Event| {
                 let is_fine = version >= bound
+                    || self.may_have_moved(operation.key, from, bound)
                     || is_bare && self.may_be_forgotten(operation.key, bound, read.ended_us.unwrap_or(0));
                 match is_fine {
                     true => Ok(()),
@@ -142,7 +157,7 @@ impl Judge<'_> {
             for (write, other, written) in self.acknowledged() {
                 let is_before = write.ended_us.is_some_and(|ended| ended < read.invoked_us);
                 if other.key == operation.key && is_before && meet(other.quorum, operation.quorum) {
-                    check(written, write)?;
+                    check(written, other.quorum.from, write)?;
                 }
             }
             for (earlier, other) in &self.events {
@@ -156,7 +171,7 @@ impl Judge<'_> {
                     && other.key == operation.key
                     && meet(other.quorum, operation.quorum)
                 {
-                    check(*seen, earlier)?;
+                    check(*seen, other.quorum.from, earlier)?;
                 }
             }
         }
@@ -213,7 +228,9 @@ impl Judge<'_> {
         for (write, operation, version) in self.acknowledged() {
             let key = vec![b'k', operation.key];
             let found = newest.get(&key).copied().unwrap_or(Version::ZERO);
-            if found < version && !self.may_be_forgotten(operation.key, version, now_us) {
+            let is_excused = self.may_be_forgotten(operation.key, version, now_us)
+                || self.may_have_moved(operation.key, operation.quorum.from, version);
+            if found < version && !is_excused {
                 return Err(format!("{write:?} of {operation:?} is lost: the newest is {found}"));
             }
         }
@@ -284,8 +301,8 @@ pub fn replicas_differ(world: &World) -> Option<String> {
             let horizons: Vec<_> =
                 world.up().filter_map(|(_, slot)| Some(slot.node.as_ref()?.replica().state(partition))).collect();
             return Some(format!(
-                "replicas {replicas:?} of {:?} in {partition} from {from} hold {records:?} (buried: {buried}; {horizons:?})",
-                row.escape_ascii().to_string()
+                "replicas {replicas:?} of {:?} in {partition} from {from} hold {records:?} (graves: {buried}; {horizons:?})",
+                row.escape_ascii().to_string(),
             ));
         }
     }

@@ -6,21 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::{Ask, Fault, FaultKind, Plan, SLOTS_MAX};
+use super::plan::{Ask, Fault, Plan, SLOTS_MAX};
 use super::store::Store;
 use crate::api::{Answer, Condition, Offset, Range, Request};
 use crate::ids::{Epoch, NodeId, Now, Version};
 use crate::limits::Limits;
 use crate::node::{Identity, Input, Node, Output};
-use crate::placement::WEIGHT;
 use crate::random::{SplitMix, mix};
 use crate::routing::Routing;
-use crate::topology::{Entry, Member, StoreId, Topology};
+use crate::topology::{Entry, StoreId, Topology};
 
 /// Milliseconds since 1970 when a simulation begins.
 const BEGIN_MS: u64 = 1_700_000_000_000;
 /// Stands in a slot whose node has no id yet.
-const NEWCOMER: NodeId = NodeId(u16::MAX);
+pub(super) const NEWCOMER: NodeId = NodeId(u16::MAX);
 /// How long the cluster may take to heal.
 pub const HEAL_MS: u64 = 60_000;
 
@@ -38,7 +37,7 @@ pub struct Event {
 }
 
 #[derive(Debug)]
-enum Happening {
+pub(super) enum Happening {
     Frame { from: NodeId, to: NodeId, bytes: Vec<u8> },
     Wake { slot: usize, life: u64 },
     Release { slot: usize, life: u64, commits: u64, outputs: Vec<Output> },
@@ -54,7 +53,7 @@ enum Happening {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// No node was ever here, or it has left.
     Empty,
     Up,
@@ -66,7 +65,7 @@ enum Place {
 /// A machine.
 #[derive(Debug)]
 pub struct Slot {
-    place: Place,
+    pub(super) place: Place,
     /// The node that runs, or is stored, here.
     pub id: NodeId,
     /// The process, while it runs.
@@ -74,12 +73,12 @@ pub struct Slot {
     /// Its disk.
     pub store: Store,
     /// Counts processes, so that what an earlier one left does nothing.
-    life: u64,
-    store_id: u64,
-    skew_ms: i64,
-    paused_until_us: u64,
-    slow_us: u64,
-    is_deaf: bool,
+    pub(super) life: u64,
+    pub(super) store_id: u64,
+    pub(super) skew_ms: i64,
+    pub(super) paused_until_us: u64,
+    pub(super) slow_us: u64,
+    pub(super) is_deaf: bool,
     wakes_at_us: u64,
     /// Commits that are on their way to the disk end in order.
     synced_at_us: u64,
@@ -96,17 +95,17 @@ pub struct World {
     /// Virtual time, in microseconds.
     pub now_us: u64,
     queue: BTreeMap<(u64, u64), Happening>,
-    next: u64,
+    pub(super) next: u64,
     /// Machines.
     pub slots: Vec<Slot>,
     slot_of: BTreeMap<NodeId, usize>,
     /// How many cuts there are from one slot to another.
-    cuts: BTreeMap<(usize, usize), u32>,
+    pub(super) cuts: BTreeMap<(usize, usize), u32>,
     frames: BTreeMap<(NodeId, NodeId), u64>,
     /// The topology as the log has it.
     pub agreed: Routing,
-    stalled_until_us: u64,
-    is_healed: bool,
+    pub(super) stalled_until_us: u64,
+    pub(super) is_healed: bool,
     /// What clients saw.
     pub history: Vec<Event>,
     waiting: BTreeMap<(usize, u64, u64), usize>,
@@ -121,7 +120,7 @@ pub struct World {
     healed_at_us: Option<u64>,
 }
 
-fn url(slot: usize) -> String {
+pub(super) fn url(slot: usize) -> String {
     format!("http://host-{slot}:80")
 }
 
@@ -192,22 +191,22 @@ impl World {
         world
     }
 
-    fn at(&mut self, at_us: u64, happening: Happening) {
+    pub(super) fn at(&mut self, at_us: u64, happening: Happening) {
         self.next += 1;
         self.queue.insert((at_us, self.next), happening);
     }
 
-    fn soon(&mut self, after_us: u64, happening: Happening) {
+    pub(super) fn soon(&mut self, after_us: u64, happening: Happening) {
         self.at(self.now_us + after_us, happening);
     }
 
     /// Notes something that happened.
-    fn note(&mut self, what: u64, detail: u64) {
+    pub(super) fn note(&mut self, what: u64, detail: u64) {
         self.trace = mix(self.trace ^ mix(self.now_us ^ (what << 48) ^ mix(detail)));
     }
 
     /// A chance that depends on nothing but the seed and these numbers.
-    fn chance(&self, a: u64, b: u64, c: u64) -> SplitMix {
+    pub(super) fn chance(&self, a: u64, b: u64, c: u64) -> SplitMix {
         SplitMix::new(mix(self.plan.seed ^ mix(a ^ mix(b ^ mix(c)))))
     }
 
@@ -312,7 +311,7 @@ impl World {
         Now { ticks_ms: ms, wall_ms: wall.max(0) as u64 }
     }
 
-    fn turn(&mut self, slot: usize, input: Input<'_>) {
+    pub(super) fn turn(&mut self, slot: usize, input: Input<'_>) {
         let now = self.now_of(slot);
         let machine = &mut self.slots[slot];
         let Some(node) = &mut machine.node else { return };
@@ -390,7 +389,7 @@ impl World {
         !others.is_empty() && others.iter().all(|other| self.cuts.get(&(slot, *other)).is_some_and(|cuts| *cuts > 0))
     }
 
-    fn start(&mut self, slot: usize) {
+    pub(super) fn start(&mut self, slot: usize) {
         let now = self.now_of(slot);
         let machine = &mut self.slots[slot];
         let identity = machine.store.identity().expect("a disk without faults");
@@ -435,7 +434,7 @@ impl World {
         }
     }
 
-    fn stop(&mut self, slot: usize, loses_power: bool) {
+    pub(super) fn stop(&mut self, slot: usize, loses_power: bool) {
         self.note(4, slot as u64);
         let random = self.chance(9, slot as u64, self.next).draw();
         let machine = &mut self.slots[slot];
@@ -474,160 +473,6 @@ impl World {
             self.stop(slot, false);
             self.slots[slot].place = Place::Empty;
             self.slots[slot].store = Store::new(self.plan.seed, self.plan.has_engine);
-        }
-    }
-
-    fn begin_fault(&mut self, place: usize) {
-        if self.is_healed {
-            return;
-        }
-        let fault = self.plan.faults[place].clone();
-        self.note(6, place as u64);
-        self.inflict(&fault);
-    }
-
-    /// Has a fault begin now. Those that the plan has end by themselves; others when they are mended.
-    pub fn inflict(&mut self, fault: &Fault) {
-        let until_us = self.now_us + fault.for_ms * 1000;
-        match fault.kind.clone() {
-            FaultKind::Cut { from, to } => *self.cuts.entry((from, to)).or_default() += 1,
-            FaultKind::Isolate { slot } => {
-                for other in 0..self.slots.len() {
-                    *self.cuts.entry((slot, other)).or_default() += 1;
-                    *self.cuts.entry((other, slot)).or_default() += 1;
-                }
-            }
-            FaultKind::Crash { slot, loses_power } => {
-                if self.slots[slot].place == Place::Up {
-                    self.stop(slot, loses_power);
-                    let life = self.slots[slot].life;
-                    self.at(until_us, Happening::Start { slot, life });
-                }
-            }
-            FaultKind::Pause { slot } => self.slots[slot].paused_until_us = until_us,
-            FaultKind::Slow { slot, by_ms } => self.slots[slot].slow_us += by_ms * 1000,
-            FaultKind::Erase { slot } => self.erase(slot),
-            FaultKind::Jump { slot, by_ms } => {
-                let skew = self.slots[slot].skew_ms + by_ms;
-                self.slots[slot].skew_ms = skew.clamp(-3000, 3000);
-            }
-            FaultKind::StallLog => self.stalled_until_us = self.stalled_until_us.max(until_us),
-            FaultKind::DeafLog { slot } => self.slots[slot].is_deaf = true,
-            FaultKind::Join => self.join(),
-            FaultKind::Leave { slot } => self.leave(slot),
-            FaultKind::Repair { slot } => {
-                if self.slots[slot].place == Place::Up {
-                    self.turn(slot, Input::Repair);
-                }
-            }
-        }
-    }
-
-    fn end_fault(&mut self, place: usize) {
-        if self.is_healed {
-            return;
-        }
-        let fault = self.plan.faults[place].clone();
-        match fault.kind {
-            FaultKind::Cut { from, to } => self.mend((from, to)),
-            FaultKind::Isolate { slot } => {
-                for other in 0..self.slots.len() {
-                    self.mend((slot, other));
-                    self.mend((other, slot));
-                }
-                self.soon(5000, Happening::Learn { slot });
-            }
-            FaultKind::Slow { slot, by_ms } => {
-                self.slots[slot].slow_us = self.slots[slot].slow_us.saturating_sub(by_ms * 1000);
-            }
-            FaultKind::DeafLog { slot } => {
-                self.slots[slot].is_deaf = false;
-                self.soon(5000, Happening::Learn { slot });
-            }
-            _ => {}
-        }
-    }
-
-    fn mend(&mut self, link: (usize, usize)) {
-        if let Some(cuts) = self.cuts.get_mut(&link) {
-            *cuts = cuts.saturating_sub(1);
-        }
-    }
-
-    /// Erases a store, unless another that was erased has not been replaced yet.
-    fn erase(&mut self, slot: usize) {
-        let is_whole = self.agreed.topology().members.values().all(|member| !member.is_dead)
-            && self.slots.iter().all(|slot| slot.place != Place::Erased)
-            && self.agreed.topology().change.is_none();
-        if !is_whole || !matches!(self.slots[slot].place, Place::Up | Place::Down) {
-            return;
-        }
-        if self.slots[slot].place == Place::Up {
-            self.stop(slot, true);
-        }
-        self.erased += 1;
-        let (seed, has_engine) = (self.plan.seed, self.plan.has_engine);
-        let machine = &mut self.slots[slot];
-        machine.place = Place::Erased;
-        machine.life += 1;
-        machine.store = Store::new(seed, has_engine);
-        machine.store_id = mix(machine.store_id ^ machine.life << 8) | 1;
-        self.soon(50_000, Happening::Rejoin { slot });
-    }
-
-    /// A node whose store is gone asks to be replaced by itself, until it is.
-    fn rejoin(&mut self, slot: usize) {
-        if self.slots[slot].place != Place::Erased {
-            return;
-        }
-        let old = self.slots[slot].id;
-        let store = StoreId(self.slots[slot].store_id);
-        let topology = self.agreed.topology();
-        let found = topology.members.iter().find(|(_, member)| member.store == store).map(|(node, _)| *node);
-        if let Some(node) = found {
-            let identity = Identity { node, store, topology: topology.clone() };
-            self.slots[slot].store.found(&identity, &self.limits).expect("a disk without faults");
-            self.slots[slot].place = Place::Down;
-            self.start(slot);
-            return;
-        }
-        let is_new = old == NEWCOMER;
-        if !is_new && !topology.members.contains_key(&old) {
-            // It had been leaving when its store went.
-            self.slots[slot].place = Place::Empty;
-            return;
-        }
-        let entry = if topology.change.is_some() {
-            Entry::Dead { node: old }
-        } else {
-            let member = Member { url: url(slot), zone: String::new(), weight: WEIGHT, store, is_dead: false };
-            let dead = if is_new { vec![] } else { vec![old] };
-            Entry::Change { expected: topology.epoch, add: vec![member], remove: vec![], dead }
-        };
-        self.soon(1000, Happening::Append(entry));
-        self.soon(200_000, Happening::Rejoin { slot });
-    }
-
-    fn join(&mut self) {
-        let topology = self.agreed.topology();
-        let is_free = |slot: &Slot| slot.place == Place::Empty && slot.node.is_none();
-        let Some(slot) = self.slots.iter().position(is_free) else { return };
-        if topology.change.is_some() {
-            return;
-        }
-        self.slots[slot].store_id = mix(self.plan.seed ^ self.next ^ 0xABCD) | 1;
-        self.slots[slot].place = Place::Erased;
-        self.slots[slot].id = NEWCOMER;
-        self.rejoin(slot);
-    }
-
-    fn leave(&mut self, slot: usize) {
-        let topology = self.agreed.topology();
-        let id = self.slots[slot].id;
-        let enough = topology.placed.len() > usize::from(topology.replicas);
-        if topology.change.is_none() && topology.placed.contains(&id) && enough {
-            let entry = Entry::Change { expected: topology.epoch, add: vec![], remove: vec![id], dead: vec![] };
-            self.soon(1000, Happening::Append(entry));
         }
     }
 
