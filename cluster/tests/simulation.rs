@@ -1,6 +1,6 @@
 //! Goal: whatever happens to a cluster, nothing acknowledged is lost and nothing stale is read, and when the faults end
 //! it heals. Method: plans drawn from seeds, run in virtual time, judged by the six rules of `simulation::checker`.
-//! Replay: SEED=... cargo test -p quipu-cluster --test simulation; more: SEEDS=100000
+//! Replay: SEED=... cargo test -p quipu-cluster --test simulation; more: SEEDS=100000, from FROM on
 
 use quipu_cluster::ids::Quorum;
 use quipu_cluster::node::Mutations;
@@ -28,7 +28,7 @@ fn judge(plan: &Plan, name: &str) -> u64 {
 fn every_seed_keeps_the_rules() {
     let seeds = match environment("SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..environment("SEEDS").unwrap_or(300),
+        None => environment("FROM").unwrap_or(0)..environment("SEEDS").unwrap_or(300),
     };
     let count = seeds.end - seeds.start;
     let answered: u64 = seeds.map(|seed| judge(&Plan::draw(seed), &format!("SEED={seed}"))).sum();

@@ -300,9 +300,9 @@ pub fn replicas_differ(world: &World) -> Option<String> {
                 .all(|value| Record::decode(value).is_some_and(|record| !matches!(record.state, State::Live { .. })));
             let horizons: Vec<_> =
                 world.up().filter_map(|(_, slot)| Some(slot.node.as_ref()?.replica().state(partition))).collect();
+            let key = row.escape_ascii();
             return Some(format!(
-                "replicas {replicas:?} of {:?} in {partition} from {from} hold {records:?} (graves: {buried}; {horizons:?})",
-                row.escape_ascii().to_string(),
+                "replicas {replicas:?} of {key} in {partition} from {from} hold {records:?} (graves: {buried}), {horizons:?}",
             ));
         }
     }
