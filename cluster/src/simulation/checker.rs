@@ -302,7 +302,7 @@ pub fn replicas_differ(world: &World) -> Option<String> {
                 world.up().filter_map(|(_, slot)| Some(slot.node.as_ref()?.replica().state(partition))).collect();
             let key = row.escape_ascii();
             return Some(format!(
-                "replicas {replicas:?} of {key} in {partition} from {from} hold {records:?} (graves: {buried}), {horizons:?}",
+                "{replicas:?} of {key} in {partition} from {from} hold {records:?} (graves: {buried}), {horizons:?}",
             ));
         }
     }
