@@ -51,18 +51,21 @@ fn check_end(world: &mut World) -> Option<String> {
     let range = Range { start: vec![b'k'], end: Vec::new() };
     for slot in world.up().map(|(slot, _)| slot).collect::<Vec<_>>() {
         let first = world.history.len();
-        world.request(slot, past_plan, Request::Count { range: range.clone(), ack });
+        let mut requests = vec![Request::Count { range: range.clone(), ack }];
         for offset in 0..=live.len() {
             let offset = Offset::Keys(offset as u64);
-            let page = Request::Page { range: range.clone(), offset, limit: 2, with_values: true };
-            world.request(slot, past_plan, page);
+            requests.push(Request::Page { range: range.clone(), offset, limit: 2, with_values: true });
         }
         for key in 0..=12 {
             let quorum = Some(Quorum { ack: replicas, from: replicas });
-            world.request(slot, past_plan, Request::Get { key: vec![b'k', key], quorum, is_blocking: false });
+            requests.push(Request::Get { key: vec![b'k', key], quorum, is_blocking: false });
         }
-        let until_us = world.now_us + 1_500_000;
-        world.run_until(until_us);
+        for request in requests {
+            // One after the other: together they would be more than what one peer is sent at once.
+            world.request(slot, past_plan, request);
+            let until_us = world.now_us + 60_000;
+            world.run_until(until_us);
+        }
         let keys: Vec<_> = live.iter().map(|(key, (_, value))| (key.clone(), value.clone())).collect();
         for (number, event) in world.history[first..].iter().enumerate() {
             let offset = number.saturating_sub(1);
