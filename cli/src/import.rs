@@ -211,7 +211,7 @@ fn create(db: &Db, args: &Args, source: &Source, format: Format) -> Result<RowTa
     }
     let schema = Schema::new(columns, &args.key)?;
     let sum = args.sum.as_deref().map(|name| sum_field(&schema, name)).transpose()?;
-    let measures = Measures { bytes: true, hash: true, sum };
+    let measures = Measures { bytes: true, hash: true, sum, ..Measures::ROWS };
     let compression = if args.compress { Compression::Lz4 } else { Compression::None };
     let options = TableOptions {
         measures,

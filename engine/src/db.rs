@@ -362,20 +362,21 @@ impl Db {
         }
     }
 
-    /// Reads the pages that latched reads or writes lacked. To be called while the thread holds neither.
+    /// Reads the pages that latched reads or writes lacked. To be called while the thread holds neither. Returns how many
+    /// pages were read from files: none if the cache had all of them.
     ///
     /// # Errors
-    /// Those of reading a page of a run.
-    pub fn load(&self, faults: &mut PageFaults) -> Result<()> {
-        faults.load(&self.shared.cache)
+    /// Those of reading a page of a run. Then nothing is left to load.
+    pub fn load(&self, faults: &mut PageFaults) -> Result<u64> {
+        self.shared.load_faults(&mut [faults]).inspect_err(|_| faults.clear())
     }
 
     /// Like [`Db::load`], for the faults of several requests, all in the order of the files.
     ///
     /// # Errors
     /// Those of reading a page of a run. Then nothing is loaded; load them one by one to learn whose page it is.
-    pub fn load_together(&self, faults: &mut [&mut PageFaults]) -> Result<()> {
-        PageFaults::load_together(faults, &self.shared.cache)
+    pub fn load_together(&self, faults: &mut [&mut PageFaults]) -> Result<u64> {
+        self.shared.load_faults(faults)
     }
 
     /// Writes an image of all tables. A restart then reads only that image and the log from here on. Writes go on

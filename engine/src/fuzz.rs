@@ -68,7 +68,7 @@ fn decode_segment(bytes: &[u8]) {
 /// If the bytes are no record.
 pub fn log_record(bytes: &[u8]) -> Result<()> {
     let arena = Arc::new(Arena::new(256, 1 << 20)?);
-    let all = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    let all = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
     let mut tables = Vec::new();
     for (id, measures) in [(0, Measures::ROWS), (1, all)] {
         let options = TableOptions { measures, ..TableOptions::default() };

@@ -8,7 +8,7 @@ use crate::options::{Durability, RunLayout};
 use crate::progress::Progress;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::{Source, TableStack, of_trees, stack_in_memory};
-use crate::run::{Missing, ReadPages};
+use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::handle::Table;
 use crate::state::snapshot::Snapshot;
 use crate::tree::{When, Written};
@@ -83,6 +83,12 @@ impl Table {
     /// resolved before the error stays so.
     pub fn resolve_blind_writes<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
         self.shared.resolve(self.id(), &bounds.into())
+    }
+
+    /// Adds a key to what is loaded for a latched read or write that will look it up in this table: so all pages on the
+    /// way to it are there at its next attempt.
+    pub fn expect_key(&self, key: impl AsRef<[u8]>, faults: &mut PageFaults) {
+        faults.add_key(self.id(), key.as_ref());
     }
 
     fn write_one(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {

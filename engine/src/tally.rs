@@ -162,13 +162,16 @@ pub struct Measures {
     pub bytes: bool,
     /// A wrapping sum of hashes of rows, which shows whether two ranges hold the same rows.
     pub hash: bool,
+    /// Seeds the hashes. Whoever chooses rows and knows the seed can make different ranges sum alike: where that
+    /// matters, give a random one that stays secret. Hashes of two tables compare only if their seeds are equal.
+    pub hash_seed: u64,
     /// The sum of a number in the value.
     pub sum: Option<SumField>,
 }
 
 impl Measures {
     /// Rows only.
-    pub const ROWS: Measures = Measures { bytes: false, hash: false, sum: None };
+    pub const ROWS: Measures = Measures { bytes: false, hash: false, hash_seed: 0, sum: None };
 
     /// Whether only rows are measured.
     #[inline]
@@ -213,13 +216,13 @@ impl Measures {
         Tally {
             rows: 1,
             bytes: if self.bytes { (key.len() + value.len()) as i64 } else { 0 },
-            hash: if self.hash { hash_row(key, value) } else { 0 },
+            hash: if self.hash { hash_row(self.hash_seed, key, value) } else { 0 },
             sum: self.sum.map_or(0, |field| field.extract(value)),
         }
     }
 }
 
-/// The hash of one row: the value's hash seeded with the key's.
-pub(crate) fn hash_row(key: &[u8], value: &[u8]) -> u64 {
-    xxh3_64_with_seed(value, xxh3_64_with_seed(key, key.len() as u64))
+/// The hash of one row: the value's hash seeded with the key's, and that with the table's seed.
+fn hash_row(seed: u64, key: &[u8], value: &[u8]) -> u64 {
+    xxh3_64_with_seed(value, xxh3_64_with_seed(key, seed.wrapping_add(key.len() as u64)))
 }

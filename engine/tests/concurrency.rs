@@ -37,7 +37,7 @@ fn options() -> Options {
 }
 
 fn with_sum() -> TableOptions {
-    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
     TableOptions { measures, ..TableOptions::default() }
 }
 

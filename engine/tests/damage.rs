@@ -80,7 +80,7 @@ fn specimen() -> Specimen {
     let db = Db::open(DIR, options(&disk)).unwrap();
     let mut images = vec![Image::new()];
     let mut image = Image::new();
-    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
     let declared = [
         ("left", TableOptions::default()),
         ("right", TableOptions { measures, metadata: b"a note".to_vec(), ..TableOptions::default() }),

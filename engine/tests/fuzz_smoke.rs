@@ -50,7 +50,7 @@ fn files(prefix: &str) -> Vec<Vec<u8>> {
 fn small_files(prefix: &str) -> Vec<Vec<u8>> {
     let disk = SimDisk::new();
     let db = Db::open(DIR, options(&disk)).unwrap();
-    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::Element { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::Element { at: 0 }), ..Measures::ROWS };
     let table =
         db.create_table("t", TableOptions { measures, metadata: b"note".to_vec(), ..TableOptions::default() }).unwrap();
     for row in 0..12u8 {
@@ -70,7 +70,7 @@ fn records() -> Vec<Vec<u8>> {
     let disk = SimDisk::new();
     let db =
         Db::open(DIR, Options { log_segment_bytes: 64 << 10, durability: Durability::Os, ..options(&disk) }).unwrap();
-    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
     let rows = db.table("rows").unwrap();
     let all = db
         .create_table("all", TableOptions { measures, metadata: b"note".to_vec(), ..TableOptions::default() })

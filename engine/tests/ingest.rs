@@ -21,7 +21,7 @@ fn open(disk: &SimDisk) -> Db {
 }
 
 fn all_measures() -> TableOptions {
-    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
     TableOptions { measures, ..TableOptions::default() }
 }
 

@@ -26,7 +26,7 @@ fn key(number: u32) -> [u8; 4] {
 
 /// A table with two runs, the upper of which overwrites and removes some rows, and some rows in memory.
 fn in_runs(db: &Db) -> (Table, Model) {
-    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
     let table = db.create_table("t", TableOptions { measures, ..TableOptions::default() }).unwrap();
     let mut model = Model::new();
     for number in 0..ROWS {

@@ -9,7 +9,8 @@ use quipu::io::sim::SimDisk;
 use quipu::{Bounds, Compression, Db, Measures, ReadableTable, SumField, TableOptions, Tally};
 use rand::RngExt;
 
-const MEASURES: Measures = Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+const MEASURES: Measures =
+    Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
 const NAMES: [&str; 2] = ["left", "right"];
 
 fn tallies(db: &Db, ranges: &[Bounds<'static>]) -> Vec<(Tally, u64)> {

@@ -36,6 +36,7 @@ fn measures(rng: &mut StdRng) -> Measures {
     Measures {
         bytes: rng.random(),
         hash: rng.random(),
+        hash_seed: rng.random(),
         sum: [None, Some(SumField::BigEndian { at: 0 }), Some(SumField::LittleEndian { at: 2 })]
             [rng.random_range(0..3)],
     }

@@ -226,7 +226,8 @@ fn rows_that_were_read_conflict_with_their_change() {
 fn a_tally_conflicts_with_what_changes_it() {
     let case = |other: fn(&Table)| {
         let db = fresh();
-        let measures = Measures { bytes: true, hash: false, sum: Some(SumField::BigEndian { at: 0 }) };
+        let measures =
+            Measures { bytes: true, hash: false, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
         let table = db.create_table("t", TableOptions { measures, ..TableOptions::default() }).unwrap();
         for number in 0..9i64 {
             table.put([number as u8], number.to_be_bytes()).unwrap();
@@ -285,7 +286,7 @@ fn read_only_transactions_never_conflict() {
 /// nothing, the weight is made anew.
 #[test]
 fn weights_are_right_when_others_changed_what_was_written_blindly() {
-    for measures in [Measures::ROWS, Measures { bytes: true, hash: true, sum: None }] {
+    for measures in [Measures::ROWS, Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS }] {
         let db = fresh();
         let table = db.create_table("t", TableOptions { measures, ..TableOptions::default() }).unwrap();
         for key in ["a", "b", "c", "d"] {
@@ -662,7 +663,7 @@ fn committed_transactions_ran_in_the_order_of_their_commits() {
         let mut rng = rng(seed);
         let measures = [
             Measures::ROWS,
-            Measures { bytes: true, hash: true, sum: None },
+            Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS },
             Measures { sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS },
         ][rng.random_range(0..3)];
         let db = fresh();

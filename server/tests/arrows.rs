@@ -35,6 +35,7 @@ const CIRCLE_MAX: usize = 3;
 const CRATES: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("rows", &["engine"]),
+    ("cluster", &["engine"]),
     ("server", &["engine"]),
     ("bench", &["engine", "server"]),
     ("suite", &[]),

@@ -994,3 +994,53 @@ fn profiles_are_flame_graphs() {
         }
     });
 }
+
+/// All rows lie in runs of tiny pages, with hardly any cache: requests are asked again where they may wait.
+#[test]
+fn entities_in_runs_are_read_written_counted_and_sent() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let options = Options {
+            page_bytes: 512,
+            run_page_bytes: 512,
+            memtable_bytes: 1 << 20,
+            cache_bytes: 8 << 10,
+            ..Options::in_memory()
+        };
+        let node = Node::over(Db::open("/http", options).unwrap(), durability, HttpOptions::default());
+        let flush = || {
+            let tables = node.server.keyspace.db().tables();
+            tables.iter().filter(|table| !table.options().in_memory).for_each(|table| table.flush().unwrap());
+        };
+        let value = |number: usize| format!("value {number} {}", "x".repeat(number % 50));
+        for number in 0..400 {
+            node.put_as_redis(format!("key{number:04}").as_bytes(), value(number).as_bytes());
+        }
+        let long: Vec<u8> = (0..700_000_u32).map(|number| number as u8).collect();
+        node.put_as_redis(b"long", &long);
+        flush();
+        let mut client = node.client();
+        for number in (0..400).step_by(29) {
+            let reply = client.ask(&format!("GET /v0/entity?id=key{number:04}"));
+            assert_eq!((reply.status, reply.text()), (200, &*value(number)));
+            let tag = reply.tag().to_owned();
+            let put = format!("PUT /v0/entity?id=key{number:04}&ttl=100000; if-match: {tag}");
+            assert_eq!(client.ask_with(&put, b"new").status, 201);
+            flush();
+            assert_eq!(client.ask_with(&put, b"newer").status, 412);
+            assert_eq!(client.ask(&format!("GET /v0/entity?id=key{number:04}")).text(), "new");
+            assert_eq!(client.ask(&format!("DELETE /v0/entity?id=key{:04}", number + 1)).status, 202);
+        }
+        let removed = (0..400).step_by(29).count();
+        assert_eq!(client.ask("GET /v0/count").text(), (401 - removed).to_string());
+        assert_eq!(client.ask("GET /v0/rank?id=long").text(), (400 - removed).to_string());
+        assert_eq!(client.ask("GET /v0/nth?offset=2").text(), "key0003");
+        assert_eq!(client.ask("GET /v0/entity?id=long").body, long);
+        let range = client.ask("GET /v0/entities?start=key0100&end=key0200&offset=3&limit=50");
+        assert_eq!((range.status, range.chunks.len()), (200, 50));
+        assert!(range.chunks[0].starts_with(b"key0103\nvalue 103"), "{:?}", range.chunks[0]);
+        let all = client.ask("GET /v0/entities?start=a");
+        assert_eq!(all.chunks.len(), 401 - removed);
+        assert!(all.body.ends_with(&long[long.len() - 1000..]));
+        assert!(quipu_server::keyspace::check(node.server.keyspace.db()).unwrap().is_empty());
+    }
+}

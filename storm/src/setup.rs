@@ -161,7 +161,12 @@ pub fn table_options(bits: u64) -> TableOptions {
     let bit = |place: u64| bits >> place & 1 == 1;
     let compression = |place: u64| if bit(place) { Compression::Lz4 } else { Compression::None };
     TableOptions {
-        measures: Measures { bytes: bit(0), hash: bit(1), sum: bit(2).then_some(SumField::BigEndian { at: 0 }) },
+        measures: Measures {
+            bytes: bit(0),
+            hash: bit(1),
+            sum: bit(2).then_some(SumField::BigEndian { at: 0 }),
+            ..Measures::ROWS
+        },
         in_memory: bit(3) && bit(4),
         blind_writes: bit(5),
         layout: if bit(6) && bit(7) { RunLayout::Flat } else { RunLayout::Tree },

@@ -77,7 +77,7 @@ impl Tallies {
             Tallies::RowsBytes => Some(Measures { bytes: true, ..measures }),
             Tallies::RowsHash => Some(Measures { hash: true, ..measures }),
             Tallies::RowsSum => Some(Measures { sum: Some(sum), ..measures }),
-            Tallies::All => Some(Measures { bytes: true, hash: true, sum: Some(sum) }),
+            Tallies::All => Some(Measures { bytes: true, hash: true, sum: Some(sum), ..Measures::ROWS }),
         }
     }
 }

@@ -66,7 +66,8 @@ pub(super) fn load(db: &Db, rows: u64) -> Result<Tables> {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let columns = COLUMNS.map(|(name, column_type)| Column { name: name.to_owned(), column_type });
     let schema = Schema::new(columns.to_vec(), &names(&KEY))?;
-    let measures = Measures { bytes: true, hash: true, sum: Some(SumField::Element { at: DISTANCE as u32 }) };
+    let measures =
+        Measures { bytes: true, hash: true, sum: Some(SumField::Element { at: DISTANCE as u32 }), ..Measures::ROWS };
     let options = TableOptions { measures, ..TableOptions::default() };
     let indexes = [
         ("origin".to_owned(), names(&["origin", "month"])),

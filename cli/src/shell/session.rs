@@ -220,7 +220,7 @@ impl Session {
 
     fn create(&mut self, creation: &Creation) -> Result<Answer> {
         self.refuse_in_transaction("create")?;
-        let measures = Measures { bytes: true, hash: true, sum: None };
+        let measures = Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS };
         let name = creation.table.as_str();
         if creation.key.is_empty() {
             if !creation.value.is_empty() || !creation.indexes.is_empty() || creation.sum.is_some() {

@@ -103,7 +103,7 @@ mod tests {
         for number in 0..3 * 3 * 128 {
             let bit = |bit: usize| ((number / 9) >> bit) & 1;
             let options = TableOptions {
-                measures: Measures { bytes: bit(0) == 1, hash: bit(1) == 1, sum: sums[number % 3] },
+                measures: Measures { bytes: bit(0) == 1, hash: bit(1) == 1, sum: sums[number % 3], ..Measures::ROWS },
                 in_memory: bit(2) == 1,
                 blind_writes: bit(5) == 1,
                 layout: [RunLayout::Tree, RunLayout::Flat][bit(6)],

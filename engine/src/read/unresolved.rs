@@ -29,7 +29,7 @@ pub(crate) const TOGETHER: usize = 1024;
 const RESOLVED_BYTES_MIN: u64 = 1 << 20;
 
 /// What the tree counts besides rows: see invariant 2.
-const COUNTS: Measures = Measures { bytes: true, hash: false, sum: None };
+const COUNTS: Measures = Measures { bytes: true, hash: false, sum: None, ..Measures::ROWS };
 
 /// A tree for unresolved entries.
 pub(crate) fn new_tree(arena: &Arc<Arena>) -> Tree {

@@ -42,13 +42,13 @@ const FILE_BYTES_AT: usize = 16;
 const ROOT_AT: usize = 24;
 const LEVELS_AT: usize = 44;
 const MEASURES_AT: usize = 48;
-const TOTAL_AT: usize = 56;
-const ENTRIES_AT: usize = 88;
-const ERASED_AT: usize = 96;
-const KIND_AT: usize = 104;
-const COMPRESSION_AT: usize = 105;
-const SAVED_BYTES_AT: usize = 112;
-const FOOTER_RESERVED_AT: usize = 120;
+const TOTAL_AT: usize = 64;
+const ENTRIES_AT: usize = 96;
+const ERASED_AT: usize = 104;
+const KIND_AT: usize = 112;
+const COMPRESSION_AT: usize = 113;
+const SAVED_BYTES_AT: usize = 120;
+const FOOTER_RESERVED_AT: usize = 128;
 const FOOTER_CHECKSUM_AT: usize = 188;
 
 const POINTER_BYTES: usize = 20;
@@ -316,7 +316,7 @@ impl Footer {
         if verify(bytes, FOOTER_MAGIC, FOOTER_CHECKSUM_AT, &FOOTER_COMPLAINTS)? != version {
             return Err(Fault::Invalid("the footer is of another version than the header"));
         }
-        let measures = bytes[MEASURES_AT..TOTAL_AT].try_into().expect("eight bytes");
+        let measures = bytes[MEASURES_AT..TOTAL_AT].try_into().expect("sixteen bytes");
         let tally = Tally {
             rows: u64_at(bytes, TOTAL_AT) as i64,
             bytes: u64_at(bytes, TOTAL_AT + 8) as i64,

@@ -198,6 +198,7 @@ fn describe_run(bytes: &[u8]) -> String {
         (4, "root: reserved"),
         (4, "levels"),
         (8, measures),
+        (8, "measures: the seed of the hash"),
         (8, "total: rows"),
         (8, "total: bytes, not measured"),
         (8, "total: hash, not measured"),
@@ -208,7 +209,7 @@ fn describe_run(bytes: &[u8]) -> String {
         (1, compression),
         (6, "reserved"),
         (8, "saved_bytes"),
-        (68, "reserved"),
+        (60, "reserved"),
         (4, "crc32c"),
     ];
     assert_eq!(fields.iter().map(|field| field.0).sum::<usize>(), FOOTER_BYTES);

@@ -110,6 +110,7 @@ pub use layer::RunLayer;
 pub use page_cache::Missing;
 pub(crate) use page_cache::{PageCache, ReadCost, ReadPages};
 pub use page_faults::PageFaults;
+pub(crate) use page_faults::PageSet;
 pub(crate) use parts::{Part, Run};
 pub use pinned::Preloaded;
 pub(crate) use salvage::Lost;

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use foldhash::fast::FixedState;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
+use smallvec::SmallVec;
 
 use super::Run;
 use super::fetch::{Passed, Wanted};
@@ -28,7 +29,7 @@ use super::filter::FilterRef;
 use super::format::{Pointer, ValueReference};
 use super::loaded::Loaded;
 use super::long_values::Passing;
-use super::page_faults::Missed;
+use super::page_faults::{Missed, PageSet};
 use super::page_key::PageKey;
 use super::pinned_pages::Tier;
 use super::place::Place;
@@ -204,6 +205,10 @@ pub(crate) struct ReadPages<'c> {
     lent_bytes: Cell<u64>,
     /// Whether another reader goes on with what this one has noted: then values that it passes are held like pages.
     is_continued: bool,
+    /// The sets of pages that were lent to it.
+    lent_sets: RefCell<SmallVec<[Arc<PageSet>; 4]>>,
+    /// What it has read from files, if that is collected.
+    read: Option<RefCell<Vec<(PageKey, Arc<Loaded>)>>>,
 }
 
 /// The cost of a reader's answers so far.
@@ -228,7 +233,16 @@ impl<'c> ReadPages<'c> {
             bytes: Cell::default(),
             lent_bytes: Cell::default(),
             is_continued: false,
+            lent_sets: RefCell::default(),
+            read: None,
         }
+    }
+
+    /// A reader that collects what it reads from files.
+    pub(crate) fn collecting(cache: &'c PageCache) -> ReadPages<'c> {
+        let mut pages = ReadPages::new(cache);
+        pages.read = Some(RefCell::default());
+        pages
     }
 
     /// A reader that never loads: what it notes is loaded by [`PageFaults`](super::PageFaults), and another reader goes
@@ -361,6 +375,16 @@ impl<'c> ReadPages<'c> {
         missing
     }
 
+    /// Notes that a set of pages is lent. Whether it is the first time.
+    pub(super) fn is_lent_first(&self, set: &Arc<PageSet>) -> bool {
+        let mut sets = self.lent_sets.borrow_mut();
+        let is_first = !sets.iter().any(|other| Arc::ptr_eq(other, set));
+        if is_first {
+            sets.push(set.clone());
+        }
+        is_first
+    }
+
     /// Takes a page that another reader holds among those seen.
     pub(super) fn lend(&self, key: PageKey, page: &Arc<Loaded>) {
         if self.seen.get(&key).is_none() {
@@ -428,6 +452,9 @@ impl<'c> ReadPages<'c> {
         if !matches!(wanted, Wanted::PassingValue(_)) {
             self.cache.pages.insert(key, loaded.clone());
         }
+        if let Some(read) = &self.read {
+            read.borrow_mut().push((key, loaded.clone()));
+        }
         self.seen.insert(key, loaded);
     }
 
@@ -453,6 +480,11 @@ impl<'c> ReadPages<'c> {
     /// All pages seen.
     pub(super) fn into_pages(mut self) -> impl Iterator<Item = (PageKey, Arc<Loaded>)> {
         std::mem::replace(&mut self.seen, Seen::new()).into_pages()
+    }
+
+    /// What it has read from files, if it collects that.
+    pub(super) fn into_read_pages(mut self) -> Vec<(PageKey, Arc<Loaded>)> {
+        self.read.take().map(RefCell::into_inner).unwrap_or_default()
     }
 
     /// Bytes of all pages seen, which this reader holds.

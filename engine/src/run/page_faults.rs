@@ -2,20 +2,21 @@
 //!
 //! A reader that may not wait notes what it lacks and gives up. What it noted is loaded elsewhere and lent to the
 //! reader of the next attempt, together with what earlier attempts lacked: so each attempt gets further, whatever the
-//! cache evicts meanwhile.
+//! cache evicts meanwhile. Keys can be noted too: then all pages on the ways to them are loaded, and the next attempt
+//! is likely to be the last.
 //!
-//! Not here: which reads may not wait (`table_stack`), how pages are read (`page_cache`).
+//! Not here: which reads may not wait (`table_stack`), how pages are read (`page_cache`), where keys are looked up
+//! (`state/page_loading`).
 
-use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
-
-use foldhash::fast::FixedState;
 
 use super::fetch::Wanted;
 use super::file::RunFile;
 use super::loaded::Loaded;
-use super::page_cache::{PageCache, ReadPages};
+use super::page_cache::ReadPages;
 use super::page_key::PageKey;
+use crate::catalog::declaration::TableId;
 use crate::error::Result;
 
 /// A page that was missing: which, in which file, and what it must be.
@@ -30,24 +31,53 @@ pub(super) type Missed = (PageKey, Arc<RunFile>, Wanted);
 #[derive(Default)]
 pub struct PageFaults {
     missing: Vec<Missed>,
-    loaded: HashMap<PageKey, Arc<Loaded>, FixedState>,
+    /// Keys that will be looked up, by table: where they lie in `bytes`.
+    keys: Vec<(TableId, Range<usize>)>,
+    bytes: Vec<u8>,
+    loaded: Vec<Arc<PageSet>>,
+}
+
+/// Pages that were loaded together, for one request or several.
+pub(crate) struct PageSet {
+    pages: Vec<(PageKey, Arc<Loaded>)>,
     bytes: u64,
+}
+
+impl PageSet {
+    /// What a reader has read from files.
+    pub(crate) fn read_by(pages: ReadPages<'_>) -> PageSet {
+        let pages = pages.into_read_pages();
+        let bytes = pages.iter().map(|(_, page)| page.bytes() as u64).sum();
+        PageSet { pages, bytes }
+    }
 }
 
 impl PageFaults {
     /// Whether there is nothing to load.
     pub fn is_empty(&self) -> bool {
-        self.missing.is_empty()
+        self.missing.is_empty() && self.keys.is_empty()
     }
 
-    /// The number of pages to load.
+    /// The number of pages to load, and of keys that will be looked up.
     pub fn len(&self) -> usize {
-        self.missing.len()
+        self.missing.len() + self.keys.len()
     }
 
-    /// Bytes of the pages loaded so far, which it holds.
+    /// Bytes of the pages loaded so far, which it holds; alone, or with others that were loaded together with it.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.loaded.iter().map(|set| set.bytes / Arc::strong_count(set).max(1) as u64).sum()
+    }
+
+    /// Adds a key that the next attempt will look up in a table, whether pages on the way to it are missing or not.
+    pub(crate) fn add_key(&mut self, table: TableId, key: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.keys.push((table, start..self.bytes.len()));
+    }
+
+    /// The keys that will be looked up, with their tables.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (TableId, &[u8])> {
+        self.keys.iter().map(|(table, place)| (*table, &self.bytes[place.clone()]))
     }
 
     /// Adds what a reader lacks.
@@ -57,47 +87,33 @@ impl PageFaults {
 
     /// Lends what was loaded to a reader.
     pub(crate) fn lend_to(&self, pages: &ReadPages<'_>) {
-        self.loaded.iter().for_each(|(key, page)| pages.lend(*key, page));
-    }
-
-    /// Loads what is missing.
-    ///
-    /// # Errors
-    /// Those of reading a page of a run. Then nothing is left to load.
-    pub(crate) fn load(&mut self, cache: &PageCache) -> Result<()> {
-        let pages = ReadPages::new(cache);
-        self.missing.drain(..).for_each(|missed| pages.note(missed));
-        pages.load_rest()?;
-        self.keep(&pages.into_pages().collect::<Vec<_>>());
-        Ok(())
-    }
-
-    /// Loads what is missing in any of them, all in the order of the files.
-    ///
-    /// # Errors
-    /// Those of reading a page of a run. Then all is left as it was.
-    pub(crate) fn load_together(faults: &mut [&mut PageFaults], cache: &PageCache) -> Result<()> {
-        let pages = ReadPages::new(cache);
-        faults.iter().flat_map(|faults| &faults.missing).for_each(|missed| pages.note(missed.clone()));
-        pages.load_rest()?;
-        let loaded: HashMap<PageKey, Arc<Loaded>, FixedState> = pages.into_pages().collect();
-        for faults in faults {
-            let own: Vec<_> = faults
-                .missing
-                .drain(..)
-                .filter_map(|(key, ..)| loaded.get(&key).map(|page| (key, page.clone())))
-                .collect();
-            faults.keep(&own);
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, pages: &[(PageKey, Arc<Loaded>)]) {
-        for (key, page) in pages {
-            if self.loaded.insert(*key, page.clone()).is_none() {
-                self.bytes += page.bytes() as u64;
+        for set in &self.loaded {
+            if pages.is_lent_first(set) {
+                set.pages.iter().for_each(|(key, page)| pages.lend(*key, page));
             }
         }
+    }
+
+    /// Has a reader load the pages that are missing.
+    ///
+    /// # Errors
+    /// Those of reading a page of a run.
+    pub(crate) fn load_missing<'f>(faults: impl Iterator<Item = &'f PageFaults>, pages: &ReadPages<'_>) -> Result<()> {
+        faults.flat_map(|faults| &faults.missing).for_each(|missed| pages.note(missed.clone()));
+        pages.load_rest()
+    }
+
+    /// Takes what was loaded. Nothing is left to load.
+    pub(crate) fn hold(&mut self, set: &Arc<PageSet>) {
+        self.clear();
+        self.loaded.push(set.clone());
+    }
+
+    /// Forgets what was to be loaded.
+    pub(crate) fn clear(&mut self) {
+        self.missing.clear();
+        self.keys.clear();
+        self.bytes.clear();
     }
 }
 
@@ -105,8 +121,8 @@ impl std::fmt::Debug for PageFaults {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PageFaults")
             .field("missing", &self.missing.len())
-            .field("loaded", &self.loaded.len())
-            .field("bytes", &self.bytes)
+            .field("keys", &self.keys.len())
+            .field("bytes", &self.bytes())
             .finish()
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn bytes_of(model: &Model, options: RunOptions) -> Vec<u8> {
 }
 
 pub(super) const ALL_MEASURES: Measures =
-    Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }) };
+    Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
 
 fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)

@@ -35,7 +35,7 @@ const MEASURES: [Measures; 5] = [
     Measures { bytes: true, ..Measures::ROWS },
     Measures { hash: true, ..Measures::ROWS },
     Measures { sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS },
-    Measures { bytes: true, hash: true, sum: Some(SumField::LittleEndian { at: 1 }) },
+    Measures { bytes: true, hash: true, sum: Some(SumField::LittleEndian { at: 1 }), ..Measures::ROWS },
 ];
 
 /// Some hundred keys: the empty one, prefixes of each other, a long shared prefix, and some that lie out of line.

@@ -6,6 +6,7 @@ pub(crate) mod failures;
 pub(crate) mod handle;
 pub(crate) mod latch;
 pub(crate) mod logged;
+pub(crate) mod page_loading;
 pub(crate) mod pending_commit;
 pub(crate) mod publish;
 pub(crate) mod reclaim;

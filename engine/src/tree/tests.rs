@@ -201,7 +201,8 @@ fn run(seed: u64, page_bytes: usize, keys: Keys, measures: Measures, steps: usiz
     assert_eq!(arena.blob_bytes_used(), 0, "every blob was given back");
 }
 
-pub(super) const ALL: Measures = Measures { bytes: true, hash: true, sum: Some(SumField::LittleEndian { at: 1 }) };
+pub(super) const ALL: Measures =
+    Measures { bytes: true, hash: true, sum: Some(SumField::LittleEndian { at: 1 }), ..Measures::ROWS };
 
 #[test]
 fn equals_the_model() {

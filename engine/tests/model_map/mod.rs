@@ -122,7 +122,8 @@ pub(crate) fn tally_of(measures: &Measures, rows: &[(&Vec<u8>, &Vec<u8>)]) -> Ta
             tally.bytes += (key.len() + value.len()) as i64;
         }
         if measures.hash {
-            tally.hash = tally.hash.wrapping_add(xxh3_64_with_seed(value, xxh3_64_with_seed(key, key.len() as u64)));
+            let seed = measures.hash_seed.wrapping_add(key.len() as u64);
+            tally.hash = tally.hash.wrapping_add(xxh3_64_with_seed(value, xxh3_64_with_seed(key, seed)));
         }
         if let Some(field) = measures.sum {
             tally.sum = tally.sum.wrapping_add(field.extract(value));

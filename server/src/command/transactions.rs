@@ -75,7 +75,7 @@ fn exec_queue(call: &mut Call<'_, '_>, queue: &Queue, watch: &Watch) -> Answer {
         let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
         outcomes.push(run_inside(call, number, spec, &args));
         if call.data.has_faults() {
-            look_ahead(call, &queue.commands[number + 1..]);
+            expect_keys(call, &queue.commands);
             return Ok(());
         }
     }
@@ -89,15 +89,13 @@ fn exec_queue(call: &mut Call<'_, '_>, queue: &Queue, watch: &Watch) -> Answer {
     Ok(())
 }
 
-/// Asks for what stands at the keys of the commands that follow one that lacks a page, so that all missing pages are
-/// noted together.
-fn look_ahead(call: &Call<'_, '_>, commands: &[(&'static Spec, Vec<Vec<u8>>)]) {
+/// Has the ways to the keys of all commands loaded for the next attempt.
+fn expect_keys(call: &mut Call<'_, '_>, commands: &[(&'static Spec, Vec<Vec<u8>>)]) {
+    let Some(tables) = call.data.tables(call.session.database) else { return };
+    let faults = &mut call.session.attempt_at(1).faults;
     for (spec, words) in commands {
         let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
-        for place in keys(spec, &args).unwrap_or_default() {
-            // It is asked again.
-            let _ = call.data.entry(call.session.database, args[place.place]);
-        }
+        keys(spec, &args).unwrap_or_default().iter().for_each(|key| tables.keys.expect_key(args[key.place], faults));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::command::databases::databases_named;
 use crate::command::table::handlers;
 use crate::command::{Answer, Call, Handlers, LONG_BYTES, Refusal, Run, RunMany};
 use crate::execution::single::{guard, need_of, run};
-use crate::facts::key_places::keys;
+use crate::facts::key_places::{keys, only_key};
 use crate::facts::{Flags, Group, Spec, find};
 use crate::keyspace::{Data, Need};
 use crate::resp::parse::Batch;
@@ -38,6 +38,9 @@ const BYTES_A_COMMAND: usize = 1024;
 
 /// Commands of a run that are done together.
 const RUN_MAX: usize = 512;
+
+/// Commands that run together, at least, for which pages are loaded before the first attempt.
+const COLD_MIN: usize = 16;
 
 /// Keys of later commands whose pages are asked for together with those that a command lacks.
 const LOOKED_AHEAD_MAX: usize = 256;
@@ -191,7 +194,7 @@ impl<'k> Turn<'k> {
                 Err(NotNow::TakesLong) => return Progress::Long(from + number),
                 Err(NotNow::Paused) => return Progress::Paused(from + number),
                 Err(NotNow::Lacks) => {
-                    self.look_ahead(session, &words, &ends[number..]);
+                    self.look_ahead(session, &words, start, &ends[number..]);
                     return Progress::Lacks(from + number);
                 }
             }
@@ -222,6 +225,10 @@ impl<'k> Turn<'k> {
         if self.has_to_wait(session, spec, count) {
             return Together::Lacks;
         }
+        if session.is_cold && session.attempt.is_none() && count >= COLD_MIN {
+            // Most likely they lack pages again: an attempt would be in vain.
+            return self.lacks_keys(session, spec, words, width);
+        }
         let mark = reply.bytes.len();
         let started = clock::moment();
         let server = self.server;
@@ -239,20 +246,33 @@ impl<'k> Turn<'k> {
             }
             Err(Refusal::Lacks) => {
                 reply.bytes.truncate(mark);
-                return Together::Lacks;
+                return self.lacks_keys(session, spec, words, width);
             }
             Err(refusal) => {
                 reply.bytes.truncate(mark);
                 (0..count).for_each(|_| reply.error(refusal.reply_text().as_bytes()));
             }
         }
-        session.attempt = None;
+        session.is_cold = session.attempt.take().is_some_and(|attempt| attempt.pages_read > 0);
         server.statistics.note_commands(spec, count as u64, clock::since(started));
         // Of a client with long answers, fewer commands are done together.
         let bytes_each = (reply.bytes.len() - mark) / count;
         session.run_max = (ANSWER_BYTES_AT_ONCE_MAX / bytes_each.max(1)).clamp(1, RUN_MAX);
         self.count(count);
         Together::Done
+    }
+
+    /// Has the ways to the keys of commands loaded that run together.
+    fn lacks_keys(&self, session: &mut Session, spec: &Spec, words: &[&[u8]], width: usize) -> Together {
+        let tables = self.server.keyspace.tables(session.database);
+        let faults = &mut session.attempt_at(words.len() / width).faults;
+        if let (Some(tables), Some(place)) = (tables, only_key(spec)) {
+            words.iter().skip(place).step_by(width).for_each(|key| tables.keys.expect_key(key, faults));
+        }
+        match faults.is_empty() {
+            true => Together::OneByOne,
+            false => Together::Lacks,
+        }
     }
 
     /// Holds the data as commands need it, and runs them with the pages that earlier attempts lacked. If one is missing
@@ -293,35 +313,30 @@ impl<'k> Turn<'k> {
         has_to
     }
 
-    /// Notes the pages that commands after the one that was taken back will lack, as far as their keys tell: so all of
-    /// them are loaded together.
-    fn look_ahead(&mut self, session: &mut Session, words: &[&[u8]], ends: &[usize]) {
-        let Some(data) = self.data.as_mut().filter(|data| data.covers(Need::ReadableTable)) else { return };
-        if session.queue.is_some() || session.attempt.as_ref().is_none_or(|attempt| attempt.waits) {
+    /// Has the ways to the keys loaded, too, of the command that was taken back and of those that follow: so the pages of
+    /// all of them are loaded together.
+    fn look_ahead(&self, session: &mut Session, words: &[&[u8]], start: usize, ends: &[usize]) {
+        let tables = self.server.keyspace.tables(session.database);
+        let (Some(tables), Some(attempt)) = (tables, &mut session.attempt) else { return };
+        if attempt.waits {
             return;
         }
-        let mut keys_left = LOOKED_AHEAD_MAX;
-        for range in ends.windows(2) {
-            let args = &words[range[0]..range[1]];
-            let Some(spec) = find(args[0]) else { return };
-            if spec.name == "select" {
-                return;
-            }
-            for place in keys(spec, args).unwrap_or_default() {
-                // What it answers, now or not at all, is asked again.
-                let _ = data.entry(session.database, args[place.place]);
-                keys_left -= 1;
-                if keys_left == 0 {
-                    break;
+        let (mut start, mut left) = (start, LOOKED_AHEAD_MAX);
+        for &end in ends {
+            let args = &words[start..end];
+            start = end;
+            let Some(spec) = find(args[0]).filter(|spec| spec.name != "select") else { return };
+            let expected: &[usize] = match only_key(spec) {
+                Some(place) => &[place],
+                None => &keys(spec, args).unwrap_or_default().iter().map(|key| key.place).collect::<Vec<_>>(),
+            };
+            for &place in expected {
+                tables.keys.expect_key(args[place], &mut attempt.faults);
+                left -= 1;
+                if left == 0 {
+                    return;
                 }
             }
-            if keys_left == 0 {
-                break;
-            }
-        }
-        if let Some(attempt) = &mut session.attempt {
-            // A failure shows when the turn is committed.
-            let _ = data.take_back(&mut attempt.faults);
         }
     }
 

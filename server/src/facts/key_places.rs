@@ -63,6 +63,17 @@ pub fn reach<'a>(spec: &Spec, args: &'a [&'a [u8]]) -> Reach<'a> {
     }
 }
 
+/// The word that is the key of a command that has one, always in the same place.
+pub fn only_key(spec: &Spec) -> Option<usize> {
+    match redis::of(spec).keys.as_slice() {
+        [keys] if !keys.flags.contains(&"not_key") => match (keys.begin, keys.span) {
+            (Begin::Word(place), Span::To { last: 0, .. }) => Some(place),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The keys among the words of a command; `None` if the words are too few for the keys that they announce.
 pub fn keys(spec: &Spec, args: &[&[u8]]) -> Option<Vec<KeyPlace>> {
     let mut found = Vec::new();

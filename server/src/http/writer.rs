@@ -148,7 +148,7 @@ impl Writer {
                 }
             }
             let server = self.server.clone();
-            let load = move || server.keyspace.db().load(&mut faults).map(|()| faults);
+            let load = move || server.keyspace.db().load(&mut faults).map(|_| faults);
             faults = tokio::task::spawn_blocking(load).await.map_err(|_| stopped())??;
         }
     }
@@ -243,7 +243,7 @@ fn commit_group(server: &Server, clock: &VersionClock, metrics: &Metrics, writes
 /// Loads the pages of a write, or answers that they cannot be read.
 fn load_alone(server: &Server, (write, answer, mut faults): Waiting) -> Option<Waiting> {
     match server.keyspace.db().load(&mut faults) {
-        Ok(()) => Some((write, answer, faults)),
+        Ok(_) => Some((write, answer, faults)),
         Err(error) => {
             let _ = answer.send(Err(error.into()));
             None

@@ -70,7 +70,9 @@ impl Keyspace {
         let mut faults = PageFaults::default();
         loop {
             match attempt(&mut faults) {
-                Err(error) if error.kind() == ErrorKind::PageFault => self.db.load(&mut faults)?,
+                Err(error) if error.kind() == ErrorKind::PageFault => {
+                    self.db.load(&mut faults)?;
+                }
                 result => return result,
             }
         }

@@ -261,7 +261,7 @@ mod tests {
         let db = Db::open(Path::new("/keys"), Options::in_memory()).unwrap();
         let keyspace = Keyspace::open_cut(
             db,
-            Measures { bytes: true, hash: true, sum: None },
+            Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS },
             quipu::Durability::Os,
             Cut { whole_bytes_max: 16, piece_bytes: 8 },
         )

@@ -5,19 +5,20 @@
 //! files, by one of the threads here. A connection whose command waits for memory is parked in the same way.
 //!
 //! Invariants:
-//! 1. Pages of parked connections take a quarter of the cache's bytes at most, beside it, or those of one connection.
-//!    What is over waits, in the order in which it came.
+//! 1. Pages of parked connections take about a quarter of the cache's bytes at most, beside it, or those of one
+//!    connection. What is over waits, in the order in which it came; connections that have pages come first, so that
+//!    one of them gets to its end, and gives them back.
 //! 2. A page that cannot be read fails the commands that need it, and no others.
 //!
 //! Not here: what is missing, and taking commands back (`execution/batch.rs`).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::handle::{Handle, Message};
-use crate::state::attempt::Attempt;
+use crate::state::attempt::{Attempt, Holding};
 use crate::state::clients::Client;
 use crate::state::server::Server;
 
@@ -43,8 +44,8 @@ pub(super) struct Parked {
 
 impl Parked {
     /// Lets the connection go on.
-    fn resume(mut self, held_bytes: &Arc<AtomicU64>) {
-        self.attempt.count_in(held_bytes);
+    fn resume(mut self, holding: &Arc<Holding>) {
+        self.attempt.set_out(holding);
         let Parked { attempt, client, handle, slot } = self;
         handle.send(Message::Loaded { slot, id: client.id, attempt });
     }
@@ -55,8 +56,8 @@ pub(super) struct Loading {
     server: Arc<Server>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Bytes of pages that connections hold which have not used them yet.
-    held_bytes: Arc<AtomicU64>,
+    /// What connections hold that are parked or on their way.
+    holding: Arc<Holding>,
 }
 
 #[derive(Default)]
@@ -70,7 +71,7 @@ struct State {
 
 impl Loading {
     pub(super) fn new(server: Arc<Server>) -> Loading {
-        Loading { server, state: Mutex::default(), changed: Condvar::new(), held_bytes: Arc::default() }
+        Loading { server, state: Mutex::default(), changed: Condvar::new(), holding: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -78,14 +79,18 @@ impl Loading {
     }
 
     /// Takes a connection in.
-    pub(super) fn push(&self, parked: Parked) {
+    pub(super) fn push(&self, mut parked: Parked) {
         let mut state = self.state();
         if state.stops {
             return;
         }
         self.server.statistics.parked.fetch_add(1, Ordering::Relaxed);
-        let queue = if parked.attempt.waits { &mut state.memory } else { &mut state.pages };
-        queue.push_back(parked);
+        parked.attempt.park();
+        match parked.attempt.waits {
+            true => state.memory.push_back(parked),
+            false if parked.attempt.faults.bytes() > 0 => state.pages.push_front(parked),
+            false => state.pages.push_back(parked),
+        }
         // The threads wait for different things.
         self.changed.notify_all();
     }
@@ -119,12 +124,13 @@ impl Loading {
 
     fn resume(&self, parked: Parked) {
         self.server.statistics.parked.fetch_sub(1, Ordering::Relaxed);
-        parked.resume(&self.held_bytes);
+        parked.resume(&self.holding);
     }
 
+    /// Whether connections hold so much that others wait until one of those that are on their way gives it back.
     fn is_over(&self) -> bool {
         let max = self.server.keyspace.db().cache_bytes_max() / 4;
-        self.held_bytes.load(Ordering::Relaxed) > max.max(HELD_BYTES_MIN)
+        self.holding.bytes() > max.max(HELD_BYTES_MIN)
     }
 
     /// The connections whose pages are loaded next; `None` when the threads are to end.
@@ -136,15 +142,16 @@ impl Loading {
             }
             state = if state.pages.is_empty() {
                 self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-            } else if self.is_over() {
+            } else if self.is_over() && self.holding.out() > 0 {
                 match self.changed.wait_timeout(state, OVER_WAIT) {
                     Ok((state, _)) => state,
                     Err(poisoned) => poisoned.into_inner().0,
                 }
             } else {
                 let (mut taken, mut pages) = (Vec::new(), 0);
+                let pages_max = if self.is_over() { 0 } else { TOGETHER_MAX };
                 while let Some(next) = state.pages.front()
-                    && (taken.is_empty() || pages + next.attempt.faults.len() <= TOGETHER_MAX)
+                    && (taken.is_empty() || pages + next.attempt.faults.len() <= pages_max)
                 {
                     pages += next.attempt.faults.len();
                     taken.extend(state.pages.pop_front());
@@ -172,8 +179,9 @@ impl Loading {
         let (gone, mut here): (Vec<Parked>, Vec<Parked>) =
             parked.drain(..).partition(|parked| parked.client.is_killed());
         let mut faults: Vec<_> = here.iter_mut().map(|parked| &mut parked.attempt.faults).collect();
-        if db.load_together(&mut faults).is_err() {
-            here.iter_mut().for_each(|parked| parked.attempt.bring(db));
+        match db.load_together(&mut faults) {
+            Ok(pages_read) => here.iter_mut().for_each(|parked| parked.attempt.note_brought(Ok(pages_read))),
+            Err(_) => here.iter_mut().for_each(|parked| parked.attempt.bring(db)),
         }
         gone.into_iter().chain(here).for_each(|parked| self.resume(parked));
     }

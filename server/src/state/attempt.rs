@@ -15,6 +15,8 @@ pub struct Attempt {
     pub commands: usize,
     /// What was missing, and what was loaded.
     pub faults: PageFaults,
+    /// Pages that were read from files for it.
+    pub pages_read: u64,
     /// What could not be loaded: the answer of the next attempt.
     pub failure: Option<Error>,
     /// The seed of what the command draws, if it does: each attempt draws the same.
@@ -35,38 +37,76 @@ impl Attempt {
 
     /// Brings what is lacking on this thread, which waits for it.
     pub fn bring(&mut self, db: &Db) {
-        let brought = if self.waits { db.wait_for_memory() } else { db.load(&mut self.faults) };
-        self.note_brought(brought.err());
+        let brought = if self.waits { db.wait_for_memory().map(|()| 0) } else { db.load(&mut self.faults) };
+        self.note_brought(brought);
     }
 
-    /// Notes that what was lacking is there, or why it will never be.
-    pub fn note_brought(&mut self, failure: Option<Error>) {
-        self.failure = failure;
+    /// Notes that what was lacking is there, and how many pages were read, or why it will never be.
+    pub fn note_brought(&mut self, brought: quipu::Result<u64>) {
+        match brought {
+            Ok(pages_read) => self.pages_read += pages_read,
+            Err(failure) => self.failure = Some(failure),
+        }
         self.has_waited |= self.waits;
         self.waits = false;
     }
 
-    /// Counts the bytes of its pages in `total`, until it is dropped.
-    pub fn count_in(&mut self, total: &Arc<AtomicU64>) {
-        self.held = Some(Held::new(total, self.faults.bytes()));
+    /// Lets it be tried: it counts among those that are on their way, with the bytes of its pages, until it is parked
+    /// again or dropped.
+    pub fn set_out(&mut self, holding: &Arc<Holding>) {
+        self.held = None;
+        self.held = Some(Held::new(holding, self.faults.bytes()));
+    }
+
+    /// It lacks something again, and is not on its way any more. It holds its pages.
+    pub fn park(&mut self) {
+        self.held.iter_mut().for_each(Held::come_back);
     }
 }
 
-/// Bytes that are counted while it lives.
+/// What all attempts hold together.
+#[derive(Debug, Default)]
+pub struct Holding {
+    bytes: AtomicU64,
+    out: AtomicU64,
+}
+
+impl Holding {
+    /// Bytes of their pages.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many are being tried.
+    pub fn out(&self) -> u64 {
+        self.out.load(Ordering::Relaxed)
+    }
+}
+
+/// What one holds, counted while it lives.
 struct Held {
-    total: Arc<AtomicU64>,
+    holding: Arc<Holding>,
     bytes: u64,
+    is_out: bool,
 }
 
 impl Held {
-    fn new(total: &Arc<AtomicU64>, bytes: u64) -> Held {
-        total.fetch_add(bytes, Ordering::Relaxed);
-        Held { total: total.clone(), bytes }
+    fn new(holding: &Arc<Holding>, bytes: u64) -> Held {
+        holding.bytes.fetch_add(bytes, Ordering::Relaxed);
+        holding.out.fetch_add(1, Ordering::Relaxed);
+        Held { holding: holding.clone(), bytes, is_out: true }
+    }
+
+    fn come_back(&mut self) {
+        if std::mem::take(&mut self.is_out) {
+            self.holding.out.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.come_back();
+        self.holding.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

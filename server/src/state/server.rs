@@ -87,7 +87,7 @@ impl Server {
 
     /// The same, with long strings cut otherwise, if the database is new: for tests.
     pub fn over_cut(db: Db, config: Config, cut: Cut) -> Result<Server> {
-        let measures = Measures { bytes: true, hash: true, sum: None };
+        let measures = Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS };
         let keyspace = Keyspace::open_cut(db, measures, config.durability(), cut)?;
         let log = Log::open(config.log_file.as_deref()).map_err(|error| {
             let path = config.log_file.clone().unwrap_or_default();

@@ -98,6 +98,8 @@ pub struct Session {
     pub can_wait: bool,
     /// The command that was taken back and is tried again, or is to be.
     pub attempt: Option<Box<Attempt>>,
+    /// Whether the last commands that ran together lacked pages: then those of the next are loaded before they run.
+    pub is_cold: bool,
     /// The seed of what the command under way draws, once it has drawn something, and how often it has.
     pub seed: Option<u64>,
     /// See `seed`.
@@ -131,6 +133,7 @@ impl Session {
             run_max: 2,
             can_wait: true,
             attempt: None,
+            is_cold: false,
             seed: None,
             draws: 0,
             told: 0,

@@ -28,7 +28,12 @@ fn small() -> Manifest {
                     1,
                     "flights",
                     TableOptions {
-                        measures: Measures { bytes: true, hash: false, sum: Some(SumField::Element { at: 2 }) },
+                        measures: Measures {
+                            bytes: true,
+                            hash: false,
+                            hash_seed: 9,
+                            sum: Some(SumField::Element { at: 2 }),
+                        },
                         metadata: b"v1".to_vec(),
                         in_memory: true,
                         ..TableOptions::default()
@@ -277,6 +282,7 @@ fn describe(bytes: &[u8]) -> String {
         }
         let options = &table.declaration.options;
         text.field(8, "declaration: measures");
+        text.field(8, "declaration: seed of the hash");
         text.field(8, "declaration: flags");
         text.field(4, "declaration: length of the metadata");
         text.field(options.metadata.len(), "metadata");

@@ -1,0 +1,92 @@
+//! Counters of what a node does.
+
+use quipu::Error;
+
+use crate::api::Answer;
+use crate::protocol::Refusal;
+
+/// Counts since the start. They wrap.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// Frames received.
+    pub frames_received: u64,
+    /// Frames that could not be decoded.
+    pub bad_frames: u64,
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Bytes of frames sent.
+    pub bytes_sent: usize,
+    /// Frames sent, by kind of message.
+    pub sent_by_kind: [u64; 32],
+    /// Requests answered as asked for.
+    pub answered: u64,
+    /// Requests answered "not enough replicas".
+    pub not_enough: u64,
+    /// Requests answered "overloaded".
+    pub overloaded: u64,
+    /// Writes that were stamped again, because a replica had something newer.
+    pub restamps: u64,
+    /// Rows that were mended after a read.
+    pub read_repairs: u64,
+    /// Hints left for peers, handed over, and dropped because of their number or age.
+    pub hints_left: u64,
+    /// See above.
+    pub hints_sent: u64,
+    /// See above.
+    pub hints_dropped: u64,
+    /// Ranges compared with other replicas.
+    pub ranges_compared: u64,
+    /// Rows received from or given to other replicas.
+    pub rows_moved: u64,
+    /// Bytes of messages of repair and copies, in both directions.
+    pub repair_bytes: u64,
+    /// Comparisons that ended, and that were given up.
+    pub sessions_done: u64,
+    /// See above.
+    pub sessions_failed: u64,
+    /// Rounds that raised a horizon, and that were given up.
+    pub rounds_done: u64,
+    /// See above.
+    pub rounds_failed: u64,
+    /// Partitions copied.
+    pub partitions_copied: u64,
+    /// Refusals received, by reason.
+    pub refusals: [u64; 8],
+    /// Errors of the storage.
+    pub storage_errors: u64,
+    /// The last of them.
+    pub storage_error: Option<String>,
+}
+
+impl Metrics {
+    pub(crate) fn note_sent(&mut self, kind: u8, bytes: usize) {
+        self.frames_sent += 1;
+        self.bytes_sent += bytes;
+        self.sent_by_kind[usize::from(kind) % 32] += 1;
+    }
+
+    pub(crate) fn note_answer(&mut self, answer: &Answer) {
+        match answer {
+            Answer::NotEnoughReplicas => self.not_enough += 1,
+            Answer::Overloaded => self.overloaded += 1,
+            _ => self.answered += 1,
+        }
+    }
+
+    pub(crate) fn note_refusal(&mut self, refusal: Refusal) {
+        self.refusals[refusal as usize % 8] += 1;
+    }
+
+    pub(crate) fn note_session(&mut self, is_done: bool) {
+        if is_done {
+            self.sessions_done += 1;
+        } else {
+            self.sessions_failed += 1;
+        }
+    }
+
+    pub(crate) fn note_failure(&mut self, error: &Error) {
+        self.storage_errors += 1;
+        self.storage_error = Some(error.to_string());
+    }
+}

@@ -1,0 +1,252 @@
+//! Hints: what peers have missed, kept durably and handed over when they are back.
+//!
+//! Invariants:
+//! 1. Of a peer, key and class there is one hint, with the newest version. It has the record itself only where this
+//!    node is no replica of it; else the row is read when the hint is handed over, and may be newer.
+//! 2. A hint goes when the peer has confirmed its version or something newer. It is no confirmation of any write.
+//! 3. Hints for a peer are bounded in bytes, and hints in age. What is dropped is found by repair.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quipu::Result;
+
+use super::{Node, Reply, Timer, Turn, Waiter};
+use crate::clock::ms_of_time;
+use crate::ids::{NodeId, Partition, Version};
+use crate::peers::Health;
+use crate::protocol::{Message, Refusal};
+use crate::record::{Record, hint_key, parse_row_key, row_key};
+use crate::tables::{Table, Tables};
+
+/// How often hints are looked at while there are some.
+const EVERY_MS: u64 = 50;
+
+/// Hints on their way.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    /// Bytes and rows of the hints for each peer, as far as this start has counted; the tables know it exactly.
+    peers: BTreeMap<NodeId, Handing>,
+}
+
+#[derive(Debug, Default)]
+struct Handing {
+    /// Where the next look begins.
+    after: Vec<u8>,
+    /// Requests under way.
+    under_way: BTreeMap<u64, Sent>,
+    /// Before this moment the peer is left alone.
+    not_before_ms: u64,
+}
+
+/// A hint under way.
+#[derive(Debug)]
+struct Sent {
+    key: Vec<u8>,
+    version: Version,
+    at_ms: u64,
+}
+
+impl Hints {
+    /// Finds out for whom there are hints.
+    pub(super) fn open<T: Tables>(&mut self, turn: &Turn<'_, T>) -> Result<()> {
+        let mut start = Vec::new();
+        loop {
+            let mut peer = None;
+            turn.tables.scan(Table::Hints, &start, &[0xFF; 3], 1, |key, _| {
+                peer = key.first_chunk().map(|bytes| NodeId(u16::from_be_bytes(*bytes)));
+                false
+            })?;
+            let Some(peer) = peer else { return Ok(()) };
+            self.peers.entry(peer).or_default();
+            let Some(next) = peer.0.checked_add(1) else { return Ok(()) };
+            start = next.to_be_bytes().to_vec();
+        }
+    }
+
+    /// A peer seems to be back.
+    pub(super) fn wake(&mut self, node: NodeId) {
+        if let Some(handing) = self.peers.get_mut(&node) {
+            handing.not_before_ms = 0;
+        }
+    }
+
+    /// Peers for which there are hints.
+    pub(super) fn peers(&self) -> BTreeSet<NodeId> {
+        self.peers.keys().copied().collect()
+    }
+}
+
+/// The hints of a peer, from the first to after the last.
+fn range(peer: NodeId) -> (Vec<u8>, Vec<u8>) {
+    let end = peer.0.checked_add(1).map_or(vec![0xFF; 3], |next| next.to_be_bytes().to_vec());
+    (peer.0.to_be_bytes().to_vec(), end)
+}
+
+impl Node {
+    pub(super) fn leave_hint<T: Tables>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+        peer: NodeId,
+        (partition, from, key): (Partition, u8, &[u8]),
+        record: Record<'_>,
+    ) -> Result<()> {
+        if !self.routing.is_living(peer) {
+            return Ok(());
+        }
+        let row = row_key(partition, from, key);
+        let hint = hint_key(peer, &row);
+        let is_newer = turn.tables.get_with(Table::Hints, &hint, |old| {
+            old.and_then(Version::decode).is_none_or(|(version, _)| version < record.version)
+        })?;
+        if !is_newer {
+            return Ok(());
+        }
+        let mut value = record.version.encode().to_vec();
+        if self.routing.least_from(partition, self.own).is_none_or(|least| from < least) {
+            record.encode(&mut value);
+        }
+        let (start, end) = range(peer);
+        let bytes = turn.tables.tally(Table::Hints, &start, &end)?.bytes as u64;
+        if bytes + (hint.len() + value.len()) as u64 > self.limits.hint_bytes_max {
+            self.metrics.hints_dropped += 1;
+            return Ok(());
+        }
+        turn.tables.put(Table::Hints, &hint, &value)?;
+        self.metrics.hints_left += 1;
+        if self.hints.peers.is_empty() {
+            self.set_timer(turn.now.ticks_ms + EVERY_MS, Timer::Hints);
+        }
+        self.hints.peers.entry(peer).or_default();
+        Ok(())
+    }
+
+    /// Hands over what peers that are up have missed, a few at a time.
+    pub(super) fn hand_over<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
+        for peer in self.hints.peers() {
+            if !self.routing.is_living(peer) {
+                self.drop_hints(turn, peer)?;
+                continue;
+            }
+            if let Some(handing) = self.hints.peers.get_mut(&peer) {
+                let lost_ms = turn.now.ticks_ms.saturating_sub(self.limits.repair_timeout_ms);
+                let lost = handing.under_way.extract_if(.., |_, sent| sent.at_ms <= lost_ms);
+                for (request, _) in lost.collect::<Vec<_>>() {
+                    self.forget(request);
+                }
+            }
+            if self.health(peer) == Health::Up {
+                self.hand_over_to(turn, peer)?;
+            }
+        }
+        if !self.hints.peers.is_empty() {
+            self.set_timer(turn.now.ticks_ms + EVERY_MS, Timer::Hints);
+        }
+        Ok(())
+    }
+
+    /// Hints for a peer that is no member any more.
+    fn drop_hints<T: Tables>(&mut self, turn: &mut Turn<'_, T>, peer: NodeId) -> Result<()> {
+        let (start, end) = range(peer);
+        let mut keys = Vec::new();
+        turn.tables.scan(Table::Hints, &start, &end, self.limits.housekeeping_rows, |key, _| {
+            keys.push(key.to_vec());
+            true
+        })?;
+        for key in &keys {
+            turn.tables.remove(Table::Hints, key)?;
+        }
+        if keys.is_empty() {
+            self.hints.peers.remove(&peer);
+        }
+        Ok(())
+    }
+
+    fn hand_over_to<T: Tables>(&mut self, turn: &mut Turn<'_, T>, peer: NodeId) -> Result<()> {
+        let now = turn.now;
+        let Some(mut handing) = self.hints.peers.remove(&peer) else { return Ok(()) };
+        let room = self.limits.hints_in_flight_max.saturating_sub(handing.under_way.len());
+        if now.ticks_ms < handing.not_before_ms || room == 0 {
+            self.hints.peers.insert(peer, handing);
+            return Ok(());
+        }
+        let (start, end) = range(peer);
+        let from = if handing.after.is_empty() { &start } else { &handing.after };
+        let mut found = Vec::new();
+        turn.tables.scan(Table::Hints, from, &end, room, |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+            true
+        })?;
+        if found.is_empty() && handing.after.is_empty() && handing.under_way.is_empty() {
+            return Ok(());
+        }
+        handing.after = match found.last() {
+            Some((key, _)) if found.len() == room => [key, &[0][..]].concat(),
+            _ => Vec::new(),
+        };
+        for (key, value) in found {
+            if handing.under_way.values().any(|other| other.key == key) {
+                continue;
+            }
+            let parsed = Version::decode(&value).zip(parse_row_key(&key[2..]));
+            let Some(((version, record), (partition, from, entity))) = parsed else {
+                turn.tables.remove(Table::Hints, &key)?;
+                continue;
+            };
+            if ms_of_time(version.time) + self.limits.hint_age_ms_max < now.wall_ms {
+                self.metrics.hints_dropped += 1;
+                turn.tables.remove(Table::Hints, &key)?;
+                continue;
+            }
+            let row = &key[2..];
+            let stored = match record {
+                [] => match turn.tables.get(Table::Entities, row)? {
+                    Some(bytes) => Some(bytes),
+                    None => turn.tables.get(Table::Graves, row)?,
+                },
+                record => Some(record.to_vec()),
+            };
+            let Some(record) = stored.as_deref().and_then(Record::decode) else {
+                // The row is gone here: its tombstone was agreed on by all, or it lies elsewhere now.
+                turn.tables.remove(Table::Hints, &key)?;
+                continue;
+            };
+            let message = Message::Write { partition, from, key: entity, record };
+            let request = self.ask(turn, peer, Waiter::Hint, &message);
+            handing.under_way.insert(request, Sent { key, version, at_ms: now.ticks_ms });
+            self.metrics.hints_sent += 1;
+        }
+        self.hints.peers.insert(peer, handing);
+        Ok(())
+    }
+
+    pub(super) fn hint_reply<T: Tables>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+        peer: NodeId,
+        request: u64,
+        reply: Reply<'_, '_>,
+    ) -> Result<()> {
+        let Some(handing) = self.hints.peers.get_mut(&peer) else { return Ok(()) };
+        let Some(Sent { key, version, .. }) = handing.under_way.remove(&request) else { return Ok(()) };
+        let is_done = match reply {
+            Reply::Message(_, Message::Stored | Message::Older { .. }) => true,
+            // It is no replica of this any more, if it knows more of the topology than this node.
+            Reply::Message(epoch, Message::Refused { refusal: Refusal::NotReplica }) => epoch >= self.routing.epoch(),
+            _ => false,
+        };
+        if !is_done {
+            handing.not_before_ms = turn.now.ticks_ms + 10 * EVERY_MS;
+            return Ok(());
+        }
+        let is_same = turn.tables.get_with(Table::Hints, &key, |value| {
+            value.and_then(Version::decode).is_some_and(|(stored, _)| stored == version)
+        })?;
+        if is_same {
+            turn.tables.remove(Table::Hints, &key)?;
+        }
+        if handing.under_way.is_empty() {
+            return self.hand_over_to(turn, peer);
+        }
+        Ok(())
+    }
+}

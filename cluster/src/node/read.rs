@@ -1,0 +1,450 @@
+//! A read under way: ask all replicas, answer with the newest of the first `ack` answers, mend those that were older.
+//!
+//! Invariants:
+//! 1. The answer is the newest of the first `ack` good answers. A refusal, or a replica that copies, is no answer.
+//! 2. A blocking read answers only after `ack` replicas hold what it answers, or something newer; so no read that
+//!    begins later, with `ack + ack > from`, answers less. While replicas change, `ack` of the old and `ack` of the
+//!    new: others may still read the old, or read the new already.
+//! 3. An entity is not spread beyond its own replicas: of others only a stale note of another `from` is mended.
+
+use std::cmp::Ordering;
+
+use quipu::Result;
+
+use super::{Asker, Node, Reply, Timer, Turn, Waiter};
+use crate::api::Answer;
+use crate::ids::{Epoch, NodeId, Partition, Quorum};
+use crate::peers::Health;
+use crate::protocol::{Message, Refusal};
+use crate::record::{Record, State};
+use crate::replica::{Found, Origin, Verdict};
+use crate::tables::Tables;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Status {
+    /// It is of the placement that reads do not go by; a blocking read writes to it.
+    Outside,
+    Spared,
+    Waiting(u64),
+    Found(Found),
+    Later,
+    Failed,
+}
+
+/// How a mended replica stands, in a blocking read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mending {
+    None,
+    Waiting(u64),
+    Holds,
+    Failed,
+}
+
+#[derive(Clone, Debug)]
+struct Target {
+    node: NodeId,
+    /// Whether writes go to it by the placement before a change, and by that after it.
+    sets: [bool; 2],
+    status: Status,
+    mending: Mending,
+}
+
+/// A read under way.
+#[derive(Debug)]
+pub(super) struct ReadOp {
+    asker: Asker,
+    key: Vec<u8>,
+    partition: Partition,
+    quorum: Quorum,
+    is_blocking: bool,
+    targets: Vec<Target>,
+    /// The epoch that they are of.
+    epoch: Epoch,
+    /// The newest of the first answers, once they are there.
+    newest: Option<Found>,
+    is_answered: bool,
+    until_ms: u64,
+}
+
+fn decode(found: &Found) -> Option<(u8, Record<'_>)> {
+    found.as_ref().and_then(|(from, bytes)| Some((*from, Record::decode(bytes)?)))
+}
+
+/// Which of two findings is newer.
+fn order(a: &Found, b: &Found) -> Ordering {
+    match (decode(a), decode(b)) {
+        (Some((_, a)), Some((_, b))) => a.order(&b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+impl ReadOp {
+    fn count(&self, is: impl Fn(&Target) -> bool) -> usize {
+        self.targets.iter().filter(|target| is(target)).count()
+    }
+
+    /// The least of the sets' counts of replicas that hold, or may come to hold, what is answered.
+    fn least(&self, is: impl Fn(&Target) -> bool) -> usize {
+        let count = |set: usize| self.count(|target| target.sets[set] && is(target));
+        match self.targets.iter().any(|target| target.sets[1]) {
+            true => count(0).min(count(1)),
+            false => count(0),
+        }
+    }
+
+    fn newest_found(&self) -> Option<Found> {
+        let found = self.targets.iter().filter_map(|target| match &target.status {
+            Status::Found(found) => Some(found),
+            _ => None,
+        });
+        found.max_by(|a, b| order(a, b)).cloned()
+    }
+}
+
+impl Node {
+    pub(super) fn begin_read<T: Tables>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+        asker: Asker,
+        key: Vec<u8>,
+        quorum: Quorum,
+        is_blocking: bool,
+    ) -> Result<()> {
+        let mut op = ReadOp {
+            asker,
+            partition: self.routing.partition_of(&key),
+            key,
+            quorum,
+            is_blocking,
+            targets: Vec::new(),
+            epoch: self.routing.epoch(),
+            newest: None,
+            is_answered: false,
+            until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms,
+        };
+        self.request_bytes += op.key.len();
+        let number = self.number();
+        self.set_timer(op.until_ms, Timer::Read(number));
+        self.find_read_targets(&mut op);
+        self.send_read(turn, number, &mut op)?;
+        self.settle_read(turn, number, op)
+    }
+
+    fn find_read_targets(&self, op: &mut ReadOp) {
+        let status = |node: NodeId| match self.health(node) {
+            Health::Down => Status::Failed,
+            Health::Up | Health::Slow => Status::Spared,
+        };
+        let sets = self.routing.write_sets(op.partition, op.quorum.from);
+        let second = sets.second.unwrap_or_default();
+        let target = |node: &NodeId, status| {
+            let sets = [sets.first.contains(node), second.contains(node)];
+            Target { node: *node, sets, status, mending: Mending::None }
+        };
+        let asked = self.routing.read_set(op.partition, op.quorum.from);
+        op.epoch = self.routing.epoch();
+        op.targets = asked.iter().map(|node| target(node, status(*node))).collect();
+        if op.is_blocking {
+            let outside = sets.first.iter().chain(second).filter(|node| !asked.contains(node));
+            op.targets.extend(outside.map(|node| target(node, Status::Outside)));
+        }
+    }
+
+    fn send_read<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp) -> Result<()> {
+        let up: Vec<bool> = op.targets.iter().map(|target| self.health(target.node) == Health::Up).collect();
+        let good = op.targets.iter().zip(&up).filter(|(target, up)| match target.status {
+            Status::Spared => **up,
+            Status::Waiting(_) | Status::Found(_) => true,
+            _ => false,
+        });
+        let spares_slow = good.count() >= usize::from(op.quorum.ack);
+        for (place, is_up) in up.into_iter().enumerate() {
+            if op.targets[place].status == Status::Spared && (is_up || !spares_slow) {
+                self.send_read_to(turn, number, op, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_read_to<T: Tables>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+        number: u64,
+        op: &mut ReadOp,
+        place: usize,
+    ) -> Result<()> {
+        let node = op.targets[place].node;
+        let (partition, from) = (op.partition, op.quorum.from);
+        op.targets[place].status = if node == self.own {
+            let epoch = self.routing.epoch();
+            match self.replica.read(turn.tables, &self.routing, (partition, from, &op.key), epoch) {
+                Ok(Ok(found)) => Status::Found(found.map(|(from, bytes)| (from, at(&bytes, turn.now.wall_ms)))),
+                Ok(Err(Refusal::NotReplica | Refusal::StaleEpoch)) => Status::Later,
+                Ok(Err(_)) => Status::Failed,
+                Err(error) => {
+                    self.metrics.note_failure(&error);
+                    Status::Failed
+                }
+            }
+        } else {
+            let message = Message::Read { partition, from, key: &op.key };
+            Status::Waiting(self.ask(turn, node, Waiter::Read(number), &message))
+        };
+        Ok(())
+    }
+
+    pub(super) fn read_reply<T: Tables>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+        number: u64,
+        from: NodeId,
+        request: u64,
+        reply: Reply<'_, '_>,
+    ) -> Result<()> {
+        let Some(mut op) = self.reads.remove(&number) else { return Ok(()) };
+        if let Some(target) = op.targets.iter_mut().find(|target| target.node == from) {
+            if target.status == Status::Waiting(request) {
+                target.status = match reply {
+                    Reply::Message(_, Message::Value { found }) => {
+                        if let Some((_, record)) = found {
+                            self.clock.meet(turn.now, record.version);
+                        }
+                        Status::Found(found.map(|(from, record)| {
+                            let mut bytes = Vec::with_capacity(record.encoded_bytes());
+                            record.encode(&mut bytes);
+                            (from, bytes)
+                        }))
+                    }
+                    Reply::Message(_, Message::Refused { refusal }) => {
+                        self.metrics.note_refusal(*refusal);
+                        match refusal {
+                            Refusal::StaleEpoch | Refusal::NotReplica => Status::Later,
+                            _ => Status::Failed,
+                        }
+                    }
+                    Reply::Message(..) | Reply::Lost => Status::Failed,
+                };
+                if target.status == Status::Later {
+                    self.set_timer(turn.now.ticks_ms + 20, Timer::Read(number));
+                }
+            } else if target.mending == Mending::Waiting(request) {
+                target.mending = match (reply, op.newest.as_ref().and_then(decode)) {
+                    (Reply::Message(_, Message::Stored), _) => Mending::Holds,
+                    // Something newer than what is answered; the floor of a partition is nothing that it holds.
+                    (Reply::Message(_, Message::Older { version }), Some((_, newest)))
+                        if *version >= newest.version && version.node != NodeId(u16::MAX) =>
+                    {
+                        Mending::Holds
+                    }
+                    _ => Mending::Failed,
+                };
+            }
+        }
+        self.settle_read(turn, number, op)
+    }
+
+    /// Answers if it is decided, and ends if nothing is left to wait for.
+    fn settle_read<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, mut op: ReadOp) -> Result<()> {
+        let ack = usize::from(op.quorum.ack);
+        let is_found = |target: &Target| matches!(target.status, Status::Found(_));
+        let is_open = |target: &Target| matches!(target.status, Status::Waiting(_) | Status::Later);
+        if !op.is_answered && op.newest.is_none() {
+            if op.count(|t| is_found(t) || is_open(t)) < ack {
+                let spared: Vec<usize> =
+                    (0..op.targets.len()).filter(|place| op.targets[*place].status == Status::Spared).collect();
+                for place in spared {
+                    self.send_read_to(turn, number, &mut op, place)?;
+                }
+            }
+            let enough = if self.mutations.first_answer_wins { ack.min(1) } else { ack };
+            if op.count(is_found) >= enough {
+                op.newest = op.newest_found();
+                if op.is_blocking {
+                    self.mend_first(turn, number, &mut op)?;
+                }
+            } else if op.count(|t| is_found(t) || is_open(t)) < ack {
+                self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
+                op.is_answered = true;
+            }
+        }
+        if !op.is_answered && op.newest.is_some() {
+            let holds = op.least(|target| target.mending == Mending::Holds);
+            let may_hold = op.least(|t| matches!(t.mending, Mending::Holds | Mending::Waiting(_)) || is_open(t));
+            if !op.is_blocking || holds >= ack {
+                let answer = answer_of(op.newest.as_ref().unwrap_or(&None), turn.now.wall_ms);
+                self.finish_asker(turn, op.asker, answer)?;
+                op.is_answered = true;
+            } else if may_hold < ack {
+                self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
+                op.is_answered = true;
+            } else {
+                // Answers that came later count if they hold as much.
+                self.mend_first(turn, number, &mut op)?;
+            }
+            if op.is_answered {
+                op.until_ms = turn.now.ticks_ms + self.limits.linger_ms;
+                self.set_timer(op.until_ms, Timer::Read(number));
+            }
+        }
+        if op.is_answered && !op.targets.iter().any(is_open) {
+            return self.end_read(turn, op);
+        }
+        self.reads.insert(number, op);
+        Ok(())
+    }
+
+    /// Has the replicas that answered hold what is to be answered.
+    fn mend_first<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp) -> Result<()> {
+        let newest = op.newest.clone().unwrap_or(None);
+        for place in 0..op.targets.len() {
+            let target = &op.targets[place];
+            let order = match (&target.status, target.mending) {
+                (Status::Found(found), Mending::None) => order(found, &newest),
+                (Status::Outside, Mending::None) if newest.is_some() => Ordering::Less,
+                (Status::Outside, Mending::None) => Ordering::Equal,
+                _ => continue,
+            };
+            let node = target.node;
+            op.targets[place].mending = match (order, decode(&newest)) {
+                (Ordering::Less, Some((class, record))) if self.keeps(op.partition, class, node) => {
+                    let row = (op.partition, class, &op.key[..]);
+                    if node == self.own {
+                        match self.store_own(turn, row, record)? {
+                            Verdict::Stored => Mending::Holds,
+                            Verdict::Older(version) if version.node != NodeId(u16::MAX) => Mending::Holds,
+                            _ => Mending::Failed,
+                        }
+                    } else {
+                        let (partition, from, key) = row;
+                        let message = Message::Write { partition, from, key, record };
+                        self.metrics.read_repairs += 1;
+                        Mending::Waiting(self.ask(turn, node, Waiter::Read(number), &message))
+                    }
+                }
+                // It is not for this replica to hold.
+                (Ordering::Less, _) => Mending::Failed,
+                _ => Mending::Holds,
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether a node is a replica of entities with so many.
+    fn keeps(&self, partition: Partition, from: u8, node: NodeId) -> bool {
+        let sets = self.routing.write_sets(partition, from);
+        sets.first.contains(&node) || sets.second.is_some_and(|second| second.contains(&node))
+    }
+
+    fn store_own<T: Tables>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+        row: (Partition, u8, &[u8]),
+        record: Record<'_>,
+    ) -> Result<Verdict> {
+        let origin = Origin::Coordinator(self.routing.epoch());
+        self.replica.store(turn.now, turn.tables, &self.routing, row, record, origin)
+    }
+
+    pub(super) fn read_timer<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64) -> Result<()> {
+        let Some(mut op) = self.reads.remove(&number) else { return Ok(()) };
+        if turn.now.ticks_ms < op.until_ms {
+            let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
+            if is_refused && !op.is_answered && op.newest.is_none() {
+                self.read_again(turn, number, &mut op)?;
+            }
+            for place in 0..op.targets.len() {
+                if op.targets[place].status == Status::Later {
+                    self.send_read_to(turn, number, &mut op, place)?;
+                    if op.targets[place].status == Status::Later {
+                        self.set_timer(turn.now.ticks_ms + 20, Timer::Read(number));
+                    }
+                }
+            }
+            return self.settle_read(turn, number, op);
+        }
+        if !op.is_answered {
+            self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
+        }
+        self.end_read(turn, op)
+    }
+
+    pub(super) fn retry_reads<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
+        for number in self.reads.keys().copied().collect::<Vec<_>>() {
+            let Some(mut op) = self.reads.remove(&number) else { continue };
+            let is_refused = op.targets.iter().any(|target| target.status == Status::Later);
+            if is_refused && !op.is_answered && op.newest.is_none() {
+                self.read_again(turn, number, &mut op)?;
+            }
+            self.settle_read(turn, number, op)?;
+        }
+        Ok(())
+    }
+
+    /// Begins again with the replicas of the epoch that has begun meanwhile, if one has.
+    fn read_again<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp) -> Result<()> {
+        if op.epoch == self.routing.epoch() {
+            return Ok(());
+        }
+        for target in &op.targets {
+            if let Status::Waiting(request) = target.status {
+                self.forget(request);
+            }
+        }
+        self.find_read_targets(op);
+        self.send_read(turn, number, op)
+    }
+
+    /// Mends what was older than the newest of all answers.
+    fn end_read<T: Tables>(&mut self, turn: &mut Turn<'_, T>, op: ReadOp) -> Result<()> {
+        self.request_bytes -= op.key.len();
+        let newest = op.newest_found().unwrap_or(None);
+        for target in &op.targets {
+            for request in [
+                if let Status::Waiting(request) = target.status { Some(request) } else { None },
+                if let Mending::Waiting(request) = target.mending { Some(request) } else { None },
+            ] {
+                request.into_iter().for_each(|request| self.forget(request));
+            }
+            let (Status::Found(found), Some((class, record))) = (&target.status, decode(&newest)) else { continue };
+            if order(found, &newest) != Ordering::Less || matches!(target.mending, Mending::Holds | Mending::Waiting(_))
+            {
+                continue;
+            }
+            let (from, record) = match decode(found) {
+                _ if self.keeps(op.partition, class, target.node) => (class, record),
+                Some((stale, _)) => (stale, Record { version: record.version, state: State::Moved }),
+                None => continue,
+            };
+            self.metrics.read_repairs += 1;
+            let (partition, key) = (op.partition, &op.key[..]);
+            if target.node == self.own {
+                self.store_own(turn, (partition, from, key), record)?;
+            } else {
+                self.send(turn, target.node, 0, &Message::Write { partition, from, key, record });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A record as it is at a moment: a grave, if it has expired.
+fn at(bytes: &[u8], wall_ms: u64) -> Vec<u8> {
+    match Record::decode(bytes) {
+        Some(record) if record.at(wall_ms) != record => {
+            let mut grave = Vec::new();
+            record.at(wall_ms).encode(&mut grave);
+            grave
+        }
+        _ => bytes.to_vec(),
+    }
+}
+
+fn answer_of(found: &Found, wall_ms: u64) -> Answer {
+    match decode(found) {
+        None => Answer::Absent { version: None },
+        Some((_, record)) => match record.value_at(wall_ms) {
+            Some(value) => Answer::Value { version: record.version, value: value.to_vec() },
+            None => Answer::Absent { version: Some(record.version) },
+        },
+    }
+}

@@ -1,0 +1,194 @@
+//! What this node thinks of its peers: who is asked, who is left alone, who is probed.
+//!
+//! Three signs, the fastest first: a connection that breaks (down now), an answer that does not come in
+//! [`Limits::slow_after_ms`] or four times the peer's usual time (slow: not asked, but probed, with a delay that
+//! doubles), and the verdict of the failure detector (down for hints, counting and readiness).
+//!
+//! Invariants:
+//! 1. What waits for a peer is bounded: above [`Limits::peer_bytes_max`] the peer counts as slow.
+//! 2. A peer that answers anything is up.
+
+use std::collections::BTreeMap;
+
+use crate::ids::NodeId;
+use crate::limits::Limits;
+
+/// What is known of one peer.
+#[derive(Clone, Debug)]
+struct Peer {
+    is_connected: bool,
+    /// The failure detector says that it is down.
+    is_faulty: bool,
+    /// Since it has not answered in time: when it is probed next, and the delay after that.
+    slow: Option<(u64, u64)>,
+    /// Requests that it has not answered: when they were sent, and their bytes.
+    waiting: BTreeMap<u64, (u64, usize)>,
+    waiting_bytes: usize,
+    /// When it answered last.
+    heard_ms: u64,
+    /// A high estimate of its time to answer, in sixteenths of a millisecond.
+    usual_16ths: u64,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Peer {
+            is_connected: true,
+            is_faulty: false,
+            slow: None,
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
+            heard_ms: 0,
+            usual_16ths: 0,
+        }
+    }
+}
+
+/// How a peer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// It is asked.
+    Up,
+    /// It is asked only if the others are too few.
+    Slow,
+    /// It is not asked.
+    Down,
+}
+
+/// All peers.
+#[derive(Clone, Debug, Default)]
+pub struct Peers {
+    peers: BTreeMap<NodeId, Peer>,
+}
+
+impl Peers {
+    /// How a peer stands. One never heard of is up.
+    pub fn health(&self, node: NodeId, limits: &Limits) -> Health {
+        match self.peers.get(&node) {
+            None => Health::Up,
+            Some(peer) if !peer.is_connected => Health::Down,
+            Some(peer) if peer.slow.is_some() || peer.waiting_bytes > limits.peer_bytes_max => Health::Slow,
+            Some(peer) if peer.is_faulty => Health::Slow,
+            Some(_) => Health::Up,
+        }
+    }
+
+    /// Notes a request that was sent.
+    pub fn sent(&mut self, node: NodeId, request: u64, now_ms: u64, bytes: usize) {
+        let peer = self.peers.entry(node).or_default();
+        peer.waiting.insert(request, (now_ms, bytes));
+        peer.waiting_bytes += bytes;
+    }
+
+    /// Notes an answer. Returns whether it was waited for.
+    pub fn answered(&mut self, node: NodeId, request: u64, now_ms: u64) -> bool {
+        let peer = self.peers.entry(node).or_default();
+        peer.slow = None;
+        peer.is_connected = true;
+        peer.heard_ms = now_ms;
+        let Some((sent_ms, bytes)) = peer.waiting.remove(&request) else { return false };
+        peer.waiting_bytes -= bytes;
+        // Rises at once and falls by a 32nd: near the slowest of the last hundred.
+        let took = now_ms.saturating_sub(sent_ms) * 16;
+        peer.usual_16ths = took.max(peer.usual_16ths - peer.usual_16ths / 32);
+        true
+    }
+
+    /// Notes that the connection is there.
+    pub fn connected(&mut self, node: NodeId) {
+        let peer = self.peers.entry(node).or_default();
+        peer.is_connected = true;
+        peer.slow = None;
+    }
+
+    /// Notes that the connection broke. Returns the requests that will not be answered.
+    pub fn disconnected(&mut self, node: NodeId) -> Vec<u64> {
+        let peer = self.peers.entry(node).or_default();
+        peer.is_connected = false;
+        peer.waiting_bytes = 0;
+        std::mem::take(&mut peer.waiting).into_keys().collect()
+    }
+
+    /// Notes the verdict of the failure detector.
+    pub fn judged(&mut self, node: NodeId, is_faulty: bool) {
+        self.peers.entry(node).or_default().is_faulty = is_faulty;
+    }
+
+    /// Stops waiting for an answer.
+    pub fn forget_request(&mut self, node: NodeId, request: u64) {
+        if let Some(peer) = self.peers.get_mut(&node)
+            && let Some((_, bytes)) = peer.waiting.remove(&request)
+        {
+            peer.waiting_bytes -= bytes;
+        }
+    }
+
+    /// Forgets all but these.
+    pub fn retain(&mut self, is_member: impl Fn(NodeId) -> bool) {
+        self.peers.retain(|node, _| is_member(*node));
+    }
+
+    /// Looks for peers that have become slow, and returns those that are to be probed now.
+    pub fn check(&mut self, now_ms: u64, limits: &Limits) -> Vec<NodeId> {
+        let mut probed = Vec::new();
+        for (node, peer) in &mut self.peers {
+            let patience_ms = limits.slow_after_ms.max(peer.usual_16ths / 4).min(limits.request_timeout_ms);
+            let oldest = peer.waiting.values().map(|(sent_ms, _)| *sent_ms).next();
+            let is_late = |sent_ms: u64| now_ms >= sent_ms.max(peer.heard_ms) + patience_ms;
+            if peer.slow.is_none() && oldest.is_some_and(is_late) {
+                peer.slow = Some((now_ms, limits.probe_after_ms));
+            }
+            if let Some((at_ms, delay_ms)) = peer.slow
+                && now_ms >= at_ms
+            {
+                probed.push(*node);
+                peer.slow = Some((now_ms + delay_ms, (delay_ms * 2).min(limits.probe_after_ms * 32)));
+            }
+        }
+        probed
+    }
+
+    /// Whether [`Peers::check`] has something to look at.
+    pub fn is_quiet(&self) -> bool {
+        self.peers.values().all(|peer| peer.slow.is_none() && peer.waiting.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_does_not_answer_is_slow_and_probed_more_and_more_rarely() {
+        let limits = Limits::default();
+        let mut peers = Peers::default();
+        let node = NodeId(1);
+        peers.sent(node, 1, 0, 10);
+        assert_eq!(peers.check(19, &limits), []);
+        assert_eq!((peers.check(20, &limits), peers.health(node, &limits)), (vec![node], Health::Slow));
+        let probed: Vec<u64> = (21..2000).filter(|now| !peers.check(*now, &limits).is_empty()).collect();
+        assert_eq!(probed, [70, 170, 370, 770, 1570]);
+        assert!(peers.answered(node, 1, 2000) && !peers.answered(node, 1, 2000));
+        assert_eq!(peers.health(node, &limits), Health::Up);
+        // It took two seconds: it is given more time from now on.
+        peers.sent(node, 2, 3000, 10);
+        assert_eq!(peers.check(3900, &limits), []);
+    }
+
+    #[test]
+    fn a_broken_connection_is_down_at_once_and_full_queues_are_slow() {
+        let limits = Limits { peer_bytes_max: 100, ..Limits::default() };
+        let mut peers = Peers::default();
+        let node = NodeId(1);
+        (1..=3).for_each(|request| peers.sent(node, request, 0, 40));
+        assert_eq!(peers.health(node, &limits), Health::Slow);
+        peers.forget_request(node, 3);
+        assert_eq!(peers.health(node, &limits), Health::Up);
+        assert_eq!(peers.disconnected(node), [1, 2]);
+        assert_eq!(peers.health(node, &limits), Health::Down);
+        peers.connected(node);
+        assert_eq!(peers.health(node, &limits), Health::Up);
+        peers.judged(node, true);
+        assert_eq!(peers.health(node, &limits), Health::Slow);
+    }
+}

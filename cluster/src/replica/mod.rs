@@ -1,0 +1,199 @@
+//! A replica: the rows that this node keeps, and what it says to others about them.
+//!
+//! Invariants:
+//! 1. Of a key and class there is one row, in `entities` or `graves`, and it is the newest that came.
+//! 2. Nothing is confirmed that is not in the tables of this turn; what is newer there is answered `Older`.
+//! 3. Rows are read and counted only where the replica has all of them: a partition that it still copies, or a store
+//!    that is new, answers `NotReady`. ([`State::have`])
+//! 4. Of writes, none is let in that is not above the partition's floor; of rows that replicas exchange, none up to the
+//!    horizon whose key is absent, unless the sender had reached that horizon when it read the row. Tombstones up to
+//!    the horizon are dropped, so nothing can rise from the dead (`node/repair.rs`).
+//! 5. A message from before the epoch that a partition's replicas must know is refused.
+//!
+//! Costs: a write is a look-up for each class in use (in practice one) and one to three puts.
+//!
+//! Not here: who is asked, and what repair asks ([`node`](crate::node)).
+
+mod ask;
+pub(crate) mod compare;
+mod state;
+mod store;
+
+pub use state::State;
+pub use store::{Found, Origin, Verdict};
+
+use std::collections::BTreeMap;
+
+use quipu::Result;
+
+use crate::clock::time_of_ms;
+use crate::codec::{Fields, Put};
+use crate::ids::{Epoch, NodeId, Now, Partition, Version};
+use crate::limits::Limits;
+use crate::protocol::Refusal;
+use crate::record::{class_start, partition_end};
+use crate::routing::Routing;
+use crate::tables::{Table, Tables};
+
+/// The rows of this node.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    own: NodeId,
+    limits: Limits,
+    /// Of each partition of which anything is known.
+    states: BTreeMap<Partition, State>,
+    /// Which `from` have ever had a row here, a bit each.
+    classes: u32,
+    /// The highest timestamp stored.
+    newest: u64,
+}
+
+const CLASSES: &[u8] = b"classes";
+
+impl Replica {
+    /// Reads what the tables say.
+    pub fn open<T: Tables>(own: NodeId, limits: Limits, tables: &T) -> Result<Replica> {
+        let classes = tables.get(Table::Facts, CLASSES)?.and_then(|bytes| Fields(&bytes).u32()).unwrap_or(0);
+        let mut states = BTreeMap::new();
+        tables.scan(Table::Facts, &[state::FACT], &[state::FACT + 1], usize::MAX, |key, value| {
+            if let Some((partition, state)) = State::decode(key, value) {
+                states.insert(partition, state);
+            }
+            true
+        })?;
+        Ok(Replica { own, limits, states, classes, newest: 0 })
+    }
+
+    /// Notes that a new store has all rows that its node keeps, because nobody has any yet.
+    pub fn found<T: Tables>(&mut self, routing: &Routing, tables: &mut T) -> Result<()> {
+        for partition in routing.partitions() {
+            if let Some(from) = routing.least_from(partition, self.own) {
+                self.change(tables, partition, |state| state.have = from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of a partition.
+    pub fn state(&self, partition: Partition) -> State {
+        self.states.get(&partition).copied().unwrap_or_default()
+    }
+
+    /// All partitions of which something is known.
+    pub fn states(&self) -> impl Iterator<Item = (Partition, State)> + '_ {
+        self.states.iter().map(|(partition, state)| (*partition, *state))
+    }
+
+    /// Which `from` are in use here, a bit each.
+    pub fn classes(&self) -> u32 {
+        self.classes
+    }
+
+    /// Changes what is known of a partition, durably.
+    pub fn change<T: Tables>(
+        &mut self,
+        tables: &mut T,
+        partition: Partition,
+        change: impl FnOnce(&mut State),
+    ) -> Result<()> {
+        let before = self.state(partition);
+        let mut state = before;
+        change(&mut state);
+        if state == before {
+            return Ok(());
+        }
+        if state == State::default() {
+            self.states.remove(&partition);
+            return tables.remove(Table::Facts, &State::key(partition));
+        }
+        self.states.insert(partition, state);
+        tables.put(Table::Facts, &State::key(partition), &state.encode())
+    }
+
+    fn note_class<T: Tables>(&mut self, tables: &mut T, from: u8) -> Result<()> {
+        let with = self.classes | 1 << (from - 1);
+        if with != self.classes {
+            self.classes = with;
+            let mut bytes = Vec::new();
+            bytes.put_u32(with);
+            tables.put(Table::Facts, CLASSES, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The classes in use, ascending.
+    fn classes_in_use(&self) -> impl Iterator<Item = u8> + use<> {
+        let classes = self.classes;
+        (1..=32u8).filter(move |from| classes >> (from - 1) & 1 == 1)
+    }
+
+    /// Whether a message of `epoch` may write rows of this class here.
+    fn admits(&self, routing: &Routing, partition: Partition, from: u8, epoch: Epoch) -> Result<(), Refusal> {
+        if epoch < routing.floor(partition) {
+            return Err(Refusal::StaleEpoch);
+        }
+        if routing.least_from(partition, self.own).is_none_or(|least| from < least) {
+            return Err(Refusal::NotReplica);
+        }
+        if self.state(partition).is_dirty {
+            return Err(Refusal::NotReady);
+        }
+        Ok(())
+    }
+
+    /// Whether a message of `epoch` may be answered from the rows of a partition, of classes from `from` on.
+    pub fn serves(&self, routing: &Routing, partition: Partition, from: u8, epoch: Epoch) -> Result<(), Refusal> {
+        if epoch < routing.floor(partition) {
+            return Err(Refusal::StaleEpoch);
+        }
+        let (current, next) = routing.orders(partition);
+        let place = |order: &[NodeId]| order.iter().position(|node| *node == self.own).map(|place| place as u8 + 1);
+        let least = [place(current), next.and_then(place)];
+        if least.iter().flatten().all(|least| from < *least) {
+            return Err(Refusal::NotReplica);
+        }
+        // Complete in one of the orders that coordinators may go by.
+        let state = self.state(partition);
+        match least.iter().flatten().any(|least| from >= *least && state.have <= *least) && !state.is_dirty {
+            true => Ok(()),
+            false => Err(Refusal::NotReady),
+        }
+    }
+
+    /// Whether a version is further ahead than clocks may be, and than what the key has.
+    fn is_far_ahead(&self, now: Now, version: Version, stored: Option<Version>) -> bool {
+        let bound = time_of_ms(now.wall_ms.saturating_add(self.limits.ahead_ms_max));
+        let above_stored = stored.map_or(0, |stored| stored.time.saturating_add(time_of_ms(self.limits.ahead_ms_max)));
+        version.time > bound.max(above_stored)
+    }
+
+    /// Removes up to `rows` rows of a partition's classes from `first` to before `end`. Returns whether all are gone.
+    pub fn drop_rows<T: Tables>(
+        &mut self,
+        tables: &mut T,
+        partition: Partition,
+        (first, end): (u8, u8),
+        rows: usize,
+    ) -> Result<bool> {
+        let start = class_start(partition, first);
+        let end = if end == State::NONE { partition_end(partition) } else { class_start(partition, end) };
+        for table in [Table::Entities, Table::Graves] {
+            let mut keys = Vec::new();
+            tables.scan(table, &start, &end, rows, |key, _| {
+                keys.push(key.to_vec());
+                true
+            })?;
+            for key in &keys {
+                // With its row in `expires`.
+                self.remove_row(tables, key)?;
+            }
+            if keys.len() == rows {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

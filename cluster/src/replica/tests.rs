@@ -1,0 +1,163 @@
+//! One replica alone: what it lets in, and what it answers.
+
+use super::*;
+use crate::model::ModelTables;
+use crate::record::{Record, State as EntityState};
+use crate::topology::{Entry, Member, StoreId, Topology};
+
+const NOW: Now = Now { ticks_ms: 0, wall_ms: 1_000_000 };
+
+fn version(ms: u64) -> Version {
+    Version { time: time_of_ms(ms), node: NodeId(1) }
+}
+
+fn live(ms: u64) -> Record<'static> {
+    Record { version: version(ms), state: EntityState::Live { deadline_ms: 0, value: b"value" } }
+}
+
+fn grave(ms: u64) -> Record<'static> {
+    Record { version: version(ms), state: EntityState::Grave }
+}
+
+struct Fixture {
+    replica: Replica,
+    tables: ModelTables,
+    routing: Routing,
+}
+
+impl Fixture {
+    /// The first of three nodes, with one partition.
+    fn new() -> Fixture {
+        let members: Vec<_> = (0..3).map(|n| (format!("http://h{n}"), String::new())).collect();
+        let routing = Routing::new(Topology::founded(&members, 7, 1, 3));
+        let own = routing.read_order(Partition(0))[0];
+        let mut tables = ModelTables::new(7);
+        let mut replica = Replica::open(own, Limits::tiny(), &tables).unwrap();
+        replica.found(&routing, &mut tables).unwrap();
+        Fixture { replica, tables, routing }
+    }
+
+    fn store(&mut self, from: u8, record: Record<'_>, origin: Origin) -> Verdict {
+        let place = (Partition(0), from, &b"key"[..]);
+        self.replica.store(NOW, &mut self.tables, &self.routing, place, record, origin).unwrap()
+    }
+
+    fn write(&mut self, from: u8, record: Record<'_>) -> Verdict {
+        self.store(from, record, Origin::Coordinator(Epoch(9)))
+    }
+
+    fn found(&self) -> Option<(u8, Version, bool)> {
+        let (from, bytes) = self.replica.newest_row(&self.tables, Partition(0), b"key").unwrap()?;
+        let record = Record::decode(&bytes).unwrap();
+        Some((from, record.version, record.value_at(NOW.wall_ms).is_some()))
+    }
+}
+
+#[test]
+fn the_newest_is_kept_and_what_is_older_is_no_confirmation() {
+    let mut f = Fixture::new();
+    assert_eq!(f.write(3, live(5)), Verdict::Stored);
+    assert_eq!(f.write(3, live(5)), Verdict::Stored, "the same write again");
+    assert_eq!(f.write(3, live(4)), Verdict::Older(version(5)));
+    assert_eq!(f.write(3, grave(6)), Verdict::Stored);
+    assert_eq!(f.write(3, live(5)), Verdict::Older(version(6)));
+    assert_eq!(f.found(), Some((3, version(6), false)));
+    assert!(f.tables.rows(Table::Entities).is_empty() && f.tables.rows(Table::Graves).len() == 1);
+}
+
+#[test]
+fn a_key_that_is_written_with_another_from_has_moved() {
+    let mut f = Fixture::new();
+    f.write(3, live(5));
+    f.write(1, live(6));
+    assert_eq!(f.found(), Some((1, version(6), true)));
+    let moved = f.tables.rows(Table::Graves).values().next().map(|bytes| Record::decode(bytes).unwrap()).unwrap();
+    assert_eq!(moved, Record { version: version(6), state: EntityState::Moved });
+    assert_eq!(f.write(3, live(5)), Verdict::Older(version(6)), "the newest of all classes counts");
+    assert_eq!(f.tables.rows(Table::Entities).len(), 1, "it counts once");
+}
+
+#[test]
+fn an_expired_value_leaves_a_grave_of_its_version_and_is_confirmed_again() {
+    let mut f = Fixture::new();
+    let state = EntityState::Live { deadline_ms: NOW.wall_ms - 1, value: b"v" };
+    let record = Record { version: version(5), state };
+    f.write(3, record);
+    f.replica.expire(&mut f.tables, NOW.wall_ms, 10).unwrap();
+    assert!(f.tables.rows(Table::Expires).is_empty() && f.tables.rows(Table::Entities).is_empty());
+    assert_eq!(f.found(), Some((3, version(5), false)));
+    assert_eq!(f.write(3, record), Verdict::Stored);
+    assert_eq!(f.write(3, live(4)), Verdict::Older(version(5)), "what is older does not come back");
+}
+
+#[test]
+fn below_the_floor_nothing_comes_from_coordinators_and_below_the_horizon_nothing_rises() {
+    let mut f = Fixture::new();
+    f.write(3, live(50));
+    f.write(3, grave(60));
+    let (place, line) = ((Partition(0), Epoch(9)), time_of_ms(100));
+    assert_eq!(f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap(), Err(Refusal::NotReady));
+    f.replica.raise_floor(&mut f.tables, &f.routing, place, line).unwrap().unwrap();
+    let floor = Version { time: line, node: NodeId(u16::MAX) };
+    assert_eq!(f.write(3, live(100)), Verdict::Older(floor));
+    f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
+    assert_eq!(f.replica.bury(&mut f.tables, Partition(0), &[], 10).unwrap(), None);
+    assert_eq!(f.found(), None);
+    // A replica that has not reached the horizon still has the old value, and says so late.
+    let epoch = Epoch(9);
+    assert_eq!(f.store(3, live(50), Origin::Replica { epoch, horizon: 0 }), Verdict::Stored);
+    assert_eq!(f.found(), None);
+    // One that has reached it never had the tombstone: this replica has lost the row.
+    assert_eq!(f.store(3, live(50), Origin::Replica { epoch, horizon: line }), Verdict::Stored);
+    assert_eq!(f.found(), Some((3, version(50), true)));
+}
+
+#[test]
+fn versions_from_the_far_future_are_refused_unless_they_top_what_is_stored() {
+    let mut f = Fixture::new();
+    let far = NOW.wall_ms + f.replica.limits.ahead_ms_max;
+    assert_eq!(f.write(3, live(far + 1)), Verdict::Refused(Refusal::FarAhead));
+    assert_eq!(f.write(3, live(far)), Verdict::Stored);
+    assert_eq!(f.write(3, live(far + 1)), Verdict::Stored);
+}
+
+#[test]
+fn messages_of_an_epoch_before_the_replicas_changed_are_refused() {
+    let mut f = Fixture::new();
+    let mut topology = f.routing.topology().clone();
+    let member = Member { url: "new".into(), zone: String::new(), weight: 500, store: StoreId(3), is_dead: false };
+    let entry = Entry::Change { expected: Epoch(0), add: vec![member], remove: vec![], dead: vec![] };
+    assert!(topology.apply(1, &entry));
+    f.routing = f.routing.follow(topology);
+    assert!(f.routing.is_changing(Partition(0)));
+    assert_eq!(f.store(3, live(5), Origin::Coordinator(Epoch(0))), Verdict::Refused(Refusal::StaleEpoch));
+    assert_eq!(f.store(3, live(5), Origin::Coordinator(Epoch(1))), Verdict::Stored);
+    let read = |epoch| f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), epoch).unwrap();
+    assert_eq!(read(Epoch(0)), Err(Refusal::StaleEpoch));
+    assert!(read(Epoch(1)).is_ok());
+}
+
+#[test]
+fn a_replica_that_copies_or_is_dirty_answers_nothing() {
+    let mut f = Fixture::new();
+    f.write(3, live(5));
+    f.replica.change(&mut f.tables, Partition(0), |state| (state.have, state.copying) = (State::NONE, 1)).unwrap();
+    let read = f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), Epoch(9)).unwrap();
+    assert_eq!(read, Err(Refusal::NotReady));
+    let span = crate::protocol::Span { start: b"", end: b"" };
+    let counted = f.replica.count(&f.tables, &f.routing, Epoch(9), span, &[(Partition(0), 1)]).unwrap();
+    assert_eq!(counted, (0, vec![0]));
+    assert_eq!(f.write(3, live(6)), Verdict::Stored, "it takes writes meanwhile");
+    f.replica.change(&mut f.tables, Partition(0), |state| state.is_dirty = true).unwrap();
+    assert_eq!(f.write(3, live(7)), Verdict::Refused(Refusal::NotReady));
+}
+
+#[test]
+fn what_is_known_of_a_partition_and_of_classes_survives_a_restart() {
+    let mut f = Fixture::new();
+    f.write(2, live(5));
+    f.replica.raise_floor(&mut f.tables, &f.routing, (Partition(0), Epoch(9)), 77).unwrap().unwrap();
+    let again = Replica::open(f.replica.own, Limits::tiny(), &f.tables).unwrap();
+    assert_eq!(again.state(Partition(0)), f.replica.state(Partition(0)));
+    assert_eq!((again.classes(), again.state(Partition(0)).floor), (0b10, 77));
+}

@@ -1,0 +1,310 @@
+//! Judges a history. Each write has a version and each read returns one, so the rules are comparisons, not a search:
+//!
+//! 1. What a read returns was written by a write that began before the read ended; one version is one write.
+//! 2. It is not older than any write that was acknowledged before the read began, where their quorums meet.
+//! 3. Of two writes whose quorums meet, one that was acknowledged before the other began has the lower version.
+//! 4. After a blocking read has ended, reads whose quorum meets its own return nothing older.
+//! 5. In the end all replicas hold the same, and nothing older than what was acknowledged.
+//! 6. Counts lie between the keys that are surely there and those that may be; in the end they are exact.
+//!
+//! Quorums meet if `ack + ack` is more than the larger `from`. A write that was answered "not enough replicas", or not
+//! at all, may show at any time. What was acknowledged by no more replicas than stores were erased may be lost.
+//!
+//! A tombstone goes after the grace period, and with it the version: an absent key without a version is no older than a
+//! removal, or an expiry, that was asked for longer ago than that.
+
+use std::collections::BTreeMap;
+
+use super::plan::{Ask, Operation};
+use super::world::{Event, World, value_of};
+use crate::api::Answer;
+use crate::ids::{Quorum, Version};
+use crate::record::{Record, State, parse_row_key};
+use crate::tables::Table;
+
+fn meet(a: Quorum, b: Quorum) -> bool {
+    a.ack + b.ack > a.from.max(b.from)
+}
+
+/// The operation that wrote a value.
+fn writer(value: &[u8]) -> Option<usize> {
+    let number = u64::from_le_bytes(*value.first_chunk()?) as usize;
+    (value == value_of(number)).then_some(number)
+}
+
+struct Judge<'w> {
+    world: &'w World,
+    /// Events of operations in the plan.
+    events: Vec<(&'w Event, &'w Operation)>,
+}
+
+/// Checks all rules but the last parts of 5 and 6, which look at the end.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn check(world: &World) -> Result<(), String> {
+    let with_operation =
+        world.history.iter().filter_map(|event| Some((event, world.plan.operations.get(event.operation)?)));
+    let judge = Judge { world, events: with_operation.collect() };
+    judge.sources()?;
+    judge.order_of_writes()?;
+    judge.reads()?;
+    judge.counts()?;
+    judge.end()
+}
+
+impl Judge<'_> {
+    fn invoked(&self, operation: usize) -> Option<u64> {
+        self.events.iter().find(|(event, _)| event.operation == operation).map(|(event, _)| event.invoked_us)
+    }
+
+    /// Rule 1.
+    fn sources(&self) -> Result<(), String> {
+        let mut versions: BTreeMap<(u8, Version), usize> = BTreeMap::new();
+        for (event, operation) in &self.events {
+            let (version, number) = match &event.answer {
+                Some(Answer::Value { version, value }) => {
+                    let number = writer(value).ok_or_else(|| format!("nobody wrote what {event:?} returns"))?;
+                    let source = &self.world.plan.operations[number];
+                    let began = self.invoked(number).unwrap_or(u64::MAX);
+                    if source.key != operation.key || began > event.ended_us.unwrap_or(0) {
+                        return Err(format!("{event:?} returns what operation {number} has not written yet"));
+                    }
+                    (*version, number)
+                }
+                Some(Answer::Written { version }) => (*version, event.operation),
+                _ => continue,
+            };
+            let known = *versions.entry((operation.key, version)).or_insert(number);
+            if known != number {
+                return Err(format!("version {version} is of operations {known} and {number}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn acknowledged(&self) -> impl Iterator<Item = (&Event, &Operation, Version)> {
+        self.events.iter().filter_map(|(event, operation)| match event.answer {
+            Some(Answer::Written { version }) if u64::from(operation.quorum.ack) > self.world.erased => {
+                Some((*event, *operation, version))
+            }
+            _ => None,
+        })
+    }
+
+    /// Rule 3.
+    fn order_of_writes(&self) -> Result<(), String> {
+        for (first, one, lower) in self.acknowledged() {
+            for (second, other, higher) in self.acknowledged() {
+                let is_before = first.ended_us.is_some_and(|ended| ended < second.invoked_us);
+                if one.key == other.key && is_before && meet(one.quorum, other.quorum) && lower >= higher {
+                    return Err(format!("{second:?} began after {first:?} was acknowledged, and has a lower version"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a key could be absent without a version at a moment, though it had this version.
+    fn may_be_forgotten(&self, key: u8, version: Version, at_us: u64) -> bool {
+        let grace_us = self.world.limits.grace_ms.saturating_sub(7000) * 1000;
+        self.events.iter().any(|(event, operation)| {
+            let removes = match operation.ask {
+                Ask::Delete => true,
+                Ask::Put { ttl_ms } => ttl_ms > 0,
+                _ => false,
+            };
+            let is_later = match event.answer {
+                Some(Answer::Written { version: other }) => other >= version,
+                _ => true,
+            };
+            operation.key == key && removes && is_later && event.invoked_us + grace_us < at_us
+        })
+    }
+
+    /// Whether a key could have moved after this version to another `from`, to stores that were erased: it has as few
+    /// copies as it was last written with.
+    fn may_have_moved(&self, key: u8, from: u8, version: Version) -> bool {
+        self.world.erased > 0
+            && self.events.iter().any(|(event, operation)| {
+                let is_later = match event.answer {
+                    Some(Answer::Written { version: other }) => other > version,
+                    _ => true,
+                };
+                let is_other = operation.key == key && operation.quorum.from != from;
+                is_other && is_later && writes(&operation.ask)
+            })
+    }
+
+    /// Rules 2 and 4.
+    fn reads(&self) -> Result<(), String> {
+        for (read, operation) in &self.events {
+            let version = match &read.answer {
+                Some(Answer::Value { version, .. }) => *version,
+                Some(Answer::Absent { version }) => version.unwrap_or(Version::ZERO),
+                _ => continue,
+            };
+            let is_bare = matches!(read.answer, Some(Answer::Absent { version: None }));
+            let check = |bound: Version, from: u8, what: &Event| {
+                let is_fine = version >= bound
+                    || self.may_have_moved(operation.key, from, bound)
+                    || is_bare && self.may_be_forgotten(operation.key, bound, read.ended_us.unwrap_or(0));
+                match is_fine {
+                    true => Ok(()),
+                    false => Err(format!("{read:?} of {operation:?} is older than {what:?}")),
+                }
+            };
+            for (write, other, written) in self.acknowledged() {
+                let is_before = write.ended_us.is_some_and(|ended| ended < read.invoked_us);
+                if other.key == operation.key && is_before && meet(other.quorum, operation.quorum) {
+                    check(written, other.quorum.from, write)?;
+                }
+            }
+            for (earlier, other) in &self.events {
+                let is_blocking = other.ask == Ask::Get { is_blocking: true };
+                let is_before = earlier.ended_us.is_some_and(|ended| ended < read.invoked_us);
+                let is_kept = u64::from(other.quorum.ack) > self.world.erased;
+                if let Some(Answer::Value { version: seen, .. }) = &earlier.answer
+                    && is_blocking
+                    && is_before
+                    && is_kept
+                    && other.key == operation.key
+                    && meet(other.quorum, operation.quorum)
+                {
+                    check(*seen, other.quorum.from, earlier)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule 6, while things go on.
+    fn counts(&self) -> Result<(), String> {
+        for (count, _) in &self.events {
+            let (rows, unseen) = match &count.answer {
+                Some(Answer::Count { rows, sources }) => (*rows, !sources.unseen.is_empty()),
+                Some(Answer::Page { total, sources, .. }) => (*total, !sources.unseen.is_empty()),
+                _ => continue,
+            };
+            let (mut least, mut most) = (0, 0);
+            for key in 0..=u8::MAX {
+                let writes: Vec<&(&Event, &Operation)> =
+                    self.events.iter().filter(|(_, op)| op.key == key && writes(&op.ask)).collect();
+                let ended = count.ended_us.unwrap_or(0);
+                let mut classes: Vec<u8> = writes
+                    .iter()
+                    .filter(|(event, op)| op.ask != Ask::Delete && event.invoked_us <= ended)
+                    .map(|(_, op)| op.quorum.from)
+                    .collect();
+                classes.sort_unstable();
+                classes.dedup();
+                // A key that was written with another `from` counts in both until the replicas have heard of it.
+                most += classes.len() as u64;
+                // Surely there: written to all replicas, and nothing that could have removed it afterwards.
+                let is_sure = writes.iter().any(|(event, op)| {
+                    let is_whole = op.quorum.ack == op.quorum.from && self.world.erased == 0;
+                    let is_put = matches!(op.ask, Ask::Put { ttl_ms: 0 });
+                    let is_done = matches!(event.answer, Some(Answer::Written { .. }))
+                        && event.ended_us.is_some_and(|ended| ended < count.invoked_us);
+                    is_whole
+                        && is_put
+                        && is_done
+                        && writes.iter().all(|(_, other)| matches!(other.ask, Ask::Put { ttl_ms: 0 }))
+                        && classes.len() == 1
+                });
+                least += u64::from(is_sure);
+            }
+            if rows > most || !unseen && rows < least {
+                return Err(format!("{count:?} is not between {least} and {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule 5: what was acknowledged is there in the end, or something newer.
+    fn end(&self) -> Result<(), String> {
+        let newest = newest_rows(self.world);
+        let now_us = self.world.now_us;
+        for (write, operation, version) in self.acknowledged() {
+            let key = vec![b'k', operation.key];
+            let found = newest.get(&key).copied().unwrap_or(Version::ZERO);
+            let is_excused = self.may_be_forgotten(operation.key, version, now_us)
+                || self.may_have_moved(operation.key, operation.quorum.from, version);
+            if found < version && !is_excused {
+                return Err(format!("{write:?} of {operation:?} is lost: the newest is {found}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn writes(ask: &Ask) -> bool {
+    matches!(ask, Ask::Put { .. } | Ask::Delete | Ask::Swap)
+}
+
+/// The newest version of each key anywhere.
+fn newest_rows(world: &World) -> BTreeMap<Vec<u8>, Version> {
+    let mut newest: BTreeMap<Vec<u8>, Version> = BTreeMap::new();
+    for (_, slot) in world.up() {
+        for table in [Table::Entities, Table::Graves] {
+            for (row, value) in slot.store.rows(table) {
+                if let (Some((_, _, key)), Some(record)) = (parse_row_key(&row), Record::decode(&value)) {
+                    let version = newest.entry(key.to_vec()).or_default();
+                    *version = (*version).max(record.version);
+                }
+            }
+        }
+    }
+    newest
+}
+
+/// Keys that are there in the end, on their replicas.
+pub fn live_keys(world: &World, wall_ms: u64) -> BTreeMap<Vec<u8>, (Version, Vec<u8>)> {
+    let mut live = BTreeMap::new();
+    for (_, slot) in world.up() {
+        for (row, value) in slot.store.rows(Table::Entities) {
+            if let (Some((_, _, key)), Some(record)) = (parse_row_key(&row), Record::decode(&value))
+                && let Some(value) = record.value_at(wall_ms)
+            {
+                live.insert(key.to_vec(), (record.version, value.to_vec()));
+            }
+        }
+    }
+    live
+}
+
+/// Where two replicas differ, or one has what it should not; none if nowhere.
+pub fn replicas_differ(world: &World) -> Option<String> {
+    let topology = world.agreed.topology();
+    let mut rows: BTreeMap<Vec<u8>, BTreeMap<usize, Vec<u8>>> = BTreeMap::new();
+    for (number, slot) in world.up() {
+        for table in [Table::Entities, Table::Graves] {
+            for (row, value) in slot.store.rows(table) {
+                rows.entry(row).or_default().insert(number, value);
+            }
+        }
+    }
+    for (row, holders) in rows {
+        let (partition, from, _) = parse_row_key(&row)?;
+        let replicas = world.agreed.read_set(partition, from);
+        let is_replica = |slot: usize| replicas.contains(&world.slots[slot].id);
+        if let Some(slot) = holders.keys().find(|slot| !is_replica(**slot)) {
+            return Some(format!("slot {slot} keeps a row of {partition} from {from}, which is not its to keep"));
+        }
+        let mut values: Vec<&[u8]> = holders.values().map(Vec::as_slice).collect();
+        values.dedup();
+        if values.len() > 1 || holders.len() != replicas.len().min(topology.members.len()) {
+            let records: Vec<_> = holders.iter().map(|(slot, value)| (slot, Record::decode(value))).collect();
+            let buried = holders
+                .values()
+                .all(|value| Record::decode(value).is_some_and(|record| !matches!(record.state, State::Live { .. })));
+            let horizons: Vec<_> =
+                world.up().filter_map(|(_, slot)| Some(slot.node.as_ref()?.replica().state(partition))).collect();
+            let key = row.escape_ascii();
+            return Some(format!(
+                "{replicas:?} of {key} in {partition} from {from} hold {records:?} (graves: {buried}), {horizons:?}",
+            ));
+        }
+    }
+    None
+}

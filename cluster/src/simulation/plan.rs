@@ -1,0 +1,260 @@
+//! What happens in a simulation, drawn from a seed before it begins.
+
+use crate::ids::Quorum;
+use crate::node::Mutations;
+use crate::random::SplitMix;
+
+/// What a client asks of the node in a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Write a value that tells which operation this is.
+    Put {
+        /// Lives so long; 0: for good.
+        ttl_ms: u64,
+    },
+    /// Remove.
+    Delete,
+    /// Write if the key has the version that this slot's clients saw last, or does not exist.
+    Swap,
+    /// Read.
+    Get {
+        /// Whether the read writes back before it answers.
+        is_blocking: bool,
+    },
+    /// Count all keys.
+    Count,
+    /// Page through all keys from an offset on.
+    Page {
+        /// The offset.
+        offset: u64,
+    },
+}
+
+/// A request at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// When, in milliseconds.
+    pub at_ms: u64,
+    /// Through which slot.
+    pub slot: usize,
+    /// Which key.
+    pub key: u8,
+    /// Replicas and answers.
+    pub quorum: Quorum,
+    /// What.
+    pub ask: Ask,
+}
+
+/// A mishap, or a change of the topology, at a moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// When, in milliseconds.
+    pub at_ms: u64,
+    /// How long it lasts, in milliseconds.
+    pub for_ms: u64,
+    /// What.
+    pub kind: FaultKind,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FaultKind {
+    /// Frames from one slot to another are lost.
+    Cut {
+        /// From.
+        from: usize,
+        /// To.
+        to: usize,
+    },
+    /// Frames between one slot and all others are lost.
+    Isolate {
+        /// Which.
+        slot: usize,
+    },
+    /// The process is killed; with `loses_power` what its disk has not synced is lost too.
+    Crash {
+        /// Which.
+        slot: usize,
+        /// Whether the disk loses what was not synced.
+        loses_power: bool,
+    },
+    /// The process does nothing.
+    Pause {
+        /// Which.
+        slot: usize,
+    },
+    /// Everything to and from the slot takes so much longer.
+    Slow {
+        /// Which.
+        slot: usize,
+        /// Milliseconds.
+        by_ms: u64,
+    },
+    /// The process is killed and its directory erased; it comes back under another id.
+    Erase {
+        /// Which.
+        slot: usize,
+    },
+    /// The wall clock jumps.
+    Jump {
+        /// Which.
+        slot: usize,
+        /// By so many milliseconds.
+        by_ms: i64,
+    },
+    /// The log of the topology takes no entries.
+    StallLog,
+    /// A slot hears nothing of the log.
+    DeafLog {
+        /// Which.
+        slot: usize,
+    },
+    /// A new node joins, in the next free slot.
+    Join,
+    /// A member leaves.
+    Leave {
+        /// Which.
+        slot: usize,
+    },
+    /// All partitions are compared now.
+    Repair {
+        /// By whom.
+        slot: usize,
+    },
+}
+
+/// A whole simulation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where the network's and the disks' chances come from.
+    pub seed: u64,
+    /// Nodes at the start.
+    pub nodes: usize,
+    /// Replicas by default.
+    pub replicas: u8,
+    /// Partitions.
+    pub partitions: u32,
+    /// Wall clocks are wrong by so much, by slot.
+    pub skews_ms: Vec<i64>,
+    /// Frames lost, in thousandths.
+    pub loss: u64,
+    /// Frames that arrive twice, in thousandths.
+    pub duplication: u64,
+    /// The longest time of a frame on its way.
+    pub delay_ms_max: u64,
+    /// The longest time of a sync.
+    pub sync_ms_max: u64,
+    /// When faults end and the cluster must heal.
+    pub chaos_ms: u64,
+    /// Requests, by time.
+    pub operations: Vec<Operation>,
+    /// Faults, by time.
+    pub faults: Vec<Fault>,
+    /// Whether the nodes keep their tables in the engine, over a simulated disk, instead of in maps.
+    pub has_engine: bool,
+    /// Faults in the machine itself.
+    pub mutations: Mutations,
+}
+
+/// The most slots of a simulation: nodes that are there, and those that may join.
+pub const SLOTS_MAX: usize = 8;
+
+impl Plan {
+    /// The plan of a seed. Rates differ from seed to seed by an order of magnitude, and each kind of fault is in some
+    /// plans and not in others.
+    pub fn draw(seed: u64) -> Plan {
+        let random = &mut SplitMix::new(seed);
+        let nodes = [1, 2, 3, 3, 3, 3, 4, 5, 5][random.below(9) as usize];
+        let replicas = random.below(nodes.min(3) as u64) as u8 + 1;
+        let replicas = if random.happens(700) { nodes.min(3) as u8 } else { replicas };
+        let chaos_ms = 2000 + random.below(8000);
+        let keys = 1 + random.below(12) as u8;
+        let skew_max = [0, 5, 300, 3000][random.below(4) as usize];
+        let skews_ms = (0..SLOTS_MAX).map(|_| random.below(2 * skew_max + 1) as i64 - skew_max as i64).collect();
+        let mut plan = Plan {
+            seed,
+            nodes,
+            replicas,
+            partitions: [1, 2, 4, 8][random.below(4) as usize],
+            skews_ms,
+            loss: [0, 0, 5, 30, 200][random.below(5) as usize],
+            duplication: [0, 0, 20, 200][random.below(4) as usize],
+            delay_ms_max: [1, 3, 10, 60][random.below(4) as usize],
+            sync_ms_max: [0, 2, 10][random.below(3) as usize],
+            chaos_ms,
+            operations: Vec::new(),
+            faults: Vec::new(),
+            has_engine: false,
+            mutations: Mutations::default(),
+        };
+        plan.draw_operations(random, keys);
+        plan.draw_faults(random);
+        plan
+    }
+
+    fn draw_operations(&mut self, random: &mut SplitMix, keys: u8) {
+        let count = 20 + random.below(180);
+        let mixes_from = random.happens(150);
+        let has_ttl = random.happens(300);
+        let blocking = [0, 500, 1000][random.below(3) as usize];
+        let fixed_ack = random.happens(600);
+        for _ in 0..count {
+            let from = match mixes_from {
+                true => 1 + random.below(self.nodes as u64) as u8,
+                false => self.replicas,
+            };
+            let ack = if fixed_ack { from / 2 + 1 } else { 1 + random.below(u64::from(from)) as u8 };
+            let ask = match random.below(100) {
+                0..40 => Ask::Put { ttl_ms: if has_ttl && random.happens(300) { 1 + random.below(2000) } else { 0 } },
+                40..52 => Ask::Delete,
+                52..60 => Ask::Swap,
+                60..92 => Ask::Get { is_blocking: random.happens(blocking) },
+                92..96 => Ask::Count,
+                _ => Ask::Page { offset: random.below(8) },
+            };
+            self.operations.push(Operation {
+                at_ms: random.below(self.chaos_ms),
+                slot: random.below(self.nodes as u64 + 1) as usize,
+                key: random.below(u64::from(keys)) as u8,
+                quorum: Quorum { ack, from },
+                ask,
+            });
+        }
+        self.operations.sort_by_key(|operation| operation.at_ms);
+    }
+
+    fn draw_faults(&mut self, random: &mut SplitMix) {
+        let slots = self.nodes as u64;
+        let weights: Vec<u64> = (0..12).map(|_| [0, 0, 1, 1, 3][random.below(5) as usize]).collect();
+        let total: u64 = weights.iter().sum();
+        let count = [0, 2, 6, 20][random.below(4) as usize];
+        for _ in 0..if total == 0 { 0 } else { count } {
+            let mut draw = random.below(total);
+            let kind = weights.iter().position(|weight| {
+                let is_it = draw < *weight;
+                draw = draw.saturating_sub(*weight);
+                is_it
+            });
+            let slot = random.below(slots) as usize;
+            let kind = match kind.unwrap_or(0) {
+                0 => FaultKind::Cut { from: slot, to: random.below(slots) as usize },
+                1 => FaultKind::Isolate { slot },
+                2 => FaultKind::Crash { slot, loses_power: random.happens(500) },
+                3 => FaultKind::Pause { slot },
+                4 => FaultKind::Slow { slot, by_ms: 1 + random.below(400) },
+                // The only copy is gone with its only store.
+                5 if self.nodes > 1 => FaultKind::Erase { slot },
+                6 => FaultKind::Jump { slot, by_ms: random.below(6001) as i64 - 3000 },
+                7 => FaultKind::StallLog,
+                8 => FaultKind::DeafLog { slot },
+                9 => FaultKind::Join,
+                10 if self.nodes > 1 => FaultKind::Leave { slot },
+                _ => FaultKind::Repair { slot },
+            };
+            let longest_ms = [200, 1000, 4000][random.below(3) as usize];
+            let for_ms = 10 + random.below(longest_ms);
+            self.faults.push(Fault { at_ms: random.below(self.chaos_ms), for_ms, kind });
+        }
+        self.faults.sort_by_key(|fault| fault.at_ms);
+    }
+}

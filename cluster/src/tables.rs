@@ -1,0 +1,70 @@
+//! What a node keeps its state in: five ordered, counted tables, changed in one commit a turn.
+//!
+//! A turn is whatever the shell gives the node at once: it opens a [`Tables`], lets the node take its inputs, commits,
+//! and sends what the node put out only after that commit is durable. So reads see the writes of the turn, and nobody
+//! is told what a crash could take back.
+//!
+//! Two implementations: [`ModelTables`](crate::model::ModelTables) in plain maps, for large simulations, and
+//! [`EngineTables`](crate::engine::EngineTables) over the engine.
+
+use quipu::{Result, Tally};
+
+/// The tables of a node: [`record`](crate::record) has their keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Values. Measures rows, bytes and hash.
+    Entities,
+    /// Tombstones. Measures rows, bytes and hash.
+    Graves,
+    /// Which value expires when.
+    Expires,
+    /// What peers have missed. Measures rows and bytes.
+    Hints,
+    /// Settings, horizons, places of copies.
+    Facts,
+}
+
+impl Table {
+    /// All of them.
+    pub const ALL: [Table; 5] = [Table::Entities, Table::Graves, Table::Expires, Table::Hints, Table::Facts];
+}
+
+/// Ordered, counted tables. Ranges go from `start` to before `end`.
+///
+/// # Errors
+/// All methods: those of the storage. A node that gets one answers that it has failed, and changes nothing more in that
+/// turn.
+pub trait Tables {
+    /// Lends the value of a key to `read`.
+    fn get_with<R>(&self, table: Table, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R>;
+
+    /// Puts a row.
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes a row, if there is one.
+    fn remove(&mut self, table: Table, key: &[u8]) -> Result<()>;
+
+    /// Rows, bytes and hash of a range. O(log n) in the engine.
+    fn tally(&self, table: Table, start: &[u8], end: &[u8]) -> Result<Tally>;
+
+    /// The key with `offset` rows of the range before it. O(log n) in the engine.
+    fn nth(&self, table: Table, start: &[u8], end: &[u8], offset: u64) -> Result<Option<Vec<u8>>>;
+
+    /// Lends up to `rows` rows from the start of a range, in order, until `visit` returns false.
+    fn scan(
+        &self,
+        table: Table,
+        start: &[u8],
+        end: &[u8],
+        rows: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()>;
+
+    /// What a row of `entities` or `graves` adds to the hash of a tally.
+    fn row_hash(&self, key: &[u8], value: &[u8]) -> u64;
+
+    /// A copy of the value of a key.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(table, key, |value| value.map(<[u8]>::to_vec))
+    }
+}

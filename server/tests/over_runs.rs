@@ -1,0 +1,257 @@
+//! Goal: a server whose keys lie in runs answers as one whose keys lie in memory; a command that lacks a page holds up
+//! nobody but its own connection, whose answers keep their order; what it did before it lacked the page is not seen.
+//! Method: servers with sockets over tiny pages and hardly any cache, and a disk that counts, fails and is full.
+
+#[path = "support/sockets.rs"]
+mod sockets;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use quipu::io::sim::SimDisk;
+use quipu::{Db, Durability, Options};
+use quipu_server::config::Config;
+use quipu_server::{Server, keyspace, net};
+use sockets::{Running, ask, eventually, take};
+
+fn options(disk: &SimDisk) -> Options {
+    Options {
+        disk: Arc::new(disk.clone()),
+        page_bytes: 512,
+        run_page_bytes: 512,
+        memtable_bytes: 1 << 20,
+        cache_bytes: 8 << 10,
+        ..Options::in_memory()
+    }
+}
+
+fn running(disk: &SimDisk) -> Running {
+    let config = Config { port: Some(0), ..Config::default() }.with_durability(Durability::Os);
+    let db = Db::open(Path::new("/server"), options(disk)).expect("a database");
+    let server = Arc::new(Server::over(db, config).expect("a server"));
+    let listening = net::listen(&server).expect("listening");
+    Running { server, listening: Some(listening) }
+}
+
+/// Writes all tables to runs.
+fn flush(running: &Running) {
+    for table in running.server.keyspace.db().tables().into_iter().filter(|table| !table.options().in_memory) {
+        table.flush().expect("a flush");
+    }
+}
+
+fn faults(running: &Running) -> u64 {
+    running.server.statistics.page_faults.load(Ordering::Relaxed)
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+const KEYS: usize = 3000;
+
+fn value(number: usize) -> String {
+    format!("value {number} {}", "x".repeat(number % 40))
+}
+
+/// A server with strings, some with deadlines, and a sorted set, all in runs.
+fn with_keys(disk: &SimDisk) -> Running {
+    let running = running(disk);
+    let mut client = running.connect();
+    let (mut commands, mut answers) = (String::new(), String::new());
+    for number in 0..KEYS {
+        commands += &match number % 10 {
+            0 => format!("SET key:{number:05} \"{}\" EX 100000\r\n", value(number)),
+            _ => format!("SET key:{number:05} \"{}\"\r\n", value(number)),
+        };
+        commands += &format!("ZADD z {number} member:{number:05}\r\n");
+        answers += "+OK\r\n:1\r\n";
+    }
+    client.write_all(commands.as_bytes()).expect("sent");
+    take(&mut client, &answers);
+    flush(&running);
+    running
+}
+
+#[test]
+fn answers_keep_their_order_and_are_those_of_memory() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let before = faults(&running);
+    let mut client = running.connect();
+    let (mut commands, mut answers) = (String::new(), String::new());
+    for number in (0..KEYS).step_by(37) {
+        commands += &format!("GET key:{number:05}\r\nZSCORE z member:{number:05}\r\nZRANK z member:{number:05}\r\n");
+        answers += &format!("{}{}:{number}\r\n", bulk(&value(number)), bulk(&number.to_string()));
+        commands +=
+            &format!("Q.NTH {number}\r\nQ.RANK key:{number:05}\r\nECHO here\r\nEXISTS key:{number:05} none\r\n");
+        answers += &format!("{}:{number}\r\n{}:1\r\n", bulk(&format!("key:{number:05}")), bulk("here"));
+    }
+    commands += &format!("DBSIZE\r\nZCARD z\r\nQ.COUNT [key:00100 (key:00200\r\n");
+    answers += &format!(":{}\r\n:{KEYS}\r\n:100\r\n", KEYS + 1);
+    client.write_all(commands.as_bytes()).expect("sent");
+    take(&mut client, &answers);
+    assert!(faults(&running) > before + 50, "{} faults", faults(&running) - before);
+    assert_eq!(running.server.statistics.parked.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_a_command_did_before_it_lacked_a_page_is_taken_back() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let mut client = running.connect();
+    // Each writes several rows of several tables, of which some are cold.
+    for number in (0..KEYS - 50).step_by(101) {
+        let (a, b) = (format!("key:{number:05}"), format!("key:{:05}", number + 7));
+        ask(&mut client, &format!("SET {a} new EX 5000"), "+OK\r\n");
+        ask(&mut client, &format!("MSET {a} 1 {b} 2 fresh:{number} 3"), "+OK\r\n");
+        ask(&mut client, &format!("RENAME {b} {a}"), "+OK\r\n");
+        ask(&mut client, &format!("ZADD z {} member:{number:05} -1 extra:{number}", number + 100_000), ":1\r\n");
+        ask(&mut client, &format!("ZREM z extra:{number} member:{number:05} nobody"), ":2\r\n");
+        ask(&mut client, &format!("DEL {a} {b} fresh:{number}"), ":2\r\n");
+        flush(&running);
+    }
+    assert!(faults(&running) > 100);
+    let found = keyspace::check(running.server.keyspace.db()).expect("read");
+    assert!(found.is_empty(), "{found:#?}");
+    let removed = (0..KEYS - 50).step_by(101).count();
+    ask(&mut client, "DBSIZE", &format!(":{}\r\n", KEYS + 1 - 2 * removed));
+    ask(&mut client, "ZCARD z", &format!(":{}\r\n", KEYS - removed));
+}
+
+#[test]
+fn a_transaction_over_cold_keys_is_seen_as_a_whole() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let (mut client, mut other) = (running.connect(), running.connect());
+    for round in 0..20 {
+        let (a, b) = (format!("key:{:05}", 100 * round), format!("key:{:05}", 100 * round + 50));
+        ask(&mut client, "MULTI", "+OK\r\n");
+        ask(&mut client, &format!("SET {a} {round}"), "+QUEUED\r\n");
+        ask(&mut client, &format!("INCR {a}"), "+QUEUED\r\n");
+        ask(&mut client, &format!("GETSET {b} {round}"), "+QUEUED\r\n");
+        ask(&mut client, "SELECT 0", "+QUEUED\r\n");
+        client.write_all(b"EXEC\r\n").expect("sent");
+        let old = bulk(&value(100 * round + 50));
+        take(&mut client, &format!("*4\r\n+OK\r\n:{}\r\n{old}+OK\r\n", round + 1));
+        other.write_all(format!("MGET {a} {b}\r\n").as_bytes()).expect("sent");
+        take(&mut other, &format!("*2\r\n{}{}", bulk(&(round + 1).to_string()), bulk(&round.to_string())));
+        flush(&running);
+    }
+    // Whoever watches is told of a change, once, and of no change that was taken back.
+    ask(&mut other, "WATCH key:00777", "+OK\r\n");
+    ask(&mut client, "SETNX key:00777 never", ":0\r\n");
+    ask(&mut other, "MULTI", "+OK\r\n");
+    ask(&mut other, "GET key:00001", "+QUEUED\r\n");
+    ask(&mut other, "EXEC", &format!("*1\r\n{}", bulk(&value(1))));
+    ask(&mut other, "WATCH key:00778", "+OK\r\n");
+    ask(&mut client, "APPEND key:00778 more", &format!(":{}\r\n", value(778).len() + 4));
+    ask(&mut other, "MULTI", "+OK\r\n");
+    ask(&mut other, "EXEC", "*-1\r\n");
+}
+
+#[test]
+fn what_is_drawn_by_chance_is_drawn_once() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let mut client = running.connect();
+    for _ in 0..30 {
+        // With another key at each attempt, it would hardly ever find its page.
+        client.write_all(b"RANDOMKEY\r\nZRANDMEMBER z\r\nQ.SAMPLE - + 3\r\nPING\r\n").expect("sent");
+        let mut answer = String::new();
+        let mut byte = [0];
+        while !answer.ends_with("+PONG\r\n") {
+            client.read_exact(&mut byte).expect("an answer");
+            answer.push(byte[0] as char);
+        }
+        assert_eq!(answer.matches('$').count(), 5, "{answer}");
+    }
+}
+
+#[test]
+fn keys_that_expire_are_gone_though_their_pages_are_cold() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let mut client = running.connect();
+    for number in (0..KEYS).step_by(50) {
+        ask(&mut client, &format!("PEXPIRE key:{number:05} 1"), ":1\r\n");
+    }
+    flush(&running);
+    std::thread::park_timeout(Duration::from_millis(5));
+    ask(&mut client, "DBSIZE", &format!(":{}\r\n", KEYS + 1 - KEYS / 50));
+    ask(&mut client, "GET key:00050", "$-1\r\n");
+    ask(&mut client, "Q.COUNT [key:00000 (key:00101", ":98\r\n");
+    let db = running.server.keyspace.db();
+    eventually("expired keys are removed", || {
+        db.stats()
+            .tables
+            .iter()
+            .any(|table| table.name == "expires.0" && table.tally.rows == (KEYS / 10 - KEYS / 50) as i64)
+    });
+    assert!(keyspace::check(db).expect("read").is_empty());
+}
+
+#[test]
+fn a_page_that_cannot_be_read_is_the_answer_of_those_commands_that_need_it() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let mut client = running.connect();
+    ask(&mut client, "SET fresh 1", "+OK\r\n");
+    for name in disk.file_names().into_iter().filter(|name| name.to_string_lossy().contains("run-")) {
+        let bytes = disk.read_file(&name).expect("a file").len() as u64;
+        disk.make_unreadable(&name, 0..bytes);
+    }
+    client.write_all(b"GET key:01000\r\nGET fresh\r\nGET key:02000\r\nPING\r\n").expect("sent");
+    let mut answer = vec![0; 4096];
+    let mut len = 0;
+    while !answer[..len].ends_with(b"+PONG\r\n") {
+        len += client.read(&mut answer[len..]).expect("an answer");
+    }
+    let answer = String::from_utf8_lossy(&answer[..len]).into_owned();
+    let lines: Vec<&str> = answer.split_terminator("\r\n").collect();
+    assert!(lines[0].starts_with("-ERR"), "{answer}");
+    assert_eq!(lines[1..3], ["$1", "1"], "{answer}");
+    assert!(lines[3].starts_with("-ERR"), "{answer}");
+    ask(&mut client, "SET fresh 2", "+OK\r\n");
+}
+
+#[test]
+fn a_client_that_leaves_while_its_command_is_parked_harms_nobody() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    for round in 0..50 {
+        let mut gone = running.connect();
+        let commands: String =
+            (0..20).map(|number| format!("GET key:{:05}\r\n", (round * 53 + number * 17) % KEYS)).collect();
+        gone.write_all(commands.as_bytes()).expect("sent");
+        drop(gone);
+    }
+    let mut client = running.connect();
+    ask(&mut client, "GET key:00123", &bulk(&value(123)));
+    eventually("nobody is parked", || running.server.statistics.parked.load(Ordering::Relaxed) == 0);
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_answers_reads() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let mut client = running.connect();
+    disk.set_capacity(1);
+    let long = "y".repeat(50_000);
+    let mut refused = String::new();
+    for number in 0..400 {
+        client.write_all(format!("SET key:{number:05} {long}\r\n").as_bytes()).expect("sent");
+        let mut answer = [0; 256];
+        let len = client.read(&mut answer).expect("an answer");
+        if answer[0] == b'-' {
+            refused = String::from_utf8_lossy(&answer[..len]).into_owned();
+            break;
+        }
+    }
+    assert!(refused.starts_with("-MISCONF") || refused.starts_with("-OOM"), "{refused}");
+    ask(&mut client, "GET key:02345", &bulk(&value(2345)));
+    ask(&mut client, "ZSCORE z member:00007", &bulk("7"));
+}
