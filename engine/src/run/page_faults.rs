@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use super::fetch::Wanted;
 use super::file::RunFile;
-use super::loaded::Loaded;
-use super::page_cache::ReadPages;
+use super::page_cache::{PagesRead, ReadPages};
 use super::page_key::PageKey;
 use crate::catalog::declaration::TableId;
 use crate::error::Result;
@@ -39,7 +38,7 @@ pub struct PageFaults {
 
 /// Pages that were loaded together, for one request or several.
 pub(crate) struct PageSet {
-    pages: Vec<(PageKey, Arc<Loaded>)>,
+    pages: PagesRead,
     bytes: u64,
 }
 

@@ -25,7 +25,6 @@ pub enum Need {
     Write,
 }
 
-#[expect(clippy::large_enum_variant, reason = "it lives on the stack of the thread that holds the data")]
 enum Hold<'k> {
     Nothing,
     LatchedRead(LatchedRead<'k>),
