@@ -13,10 +13,11 @@
 //!
 //! Cost: one pass over the bytes. Text and bytes without a zero byte are borrowed; skipping allocates nothing.
 //!
-//! Elements in descending order, and the elements of a tuple as bytes, are in [`part`].
+//! Elements in descending order, and the elements of a tuple as bytes, are in `part`.
 //!
-//! Not here: names and declared types of columns (the crate `quipu-rows`), and comparing an int with a float by value. Each kind has its own tags, so every int sorts before every float; to mix the two in one column,
-//! store all as floats, like `quipu import` does.
+//! Not here: names and declared types of columns (the crate `quipu-rows`), and comparing an int with a float by value.
+//! Each kind has its own tags, so every int sorts before every float; to mix the two in one column, store all as
+//! floats, like `quipu import` does.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

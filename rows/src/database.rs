@@ -1,5 +1,6 @@
 //! The tables of rows in an open database.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quipu::{Db, Durability, Error, ErrorKind, Progress, ReadableTable, Result, Snapshot};
@@ -85,6 +86,28 @@ impl Database {
     /// Those of reading the catalogue.
     pub fn tables(&self) -> Result<Vec<String>> {
         names(self.shared.catalogue())
+    }
+
+    /// What the trees of the engine are that belong to rows: by the name of the tree, the name of its table, or that of a
+    /// table and its index with a point between them.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    pub fn tree_names(&self) -> Result<BTreeMap<String, String>> {
+        let Some(catalogue) = self.shared.catalogue() else { return Ok(BTreeMap::new()) };
+        let mut names = BTreeMap::new();
+        for (name, entry) in store::entries(catalogue)? {
+            let document = store::document(catalogue, entry.number)?;
+            names.insert(store::tree_name(document.tree), name.clone());
+            for (index, place) in document.schema.indexes.iter().zip(&document.indexes) {
+                let name = format!("{name}.{}", index.name);
+                if let Some(missed) = place.missed {
+                    names.insert(store::tree_name(missed), format!("{name} (missed)"));
+                }
+                names.insert(store::tree_name(place.tree), name);
+            }
+        }
+        Ok(names)
     }
 
     /// The table of this name.

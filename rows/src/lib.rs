@@ -24,7 +24,7 @@ pub use encoding::span::{IntoValues, KeyRange, Span};
 pub use read::batch::{Batch, BatchColumn, ColumnValues};
 pub use read::groups::{Group, Groups};
 pub use read::index::{EntriesIn, IndexIn};
-pub use read::ordered::{Ordered, RowIter};
+pub use read::ordered::{CostedRows, Ordered, RowIter};
 pub use read::row::{Page, Row, RowView};
 pub use read::scan::{Batches, Scan};
 pub use read::table::TableIn;

@@ -30,7 +30,7 @@ impl OneMoment for Snapshot {}
 impl Trees for Db {
     type Tree<'t> = quipu::Table;
 
-    fn tree<'t>(&'t self, table: &quipu::Table) -> Result<quipu::Table> {
+    fn tree(&self, table: &quipu::Table) -> Result<quipu::Table> {
         Ok(table.clone())
     }
 

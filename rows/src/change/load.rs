@@ -145,6 +145,23 @@ impl Load {
         Ok(())
     }
 
+    /// Adds a row: values for some columns, said by their places in the schema; the others have their defaults.
+    ///
+    /// # Errors
+    /// Those of [`Load::push`]; [`Invalid`](ErrorKind::Invalid) if there is no such column.
+    pub fn push_at(&mut self, places: &[usize], values: &[Value<'_>]) -> Result<()> {
+        self.refuse_broken()?;
+        self.is_broken = true;
+        let definition = Arc::clone(&self.definition);
+        if let Some(place) = places.iter().find(|&&place| place >= definition.columns.len()) {
+            return Err(invalid(format!("table {} has no column number {place}", definition.name())));
+        }
+        let row = complete::from_some(&definition, places, values, &self.transaction)?;
+        self.take(&definition, &row)?;
+        self.is_broken = false;
+        Ok(())
+    }
+
     /// Adds the rows of a batch, whose columns are found by their names; columns that it lacks have their defaults.
     ///
     /// # Errors
@@ -253,7 +270,6 @@ impl Load {
             }
             definitions.put(&mut draft)?;
             definitions.put_root()?;
-            drop(definitions);
             transaction.commit().map_err(|error| match error.kind() {
                 ErrorKind::Conflict => {
                     let name = definition.name();

@@ -86,6 +86,8 @@ enum Edge<'v> {
     After(Vec<Value<'v>>),
     /// At the keys whose last value begins with the text that stands last.
     Text(Vec<Value<'v>>),
+    /// At an encoded key, which another range has told.
+    Key(Bound<Vec<u8>>),
 }
 
 /// A range of encoded keys that owns its ends.
@@ -183,12 +185,14 @@ impl<'v> Span<'v> {
             Edge::Before(values) => Bound::Included(key(values)?),
             Edge::After(values) => Bound::Included(after(key(values)?)),
             Edge::Text(values) => Bound::Included(text_range(shape, values)?.0),
+            Edge::Key(bound) => bound.clone(),
         };
         let end = match &self.end {
             Edge::Open => Bound::Unbounded,
             Edge::Before(values) => Bound::Excluded(key(values)?),
             Edge::After(values) => Bound::Excluded(after(key(values)?)),
             Edge::Text(values) => Bound::Excluded(text_range(shape, values)?.1),
+            Edge::Key(bound) => bound.clone(),
         };
         Ok(KeyRange { start, end })
     }
@@ -247,11 +251,13 @@ impl fmt::Display for Span<'_> {
                 match start {
                     Edge::Before(values) => parts.push(format!(">= {}", list(values))),
                     Edge::After(values) => parts.push(format!("> {}", list(values))),
+                    Edge::Key(bound) => parts.push(format!("from key {bound:02x?}")),
                     Edge::Open | Edge::Text(_) => {}
                 }
                 match end {
                     Edge::Before(values) => parts.push(format!("< {}", list(values))),
                     Edge::After(values) => parts.push(format!("<= {}", list(values))),
+                    Edge::Key(bound) => parts.push(format!("to key {bound:02x?}")),
                     Edge::Open | Edge::Text(_) => {}
                 }
                 f.write_str(&parts.join(" and "))
@@ -267,6 +273,13 @@ impl From<std::ops::RangeFull> for Span<'_> {
     }
 }
 
+/// A part of a range, as [`Ordered::split`](crate::Ordered::split) makes them.
+impl From<&KeyRange> for Span<'_> {
+    fn from(range: &KeyRange) -> Self {
+        Span { start: Edge::Key(range.start.clone()), end: Edge::Key(range.end.clone()) }
+    }
+}
+
 impl<'v> From<&'v Span<'_>> for Span<'v> {
     fn from(span: &'v Span<'_>) -> Span<'v> {
         let edge = |edge: &'v Edge<'_>| match edge {
@@ -274,6 +287,7 @@ impl<'v> From<&'v Span<'_>> for Span<'v> {
             Edge::Before(values) => Edge::Before(values.into_values()),
             Edge::After(values) => Edge::After(values.into_values()),
             Edge::Text(values) => Edge::Text(values.into_values()),
+            Edge::Key(bound) => Edge::Key(bound.clone()),
         };
         Span { start: edge(&span.start), end: edge(&span.end) }
     }

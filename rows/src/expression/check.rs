@@ -193,10 +193,8 @@ fn call(function: Function, arguments: &mut [Node], columns: &[ColumnName<'_>]) 
         }
         Function::Substr => {
             is(0, &[Family::Text], "text")?;
-            for place in 1..types.len() {
-                if types[place].is_some_and(|data_type| data_type.int_range().is_none()) {
-                    return Err(format!("{name} takes text and whole numbers"));
-                }
+            if types[1..].iter().flatten().any(|data_type| data_type.int_range().is_none()) {
+                return Err(format!("{name} takes text and whole numbers"));
             }
             Ok(Some(types[0].unwrap_or(DataType::TEXT)))
         }

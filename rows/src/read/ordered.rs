@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quipu::{Cost, Entry, Footprint, ReadableTable, Result, Tally};
+use quipu::{Cost, Costed, Entry, Footprint, Histogram, ReadableTable, Resolution, Result, Tally};
 use rand_core::Rng;
 
 use crate::definition::table::TableDefinition;
@@ -231,13 +231,49 @@ pub trait Ordered: InOrder {
         self.tree().footprint(self.range_of(span)?.bounds())
     }
 
-    /// The number of rows in a range, and what it cost to tell.
+    /// Where the rows of a range lie, as buckets of about equal counts.
     ///
     /// # Errors
     /// Those of [`Ordered::count`].
-    fn count_with_cost<'v>(&self, span: impl Into<Span<'v>>) -> Result<(u64, Cost)> {
-        let range = self.range_of(span)?;
-        self.tree().with_cost(|tree| tree.count(range.bounds()))
+    fn histogram<'v>(&self, span: impl Into<Span<'v>>, resolution: Resolution) -> Result<Histogram> {
+        self.tree().histogram(self.range_of(span)?.bounds(), resolution)
+    }
+
+    /// The answer to questions, and the pages of this order's tree that it took. Rows that an index looks up in its
+    /// table are not in the cost.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, Ordered, Span, TableSchema};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+    /// # let towns = TableSchema::new("towns").key(["name"]).column(Column::new("name", DataType::TEXT));
+    /// # database.create_table(&towns)?.insert("Cusco")?;
+    /// let now = database.snapshot();
+    /// let (count, cost) = now.table("towns")?.with_cost(|towns| towns.count(Span::lt("M")))?;
+    /// assert_eq!((count, cost.pages), (1, 0), "no page of a run");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `ask`.
+    fn with_cost<T>(&self, ask: impl FnOnce(&CostedRows<'_, '_, Self>) -> Result<T>) -> Result<(T, Cost)> {
+        self.tree().with_cost(|tree| ask(&CostedRows { of: self, tree }))
+    }
+
+    /// The names and types of what rows are sorted by, in its order: columns, and expressions of an index.
+    fn key_columns(&self) -> Vec<(String, DataType)> {
+        let key = self.order().key;
+        key.names.iter().cloned().zip(key.columns.iter().map(|column| column.data_type)).collect()
+    }
+
+    /// What a row is sorted by: a value for each of [`Ordered::key_columns`].
+    ///
+    /// # Errors
+    /// [`Corrupt`](quipu::ErrorKind::Corrupt) if its bytes are no row.
+    fn key_values(&self, row: &Row) -> Result<Vec<Value<'static>>> {
+        (0..self.order().key.columns.len()).map(|element| self.key_value(row, element)).collect()
     }
 
     /// The range of encoded keys that a span means here.
@@ -258,6 +294,43 @@ pub trait Ordered: InOrder {
 }
 
 impl<O: InOrder> Ordered for O {}
+
+/// Rows in an order, asked so that the pages are counted. Lent by [`Ordered::with_cost`].
+pub struct CostedRows<'c, 'p, O: ?Sized> {
+    of: &'c O,
+    tree: &'c Costed<'p>,
+}
+
+impl<'p, O: InOrder + ?Sized> InOrder for CostedRows<'_, 'p, O> {
+    type Tree = Costed<'p>;
+
+    fn tree(&self) -> &Costed<'p> {
+        self.tree
+    }
+
+    fn order(&self) -> Order<'_> {
+        self.of.order()
+    }
+
+    fn key_value(&self, row: &Row, element: usize) -> Result<Value<'static>> {
+        self.of.key_value(row, element)
+    }
+
+    fn rows_of(&self, entries: Vec<Entry>) -> Result<Vec<Row>> {
+        self.of.rows_of(entries)
+    }
+
+    fn lend(&self, range: &KeyRange, visit: &mut dyn FnMut(RowView<'_>) -> Result<bool>) -> Result<()> {
+        for entry in self.tree.range(range.bounds()) {
+            if let Some(row) = self.of.rows_of(vec![entry?])?.first()
+                && !visit(row.view()?)?
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Order<'_> {
     /// The sum that a tally has.

@@ -144,7 +144,7 @@ impl TableSchema {
 
     /// The schema with what it leaves out: the hidden key of a table without one, and NOT NULL of key and identity
     /// columns.
-    pub(crate) fn completed(&self) -> TableSchema {
+    pub fn completed(&self) -> TableSchema {
         let mut schema = self.clone();
         if schema.key.is_empty() {
             let rowid = Column::new(ROWID, DataType::I64).identity(Identity::Always);

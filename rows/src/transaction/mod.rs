@@ -44,14 +44,14 @@ pub struct RowTransaction<'x> {
 /// The transaction of the engine.
 enum Held<'x> {
     /// Optimistic.
-    Own(Transaction),
+    Own(Box<Transaction>),
     /// The single writer's.
     Lent(&'x Transaction),
 }
 
 impl<'x> RowTransaction<'x> {
     pub(crate) fn optimistic(shared: Arc<Shared>, isolation: Isolation) -> RowTransaction<'static> {
-        let held = Held::Own(shared.db.begin_with(isolation.of_engine()));
+        let held = Held::Own(Box::new(shared.db.begin_with(isolation.of_engine())));
         RowTransaction { isolation, ..RowTransaction::over(shared, held) }
     }
 
@@ -64,8 +64,8 @@ impl<'x> RowTransaction<'x> {
         RowTransaction { shared, held, isolation, definitions: RefCell::default(), is_broken: Cell::new(false) }
     }
 
-    /// The transaction of the engine below.
-    pub(crate) fn engine(&self) -> &Transaction {
+    /// The transaction of the engine below, for trees that are no tables of rows.
+    pub fn engine(&self) -> &Transaction {
         match &self.held {
             Held::Own(transaction) => transaction,
             Held::Lent(transaction) => transaction,
@@ -220,7 +220,7 @@ impl<'x> RowTransaction<'x> {
     fn end(self, commit: impl FnOnce(Transaction) -> Result<()>) -> Result<()> {
         self.refuse_broken()?;
         match self.held {
-            Held::Own(transaction) => commit(transaction).map_err(gone_is_conflict),
+            Held::Own(transaction) => commit(*transaction).map_err(gone_is_conflict),
             Held::Lent(_) => {
                 let what = "the transaction of a `Database::write` closure commits when it returns";
                 Err(Error::new(ErrorKind::Invalid, what))

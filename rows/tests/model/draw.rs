@@ -87,9 +87,9 @@ pub fn column(random: &mut StdRng, names: &mut Names) -> Column {
 pub fn table(random: &mut StdRng, names: &mut Names, model: &Model) -> Table {
     let mut columns: Vec<Column> = (0..random.random_range(2..6)).map(|_| column(random, names)).collect();
     let mut key = Vec::new();
-    for place in 0..random.random_range(1..3) {
-        columns[place].not_null = true;
-        key.push((columns[place].id, random.random()));
+    for column in columns.iter_mut().take(random.random_range(1..3)) {
+        column.not_null = true;
+        key.push((column.id, random.random()));
     }
     let sum = summable(&columns, random);
     let mut table = Table {
@@ -247,7 +247,7 @@ pub fn statement(random: &mut StdRng, model: &Model, id: TableId) -> Statement {
         0..5 => Statement::Insert(drawn),
         5 | 6 => Statement::Put(drawn),
         _ if !is_key_good => Statement::Insert(drawn),
-        7 | 8 | 9 => {
+        7..=9 => {
             let columns = random.random_range(1..3);
             let changes = (0..columns)
                 .filter_map(|_| pick(random, &table.columns))
