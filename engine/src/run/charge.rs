@@ -317,10 +317,10 @@ impl RunLayer<'_> {
         let known = self.known_before(cut);
         let sought = if known.is_some() { None } else { cut.key() };
         let last = self.run.info().total.entries - 1;
-        let beside = known.map_or(0, |known| (known.entries - i64::from(reverse)).clamp(0, last));
+        let beside = known.map_or(0, |known| (known.entries - i64::from(reverse)).max(0));
         let (mut place, mut extent) = (root, self.run.extent(&root));
         let ready = loop {
-            if !reached(&extent, known.is_some()) {
+            if beside > last || !reached(&extent, known.is_some()) {
                 break Ok(());
             }
             let page = match self.pages.page(self.run, &place) {

@@ -57,12 +57,7 @@ impl RunLayer<'_> {
 
     /// The excisions of a file with one more, of the keys from `start` on, before `end` if there is one; `None` if no
     /// entry is left there.
-    fn excise_file(
-        &self,
-        file: &Arc<RunFile>,
-        start: &[u8],
-        end: Option<&[u8]>,
-    ) -> Result<Option<Excisions>, Missing> {
+    fn excise_file(&self, file: &Arc<RunFile>, start: &[u8], end: Option<&[u8]>) -> Result<Option<Excisions>, Missing> {
         let before = if start.is_empty() { Ok(Prefix::default()) } else { self.prefix_at(file, start, false) };
         let through = end.map_or_else(|| Ok(file.whole()), |end| self.prefix_at(file, end, true));
         let (before, through) = (before?, through?);

@@ -221,6 +221,18 @@ impl Excisions {
         Left::Less(self.erased[last])
     }
 
+    /// What is left up to the end of a subtree, where the file has `prefix`. Inner pages behind the last leaf of the
+    /// subtree may count with entries before that end, and have gone with them: what is left ends no earlier for that.
+    pub(super) fn left_until(&self, prefix: Prefix) -> Prefix {
+        let after = self.list.partition_point(|excision| excision.before.entries() < prefix.entries());
+        let Some(last) = after.checked_sub(1) else { return prefix };
+        let through = self.list[last].through;
+        if prefix.entries() <= through.entries() {
+            return self.left_before(last);
+        }
+        Prefix { bytes: prefix.bytes.max(through.bytes), ..prefix } - self.erased[last]
+    }
+
     /// What the file has before a key that lies in an excision, or at one of its ends; `None` if it does not.
     pub(super) fn known_ends(&self, key: &[u8]) -> Option<(Prefix, Prefix)> {
         let after = self.list.partition_point(|excision| *excision.start <= *key);

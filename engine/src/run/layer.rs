@@ -365,18 +365,17 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn end(&self) -> Result<RunWalk<'a>, Missing> {
-        if self.run.has_excisions() && self.run.info().total.entries > 0 {
-            let last = self.at_entry(self.run.info().total.entries - 1)?;
-            return Ok(RunWalk { spot: Spot::End, ..last });
-        }
-        Ok(RunWalk { layer: *self, way: self.way(|_, page| page.count() - 1)?, spot: Spot::End })
+        // The last leaf may have nothing left.
+        let way = if self.run.has_excisions() { None } else { self.way(|_, page| page.count() - 1)? };
+        Ok(RunWalk { layer: *self, way, spot: Spot::End })
     }
 }
 
 /// A place in a run.
 pub struct RunWalk<'a> {
     layer: RunLayer<'a>,
-    /// `None` if there are no entries. Past an end, the path to the entry there.
+    /// `None` if there are no entries, and past the end of a run with excisions. Past any other end, the path to the
+    /// entry there.
     way: Option<Way<'a>>,
     spot: Spot,
 }
@@ -450,7 +449,11 @@ impl<'a> LayerWalk<'a> for RunWalk<'a> {
             Spot::Start => self.spot = Spot::Entry(way.window.start),
             Spot::Entry(position) if position + 1 < way.window.end => self.spot = Spot::Entry(position + 1),
             Spot::Entry(position) => match self.leave(way, position, true)? {
-                None => self.spot = Spot::End,
+                None => {
+                    self.spot = Spot::End;
+                    // There may be no entry left at the end of the path.
+                    self.way = self.way.take().filter(|_| !self.layer.run.has_excisions());
+                }
                 Some(next) => *self = next,
             },
         }
@@ -458,7 +461,13 @@ impl<'a> LayerWalk<'a> for RunWalk<'a> {
     }
 
     fn prev(&mut self) -> Result<(), Missing> {
-        let Some(way) = &self.way else { return Ok(()) };
+        let Some(way) = &self.way else {
+            let last = self.layer.run.info().total.entries - 1;
+            if last >= 0 {
+                *self = self.layer.at_entry(last)?;
+            }
+            return Ok(());
+        };
         match self.spot {
             Spot::Start => {}
             Spot::End => self.spot = Spot::Entry(way.window.end - 1),

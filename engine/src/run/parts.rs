@@ -267,7 +267,11 @@ impl Run {
     /// How many entries of the run are before the one at `position` of the leaf at `place`.
     pub(super) fn entries_before(&self, place: &Place, position: usize) -> i64 {
         let prefix = Sums { entries: place.before.entries + position as i64, ..Sums::default() };
-        if self.has_excisions { self.left(place, Prefix { sums: prefix, bytes: 0 }).sums.entries } else { prefix.entries }
+        if self.has_excisions {
+            self.left(place, Prefix { sums: prefix, bytes: 0 }).sums.entries
+        } else {
+            prefix.entries
+        }
     }
 
     /// How many rows of the run are left before the entry at `position` of the leaf at `place`, where the file has `rows`.
@@ -314,13 +318,14 @@ impl Run {
     /// What is left of the run before an entry of the file that `place` is in, which has `prefix` before it there: the
     /// sums as places have them, the bytes of the file.
     pub(super) fn left(&self, place: &Place, prefix: Prefix) -> Prefix {
+        self.left_by(place, prefix, |excisions, prefix| excisions.left_at_entry(prefix.sums.entries).of(prefix))
+    }
+
+    fn left_by(&self, place: &Place, prefix: Prefix, by: impl Fn(&Excisions, Prefix) -> Prefix) -> Prefix {
         let file = self.file(place);
         let base = Prefix { sums: *file.base(), bytes: file.shift() };
         let prefix = Prefix { sums: prefix.sums - base.sums, ..prefix };
-        let left = file.excisions().map_or(Left::Less(Prefix::default()), |excisions| {
-            excisions.left_at_entry(prefix.sums.entries)
-        });
-        base + left.of(prefix)
+        base + file.excisions().map_or(prefix, |excisions| by(excisions, prefix))
     }
 
     /// Where what is left of the subtree at `place` lies.
@@ -330,8 +335,11 @@ impl Run {
         }
         let end_bytes = place.pointer.offset + u64::from(place.pointer.length);
         let before = self.left(place, Prefix { sums: place.before, bytes: place.floor });
-        let until = self.left(place, Prefix { sums: place.until, bytes: end_bytes });
-        Extent { before: before.sums, until: until.sums, start: before.bytes, end: until.bytes }
+        let until = Prefix { sums: place.until, bytes: end_bytes };
+        let until = self.left_by(place, until, Excisions::left_until);
+        let is_any_left = before.sums.entries < until.sums.entries;
+        let end = until.bytes.max(before.bytes + u64::from(is_any_left));
+        Extent { before: before.sums, until: until.sums, start: before.bytes, end }
     }
 }
 

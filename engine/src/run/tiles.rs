@@ -12,12 +12,12 @@
 
 use std::ops::{Add, AddAssign, Range};
 
-use super::{Run, RunLayer};
 use super::excise::share;
 use super::excision::Prefix;
 use super::format::Sums;
 use super::page_cache::Missing;
 use super::place::Place;
+use super::{Run, RunLayer};
 use crate::page::{KeyBuffer, record};
 use crate::tally::Tally;
 

@@ -235,9 +235,7 @@ fn remove_range(layers: &mut Layers, runs: &mut Vec<Arc<Run>>, model: &mut Model
         // A range of few keys.
         high = low.as_ref().map(|low| [low, &[1][..]].concat());
     }
-    let is_in = |key: &[u8]| {
-        low.as_ref().is_none_or(|low| key >= low) && high.as_ref().is_none_or(|high| key < high)
-    };
+    let is_in = |key: &[u8]| low.as_ref().is_none_or(|low| key >= low) && high.as_ref().is_none_or(|high| key < high);
     model.retain(|key, _| !is_in(key));
     for tree in &mut layers.trees {
         tree.remove_range(low.as_deref(), high.as_deref()).unwrap();
