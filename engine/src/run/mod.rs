@@ -81,6 +81,8 @@ mod charge_tests;
 #[cfg(test)]
 mod damage_tests;
 #[cfg(test)]
+mod excise_tests;
+#[cfg(test)]
 mod fetch_tests;
 #[cfg(test)]
 mod filter_tests;
