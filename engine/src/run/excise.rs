@@ -12,16 +12,36 @@ use super::Run;
 use super::excision::{Excision, Excisions, Prefix};
 use super::file::RunFile;
 use super::layer::RunLayer;
-use super::page_cache::Missing;
+use super::page_cache::{Missing, ReadPages};
 use super::parts::Part;
 use super::place::Place;
 use super::weight::weight_of;
 use crate::page::KeyBuffer;
 
+/// What is left of a run without the entries in `ranges`: the run itself if it has none there. Of each range the first
+/// key is given, and the first key after it. If nothing is left, one of its files is, and the run has no entry.
+///
+/// # Errors
+/// If pages are missing; all of them have been noted.
+pub(crate) fn excised<'k>(
+    run: &Arc<Run>,
+    ranges: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>,
+    pages: &ReadPages<'_>,
+) -> Result<Arc<Run>, Missing> {
+    let (mut left, mut asked) = (run.clone(), Ok(()));
+    for (start, end) in ranges {
+        match RunLayer::new(&left, pages).excised(start, end) {
+            Ok(None) => {}
+            Ok(Some(run)) => left = run,
+            Err(missing) => asked = Err(missing),
+        }
+    }
+    asked.map(|()| left)
+}
+
 impl RunLayer<'_> {
-    /// The run without its entries from `start` on, before `end` if there is one; `None` if it has none there. If
-    /// nothing is left, one of its files is, and the run has no entry.
-    pub(crate) fn excised(&self, start: &[u8], end: Option<&[u8]>) -> Result<Option<Arc<Run>>, Missing> {
+    /// The run without its entries from `start` on, before `end` if there is one; `None` if it has none there.
+    pub(super) fn excised(&self, start: &[u8], end: Option<&[u8]>) -> Result<Option<Arc<Run>>, Missing> {
         let parts: Vec<Part> = self.run.parts().collect();
         let (mut left, mut has_changed) = (Vec::with_capacity(parts.len()), false);
         let mut asked = Ok(());
@@ -85,7 +105,7 @@ impl RunLayer<'_> {
     }
 
     /// What a file has before `key`, erased entries too.
-    pub(crate) fn prefix_in_file(&self, file: &Arc<RunFile>, key: &[u8]) -> Result<Prefix, Missing> {
+    pub(super) fn prefix_in_file(&self, file: &Arc<RunFile>, key: &[u8]) -> Result<Prefix, Missing> {
         let Some(mut place) = file.root() else { return Ok(Prefix::default()) };
         let end_of = |place: &Place| place.pointer.offset + u64::from(place.pointer.length);
         let mut end = end_of(&place);

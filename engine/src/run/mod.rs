@@ -101,6 +101,7 @@ mod tests;
 
 pub(crate) use absent_keys::{Lacking, lacking};
 pub(crate) use charge::{Limits, charge, charge_together, plan};
+pub(crate) use excise::excised;
 pub(crate) use excision::{Excision, Excisions, Prefix};
 pub(crate) use file::RunFile;
 pub(crate) use format::Sums;

@@ -19,7 +19,7 @@ use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::options::RunLayout;
 use crate::read::table_layer::Mixed;
-use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter};
+use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter, excised};
 use crate::tally::SumField;
 use crate::tree::merge_layer;
 use crate::tree::{Arena, Tree, Walk, When};
@@ -246,17 +246,16 @@ fn remove_range(layers: &mut Layers, runs: &mut Vec<Arc<Run>>, model: &mut Model
         let pages = ReadPages::new(&cache);
         let layer = RunLayer::new(run, &pages);
         let erased = pages.answer(|| layer.plan(cut_before(&low), cut_before_end(&high))).unwrap();
-        let left = pages.answer(|| layer.excised(low.as_deref().unwrap_or_default(), high.as_deref())).unwrap();
-        assert_eq!(left.is_none(), erased.entries == 0);
-        if let Some(left) = left {
-            assert_eq!(left.info().total.entries, run.info().total.entries - erased.entries as i64);
-            assert_eq!(left.info().total.tally.rows, run.info().total.tally.rows - erased.rows);
-            assert!(left.is_same(run));
-            for part in left.parts() {
-                assert_eq!(part.file.check_excisions(), [""; 0]);
-            }
-            *run = left;
+        let range = (low.as_deref().unwrap_or_default(), high.as_deref());
+        let left = pages.answer(|| excised(run, [range].into_iter(), &pages)).unwrap();
+        assert_eq!(Arc::ptr_eq(&left, run), erased.entries == 0);
+        assert_eq!(left.info().total.entries, run.info().total.entries - erased.entries as i64);
+        assert_eq!(left.info().total.tally.rows, run.info().total.tally.rows - erased.rows);
+        assert!(left.is_same(run));
+        for part in left.parts() {
+            assert_eq!(part.file.check_excisions(), [""; 0]);
         }
+        *run = left;
     }
     // Runs of which nothing is left may go or stay; what is the lowest then has live rows only.
     runs.retain(|run| run.info().total.entries > 0 || run.excisions() == 0 || rng.random());
