@@ -163,6 +163,17 @@ impl RunFile {
         self.info().bytes - self.erased().bytes
     }
 
+    /// The number of entries that are left of the subtree at `place`.
+    pub(super) fn entries_left(&self, place: &Place) -> u64 {
+        let left = |sums: Sums| {
+            let sums = sums - self.base;
+            self.excisions().map_or(sums.entries, |excisions| {
+                excisions.left_at_entry(sums.entries).of(Prefix { sums, bytes: 0 }).sums.entries
+            })
+        };
+        (left(place.until) - left(place.before)) as u64
+    }
+
     fn erased(&self) -> Prefix {
         self.excisions.as_ref().map_or(Prefix::default(), |excisions| excisions.total())
     }

@@ -25,10 +25,6 @@ impl KeyRanges {
         self.0.insert(first, added);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The ranges in order: the first key of each, and the first key after it.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.0.iter().map(|(start, end)| (&**start, end.as_deref()))
@@ -63,7 +59,6 @@ mod tests {
                 }
                 let bounds: Vec<_> = ranges.iter().collect();
                 assert!(bounds.windows(2).all(|pair| pair[0].1.is_some_and(|end| end < pair[1].0)));
-                assert_eq!(ranges.is_empty(), bounds.is_empty());
             }
         }
     }

@@ -52,6 +52,13 @@ pub(crate) struct Removal {
     runs: Option<Remaining>,
 }
 
+impl Removal {
+    /// Whether runs lose entries.
+    pub(crate) fn changes_runs(&self) -> bool {
+        self.runs.is_some()
+    }
+}
+
 /// What a range leaves of runs.
 struct Remaining {
     /// Those that have an entry.
@@ -96,7 +103,7 @@ impl TableTrees {
         Ok(Planned::Range(Removal { low, high, rows, runs: Some(self.remaining(runs)?) }))
     }
 
-    /// The removal of a range that the log says, whatever its size.
+    /// The removal of a range that the log says, whatever its size; `None` if the range has not so many rows.
     ///
     /// # Errors
     /// Those of [`TableTrees::plan_removal`].
@@ -105,11 +112,26 @@ impl TableTrees {
         (low, high): (Option<&[u8]>, Option<&[u8]>),
         rows: u64,
         pages: &ReadPages<'_>,
-    ) -> std::result::Result<Removal, Stopped> {
-        let runs = self.without(low, high, pages)?;
+    ) -> std::result::Result<Option<Removal>, Stopped> {
+        let (start, end) = (low.map_or(Cut::Start, Cut::Before), high.map_or(Cut::End, Cut::Before));
+        // What lies below unresolved entries is not looked up for this.
+        let has_unresolved =
+            self.unresolved.as_ref().is_some_and(|tree| unresolved::count(tree.view(), start, end) != (0, 0));
+        let found = if has_unresolved { Ok(rows) } else { self.live_rows(start, end, pages) };
+        let runs = self.without(low, high, pages);
+        let (found, runs) = (found?, runs?);
+        if found != rows {
+            return Ok(None);
+        }
         let has_changed = self.runs.iter().zip(&runs).any(|(old, new)| !Arc::ptr_eq(old, new));
         let runs = if has_changed { Some(self.remaining(runs)?) } else { None };
-        Ok(Removal { low: low.map(KeyBuffer::from_slice), high: high.map(KeyBuffer::from_slice), rows, runs })
+        Ok(Some(Removal { runs, ..TableTrees::plan_removal_from_memory((low, high), rows) }))
+    }
+
+    /// The removal of a range that the runs have lost already.
+    pub(crate) fn plan_removal_from_memory((low, high): (Option<&[u8]>, Option<&[u8]>), rows: u64) -> Removal {
+        let key = |key: Option<&[u8]>| key.map(KeyBuffer::from_slice);
+        Removal { low: key(low), high: key(high), rows, runs: None }
     }
 
     /// The live rows between two cuts. Looks up what lies below unresolved entries there, of which there should be few.
@@ -156,11 +178,10 @@ impl TableTrees {
         Ok(Remaining { emptied: emptied.filter(|_| runs.is_empty()), runs: Runs::stacked(runs)? })
     }
 
-    /// Takes the range out of all layers, in commit `sequence`. Room for it has been reserved. Returns the runs that it
-    /// had, if they have changed.
-    pub(crate) fn remove(&mut self, removal: Removal, epochs: Epochs, sequence: u64) -> Result<Option<Runs>> {
-        let Removal { low, high, runs, .. } = removal;
-        let (low, high) = (low.as_deref(), high.as_deref());
+    /// Takes the range out of all layers. Room for it has been reserved. The caller then notes it for the jobs of the
+    /// table, and settles what may be empty: see [`Jobs::note`] and [`TableTrees::settle_if_empty`].
+    pub(crate) fn remove(&mut self, removal: &Removal, epochs: Epochs) -> Result<()> {
+        let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
         for tree in self.layers.iter_mut().chain(self.unresolved.as_deref_mut()) {
             epochs.open(tree);
             tree.remove_range(low, high)?;
@@ -169,13 +190,10 @@ impl TableTrees {
             // Snapshots may still read it.
             self.merged.push((epochs.epoch, *tree));
         }
-        self.jobs.note(low, high);
-        let before = self.runs.clone();
-        if let Some(Remaining { runs, emptied }) = runs {
-            self.runs = emptied.map_or(runs, |emptied| Runs::new(vec![emptied]));
+        if let Some(Remaining { runs, emptied }) = &removal.runs {
+            self.runs = emptied.as_ref().map_or_else(|| runs.clone(), |emptied| Runs::new(vec![emptied.clone()]));
         }
-        self.settle_if_empty(epochs, sequence);
-        Ok((!before.are(&self.runs)).then_some(before))
+        Ok(())
     }
 
     /// Makes a table one empty tree in memory if nothing is left of it in memory and in runs, and no job writes what it
@@ -248,7 +266,8 @@ impl Jobs {
         }
     }
 
-    fn note(&mut self, low: Option<&[u8]>, high: Option<&[u8]>) {
+    /// Notes that a range was removed, for all jobs.
+    pub(crate) fn note(&mut self, low: Option<&[u8]>, high: Option<&[u8]>) {
         self.noted.iter_mut().for_each(|(_, ranges)| ranges.add(low.unwrap_or_default(), high));
     }
 }

@@ -75,8 +75,11 @@ impl Shared {
             |writer, epochs| {
                 let sequence = writer.sequence;
                 let trees = table_of(writer, id)?;
-                let before = trees.remove(removal, epochs, sequence)?;
-                replaced = before.map(|before| (before, trees.runs.clone()));
+                let before = trees.runs.clone();
+                trees.remove(&removal, epochs)?;
+                trees.jobs.note(removal.low.as_deref(), removal.high.as_deref());
+                trees.settle_if_empty(epochs, sequence);
+                replaced = Some((before, trees.runs.clone()));
                 Ok(())
             },
         );
@@ -86,9 +89,12 @@ impl Shared {
         committed.map(|()| rows)
     }
 
-    /// After a removal: lets go of the pages that files of `before` hold in memory and those of `runs` do not have, and
-    /// wakes the compactor, for which there may be something to do.
+    /// After a removal: lets go of what files of `before` hold in memory that are not among those of `runs`, and wakes
+    /// the compactor, for which there may be something to do. Does nothing if the runs are the same.
     pub(crate) fn let_go_of(&self, before: &Runs, runs: &Runs) {
+        if before.are(runs) {
+            return;
+        }
         let files = |runs: &[Arc<Run>]| runs.iter().flat_map(|run| run.files()).cloned().collect::<Vec<_>>();
         let stay = files(runs);
         for file in files(before).iter().filter(|file| !stay.iter().any(|other| other.is_same(file))) {
