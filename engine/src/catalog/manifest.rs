@@ -490,8 +490,7 @@ fn take_excision(rest: &mut &[u8]) -> Option<Excision> {
     let mut prefix = || {
         let fields = Fields(take(rest, PREFIX_BYTES)?);
         let number = |index: usize| fields.u64_at(8 * index);
-        let tally =
-            Tally { rows: number(2) as i64, bytes: number(3) as i64, hash: number(4), sum: number(5) as i64 };
+        let tally = Tally { rows: number(2) as i64, bytes: number(3) as i64, hash: number(4), sum: number(5) as i64 };
         let sums = Sums { entries: number(0) as i64, erased: number(1) as i64, tally };
         Some(Prefix { sums, bytes: number(6) })
     };

@@ -32,9 +32,7 @@ use crate::catalog::record::{self, Change, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::backup::File;
 use crate::files::check::{check_files, in_use};
-use crate::files::open::{
-    LOCK_NAME, check_end, is_excised_ahead, no_database, open_part, recover_table, replay,
-};
+use crate::files::open::{LOCK_NAME, check_end, is_excised_ahead, no_database, open_part, recover_table, replay};
 use crate::io::Disk;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, is_log_name};
 use crate::maintenance::checkpoint_and_flush::{described, undescribed};
@@ -265,7 +263,9 @@ impl Repair<'_> {
                     return Ok(());
                 }
                 let at = (sequence, manifest.catalog_sequence);
-                let Err(error) = unpanicked(|| replay(&mut tables, (&arena, &cache), at, change)) else { return Ok(()) };
+                let Err(error) = unpanicked(|| replay(&mut tables, (&arena, &cache), at, change)) else {
+                    return Ok(());
+                };
                 if error.kind() == ErrorKind::Full {
                     return Err(error);
                 }

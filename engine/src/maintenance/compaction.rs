@@ -466,6 +466,46 @@ mod tests {
         assert_eq!(manifest(), before);
     }
 
+    #[test]
+    fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_removed() {
+        let disk = SimDisk::new();
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            memtable_bytes: 64 << 20,
+            run_file_bytes: 100_000,
+            background: false,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        put(&table, 0..20_000);
+        table.flush().unwrap();
+        table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
+        let due = |is_at_rest| while table.shared.compact_if_due(is_at_rest) {};
+        let files = || disk.file_names().iter().filter(|name| name.to_string_lossy().contains("/run-")).count();
+        let excised = || db.stats().tables[0].excised;
+        let remove = |keys: Range<u32>| {
+            table.remove_range(&keys.start.to_be_bytes()..&keys.end.to_be_bytes()).unwrap();
+        };
+        let before = files();
+        assert!(before > 8);
+        // Less than a quarter of what is left, all of it in files that have other rows too.
+        remove(100..1000);
+        remove(19_000..19_900);
+        due(false);
+        assert_eq!((excised(), files()), (1800, before));
+        // The files between go at once, and from the disk with the next manifest.
+        remove(5000..15_000);
+        assert_eq!(files(), before);
+        table.shared.name_left_runs(table.id()).unwrap();
+        assert!(files() <= before * 2 / 3, "{} of {before} files", files());
+        due(false);
+        assert_eq!((excised(), table.len().unwrap()), (0, 8200));
+        remove(0..20_000);
+        due(false);
+        assert_eq!((files(), db.stats().tables[0].runs, table.len().unwrap()), (0, 0, 0));
+    }
+
     /// The indexes of a table's runs, newest first.
     fn indexes(table: &Table) -> Vec<RunLayout> {
         let versions = table.shared.versions.read();

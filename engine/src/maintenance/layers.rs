@@ -79,18 +79,22 @@ impl Shared {
         frozen: usize,
         run: Option<&Arc<Run>>,
     ) -> Result<Option<Arc<Run>>> {
-        self.change_runs(id, |trees, pages| {
-            let removed = trees.jobs.removed_since_freeze();
-            let left = run.map(|run| excised(run, removed.iter(), pages)).transpose()?;
-            let has_gone = left.as_ref().zip(run).is_some_and(|(left, run)| has_been_emptied(left, run));
-            let keeps = !has_gone || trees.runs.is_empty();
-            let runs = left.iter().filter(|_| keeps).chain(trees.runs.iter()).cloned().collect();
-            Ok(Some((Runs::stacked(runs)?, left)))
-        }, |trees, epochs| {
-            let kept = trees.layers.len() - frozen;
-            trees.merged.extend(trees.layers.drain(kept..).map(|layer| (epochs.epoch, layer)));
-            trees.jobs.end_flush();
-        })
+        self.change_runs(
+            id,
+            |trees, pages| {
+                let removed = trees.jobs.removed_since_freeze();
+                let left = run.map(|run| excised(run, removed.iter(), pages)).transpose()?;
+                let has_gone = left.as_ref().zip(run).is_some_and(|(left, run)| has_been_emptied(left, run));
+                let keeps = !has_gone || trees.runs.is_empty();
+                let runs = left.iter().filter(|_| keeps).chain(trees.runs.iter()).cloned().collect();
+                Ok(Some((Runs::stacked(runs)?, left)))
+            },
+            |trees, epochs| {
+                let kept = trees.layers.len() - frozen;
+                trees.merged.extend(trees.layers.drain(kept..).map(|layer| (epochs.epoch, layer)));
+                trees.jobs.end_flush();
+            },
+        )
         .map(Option::flatten)
     }
 

@@ -137,8 +137,7 @@ impl FailedMerges {
 
     /// Records how a merge of these runs ended.
     pub(crate) fn note(&mut self, runs: &[Arc<Run>], is_merged: bool, jobs: u64) {
-        let is_of =
-            |failed: &FailedMerge| failed.runs.iter().any(|run| runs.iter().any(|other| run.is_same(other)));
+        let is_of = |failed: &FailedMerge| failed.runs.iter().any(|run| runs.iter().any(|other| run.is_same(other)));
         let times = self.0.iter().filter(|failed| is_of(failed)).map(|failed| failed.times + 1).max().unwrap_or(0);
         self.0.retain(|failed| !is_of(failed));
         if !is_merged {

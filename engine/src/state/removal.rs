@@ -173,8 +173,7 @@ impl TableTrees {
         let emptied = runs.last().cloned();
         // A run that was written without an entry stays.
         let has_gone = |(old, new): &(&Arc<Run>, Arc<Run>)| new.info().total.entries == 0 && !Arc::ptr_eq(old, new);
-        let runs: Vec<Arc<Run>> =
-            self.runs.iter().zip(runs).filter(|run| !has_gone(run)).map(|(_, run)| run).collect();
+        let runs: Vec<Arc<Run>> = self.runs.iter().zip(runs).filter(|run| !has_gone(run)).map(|(_, run)| run).collect();
         Ok(Remaining { emptied: emptied.filter(|_| runs.is_empty()), runs: Runs::stacked(runs)? })
     }
 

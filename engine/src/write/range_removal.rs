@@ -54,13 +54,7 @@ impl Shared {
         self.remove_one_by_one(table, bounds, durability)
     }
 
-    fn commit_removal(
-        &self,
-        mut turn: Turn<'_>,
-        id: TableId,
-        removal: Removal,
-        durability: Durability,
-    ) -> Result<u64> {
+    fn commit_removal(&self, mut turn: Turn<'_>, id: TableId, removal: Removal, durability: Durability) -> Result<u64> {
         let writer = &mut *turn;
         let pages = table_of(writer, id)?.room_to_remove();
         self.check_room(writer, pages, false)?;
@@ -108,12 +102,7 @@ impl Shared {
 
     /// Removes the rows of a range, each of which takes a tombstone. If there is no room for these, the table is flushed
     /// first.
-    fn remove_one_by_one(
-        self: &Arc<Self>,
-        table: &Table,
-        bounds: &Bounds<'_>,
-        durability: Durability,
-    ) -> Result<u64> {
+    fn remove_one_by_one(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
         let remove = || self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
         match remove() {
             Err(error) if error.kind() == ErrorKind::Full && !table.options().in_memory => {

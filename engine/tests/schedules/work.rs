@@ -50,6 +50,7 @@ fn options(random: &mut StdRng) -> Options {
         page_bytes: 256,
         run_page_bytes: 256,
         run_file_bytes: [600, 1200, 1 << 20][random.random_range(0..3)],
+        excised_rows_min: 2,
         log_segment_bytes: 8192,
         memory_bytes: 4 << 20,
         memtable_bytes: [0, 16 << 10, 64 << 10][random.random_range(0..3)],
