@@ -10,8 +10,9 @@
 //! 3. Nothing is left of a run, or the run has gone, but for one that stays while it is the only one and the table is
 //!    not empty: so a tree in memory that is not the bottom always has a run below it.
 //!
-//! Cost: of each run the pages at the ends of the range; of each tree what [`Tree::remove_range`] says. Not here: which
-//! calls remove ranges (`write`, replay), and which runs are written meanwhile (`maintenance`).
+//! Cost: of each run the pages at the ends of the range; of each tree what [`Tree::remove_range`] says, or nothing if the
+//! whole table goes: its trees are freed once nobody needs them. Not here: which calls remove ranges (`write`, replay),
+//! and which runs are written meanwhile (`maintenance`).
 
 use std::sync::Arc;
 
@@ -53,6 +54,11 @@ pub(crate) struct Removal {
 }
 
 impl Removal {
+    /// Whether it is the whole table that goes.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.low.is_none() && self.high.is_none()
+    }
+
     /// Whether runs lose entries.
     pub(crate) fn changes_runs(&self) -> bool {
         self.runs.is_some()
@@ -180,13 +186,20 @@ impl TableTrees {
     /// Takes the range out of all layers. Room for it has been reserved. The caller then notes it for the jobs of the
     /// table, and settles what may be empty: see [`Jobs::note`] and [`TableTrees::settle_if_empty`].
     pub(crate) fn remove(&mut self, removal: &Removal, epochs: Epochs) -> Result<()> {
-        let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
-        for tree in self.layers.iter_mut().chain(self.unresolved.as_deref_mut()) {
-            epochs.open(tree);
-            tree.remove_range(low, high)?;
+        if removal.is_of_all() {
+            // Snapshots may still read the trees, and a latched write may take the removal back.
+            for tree in self.layers.iter_mut().filter(|tree| tree.entries() > 0) {
+                let emptied = Tree::new(tree.arena().clone(), *tree.measures(), tree.is_bottom());
+                self.merged.push((epochs.epoch, std::mem::replace(tree, emptied)));
+            }
+        } else {
+            let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
+            for tree in self.layers.iter_mut().chain(self.unresolved.as_deref_mut()) {
+                epochs.open(tree);
+                tree.remove_range(low, high)?;
+            }
         }
-        if let Some(tree) = self.unresolved.take_if(|tree| tree.entries() == 0) {
-            // Snapshots may still read it.
+        if let Some(tree) = self.unresolved.take_if(|tree| removal.is_of_all() || tree.entries() == 0) {
             self.merged.push((epochs.epoch, *tree));
         }
         if let Some(Remaining { runs, emptied }) = &removal.runs {

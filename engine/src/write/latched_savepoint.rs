@@ -2,14 +2,15 @@
 //!
 //! A latched write changes trees in place. Before each change the entry that the newest tree has at the key is noted
 //! here, and before the removal of a range those of all trees, and the list of runs; taking back writes these entries
-//! again, the last change first.
+//! again, the last change first. Trees that lost all entries were kept whole, and come back as they were.
 //!
 //! Invariants:
 //! 1. Taking back cannot fail for lack of space: the room for it is part of what each write checks.
 //! 2. Afterwards every tree has the entries, with the weights, that it had at the savepoint, and the record of the
 //!    commit is what it was. Pages may be split differently.
 //!
-//! Cost: a copy of the old entry for each change; of a range, of those in memory. Nothing while no savepoint is set.
+//! Cost: a copy of the old entry for each change; of a range, of those in memory, unless it is the
+//! whole table. Nothing while no savepoint is set.
 
 use std::ops::Range;
 
@@ -59,6 +60,10 @@ enum Before {
     Unresolved(Option<Range<usize>>),
     /// Another list of runs; the key does not matter.
     Runs(Runs),
+    /// The tree that stands at this index among those that only snapshots read; the key does not matter.
+    Tree(usize),
+    /// The same, of entries of weights that are not known.
+    UnresolvedTree(usize),
 }
 
 impl Changes {
@@ -107,6 +112,21 @@ impl Changes {
     /// Notes what all layers have in a range before it is removed.
     pub(super) fn note_range(&mut self, trees: &TableTrees, removal: &Removal) {
         let table = trees.declaration.id;
+        if removal.changes_runs() {
+            self.entries.push(Change { table, layer: 0, key: 0..0, before: Before::Runs(trees.runs.clone()) });
+        }
+        if removal.is_of_all() {
+            let filled = trees.layers.iter().enumerate().filter(|(_, tree)| tree.entries() > 0);
+            let mut kept_at = trees.merged.len()..;
+            for ((layer, _), at) in filled.zip(&mut kept_at) {
+                self.entries.push(Change { table, layer, key: 0..0, before: Before::Tree(at) });
+            }
+            if trees.unresolved.is_some() {
+                let before = Before::UnresolvedTree(kept_at.start);
+                self.entries.push(Change { table, layer: 0, key: 0..0, before });
+            }
+            return;
+        }
         let numbered = trees.layers.iter().enumerate().map(|(layer, tree)| (Some(layer), tree));
         for (layer, tree) in numbered.chain(trees.unresolved.as_deref().map(|tree| (None, tree))) {
             let low = removal.low.as_deref().unwrap_or_default();
@@ -121,9 +141,6 @@ impl Changes {
                 self.entries.push(Change { table, layer: layer.unwrap_or(0), key, before });
                 walk.next();
             }
-        }
-        if removal.changes_runs() {
-            self.entries.push(Change { table, layer: 0, key: 0..0, before: Before::Runs(trees.runs.clone()) });
         }
     }
 }
@@ -194,6 +211,14 @@ impl LatchedWrite<'_> {
             Before::Unresolved(value) => trees.write_unresolved(key, at(value), epochs),
             Before::Runs(runs) => {
                 trees.runs = runs.clone();
+                Ok(())
+            }
+            Before::Tree(at) => {
+                *tree = trees.merged.remove(*at).1;
+                Ok(())
+            }
+            Before::UnresolvedTree(at) => {
+                trees.unresolved = Some(Box::new(trees.merged.remove(*at).1));
                 Ok(())
             }
         }
