@@ -13,6 +13,7 @@ mod loading;
 mod long;
 mod stream;
 mod tls;
+mod waiting;
 mod worker;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use handle::Handle;
 use listener::Listener;
 use loading::Loading;
 use long::Queue;
+use waiting::Awake;
 use worker::Worker;
 
 /// The threads that serve the Redis protocol.
@@ -49,9 +51,10 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
     let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}"));
     let long = Arc::new(Queue::new(server.clone()));
     let loading = Arc::new(Loading::new(server.clone()));
+    let awake = Arc::new(Awake::new());
     let mut workers = Vec::new();
     for _ in 0..server.config.threads.max(1) {
-        workers.push(Worker::new(server.clone(), long.clone(), loading.clone()).map_err(io)?);
+        workers.push(Worker::new(server.clone(), long.clone(), loading.clone(), awake.clone()).map_err(io)?);
     }
     let handles: Vec<Handle> = workers.iter().map(Worker::handle).collect();
     let mut threads = Vec::new();
