@@ -15,7 +15,7 @@ use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::log::{self, Lsn};
 use crate::options::TableOptions;
-use crate::run::{RunOptions, RunWriter};
+use crate::run::{PageCache, RunOptions, RunWriter};
 use crate::state::writer::TableTrees;
 use crate::tally::{Measures, SumField, Tally};
 use crate::tree::{Arena, Tree, When};
@@ -81,7 +81,8 @@ pub fn log_record(bytes: &[u8]) -> Result<()> {
     }
     let decoded = crate::catalog::record::decode(bytes, &mut |_| Ok(()));
     // Changes are decoded one by one, so those before the fault are applied; recovery discards all of them then.
-    let _ = crate::catalog::record::decode(bytes, &mut |change| replay(&mut tables, &arena, (1, 0), change));
+    let cache = PageCache::new(0);
+    let _ = crate::catalog::record::decode(bytes, &mut |change| replay(&mut tables, (&arena, &cache), (1, 0), change));
     for trees in tables.iter().flatten() {
         let faults: Vec<String> = trees.layers.iter().flat_map(|tree| tree.check()).collect();
         assert_eq!(faults, [""; 0]);

@@ -26,6 +26,10 @@ pub struct TableStats {
     pub runs: usize,
     /// Bytes of these files.
     pub run_bytes: u64,
+    /// Ranges of keys that were taken out of runs as a whole and are still in their files, each counted in every file.
+    pub excisions: usize,
+    /// Entries of the files in these ranges.
+    pub excised: u64,
     /// Entries of a blind table whose keys have not been looked up yet. The tally does not include them.
     pub unresolved: u64,
     /// Sequence number of the last commit that changed it.
@@ -127,12 +131,15 @@ impl TableStats {
     /// Statistics of a table with these runs.
     fn new(declaration: &Declaration, tally: Tally, runs: &Runs) -> TableStats {
         let run_bytes = runs.iter().map(|run| run.info().bytes).sum();
+        let excised = runs.iter().map(|run| run.erased_entries()).sum::<i64>() as u64;
         TableStats {
             name: declaration.name.clone(),
             comment: declaration.options.comment.clone(),
             tally,
             runs: runs.len(),
             run_bytes,
+            excisions: runs.iter().map(|run| run.excisions()).sum(),
+            excised,
             ..TableStats::default()
         }
     }

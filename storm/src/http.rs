@@ -23,8 +23,8 @@ pub fn run(seed: u64, options: &Options) -> (Counters, Judged) {
 
 fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged {
     let durability = *dice.pick(&[&"os", &"none", &"sync"]);
-    let mut stormed =
-        Stormed::start(options.quipu.as_deref(), &["--durability", durability]).map_err(|error| error.to_string())?;
+    let arguments = ["--durability", durability];
+    let mut stormed = Stormed::start(options.quipu.as_deref(), dice, &arguments).map_err(|error| error.to_string())?;
     let process = stormed.process()?;
     let at_rest = Usage::of(process);
     let bound = Usage {

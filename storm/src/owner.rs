@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use quipu::{Bounds, ErrorKind, Overlap, ReadableTable, Table, WritableTable, WriteBatch};
+use quipu::{Bounds, Durability, ErrorKind, Overlap, ReadableTable, Table, WritableTable, WriteBatch};
 use quipu_suite::dice::Dice;
 
 use crate::rows::Rows;
@@ -35,6 +35,7 @@ impl<'f> Owner<'f> {
             let in_own = self.dice.percent(40);
             match self.dice.below(200) {
                 0..=1 if in_own => self.begin_anew()?,
+                2..=5 => self.remove_range(in_own)?,
                 0..=99 => self.write_one(in_own)?,
                 100..=129 => self.write_many(in_own)?,
                 130..=149 => self.transact(in_own)?,
@@ -108,6 +109,33 @@ impl<'f> Owner<'f> {
             }
         }
         self.field.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Removes some of its keys, or all of them, as a whole.
+    fn remove_range(&mut self, in_own: bool) -> Judged {
+        let (number, is_latched, is_all) = (self.number, self.dice.percent(30), self.dice.percent(15));
+        let (a, b) = (self.key(in_own), self.key(in_own));
+        let bounds = match (is_all, in_own) {
+            (true, true) => Bounds::from(..),
+            (true, false) => Bounds::prefix(&prefix(number)).into_owned(),
+            (false, _) => Bounds::from((&a).min(&b)..(&a).max(&b)).into_owned(),
+        };
+        let field = self.field;
+        let (table, rows) = self.side(in_own);
+        let removed = if is_latched {
+            let written = field.db.write_latched(|edit| edit.remove_range(&table, &bounds));
+            let (removed, commit) = written.map_err(told("the removal of a range in an edit"))?;
+            commit.wait(Durability::Os).map_err(told("an edit"))?;
+            removed
+        } else {
+            table.remove_range(&bounds).map_err(told("the removal of a range"))?
+        };
+        let expected = rows.remove_range(&bounds) as u64;
+        if removed != expected {
+            return Err(format!("{removed} rows of a range were removed, expected {expected}"));
+        }
+        field.commits.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 

@@ -44,7 +44,7 @@ pub fn run(seed: u64, options: &Options) -> (Counters, Judged) {
 fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged {
     let durability = *dice.pick(&[&"os", &"os", &"none", &"sync"]);
     let arguments = ["--durability", durability];
-    let mut stormed = Stormed::start(options.quipu.as_deref(), &arguments).map_err(|error| error.to_string())?;
+    let mut stormed = Stormed::start(options.quipu.as_deref(), dice, &arguments).map_err(|error| error.to_string())?;
     let members = *dice.pick(&[&300_usize, &20_000, &20_000, &200_000]);
     let keys = *dice.pick(&[&500_usize, &8_000, &60_000]);
     let value_bytes = *dice.pick(&[&10_usize, &200, &1000]);

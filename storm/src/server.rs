@@ -10,6 +10,7 @@ use std::time::Duration;
 use quipu_suite::client::Client;
 use quipu_suite::clock::{Deadline, Stopwatch, pause};
 use quipu_suite::command::Command;
+use quipu_suite::dice::Dice;
 use quipu_suite::process::{Launch, ServerProcess, quipu_program};
 
 use crate::child::last_panic;
@@ -32,11 +33,17 @@ impl Stormed {
     ///
     /// # Errors
     /// If it does not start.
-    pub fn start(program: Option<&Path>, arguments: &[&str]) -> io::Result<Stormed> {
+    pub fn start(program: Option<&Path>, dice: &mut Dice, arguments: &[&str]) -> io::Result<Stormed> {
         let dir = tempfile::tempdir()?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let mut all: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
         all.extend(["--http-port".to_owned(), port.to_string()]);
+        // In memory, or in runs of which some pages are, or hardly any.
+        let limits =
+            *dice.pick(&[&None, &None, &Some(("2mb", "16mb")), &Some(("256kb", "1mb")), &Some(("256kb", "0"))]);
+        if let Some((memtable, cache)) = limits {
+            all.extend(["--memtable-bytes", memtable, "--cache-bytes", cache].map(str::to_owned));
+        }
         let program: PathBuf = quipu_program(program);
         let launch = Launch::Quipu { program, arguments: all };
         let server = ServerProcess::start(&launch, &dir.path().join("data"), dir.path())?;

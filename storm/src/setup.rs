@@ -54,6 +54,7 @@ impl Setup {
         one_of("cache_bytes", &[(1, 64 << 10), (2, 1 << 20), (2, 64 << 20)]);
         one_of("log_segment_bytes", if tiny { &[(2, 8192), (1, 64 << 10)] } else { &[(1, 64 << 10), (2, 1 << 20)] });
         one_of("run_file_bytes", if tiny { &[(3, 1200), (1, 20_000)] } else { &[(1, 20_000), (2, 64 << 20)] });
+        one_of("excised_rows_min", &[(3, 1), (2, 4), (1, 30), (1, 256)]);
         one_of("durability", &[(2, 0), (1, 1), (1, 2)]);
         one_of("tables", &[(3, 1), (2, 2), (1, 4)]);
         setup.draw_rows(dice);
@@ -94,6 +95,7 @@ impl Setup {
             cache_bytes: size("cache_bytes", 1 << 20),
             log_segment_bytes: size("log_segment_bytes", 64 << 10) as usize,
             run_file_bytes: size("run_file_bytes", 64 << 20),
+            excised_rows_min: size("excised_rows_min", 256),
             checkpoint_log_bytes: self.get("checkpoint_log_bytes"),
             background: self.get("background") == 1,
             durability: durability(self.get("durability")),

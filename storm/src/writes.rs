@@ -77,13 +77,14 @@ pub static WRITINGS: &[Writing] = &[
     ),
     write_with!(
         "remove_range",
-        2,
+        3,
         |dice, setup, table| {
-            if dice.percent(50) {
+            if dice.percent(40) {
                 return bounds(dice, setup, table);
             }
-            // A few neighbours.
-            let (low, high) = (key(dice, setup, table), dice.below(9));
+            // A few neighbours, or many.
+            let most = *dice.pick(&[&9, &9, &100, &2000]);
+            let (low, high) = (key(dice, setup, table), dice.below(most));
             let Word::Key(low) = low else { return Vec::new() };
             let position = table.rows.before(&low, false) + high;
             let high = table.rows.nth(position).map(|row| std::ops::Bound::Excluded(row.0.to_vec()));

@@ -23,6 +23,8 @@ use std::sync::Arc;
 use crate::catalog::declaration::{self, Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, OpenMode};
+use crate::page::KeyBuffer;
+use crate::run::{Excision, Prefix, Sums};
 use crate::tally::{Measures, Tally};
 
 /// The name of the file in the database's directory.
@@ -46,7 +48,7 @@ const CATALOG_SEQUENCE_AT: usize = 56;
 const HEADER_BYTES: usize = 64;
 
 /// Length of a table's entry without its strings.
-const TABLE_BYTES: usize = 80;
+const TABLE_BYTES: usize = 88;
 const NAME_LENGTH_AT: usize = 4;
 const RUN_COUNT_AT: usize = 8;
 const DECLARATION_LENGTH_AT: usize = 12;
@@ -56,6 +58,10 @@ const FLAGS_AT: usize = 56;
 const INGESTED_AT: usize = 64;
 const INGESTED_FIRST_LENGTH_AT: usize = 72;
 const INGESTED_LAST_LENGTH_AT: usize = 76;
+const EXCISED_AT: usize = 80;
+
+/// Length of the sums before a cut in a file: entries, tombstones, the tally, and the bytes of the file.
+const PREFIX_BYTES: usize = 56;
 
 /// The one flag of a table.
 const ON_DISK: u64 = 1;
@@ -79,7 +85,8 @@ const _: () = {
     assert!(INGESTED_AT == FLAGS_AT + 8);
     assert!(INGESTED_FIRST_LENGTH_AT == INGESTED_AT + 8);
     assert!(INGESTED_LAST_LENGTH_AT == INGESTED_FIRST_LENGTH_AT + 4);
-    assert!(TABLE_BYTES == INGESTED_LAST_LENGTH_AT + 4);
+    assert!(EXCISED_AT == INGESTED_LAST_LENGTH_AT + 4);
+    assert!(TABLE_BYTES == EXCISED_AT + 8);
 };
 
 /// The parts of a database, except its log.
@@ -114,6 +121,8 @@ pub(crate) struct ManifestTable {
     /// The last ingest into the table, whose rows are in its runs; those before it are not above `sequence`. Its record
     /// may be missing at the end of the log: then opening appends it.
     pub(crate) ingested: LastIngest,
+    /// The last commit whose removals of ranges are all in its runs.
+    pub(crate) excised: u64,
     /// Newest first.
     pub(crate) runs: Vec<ManifestRun>,
     /// The tally of the rows in the runs.
@@ -153,6 +162,8 @@ pub(crate) struct ManifestPart {
     pub(crate) identity: u64,
     /// A key at or below all of its keys and above those of the parts before. Empty for the first part.
     pub(crate) low: Vec<u8>,
+    /// What was erased from it.
+    pub(crate) excisions: Vec<Excision>,
 }
 
 impl Manifest {
@@ -201,6 +212,7 @@ impl Manifest {
             for key in [first, last] {
                 bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
             }
+            bytes.extend_from_slice(&table.excised.to_le_bytes());
             for text in [table.name().as_bytes(), first, last] {
                 bytes.extend_from_slice(text);
             }
@@ -209,9 +221,10 @@ impl Manifest {
                 for part in &run.parts {
                     bytes.extend_from_slice(&part.identity.to_le_bytes());
                     for text in [part.name.as_bytes(), &part.low] {
-                        bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                        bytes.extend_from_slice(text);
+                        put_counted(&mut bytes, text);
                     }
+                    bytes.extend_from_slice(&(part.excisions.len() as u32).to_le_bytes());
+                    part.excisions.iter().for_each(|excision| put_excision(&mut bytes, excision));
                 }
             }
             bytes.extend_from_slice(&declaration);
@@ -302,7 +315,9 @@ impl Manifest {
                 && table.runs.iter().all(lows_ascend)
                 && match &table.runs[..] {
                     [] => table.total == Tally::ZERO,
-                    [image] if !table.is_on_disk => table.total.rows > 0 && image.parts.len() == 1,
+                    [image] if !table.is_on_disk => {
+                        table.total.rows > 0 && image.parts.len() == 1 && image.parts[0].excisions.is_empty()
+                    }
                     _ => table.is_on_disk && table.total.rows >= 0,
                 }
                 && (table.ingested.sequence == 0 || table.is_on_disk)
@@ -389,7 +404,12 @@ impl ManifestTable {
             for _ in 0..Fields(take(rest, 4)?).u32_at(0) {
                 let identity = Fields(take(rest, 8)?).u64_at(0);
                 let name = text(take_counted(rest)?)?;
-                run.parts.push(ManifestPart { name, identity, low: take_counted(rest)?.to_vec() });
+                let low = take_counted(rest)?.to_vec();
+                let mut excisions = Vec::new();
+                for _ in 0..Fields(take(rest, 4)?).u32_at(0) {
+                    excisions.push(take_excision(rest)?);
+                }
+                run.parts.push(ManifestPart { name, identity, low, excisions });
             }
             runs.push(run);
         }
@@ -400,6 +420,7 @@ impl ManifestTable {
             is_on_disk: flags & ON_DISK != 0,
             sequence: fields.u64_at(TABLE_SEQUENCE_AT),
             ingested: LastIngest { sequence: fields.u64_at(INGESTED_AT), keys: (first, last) },
+            excised: fields.u64_at(EXCISED_AT),
             runs,
             total: Tally {
                 rows: fields.u64_at(TOTAL_AT) as i64,
@@ -437,6 +458,43 @@ fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
 fn take_counted<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = Fields(take(rest, 4)?).u32_at(0);
     take(rest, len as usize)
+}
+
+/// Appends a length of four bytes and the bytes.
+fn put_counted(bytes: &mut Vec<u8>, text: &[u8]) {
+    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(text);
+}
+
+fn put_excision(bytes: &mut Vec<u8>, excision: &Excision) {
+    put_counted(bytes, &excision.start);
+    bytes.extend_from_slice(&u32::from(excision.end.is_some()).to_le_bytes());
+    if let Some(end) = &excision.end {
+        put_counted(bytes, end);
+    }
+    for Prefix { sums: Sums { entries, erased, tally }, bytes: file_bytes } in [&excision.before, &excision.through] {
+        for number in [*entries, *erased, tally.rows, tally.bytes, tally.hash as i64, tally.sum, *file_bytes as i64] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+}
+
+/// Takes the next excision off `rest`, after what [`put_excision`] writes.
+fn take_excision(rest: &mut &[u8]) -> Option<Excision> {
+    let start = KeyBuffer::from_slice(take_counted(rest)?);
+    let end = match Fields(take(rest, 4)?).u32_at(0) {
+        0 => None,
+        1 => Some(KeyBuffer::from_slice(take_counted(rest)?)),
+        _ => return None,
+    };
+    let mut prefix = || {
+        let fields = Fields(take(rest, PREFIX_BYTES)?);
+        let number = |index: usize| fields.u64_at(8 * index);
+        let tally = Tally { rows: number(2) as i64, bytes: number(3) as i64, hash: number(4), sum: number(5) as i64 };
+        let sums = Sums { entries: number(0) as i64, erased: number(1) as i64, tally };
+        Some(Prefix { sums, bytes: number(6) })
+    };
+    Some(Excision { start, end, before: prefix()?, through: prefix()? })
 }
 
 /// Bytes of a known length, read by offsets.

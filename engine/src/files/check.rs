@@ -9,7 +9,7 @@ use crate::files::open::{LOCK_NAME, another_file, no_database, recover};
 use crate::io::{Disk, Lock};
 use crate::options::Options;
 use crate::progress::Progress;
-use crate::run::{PageCache, RunFile};
+use crate::run::{Excisions, PageCache, RunFile};
 use crate::stack::Cut;
 use crate::state::writer::TableTrees;
 use crate::tally::Tally;
@@ -32,8 +32,8 @@ pub struct CheckReport {
     pub sequence: u64,
 }
 
-/// Checks the database in a directory, which must not be open: every page of every run against its parent, every commit
-/// in the log, and the resulting trees against their tallies. Writes nothing.
+/// Checks the database in a directory, which must not be open: every page of every run against its parent, what was
+/// excised from runs against their pages, every commit in the log, and the resulting trees against their tallies. Writes nothing.
 ///
 /// # Errors
 /// Only what prevents the check: no database, no permission, in use, or a newer version. Damage is in the report.
@@ -105,7 +105,7 @@ pub(crate) fn check_files(dir: &Path, options: &Options, progress: &mut dyn FnMu
 fn check_part(
     disk: &dyn Disk,
     dir: &Path,
-    ManifestPart { name, identity, .. }: &ManifestPart,
+    ManifestPart { name, identity, excisions, .. }: &ManifestPart,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(Progress),
 ) {
@@ -117,7 +117,12 @@ fn check_part(
     });
     let checked = opened.map(|run| {
         let total = run.info().bytes;
-        run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }))
+        let mut checked = run.check(&mut |done| progress(Progress { stage: "checking runs", done, total }));
+        checked.faults.extend(match Excisions::new(excisions.clone(), &run.info().total) {
+            Ok(excisions) => run.with_excisions(excisions).check_excisions(),
+            Err(fault) => vec![fault.to_owned()],
+        });
+        checked
     });
     match checked {
         Ok(run) => {

@@ -16,7 +16,8 @@ use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::progress::Progress;
-use crate::run::{Part, Run, RunFile};
+use crate::read::table_stack::Stopped;
+use crate::run::{Excisions, PageCache, Part, ReadPages, Run, RunFile, RunInfo};
 use crate::state::failures::unpanicked;
 use crate::state::run_files::{Checkpoints, is_run_name};
 use crate::state::shared::Shared;
@@ -24,6 +25,9 @@ use crate::state::versions::{Runs, total_of};
 use crate::state::writer::{Epochs, TableTrees};
 use crate::tally::{Measures, Tally};
 use crate::tree::{Arena, Loader, Tree, When, Written};
+
+/// Bytes of pages that the replay of removals looks at.
+const REPLAY_CACHE_BYTES: u64 = 1 << 20;
 
 /// The name of the lock file of a directory.
 pub(crate) const LOCK_NAME: &str = "LOCK";
@@ -228,9 +232,11 @@ pub(crate) fn recover(
             .ok_or_else(|| Error::corrupt(&dir.join(manifest::FILE_NAME), 0, "a table id is out of range"))?;
         *slot = Some(trees);
     }
+    let cache = PageCache::new(REPLAY_CACHE_BYTES);
     let mut visit = |sequence: u64, payload: &[u8]| {
         let at = (sequence, manifest.catalog_sequence);
-        unpanicked(|| record::decode(payload, &mut |change| replay(&mut tables, arena, at, change))).map_err(|error| {
+        let mut visit = |change: Change<'_>| replay(&mut tables, (arena, &cache), at, change);
+        unpanicked(|| record::decode(payload, &mut visit)).map_err(|error| {
             error.context(format!(
                 "{}: commit {sequence} of the log cannot be applied (`quipu check --repair` builds its tables anew)",
                 dir.display()
@@ -241,8 +247,19 @@ pub(crate) fn recover(
     let from = (Lsn(manifest.log_position), manifest.sequence + 1);
     let mut recovered = log::recover(disk, dir, manifest.database_id, from.0, from.1, &mut log_progress, &mut visit)?;
     check_end(dir, &manifest, &mut recovered);
-    let recovered = if lenient { recovered } else { recovered.undamaged()? };
+    let is_ahead = manifest.tables.iter().any(|table| is_excised_ahead(table, &recovered));
+    let recovered = if lenient && !is_ahead { recovered } else { recovered.undamaged()? };
+    for trees in tables.iter_mut().flatten() {
+        let sequence = trees.sequence;
+        trees.settle_if_empty(RECOVERED, sequence);
+    }
     Ok(Recovery { manifest, tables, recovered })
+}
+
+/// Whether the runs of a table have lost ranges by commits that the log does not have. Then what memory has of the table
+/// may be relative to rows that are not there: it cannot be read without a repair.
+pub(crate) fn is_excised_ahead(table: &ManifestTable, recovered: &Recovered) -> bool {
+    table.is_on_disk && table.excised >= recovered.next_sequence
 }
 
 /// Records damage if the log ends before commits that are in runs. It was durable before the manifest named these runs,
@@ -250,7 +267,8 @@ pub(crate) fn recover(
 pub(crate) fn check_end(dir: &Path, manifest: &Manifest, recovered: &mut Recovered) {
     // The record of the last ingest may be missing.
     let ingested = manifest.last_ingest().map_or(0, |(ingested, _)| ingested.sequence - 1);
-    let (last, known) = (recovered.next_sequence - 1, manifest.catalog_sequence.max(ingested));
+    let excised = manifest.tables.iter().map(|table| table.excised).max().unwrap_or(0);
+    let (last, known) = (recovered.next_sequence - 1, manifest.catalog_sequence.max(ingested).max(excised));
     if recovered.damage.is_none() && last < known {
         let what = format!(
             "the log ends at commit {last}, and the manifest knows of commit {known}: a file of the log is missing or cut"
@@ -292,6 +310,7 @@ pub(crate) fn recover_table(
     let mut trees = TableTrees::new(entry.declaration.clone(), tree, last);
     trees.flushed_sequence = entry.sequence;
     trees.ingested = entry.ingested.clone();
+    trees.excised_sequence = entry.excised;
     trees.runs = Runs::new(runs);
     Ok(trees)
 }
@@ -353,8 +372,12 @@ pub(crate) fn open_part(
     }
     let info = file.info();
     let is_lowest = place + 1 == entry.runs.len();
-    let is_here = if is_lowest { info.has_live_rows_only() } else { !info.is_bottom };
-    let is_empty = info.total.entries == 0 && entry.runs[place].parts.len() > 1;
+    let excisions = Excisions::new(part.excisions.clone(), &info.total)
+        .map_err(|fault| Error::corrupt(&path, 0, format!("the manifest says what the file cannot have: {fault}")))?;
+    let file = file.with_excisions(excisions);
+    let (info, left) = (file.info(), RunInfo { total: file.sums_left(), ..*file.info() });
+    let is_here = if is_lowest { left.has_live_rows_only() } else { !info.is_bottom };
+    let is_empty = left.total.entries == 0 && entry.runs[place].parts.len() > 1;
     if info.table_id != entry.id() || info.measures != entry.measures() || !is_here || is_empty {
         return Err(Error::corrupt(&path, 0, "it is not the run that the manifest names"));
     }
@@ -381,7 +404,7 @@ fn recovered_tree(arena: &Arc<Arena>, measures: Measures, is_bottom: bool) -> Tr
 /// known.
 pub(crate) fn replay(
     tables: &mut Vec<Option<TableTrees>>,
-    arena: &Arc<Arena>,
+    (arena, cache): (&Arc<Arena>, &PageCache),
     at: (u64, u64),
     change: Change<'_>,
 ) -> Result<()> {
@@ -417,10 +440,7 @@ pub(crate) fn replay(
         }
         Change::RemoveRange { table, low, high, rows } => {
             let Some(trees) = written_table(tables, at, table)? else { return Ok(()) };
-            if !trees.layers[0].is_bottom() || trees.layers[0].remove_range(low, high)?.1 != rows {
-                return Err(differs("the removal of a range that has other rows"));
-            }
-            Ok(())
+            replay_removal(trees, cache, sequence, (low, high), rows)
         }
         Change::Ingest { table, .. } => match written_table(tables, at, table)? {
             Some(trees) if trees.ingested.sequence < sequence => {
@@ -473,6 +493,30 @@ fn written_table(
         None if is_dropped => Ok(None),
         None => Err(differs("a write to a table that does not exist")),
     }
+}
+
+/// Takes a range out of what memory has of a table, and out of its runs, unless these have lost it already.
+fn replay_removal(
+    trees: &mut TableTrees,
+    cache: &PageCache,
+    sequence: u64,
+    range: (Option<&[u8]>, Option<&[u8]>),
+    rows: u64,
+) -> Result<()> {
+    let pages = ReadPages::new(cache);
+    let removal = if sequence <= trees.excised_sequence {
+        TableTrees::plan_removal_from_memory(range, rows)
+    } else {
+        loop {
+            match trees.plan_logged_removal(range, rows, &pages) {
+                Ok(Some(removal)) => break removal,
+                Ok(None) => return Err(differs("the removal of a range that has other rows")),
+                Err(Stopped::Missing) => pages.load()?,
+                Err(Stopped::Failed(error)) => return Err(error),
+            }
+        }
+    };
+    trees.remove(&removal, RECOVERED)
 }
 
 /// Applies a write to a bottom tree, and checks that it does there what the record says.

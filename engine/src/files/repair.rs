@@ -32,7 +32,7 @@ use crate::catalog::record::{self, Change, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::backup::File;
 use crate::files::check::{check_files, in_use};
-use crate::files::open::{LOCK_NAME, check_end, differs, no_database, open_part, recover_table, replay};
+use crate::files::open::{LOCK_NAME, check_end, is_excised_ahead, no_database, open_part, recover_table, replay};
 use crate::io::Disk;
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, is_log_name};
 use crate::maintenance::checkpoint_and_flush::{described, undescribed};
@@ -43,6 +43,7 @@ use crate::read::table_stack::{Source, Window, WindowRows};
 use crate::run::{Lost, PageCache, Part, Run, RunOptions, RunWriter};
 use crate::stack::Cut;
 use crate::state::failures::unpanicked;
+use crate::state::key_ranges::KeyRanges;
 use crate::state::run_files::{is_run_name, run_name};
 use crate::state::versions::total_of;
 use crate::state::writer::TableTrees;
@@ -92,8 +93,27 @@ pub struct Loss {
     pub error: String,
 }
 
-/// What the log says of keys and, for a table in memory, its run.
-type Overlay = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+/// What the log says of a table.
+#[derive(Default)]
+struct Overlay {
+    /// Of keys; for a table in memory, its run too.
+    rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// The ranges that runs have lost since the manifest was written.
+    removed: KeyRanges,
+}
+
+impl Overlay {
+    /// Removes a range: from the runs below too, unless they have lost it already.
+    fn remove_range(&mut self, low: Option<&[u8]>, high: Option<&[u8]>, is_in_runs: bool) {
+        self.rows.retain(|key, _| {
+            low.is_some_and(|low| key.as_slice() < low) || high.is_some_and(|high| key.as_slice() >= high)
+        });
+        if is_in_runs {
+            self.removed.add(low.unwrap_or_default(), high);
+        }
+    }
+}
+
 /// Takes a key and its value.
 type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
 
@@ -173,11 +193,11 @@ impl Repair<'_> {
         let (mut overlays, mut sources) = (BTreeMap::new(), Vec::new());
         for entry in &damaged {
             let runs = self.salvage(entry, progress)?;
-            let mut overlay = Overlay::new();
+            let mut overlay = Overlay::default();
             if !entry.is_on_disk {
                 // The log may remove ranges of its rows, so all of them are put into the overlay.
-                self.merge(entry, &runs, &Overlay::new(), &mut |key, value| {
-                    overlay.insert(key.to_vec(), Some(value.to_vec()));
+                self.merge(entry, &runs, &Overlay::default(), &mut |key, value| {
+                    overlay.rows.insert(key.to_vec(), Some(value.to_vec()));
                     Ok(())
                 })?;
             }
@@ -204,7 +224,7 @@ impl Repair<'_> {
                 let Some(part) = self.open(entry, place, part)?.ok() else { return Ok(false) };
                 let total = part.file.info().bytes;
                 let report = part.file.check(&mut |done| progress(Progress { stage: "checking runs", done, total }));
-                if !report.faults.is_empty() {
+                if !report.faults.is_empty() || !part.file.check_excisions().is_empty() {
                     return Ok(false);
                 }
                 parts.push(part);
@@ -212,7 +232,7 @@ impl Repair<'_> {
             runs.push(Arc::new(Run::of_parts(&parts, place + 1 == entry.runs.len())));
         }
         let mut tally = Tally::ZERO;
-        self.merge(entry, &runs, &Overlay::new(), &mut |key, value| {
+        self.merge(entry, &runs, &Overlay::default(), &mut |key, value| {
             tally += entry.measures().of_row(key, value);
             Ok(())
         })?;
@@ -220,7 +240,8 @@ impl Repair<'_> {
         Ok(total == entry.total && tally == total)
     }
 
-    /// Replays the log like opening does. Tables to which a record cannot be applied are added to `unsound`; if there
+    /// Replays the log like opening does. Tables to which a record cannot be applied, and those whose runs have lost
+    /// ranges that the log does not know of, are added to `unsound`; if there
     /// are any, the manifest gets the tables that exist at the end of the log, since rebuilt tables must be in it.
     fn replay_log(&mut self, unsound: &mut BTreeSet<TableId>, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let (options, dir, manifest) = (self.options, self.dir, &self.manifest);
@@ -231,6 +252,7 @@ impl Repair<'_> {
             tables[entry.id() as usize] = Some(trees);
         }
         let (at_first, mut dropped) = (unsound.len(), BTreeSet::new());
+        let cache = PageCache::new(WINDOW_BYTES);
         let mut visit = |sequence: u64, payload: &[u8]| {
             record::decode(payload, &mut |change| {
                 let id = change.table();
@@ -241,7 +263,9 @@ impl Repair<'_> {
                     return Ok(());
                 }
                 let at = (sequence, manifest.catalog_sequence);
-                let Err(error) = unpanicked(|| replay(&mut tables, &arena, at, change)) else { return Ok(()) };
+                let Err(error) = unpanicked(|| replay(&mut tables, (&arena, &cache), at, change)) else {
+                    return Ok(());
+                };
                 if error.kind() == ErrorKind::Full {
                     return Err(error);
                 }
@@ -258,6 +282,8 @@ impl Repair<'_> {
         let (from, first) = (Lsn(manifest.log_position), manifest.sequence + 1);
         let (disk, database_id) = (&options.disk, manifest.database_id);
         let recovered = log::recover(disk, dir, database_id, from, first, &mut report, &mut visit)?;
+        let is_ahead = |entry: &&ManifestTable| is_excised_ahead(entry, &recovered) && !dropped.contains(&entry.id());
+        unsound.extend(manifest.tables.iter().filter(is_ahead).map(|entry| entry.id()));
         if unsound.len() == at_first {
             return Ok(());
         }
@@ -356,7 +382,7 @@ impl Repair<'_> {
     /// Visits the live rows of runs, newest first, under the overlay that hides some of them.
     fn merge(&self, entry: &ManifestTable, runs: &[Arc<Run>], overlay: &Overlay, visit: &mut Visit<'_>) -> Result<()> {
         let cache = PageCache::new(self.options.cache_bytes);
-        let mut above = overlay.iter().peekable();
+        let mut above = overlay.rows.iter().peekable();
         let window = Window { rows: WindowRows::Any, bytes: WINDOW_BYTES, lent_bytes: PINNED_BYTES };
         let source = Source::new([], runs, &cache, entry.measures());
         if !runs.is_empty() {
@@ -369,7 +395,7 @@ impl Repair<'_> {
                 }
                 let value = match above.next_if(|(above, _)| ***above == **key) {
                     Some((_, value)) => value.as_deref(),
-                    None => merged.value,
+                    None => merged.value.filter(|_| !overlay.removed.has(key)),
                 };
                 if let Some(value) = value {
                     visit(key, value)?;
@@ -408,16 +434,13 @@ impl Repair<'_> {
                     Change::CreateTable { .. } | Change::DropTable { .. } => {}
                     Change::Entry { key, .. } | Change::Blind { key, .. } if entry.ingested.covers(sequence, key) => {}
                     Change::Entry { state, key, value, .. } => {
-                        overlay.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
+                        overlay.rows.insert(key.to_vec(), (state != State::Tombstone).then(|| value.to_vec()));
                     }
                     Change::Blind { key, value, .. } => {
-                        overlay.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+                        overlay.rows.insert(key.to_vec(), value.map(<[u8]>::to_vec));
                     }
-                    Change::RemoveRange { low, high, .. } if !entry.is_on_disk => overlay.retain(|key, _| {
-                        low.is_some_and(|low| key.as_slice() < low) || high.is_some_and(|high| key.as_slice() >= high)
-                    }),
-                    Change::RemoveRange { .. } => {
-                        return Err(differs("the removal of a range from a table that has runs"));
+                    Change::RemoveRange { low, high, .. } => {
+                        overlay.remove_range(low, high, entry.is_on_disk && sequence > entry.excised);
                     }
                 }
                 Ok(())
@@ -434,7 +457,7 @@ impl Repair<'_> {
     /// Rebuilds a table.
     fn rebuild(&mut self, entry: &ManifestTable, runs: &[Arc<Run>], overlay: &Overlay) -> Result<()> {
         // A table in memory without rows has no run.
-        let is_empty = !entry.is_on_disk && overlay.values().all(Option::is_none);
+        let is_empty = !entry.is_on_disk && overlay.rows.values().all(Option::is_none);
         let mut next = ManifestTable { runs: Vec::new(), total: Tally::ZERO, ..entry.clone() };
         if !is_empty {
             let (mut writer, path) = self.begin(entry, true, entry.is_on_disk)?;
@@ -444,7 +467,7 @@ impl Repair<'_> {
         }
         self.report.rebuilt.push((entry.name().to_owned(), next.total));
         // The log has no more changes of it.
-        next.sequence = self.report.sequence;
+        (next.sequence, next.excised) = (self.report.sequence, self.report.sequence);
         let slot = self.manifest.tables.iter_mut().find(|slot| slot.id() == entry.id()).expect("it is one of these");
         *slot = next;
         Ok(())
@@ -469,6 +492,7 @@ impl Repair<'_> {
             let last = self.report.sequence;
             for entry in &mut self.manifest.tables {
                 entry.sequence = entry.sequence.min(last);
+                entry.excised = entry.excised.min(last);
                 entry.ingested.sequence = entry.ingested.sequence.min(last);
             }
             self.manifest.catalog_sequence = old.catalog_sequence.min(last);

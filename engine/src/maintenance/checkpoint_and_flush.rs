@@ -11,6 +11,8 @@
 //! 4. No number is used twice while the database is open: the manifest on disk may name the runs of a job that failed
 //!    at its very end.
 //! 5. The runs of a job weigh what they were written from: the law, checked each time.
+//! 6. Ranges that are removed from a table while its trees are written are taken out of the run before it becomes a
+//!    layer. The manifest names the run as it was written: replay removes these ranges again.
 //!
 //! Locks are taken in this order: the turn to write runs, the writer's turn, the last manifest. The last one is never
 //! held during I/O.
@@ -32,7 +34,7 @@ use crate::stack::{Cut, Merge, Stack, infallible};
 use crate::state::run_files::KeptRuns;
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
-use crate::state::versions::{Runs, TableVersion, total_of};
+use crate::state::versions::{TableVersion, total_of};
 use crate::state::writer::TableTrees;
 use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
@@ -80,7 +82,8 @@ struct Frozen {
 struct Flushed {
     /// How many trees, counted from the lowest of the table, the run holds.
     trees: usize,
-    runs: Runs,
+    /// `None` if they had no entry.
+    run: Option<Arc<Run>>,
 }
 
 /// What a job has written so far.
@@ -151,11 +154,20 @@ impl Shared {
         let last = self.checkpoints.last().manifest.clone();
         let mut output = Output::default();
         let result = self.write_runs_after(&last, job, &mut output, progress);
+        self.end_flushes();
         for (name, _) in &output.written {
             self.checkpoints.end_run(name);
         }
         self.checkpoints.last().failure = result.as_ref().err().map(ToString::to_string);
         result
+    }
+
+    /// Frozen trees are written no more: from here on no removed range is noted for them.
+    fn end_flushes(&self) {
+        // If there is no turn, nothing is removed either.
+        if let Ok(mut turn) = self.writer() {
+            turn.tables.iter_mut().flatten().for_each(|trees| trees.jobs.end_flush());
+        }
     }
 
     fn write_runs_after(
@@ -257,14 +269,18 @@ impl Shared {
                 output.info.tables_written += 1;
                 output.info.rows_written += run.info().total.entries as u64;
             }
-            let runs: Vec<_> = run.into_iter().chain(table.runs.iter().cloned()).collect();
+            let runs: Vec<_> = run.iter().chain(table.runs.iter()).cloned().collect();
             entry.runs = runs.iter().map(|run| described(run)).collect();
             entry.total = total_of(&runs);
             if entry.is_on_disk {
-                output.flushed.push((id, Flushed { trees: table.layers.len() - 1, runs: Runs::new(runs) }));
+                output.flushed.push((id, Flushed { trees: table.layers.len() - 1, run }));
+            } else {
+                // It may have had runs before, of which nothing was left.
+                entry.ingested = LastIngest::default();
             }
         }
         entry.sequence = frozen.snapshot.versions.sequence;
+        entry.excised = entry.sequence;
         Ok(entry)
     }
 
@@ -291,6 +307,9 @@ impl Shared {
         let ids: Vec<TableId> = trees.map(|trees| trees.declaration.id).collect();
         for id in ids {
             self.freeze_in(&mut turn, id)?;
+        }
+        for trees in turn.tables.iter_mut().flatten().filter(|trees| is_asked_for(trees)) {
+            trees.jobs.begin_flush();
         }
         Ok(Frozen { snapshot: Snapshot::take(self), lsn: self.log()?.end_lsn(), on_disk, unsettled })
     }
@@ -391,13 +410,15 @@ impl Shared {
     /// After the manifest is in place: gives tables the runs that it names, and removes what it no longer names.
     fn install(&self, manifest: &Manifest, flushed: Vec<(TableId, Flushed)>) -> Result<()> {
         self.checkpoints.last().manifest = manifest.clone();
-        for (id, Flushed { trees, runs }) in flushed {
-            let newest = runs[..1].to_vec();
-            self.replace_layers(id, trees, runs)?;
+        for (id, Flushed { trees, run }) in flushed {
+            let installed = self.install_flushed(id, trees, run.as_ref()).inspect_err(|_| {
+                // The table is not what the manifest says it is.
+                self.failed.store(true, Ordering::SeqCst);
+            })?;
             // Not under the latch, since this reads.
             let declaration = self.versions.read().table(id).map(|table| table.declaration.clone());
             if let Ok(declaration) = declaration {
-                self.preload_runs(&declaration, &newest, &[]);
+                self.preload_runs(&declaration, installed.as_slice(), &[]);
             }
         }
         self.note_runs();
@@ -410,8 +431,12 @@ impl Shared {
 
 /// How the manifest describes a run.
 pub(crate) fn described(run: &Run) -> ManifestRun {
-    let part =
-        |part: Part| ManifestPart { name: part.file.name(), identity: part.file.identity(), low: part.low.to_vec() };
+    let part = |part: Part| ManifestPart {
+        name: part.file.name(),
+        identity: part.file.identity(),
+        low: part.low.to_vec(),
+        excisions: part.file.excisions().map_or_else(Vec::new, |excisions| excisions.as_slice().to_vec()),
+    };
     ManifestRun { parts: run.parts().map(part).collect() }
 }
 
@@ -422,6 +447,7 @@ pub(crate) fn undescribed(declaration: &Arc<Declaration>) -> ManifestTable {
         is_on_disk: false,
         sequence: 0,
         ingested: LastIngest::default(),
+        excised: 0,
         runs: Vec::new(),
         total: Tally::ZERO,
     }

@@ -5,8 +5,9 @@
 //!
 //! Invariants:
 //! 1. The run that a compaction writes weighs what the merged runs did: the law.
-//! 2. Runs change only in the turn to write runs; a compaction takes it when its run is complete. Meanwhile flushes
-//!    have put runs above, none in between.
+//! 2. Which runs there are changes only in the turn to write runs; a compaction takes it when its run is complete.
+//!    Meanwhile flushes have put runs above, none in between. The removal of ranges may have left less of the runs that
+//!    are merged, or nothing: their result loses these ranges too, and is given up if none of the runs is there.
 //! 3. Memory: [`PINNED_WINDOWS`] of each run, and a cache of [`CACHE_BYTES`]; a merge within another uses windows a
 //!    quarter as large.
 //!
@@ -19,16 +20,19 @@ use std::time::Duration;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::checkpoint_and_flush::described;
+use crate::maintenance::layers::has_been_emptied;
 use crate::maintenance::merge_choice::{Size, choose_alike, choose_but, size_of};
 use crate::maintenance::merge_pieces::{Piece, pieces};
 use crate::maintenance::parts_writer::{FILES_MAX, PartsWriter};
 use crate::options::RunLayout;
 use crate::progress::Progress;
 use crate::read::table_stack::{Source, Window, WindowRows};
-use crate::run::{PageCache, Run};
+use crate::run::{PageCache, ReadPages, Run, excised};
 use crate::state::failures::{FailedMerges, Task, unpanicked};
+use crate::state::publish::table_of;
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, TableVersion, total_of};
+use crate::state::writer::TableTrees;
 use crate::sync::atomic::Ordering;
 
 /// Bytes read from each run at a time.
@@ -62,7 +66,7 @@ struct Ongoing<'o> {
 impl Ongoing<'_> {
     /// Whether it, or a merge around it, has this run.
     fn has(&self, run: &Arc<Run>) -> bool {
-        self.merged.iter().any(|merged| Arc::ptr_eq(merged, run)) || self.around.is_some_and(|around| around.has(run))
+        self.merged.iter().any(|merged| merged.is_same(run)) || self.around.is_some_and(|around| around.has(run))
     }
 
     /// Bytes it reads from each run at a time.
@@ -85,8 +89,12 @@ impl Shared {
         let jobs = self.checkpoints.last_number();
         let versions = Arc::clone(&self.versions.read());
         for table in versions.tables.iter().flatten() {
-            let Some(chosen) = choose_but(&table.runs, is_at_rest, |run| failed.has(run, jobs)) else { continue };
             let id = table.declaration.id;
+            let named = unpanicked(|| self.name_left_runs(id));
+            if !matches!(named, Ok(false)) {
+                self.failures.note(Task::Merge, Some(id), named.as_ref().map(|_| ()));
+            }
+            let Some(chosen) = choose_but(&table.runs, is_at_rest, |run| failed.has(run, jobs)) else { continue };
             let merged = self.merge_noting(&mut failed, &table.declaration, &table.runs, chosen);
             if merged.is_ok() || self.stopping.load(Ordering::Relaxed) {
                 return merged.is_ok();
@@ -105,7 +113,7 @@ impl Shared {
         chosen: Range<usize>,
     ) -> Result<()> {
         let merged = unpanicked(|| {
-            self.merge_runs(declaration, runs, chosen.clone(), Keeps::WhatNeedNotChange, None, &mut |_| ())
+            self.merge_runs(declaration, runs, chosen.clone(), Keeps::WhatNeedNotChange, None, &mut |_| ()).map(|_| ())
         });
         // Closing the database also ends merges, which says nothing about their runs.
         if !self.stopping.load(Ordering::Relaxed) {
@@ -116,34 +124,50 @@ impl Shared {
         merged
     }
 
-    /// Merges all runs of a table into one.
+    /// Merges all runs of a table into one, from which nothing is excised.
     pub(crate) fn compact(&self, id: TableId, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         self.refuse_in_own_turn()?;
         let mut failed = self.compacting.lock();
-        let version = self.versions.read().table(id)?.clone();
-        if version.runs.len() < 2 {
-            return Ok(());
-        }
-        self.merge_all(&mut failed, &version, Keeps::WhatNeedNotChange, progress)
+        let needs = |runs: &[Arc<Run>]| runs.len() > 1 || runs.iter().any(|run| run.excisions() > 0);
+        self.merge_all(&mut failed, id, needs, Keeps::WhatNeedNotChange, progress)?;
+        self.name_left_runs(id).map(|_| ())
     }
 
+    /// Merges the runs of a table into one, as long as they need it.
     fn merge_all(
+        &self,
+        failed: &mut FailedMerges,
+        id: TableId,
+        needs: impl Fn(&[Arc<Run>]) -> bool,
+        keeps: Keeps,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        loop {
+            let table = self.versions.read().table(id)?.clone();
+            if !needs(&table.runs) || self.merge_all_of(failed, &table, keeps, progress)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn merge_all_of(
         &self,
         failed: &mut FailedMerges,
         table: &TableVersion,
         keeps: Keeps,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let stage = match keeps {
             Keeps::WhatNeedNotChange => "merging runs",
             Keeps::Nothing => "rewriting",
         };
         let total = table.runs.iter().map(|run| run.info().total.entries as u64).sum();
         let mut report = |done| progress(Progress { stage, done, total });
-        self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, None, &mut report)?;
+        let is_merged =
+            self.merge_runs(&table.declaration, &table.runs, 0..table.runs.len(), keeps, None, &mut report)?;
         failed.note(&table.runs, true, self.checkpoints.last_number());
         self.failures.note(Task::Merge, Some(table.declaration.id), Ok(()));
-        Ok(())
+        Ok(is_merged)
     }
 
     /// Rewrites all rows of a table into one new run, in the newest format and with the index that the table is now
@@ -158,14 +182,11 @@ impl Shared {
         let mut failed = self.compacting.lock();
         self.declare_layout(id, index)?;
         self.write_anew(id, progress)?;
-        let version = self.versions.read().table(id)?.clone();
-        if version.runs.is_empty() {
-            return Ok(());
-        }
-        self.merge_all(&mut failed, &version, Keeps::Nothing, progress)
+        self.merge_all(&mut failed, id, |runs| !runs.is_empty(), Keeps::Nothing, progress)
     }
 
-    /// Replaces the runs at `chosen` by one. Reports now and then how many entries it has written.
+    /// Replaces the runs at `chosen` by one. Reports now and then how many entries it has written. Returns whether it has
+    /// replaced them: if they have changed before it began, or nothing is left of them after it, it has not.
     fn merge_runs(
         &self,
         declaration: &Arc<Declaration>,
@@ -174,49 +195,69 @@ impl Shared {
         keeps: Keeps,
         around: Option<&Ongoing<'_>>,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let is_bottom = chosen.end == runs.len();
         let merged = &runs[chosen];
+        let Some(job) = self.begin_merge(declaration.id, merged)? else { return Ok(false) };
         let file_bytes = self.options.run_file_bytes.max(bytes_of(merged) / FILES_MAX);
         let mut parts = PartsWriter::new(self, declaration, is_bottom, file_bytes);
         let merge = Ongoing { merged, around };
         let result = self.merge_into(&mut parts, &merge, keeps, progress).and_then(|()| parts.finish(total_of(merged)));
-        let result = match result {
-            Ok(run) => self.replace_runs(declaration.id, merged, run.clone(), parts.written()).map(|is_replaced| {
-                if is_replaced {
-                    self.preload_runs(declaration, &[run], merged);
-                }
-            }),
+        let replaced = match result {
+            Ok(run) => self.replace_runs(&job, merged, &run, &mut parts),
             Err(error) => {
                 parts.remove_files();
                 Err(error)
             }
         };
         parts.end();
-        result
+        let Some(run) = replaced? else { return Ok(false) };
+        self.preload_runs(declaration, &[run], merged);
+        Ok(true)
     }
 
-    /// Replaces merged runs by their result, in the manifest and in the table. Returns whether the table still exists.
-    fn replace_runs(&self, id: TableId, merged: &[Arc<Run>], run: Arc<Run>, written: &[String]) -> Result<bool> {
+    /// Begins a merge of runs of a table; `None` if the table does not have them any more.
+    fn begin_merge(&self, id: TableId, merged: &[Arc<Run>]) -> Result<Option<Job<'_>>> {
+        let mut turn = self.writer()?;
+        let Ok(trees) = table_of(&mut turn, id) else { return Ok(None) };
+        let is_there = |run: &Arc<Run>| trees.runs.iter().any(|other| Arc::ptr_eq(run, other));
+        if !merged.iter().all(is_there) {
+            return Ok(None);
+        }
+        Ok(Some(Job { shared: self, table: id, number: trees.jobs.begin() }))
+    }
+
+    /// Replaces merged runs by their result, in the manifest and in the table. Returns what the result is then; `None`
+    /// if the runs are not there any more. Removes the files written, unless a manifest may name them.
+    fn replace_runs(
+        &self,
+        job: &Job<'_>,
+        merged: &[Arc<Run>],
+        run: &Arc<Run>,
+        parts: &mut PartsWriter<&Shared>,
+    ) -> Result<Option<Arc<Run>>> {
         let _turn = self.checkpoints.turn();
-        // The manifest may be ahead of the tables.
-        self.check_failed()?;
-        let last = self.checkpoints.last().manifest.clone();
-        let current = self.versions.read().table(id).map(|table| table.runs.clone());
-        let mut manifest = last.clone();
-        let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id);
-        // Flushes have put runs above since; the table may have been dropped.
-        let place = current.as_ref().ok().and_then(|runs| runs.iter().position(|run| Arc::ptr_eq(run, &merged[0])));
-        let (Ok(current), Some(place), Some(entry)) = (current, place, entry) else {
-            return self.remove_replaced(&last).map(|()| false);
+        let plan = |trees: &TableTrees, pages: &ReadPages<'_>| {
+            let removed = trees.jobs.removed_since(job.number);
+            let left = excised(run, removed.iter(), pages)?;
+            Ok(replaced(&trees.runs, merged, run, &left)?.map(|runs| (runs, left)))
         };
-        let runs = [&current[..place], &[run], &current[place + merged.len()..]].concat();
-        entry.runs = runs.iter().map(|run| described(run)).collect();
-        manifest.checkpoint = self.checkpoints.last_number();
         // Both manifests name the same rows, so it does not matter which of them an opening finds.
-        self.replace_manifest(manifest.clone(), written).map_err(|(error, _)| error)?;
-        self.replace_layers(id, 0, Runs::new(runs))?;
-        self.remove_replaced(&manifest).map(|()| true)
+        let manifest = match self.manifest_with(job.table, &plan) {
+            Ok(Some(manifest)) => manifest,
+            not => {
+                parts.remove_files();
+                return not.map(|_| None);
+            }
+        };
+        self.replace_manifest(manifest.clone(), parts.written()).map_err(|(error, _)| error)?;
+        let installed = self.change_runs(job.table, plan, |trees, _| trees.jobs.end(job.number));
+        let installed = installed.inspect_err(|_| {
+            // The table is not what the manifest says it is.
+            self.failed.store(true, Ordering::SeqCst);
+        })?;
+        self.remove_replaced(&manifest)?;
+        Ok(installed)
     }
 
     /// Within a merge, merges due runs that are much smaller; in its own table those above it, which flushes have left
@@ -232,6 +273,7 @@ impl Shared {
             if let Some(chosen) = choose_alike(&sizes).filter(is_much_smaller) {
                 let (declaration, keeps) = (&table.declaration, Keeps::WhatNeedNotChange);
                 self.merge_runs(declaration, &table.runs, chosen, keeps, Some(merge), &mut |_| ())?;
+                // If these were not merged, there may be others now.
                 return Ok(true);
             }
         }
@@ -313,6 +355,36 @@ impl Shared {
     }
 }
 
+/// A merge that is told of removed ranges, until it is dropped.
+struct Job<'s> {
+    shared: &'s Shared,
+    table: TableId,
+    number: u64,
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        // If there is no turn, nothing is removed either.
+        if let Ok(mut turn) = self.shared.writer()
+            && let Ok(trees) = table_of(&mut turn, self.table)
+        {
+            trees.jobs.end(self.number);
+        }
+    }
+}
+
+/// The list of runs with the result of a merge in place of those of the merged runs that are there. `left` is what
+/// excisions have left of the result. `None` if none of the merged runs is there.
+fn replaced(current: &[Arc<Run>], merged: &[Arc<Run>], run: &Arc<Run>, left: &Arc<Run>) -> Result<Option<Runs>> {
+    let is_merged = |run: &Arc<Run>| merged.iter().any(|merged| merged.is_same(run));
+    let Some(first) = current.iter().position(is_merged) else { return Ok(None) };
+    let behind = first + current[first..].iter().take_while(|run| is_merged(run)).count();
+    let has_others = first > 0 || behind < current.len();
+    let result = (!has_been_emptied(left, run) || !has_others).then(|| left.clone());
+    let runs = [&current[..first], result.as_slice(), &current[behind..]].concat();
+    Runs::stacked(runs).map(Some)
+}
+
 /// The size of the files of all these runs, in bytes.
 fn bytes_of(runs: &[Arc<Run>]) -> u64 {
     runs.iter().map(|run| run.info().bytes).sum()
@@ -392,6 +464,46 @@ mod tests {
         table.shared.failed.store(true, Ordering::SeqCst);
         assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Poisoned);
         assert_eq!(manifest(), before);
+    }
+
+    #[test]
+    fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_removed() {
+        let disk = SimDisk::new();
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            memtable_bytes: 64 << 20,
+            run_file_bytes: 100_000,
+            background: false,
+            ..Options::in_memory()
+        };
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        put(&table, 0..20_000);
+        table.flush().unwrap();
+        table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
+        let due = |is_at_rest| while table.shared.compact_if_due(is_at_rest) {};
+        let files = || disk.file_names().iter().filter(|name| name.to_string_lossy().contains("/run-")).count();
+        let excised = || db.stats().tables[0].excised;
+        let remove = |keys: Range<u32>| {
+            table.remove_range(&keys.start.to_be_bytes()..&keys.end.to_be_bytes()).unwrap();
+        };
+        let before = files();
+        assert!(before > 8);
+        // Less than a quarter of what is left, all of it in files that have other rows too.
+        remove(100..1000);
+        remove(19_000..19_900);
+        due(false);
+        assert_eq!((excised(), files()), (1800, before));
+        // The files between go at once, and from the disk with the next manifest.
+        remove(5000..15_000);
+        assert_eq!(files(), before);
+        table.shared.name_left_runs(table.id()).unwrap();
+        assert!(files() <= before * 2 / 3, "{} of {before} files", files());
+        due(false);
+        assert_eq!((excised(), table.len().unwrap()), (0, 8200));
+        remove(0..20_000);
+        due(false);
+        assert_eq!((files(), db.stats().tables[0].runs, table.len().unwrap()), (0, 0, 0));
     }
 
     /// The indexes of a table's runs, newest first.

@@ -3,8 +3,9 @@
 //! These are: freezing, merging, and replacing trees by the runs they were written to.
 //!
 //! Invariants:
-//! 1. Frozen trees and runs change only in the turn to write runs
-//!    ([`Checkpoints::turn`](crate::state::run_files::Checkpoints::turn)). Writers change the newest tree only.
+//! 1. Which frozen trees and runs a table has changes only in the turn to write runs
+//!    ([`Checkpoints::turn`](crate::state::run_files::Checkpoints::turn)); but the removal of a range takes it out of all
+//!    of them, and may leave nothing of a run (`state/removal`). All other writes go to the newest tree.
 //! 2. What a version no longer has stays for the snapshots that have it: trees until those end, runs as long as
 //!    anything holds them.
 //!
@@ -15,11 +16,13 @@ use std::sync::Arc;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::Result;
 use crate::options::{RunLayout, TableOptions};
+use crate::read::table_stack::Stopped;
+use crate::run::{ReadPages, Run, excised};
 use crate::state::ending::Readers;
 use crate::state::publish::table_of;
 use crate::state::shared::Shared;
 use crate::state::versions::Runs;
-use crate::state::writer::Turn;
+use crate::state::writer::{Epochs, TableTrees, Turn};
 use crate::tree::Tree;
 use crate::tree::merge_layer;
 
@@ -67,19 +70,69 @@ impl Shared {
         })
     }
 
-    /// Puts `runs` below a table, in place of its runs and of its `frozen` lowest trees, which they contain. Does
-    /// nothing to a dropped table.
-    pub(crate) fn replace_layers(&self, id: TableId, frozen: usize, runs: Runs) -> Result<()> {
-        let mut turn = self.writer()?;
-        if table_of(&mut turn, id).is_err() {
-            return Ok(());
+    /// Puts a run below a table in place of its `frozen` lowest trees, from which it was written, if they had entries.
+    /// The run loses the ranges that were removed since they were frozen. Does nothing to a dropped table. Returns what
+    /// is left of the run.
+    pub(crate) fn install_flushed(
+        &self,
+        id: TableId,
+        frozen: usize,
+        run: Option<&Arc<Run>>,
+    ) -> Result<Option<Arc<Run>>> {
+        self.change_runs(
+            id,
+            |trees, pages| {
+                let removed = trees.jobs.removed_since_freeze();
+                let left = run.map(|run| excised(run, removed.iter(), pages)).transpose()?;
+                let has_gone = left.as_ref().zip(run).is_some_and(|(left, run)| has_been_emptied(left, run));
+                let keeps = !has_gone || trees.runs.is_empty();
+                let runs = left.iter().filter(|_| keeps).chain(trees.runs.iter()).cloned().collect();
+                Ok(Some((Runs::stacked(runs)?, left)))
+            },
+            |trees, epochs| {
+                let kept = trees.layers.len() - frozen;
+                trees.merged.extend(trees.layers.drain(kept..).map(|layer| (epochs.epoch, layer)));
+                trees.jobs.end_flush();
+            },
+        )
+        .map(Option::flatten)
+    }
+
+    /// Gives a table the runs that `plan` makes of its runs, and then does `change`, in one turn. If `plan` lacks a page,
+    /// it is loaded outside of the turn, and `plan` asked again. Returns what comes with the runs; `None` if there are
+    /// none, or if the table was dropped.
+    ///
+    /// # Errors
+    /// Those of `plan`, and those of reading a page of a run.
+    pub(crate) fn change_runs<T>(
+        &self,
+        id: TableId,
+        plan: impl Fn(&TableTrees, &ReadPages<'_>) -> std::result::Result<Option<(Runs, T)>, Stopped>,
+        change: impl FnOnce(&mut TableTrees, Epochs),
+    ) -> Result<Option<T>> {
+        let pages = ReadPages::new(&self.cache);
+        loop {
+            let mut turn = self.writer()?;
+            let Ok(trees) = table_of(&mut turn, id) else { return Ok(None) };
+            match plan(trees, &pages) {
+                Ok(None) => return Ok(None),
+                Ok(Some((runs, result))) => {
+                    self.change_layers(&mut turn, id, Readers::Wait, |trees, epochs| {
+                        trees.runs = runs;
+                        change(trees, epochs);
+                        let sequence = trees.sequence;
+                        trees.settle_if_empty(epochs, sequence);
+                        Ok(())
+                    })?;
+                    return Ok(Some(result));
+                }
+                Err(Stopped::Failed(error)) => return Err(error),
+                Err(Stopped::Missing) => {
+                    drop(turn);
+                    pages.load()?;
+                }
+            }
         }
-        self.change_layers(&mut turn, id, Readers::Wait, |trees, epochs| {
-            let kept = trees.layers.len() - frozen;
-            trees.merged.extend(trees.layers.drain(kept..).map(|layer| (epochs.epoch, layer)));
-            trees.runs = runs;
-            Ok(())
-        })
     }
 
     /// Declares how the leaves of a table's runs will be found. The next job that writes the manifest records it.
@@ -98,4 +151,9 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Whether excisions have left nothing of a run that had entries.
+pub(crate) fn has_been_emptied(left: &Arc<Run>, run: &Arc<Run>) -> bool {
+    left.info().total.entries == 0 && !Arc::ptr_eq(left, run)
 }

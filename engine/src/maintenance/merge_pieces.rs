@@ -6,8 +6,8 @@
 //!             '---- written --''- kept -'  '- dropped -'
 //! ```
 //!
-//! A file stands alone if no other run has entries between its keys: it goes into the new run as it is. So rows that
-//! come in ascending order are never rewritten. A file of the lowest run whose keys have no row left, as the sums of
+//! A file stands alone if no other run has entries between its keys, and nothing was excised from it: it goes into the
+//! new run as it is. So rows that come in ascending order are never rewritten. A file of the lowest run whose keys have no row left, as the sums of
 //! all runs show, is dropped without being read.
 //!
 //! Cost: two descents for each file and run.
@@ -67,7 +67,8 @@ pub(crate) fn pieces(runs: &[Arc<Run>], is_bottom: bool, kept_bytes_min: u64, ca
             let others = runs.iter().filter(|other| !Arc::ptr_eq(other, run));
             let info = part.file.info();
             let is_large = info.bytes >= kept_bytes_min;
-            let can_stay = is_large && (!is_bottom || info.has_live_rows_only());
+            let is_whole = part.file.excisions().is_none();
+            let can_stay = is_large && is_whole && (!is_bottom || info.has_live_rows_only());
             if can_stay && between(others, within, cache)?.0 == 0 {
                 solids.push(Solid { kept: Some(Part { low: first.clone(), ..part }), first, last });
             } else if is_lowest && between(runs, within, cache)?.1 == 0 {

@@ -36,8 +36,16 @@ impl Lacking {
 
 /// The `runs`, numbered in their order, that surely lack `key`.
 pub(crate) fn lacking<'a>(runs: impl Iterator<Item = RunLayer<'a>>, key: &[u8]) -> Lacking {
+    let mut lacking = Lacking::default();
     let runs = runs.take(u64::BITS as usize).enumerate();
-    let landed = descend(runs.map(|(number, layer)| (number, key, layer.run().file_of(key))));
+    let landed = descend(runs.filter_map(|(number, layer)| {
+        let file = layer.run().file_of(key);
+        if file.is_excised(key) {
+            lacking.add(number);
+            return None;
+        }
+        Some((number, key, file))
+    }));
     let mut filters: SmallVec<[_; GROUP]> = SmallVec::new();
     for descent in &landed {
         if let Some(offset) = descent.filter_offset() {
@@ -55,7 +63,6 @@ pub(crate) fn lacking<'a>(runs: impl Iterator<Item = RunLayer<'a>>, key: &[u8]) 
             asked.push((FilterRef::unchecked(filter.as_slice()), hash));
         }
     }
-    let mut lacking = Lacking::default();
     for (number, may_have) in numbers.iter().zip(may_have_each(&asked)) {
         if !may_have {
             lacking.add(*number);

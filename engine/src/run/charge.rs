@@ -8,7 +8,9 @@
 //!    the path to it. So each page is *sure* to be needed, or *may* be needed, or is not.
 //! 2. An inner page is requested if it may be needed; a leaf if it is sure to be needed, or if it may be and the range
 //!    ends in it.
-//! 3. Bounds only get closer. So after `k` rounds all pages of the upper `k` inner levels that may be needed are there,
+//! 3. Of a run with excisions, places and entries are those of what is left. A cut within an excision, or at an end of
+//!    the run, is known without a page; what lies next to it is found by its position.
+//! 4. Bounds only get closer. So after `k` rounds all pages of the upper `k` inner levels that may be needed are there,
 //!    and are not requested again.
 //!
 //! Cost: a charge takes as many rounds as the run has levels, one more if the contents of the first leaf decide which
@@ -20,12 +22,15 @@
 use std::iter::Sum;
 use std::ops::Range;
 
+use super::excision::Left;
 use super::fetch::Passed;
+use super::format::Sums;
 use super::layer::RunLayer;
 use super::page_cache::Missing;
-use super::place::Place;
+use super::place::{Extent, Place};
 use crate::page::PageRef;
 use crate::stack::{Cut, ask_all};
+use crate::tree::Side;
 
 /// How far a charge goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,8 +122,9 @@ pub(crate) fn charge_together(
 
 /// Where a cut is, as far as the present pages tell.
 struct Edge {
-    /// The lowest page known on the path to it.
-    place: Place,
+    /// Where the lowest page known on the path to it lies, and whether it is a leaf.
+    extent: Extent,
+    is_leaf: bool,
     /// The least and the most entries before the cut.
     low: i64,
     high: i64,
@@ -145,13 +151,15 @@ impl Window {
         Window { entries, bytes: self.bytes.clone() }
     }
 
-    fn meets(&self, place: &Place) -> bool {
-        place.until.entries > self.entries.start && place.end() > self.bytes.start && !self.ends_before(place)
+    fn meets(&self, extent: &Extent) -> bool {
+        let is_any_left = extent.before.entries < extent.until.entries;
+        let is_after_start = extent.until.entries > self.entries.start && extent.end > self.bytes.start;
+        is_any_left && is_after_start && !self.ends_before(extent)
     }
 
-    /// Whether neither `place` nor anything after it is in the window.
-    fn ends_before(&self, place: &Place) -> bool {
-        place.before.entries >= self.entries.end || place.start() >= self.bytes.end
+    /// Whether neither what lies there nor anything after it is in the window.
+    fn ends_before(&self, extent: &Extent) -> bool {
+        extent.before.entries >= self.entries.end || extent.start >= self.bytes.end
     }
 }
 
@@ -161,19 +169,14 @@ struct Reach {
     leaves: Window,
 }
 
-fn is_key(cut: Cut<'_>) -> bool {
-    matches!(cut, Cut::Before(_) | Cut::After(_))
-}
-
 impl Limits {
     /// The windows that a walk from `near` is sure to need, and may need, within the limits.
     fn windows(&self, near: &Edge, reverse: bool) -> (Window, Window) {
         let rows = self.rows.and_then(|rows| i64::try_from(rows).ok()).unwrap_or(i64::MAX);
         let bytes = self.bytes.unwrap_or(u64::MAX);
-        let (floor, end) = (near.place.start(), near.place.end());
+        let Edge { extent: Extent { start: floor, end, .. }, is_leaf, .. } = *near;
         // The first leaf does not count. While only a page above it is known, it may be the first or the last below
         // that page.
-        let is_leaf = near.place.level == 0;
         let window = |cut: i64, leaf: u64| match reverse {
             false => Window { entries: i64::MIN..cut.saturating_add(rows), bytes: 0..leaf.saturating_add(bytes) },
             true => Window { entries: cut.saturating_sub(rows)..i64::MAX, bytes: leaf.saturating_sub(bytes)..u64::MAX },
@@ -193,8 +196,8 @@ impl RunLayer<'_> {
         let Some(root) = self.run.root().filter(|_| !start.is_at_or_past(&end)) else {
             return Ok(RangePlan::default());
         };
-        let from = self.edge(root, start, |_| is_key(start));
-        let to = self.edge(root, end, |_| is_key(end));
+        let from = self.edge(root, start, false, |_, is_known| !is_known);
+        let to = self.edge(root, end, true, |_, is_known| !is_known);
         let reach =
             Reach { inner: Window::of_entries(from.low..to.high), leaves: Window::of_entries(from.high..to.low) };
         let mut plan = RangePlan::default();
@@ -222,9 +225,9 @@ impl RunLayer<'_> {
         };
         let limits = Limits { bytes: limits.bytes.map(|bytes| self.file_bytes(bytes, &limits)), ..limits };
         let (near, far) = if reverse { (end, start) } else { (start, end) };
-        let near = self.edge(root, near, |_| true);
+        let near = self.edge(root, near, reverse, |_, _| true);
         let (sure, maybe) = limits.windows(&near, reverse);
-        let far = self.edge(root, far, |place| is_key(far) && maybe.meets(place));
+        let far = self.edge(root, far, !reverse, |extent, is_known| !is_known && maybe.meets(extent));
         let (from, to) = if reverse { (&far, &near) } else { (&near, &far) };
         // A walk reads an entry past the range to see that it has ended. A backward walk also begins at one, since it
         // seeks the end.
@@ -254,10 +257,10 @@ impl RunLayer<'_> {
         if place.floor == place.pointer.offset {
             return Ok(());
         }
-        let before = place.before.entries;
         let keeps_values = keeps_values || self.pages.is_continued();
-        let entries = before.max(values.start)..place.until.entries.min(values.end);
-        let positions = entries.map(|entry| (entry - before) as usize);
+        let extent = self.run.extent(place);
+        let entries = extent.before.entries.max(values.start)..extent.until.entries.min(values.end);
+        let positions = entries.map(|entry| self.run.position_in(place, entry));
         if !keeps_values && let Some(ready) = self.pass_values(place, &leaf, positions.clone()) {
             return ready;
         }
@@ -297,11 +300,27 @@ impl RunLayer<'_> {
         Some(lacking.map_or(Ok(()), |values| Err(self.pages.pass(file, values))))
     }
 
-    /// Descends to a cut as far as the pages on the path are in reach and present.
-    fn edge(&self, root: Place, cut: Cut<'_>, reached: impl Fn(&Place) -> bool) -> Edge {
-        let mut place = root;
+    /// What is left before a cut, if that is known without a page.
+    fn known_before(&self, cut: Cut<'_>) -> Option<Sums> {
+        let Some((key, side)) = cut.key() else {
+            return Some(if cut == Cut::Start { Sums::default() } else { self.run.info().total });
+        };
+        match self.left_at(key, side) {
+            Left::Known(left) => Some(left.sums),
+            Left::Less(_) => None,
+        }
+    }
+
+    /// Descends to a cut as far as the pages on the path are in reach and present; `reached` also gets whether it is
+    /// known without them. Of the entries next to a cut that is known, the path leads to the one before it if `reverse`.
+    fn edge(&self, root: Place, cut: Cut<'_>, reverse: bool, reached: impl Fn(&Extent, bool) -> bool) -> Edge {
+        let known = self.known_before(cut);
+        let sought = if known.is_some() { None } else { cut.key() };
+        let last = self.run.info().total.entries - 1;
+        let beside = known.map_or(0, |known| (known.entries - i64::from(reverse)).max(0));
+        let (mut place, mut extent) = (root, self.run.extent(&root));
         let ready = loop {
-            if !reached(&place) {
+            if beside > last || !reached(&extent, known.is_some()) {
                 break Ok(());
             }
             let page = match self.pages.page(self.run, &place) {
@@ -309,34 +328,26 @@ impl RunLayer<'_> {
                 Err(missing) => break Err(missing),
             };
             if place.level == 0 {
+                let Some((key, side)) = sought else { break Ok(()) };
                 let leaf = page.leaf();
-                let position = match cut {
-                    Cut::Start => 0,
-                    Cut::Before(key) => leaf.search::<true>(key).0,
-                    Cut::After(key) => {
-                        let (position, found) = leaf.search::<true>(key);
-                        position + usize::from(found)
-                    }
-                    Cut::End => leaf.count(),
-                };
-                let entries = place.before.entries + position as i64;
+                let (position, found) = leaf.search::<true>(key);
+                let position = position + usize::from(found && side == Side::Through);
+                let entries = self.run.entries_before(&place, position);
                 let rows = place.before.tally.rows + self.leaf_rows(&leaf, position);
-                return Edge { place, low: entries, high: entries, rows, ready: Ok(()) };
+                let rows = self.run.rows_left(&place, position, rows);
+                return Edge { extent, is_leaf: true, low: entries, high: entries, rows, ready: Ok(()) };
             }
             let inner = self.run.inner(&place, page);
-            let child = match cut {
-                Cut::Start => 0,
-                Cut::Before(key) | Cut::After(key) => inner.child_of(key),
-                Cut::End => inner.count() - 1,
+            let child = match sought {
+                Some((key, _)) => inner.child_of(key),
+                None => self.run.child_at(&place, &inner, beside),
             };
             place = self.run.child(&place, &inner, child);
+            extent = self.run.extent(&place);
         };
-        let (low, high) = match cut {
-            Cut::Start => (root.before, root.before),
-            Cut::Before(_) | Cut::After(_) => (place.before, place.until),
-            Cut::End => (root.until, root.until),
-        };
-        Edge { place, low: low.entries, high: high.entries, rows: low.tally.rows, ready }
+        let (low, high) = known.map_or((extent.before, extent.until), |known| (known, known));
+        let is_leaf = place.level == 0;
+        Edge { extent, is_leaf, low: low.entries, high: high.entries, rows: low.tally.rows, ready }
     }
 
     /// Calls `visit` with each leaf in reach that the present inner pages lead to, and requests the missing inner
@@ -347,16 +358,17 @@ impl RunLayer<'_> {
         reach: &Reach,
         visit: &mut dyn FnMut(&Place) -> Result<(), Missing>,
     ) -> Result<(), Missing> {
+        let extent = self.run.extent(place);
         if place.level == 0 {
-            return if reach.leaves.meets(place) { visit(place) } else { Ok(()) };
+            return if reach.leaves.meets(&extent) { visit(place) } else { Ok(()) };
         }
-        if !reach.inner.meets(place) {
+        if !reach.inner.meets(&extent) {
             return Ok(());
         }
         let page = self.run.inner(place, self.pages.page(self.run, place)?);
-        let first = self.run.child_at(place, &page, reach.inner.entries.start.max(place.before.entries));
+        let first = self.run.child_at(place, &page, reach.inner.entries.start.max(extent.before.entries));
         let children = (first..page.count()).map(|position| self.run.child(place, &page, position));
-        let children = children.take_while(|child| !reach.inner.ends_before(child));
+        let children = children.take_while(|child| !reach.inner.ends_before(&self.run.extent(child)));
         ask_all(children.map(|child| self.visit(&child, reach, visit)), |()| ())
     }
 }

@@ -1,7 +1,8 @@
 //! Goal: a charged walk lacks no page, with as few rounds and pages as promised; a plan says exactly what a range
 //! holds. Method: small runs of up to six levels, bottom and upper ones, with and without long values. All pairs of
 //! cuts at keys, in gaps and at prefixes, both directions, limits of rows and bytes around every edge; and drawn ones
-//! of larger runs and of stacks. What a walk needs is what the same walk reads for a reader that charged nothing.
+//! of larger runs and of stacks; all of it again with excisions. What a walk needs is what the same walk reads for a
+//! reader that charged nothing.
 //! Replay: SEED=... cargo test -p quipu run::charge_tests
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,8 @@ use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
 
 use super::charge::RangePlan;
-use super::place::Place;
+use super::excision::Left;
+use super::place::{Extent, Place};
 
 use super::page_cache::ReadCost;
 use super::tests::{PATH, new_disk};
@@ -36,9 +38,12 @@ type Visited = (Vec<u8>, Option<Vec<u8>>);
 /// A run with all that is to be known of it.
 struct Sample {
     run: Arc<Run>,
+    /// Those that are left.
     entries: Vec<Entry>,
     /// All pages, the leaves in the order of their keys.
     leaves: Vec<Place>,
+    /// What is left of each leaf.
+    extents: Vec<Extent>,
     /// The separators between leaves.
     separators: Vec<Vec<u8>>,
     inner: Vec<Place>,
@@ -70,7 +75,27 @@ impl Sample {
             parts.push(Part { low, file: Arc::new(RunFile::open(&disk, Path::new(&path)).unwrap()) });
             rest = others;
         }
-        let run = Arc::new(Run::of_parts(&parts, is_bottom));
+        Sample::of_run(Arc::new(Run::of_parts(&parts, is_bottom)), entries)
+    }
+
+    /// The same without the entries of some ranges of keys; those given may have any order.
+    fn without(&self, ranges: &[(Vec<u8>, Option<Vec<u8>>)]) -> Sample {
+        let cache = PageCache::new(0);
+        let (mut run, mut entries) = (self.run.clone(), self.entries.clone());
+        for (start, end) in ranges {
+            let pages = ReadPages::new(&cache);
+            let left = pages.answer(|| RunLayer::new(&run, &pages).excised(start, end.as_deref())).unwrap();
+            let before = entries.len();
+            entries.retain(|(key, ..)| key < start || end.as_ref().is_some_and(|end| key >= end));
+            assert_eq!(left.is_some(), entries.len() < before);
+            run = left.unwrap_or(run);
+            assert!(run.files().iter().all(|file| file.check_excisions().is_empty()));
+        }
+        Sample::of_run(run, entries)
+    }
+
+    fn of_run(run: Arc<Run>, entries: Vec<Entry>) -> Sample {
+        assert_eq!(run.info().total.entries, entries.len() as i64);
         let (mut leaves, mut separators, mut inner) = (Vec::new(), Vec::new(), Vec::new());
         let mut waiting: Vec<(Place, Vec<u8>)> = run.root().map(|root| (root, Vec::new())).into_iter().collect();
         while let Some((place, low)) = waiting.pop() {
@@ -91,7 +116,8 @@ impl Sample {
             separators.remove(0);
         }
         let has_long_values = leaves.iter().any(|leaf| leaf.floor < leaf.pointer.offset);
-        Sample { run, entries, leaves, separators, inner, has_long_values }
+        let extents = leaves.iter().map(|leaf| run.extent(leaf)).collect();
+        Sample { run, entries, leaves, extents, separators, inner, has_long_values }
     }
 
     fn levels(&self) -> usize {
@@ -108,12 +134,19 @@ impl Sample {
         })
     }
 
-    /// The number of the leaf that the way to a cut ends at.
-    fn leaf_of(&self, cut: Cut<'_>) -> usize {
-        match cut {
-            Cut::Start => 0,
-            Cut::Before(key) | Cut::After(key) => self.separators.partition_point(|separator| **separator <= *key),
-            Cut::End => self.separators.len(),
+    /// The number of the leaf that the way to a cut ends at: where the cut lies in what was excised, the one after it or,
+    /// for a way that comes from there, before it.
+    fn leaf_of(&self, cut: Cut<'_>, reverse: bool) -> usize {
+        let known = cut.key().is_none_or(|(key, side)| matches!(self.run.left_at(key, side), Left::Known(_)));
+        match cut.key().filter(|_| !known) {
+            Some((key, _)) => self.separators.partition_point(|separator| **separator <= *key),
+            None => {
+                let entry = (self.before(cut) as i64 - i64::from(reverse)).clamp(0, self.entries.len() as i64 - 1);
+                self.extents
+                    .iter()
+                    .rposition(|leaf| leaf.before.entries <= entry && entry < leaf.until.entries)
+                    .unwrap()
+            }
         }
     }
 
@@ -181,22 +214,23 @@ fn walk(
 fn steps(sample: &Sample, start: Cut<'_>, end: Cut<'_>, limits: Limits, reverse: bool) -> Option<Steps> {
     let (from, to) = (sample.before(start), sample.before(end).max(sample.before(start)));
     let rows = limits.rows.map_or(usize::MAX, |rows| rows as usize);
-    let first = &sample.leaves[sample.leaf_of(if reverse { end } else { start })];
+    let first = &sample.extents[sample.leaf_of(if reverse { end } else { start }, reverse)];
     // Entries in leaves that the limit of bytes leaves.
-    let is_allowed = |leaf: &&Place| match limits.bytes {
+    let is_allowed = |leaf: &&Extent| match limits.bytes {
         None => true,
-        Some(bytes) if reverse => leaf.end() as i128 > i128::from(first.start()) - i128::from(bytes),
-        Some(bytes) => i128::from(leaf.start()) < i128::from(first.end()) + i128::from(bytes),
+        Some(bytes) if reverse => leaf.end as i128 > i128::from(first.start) - i128::from(bytes),
+        Some(bytes) => i128::from(leaf.start) < i128::from(first.end) + i128::from(bytes),
     };
     if reverse {
-        let lowest = sample.leaves.iter().find(is_allowed).unwrap().before.entries as usize;
+        let lowest = sample.extents.iter().find(is_allowed);
+        let lowest = lowest.map_or(sample.entries.len(), |leaf| leaf.before.entries as usize);
         if to <= lowest && lowest > 0 {
             return None;
         }
         let count = rows.min(to - from.max(lowest));
         Some(Steps { count, looks_past: count == to - from && count < rows && (from > lowest || lowest == 0) })
     } else {
-        let highest = sample.leaves.iter().rfind(is_allowed).unwrap().until.entries as usize;
+        let highest = sample.extents.iter().rfind(is_allowed).map_or(0, |leaf| leaf.until.entries as usize);
         let is_last = highest == sample.entries.len();
         if from >= highest && !is_last {
             return None;
@@ -247,7 +281,7 @@ fn compare_charge(sample: &Sample, start: Cut<'_>, end: Cut<'_>, limits: Limits,
     own.answer(|| walk(&own_layer, start, end, steps, reverse)).unwrap();
     let needed = sample.seen(&own, &sample.leaves);
     let more: Vec<(u32, u64)> = leaves.difference(&needed).copied().collect();
-    let far = &sample.leaves[sample.leaf_of(if reverse { start } else { end })];
+    let far = &sample.leaves[sample.leaf_of(if reverse { start } else { end }, !reverse)];
     let far = (far.part, far.pointer.offset);
     assert!(needed.is_subset(&leaves) && (more.is_empty() || more == [far]), "{more:?} {needed:?}: {}", what());
     let (inner, inner_needed) = (sample.seen(&pages, &sample.inner), sample.seen(&own, &sample.inner));
@@ -256,6 +290,9 @@ fn compare_charge(sample: &Sample, start: Cut<'_>, end: Cut<'_>, limits: Limits,
         let (asked, needed) = (sample.seen(&pages, &places), sample.seen(&own, &places));
         // The way to the end of a file leads to the next one, too.
         let slack = INNER_SLACK_PAGES * sample.run.files().len().min(2);
+        // Of which fewer entries are left than others have.
+        let smaller = places.iter().filter(|place| sample.run.extent(place).sums().entries < place.sums().entries);
+        let slack = slack + smaller.count();
         assert!(needed.is_subset(&asked) && asked.len() <= needed.len() + slack, "{}", what());
     }
     let values = |cost: ReadCost, leaves: usize, inner: usize| cost.pages as usize - leaves - inner;
@@ -275,8 +312,12 @@ fn compare_plan(sample: &Sample, start: Cut<'_>, end: Cut<'_>) {
     let found = pages.answer(|| layer.plan(start, end)).unwrap();
     let (from, to) = (sample.before(start), sample.before(end).max(sample.before(start)));
     let (first, last) = (from as i64, to as i64);
-    let held = |leaf: &&Place| from < to && leaf.until.entries > first && leaf.before.entries < last;
-    let leaves: Vec<&Place> = sample.leaves.iter().filter(held).collect();
+    let held = |leaf: &Extent| {
+        let is_any_left = leaf.before.entries < leaf.until.entries;
+        is_any_left && from < to && leaf.until.entries > first && leaf.before.entries < last
+    };
+    let leaves = sample.leaves.iter().zip(&sample.extents).filter(|(_, extent)| held(extent));
+    let leaves: Vec<&Place> = leaves.map(|(leaf, _)| leaf).collect();
     let expected = RangePlan {
         entries: (to - from) as u64,
         rows: sample.entries[from..to].iter().map(|(.., rows)| rows).sum(),
@@ -353,18 +394,56 @@ fn keys_around(entries: &[Entry]) -> Vec<Vec<u8>> {
     keys.into_iter().collect()
 }
 
+/// Compares the sample, and what excisions leave of it: those of a few entries in a leaf, of whole leaves, at either
+/// end, beside each other, and of all.
 fn compare_all(sample: &Sample) {
+    compare_sample(sample);
+    let count = sample.entries.len();
+    let key = |number: usize| sample.entries[number.min(count - 1)].0.clone();
+    let behind = |number: usize| (number < count).then(|| key(number));
+    let range = |from: usize, to: usize| (key(from), behind(to));
+    if count == 0 {
+        return;
+    }
+    let third = count.div_ceil(3);
+    let cases = [
+        vec![range(third, 2 * third)],
+        vec![range(0, third), range(2 * third, count)],
+        vec![range(1, 2), range(third, third + 1), range(third + 2, third + 3)],
+        vec![(Vec::new(), behind(1)), range(count - 1, count)],
+    ];
+    for ranges in cases {
+        compare_sample(&sample.without(&ranges));
+    }
+    let nothing = sample.without(&[(Vec::new(), None)]);
+    assert!(nothing.entries.is_empty() && nothing.run.root().is_none());
+}
+
+fn compare_sample(sample: &Sample) {
     let count = sample.entries.len() as u64;
-    let rows = [Some(1), Some(2), Some(5), Some(count.saturating_sub(1)), Some(count), None];
-    let bytes = [Some(0), Some(1), Some(256), Some(1000), Some(u64::MAX)];
-    let mut limits: Vec<Limits> = rows.iter().map(|&rows| Limits { rows, ..Limits::default() }).collect();
-    limits.extend(bytes.iter().map(|&bytes| Limits { bytes, ..Limits::default() }));
+    let has_excisions = sample.run.excisions() > 0;
+    let mut limits = Vec::new();
+    for (number, rows) in
+        [Some(1), None, Some(5), Some(count.saturating_sub(1)), Some(count), Some(2)].into_iter().enumerate()
+    {
+        limits.extend((number < 3 || !has_excisions).then_some(Limits { rows, ..Limits::default() }));
+    }
+    for (number, bytes) in [Some(0), Some(256), Some(1), Some(1000), Some(u64::MAX)].into_iter().enumerate() {
+        limits.extend((number < 2 || !has_excisions).then_some(Limits { bytes, ..Limits::default() }));
+    }
     limits.extend([(0, 5), (2, 300), (7, 500)].map(|(rows, bytes)| Limits {
         rows: Some(rows),
         bytes: Some(bytes),
         ..Limits::default()
     }));
-    let keys = keys_around(&sample.entries);
+    let mut keys = keys_around(&sample.entries);
+    if has_excisions {
+        // Few of what was compared already.
+        keys = keys.into_iter().step_by(2).collect();
+        keys.extend(sample.run.files().iter().filter_map(|file| file.excisions()).flat_map(ends_of));
+        keys.sort();
+        keys.dedup();
+    }
     let cuts = cuts(&keys);
     for &start in &cuts {
         for &end in &cuts {
@@ -375,6 +454,15 @@ fn compare_all(sample: &Sample) {
             }
         }
     }
+}
+
+/// The keys of excisions, and one in each.
+fn ends_of(excisions: &Excisions) -> Vec<Vec<u8>> {
+    let ends = excisions.as_slice().iter().flat_map(|excision| {
+        let start = excision.start.to_vec();
+        [Some([&start[..], &[0]].concat()), Some(start), excision.end.as_ref().map(|end| end.to_vec())]
+    });
+    ends.flatten().collect()
 }
 
 /// All kinds of runs of so many entries, which must have so many levels.
@@ -428,6 +516,13 @@ fn a_charged_walk_of_more_levels_lacks_no_page() {
     compare_kinds(12, huge_key, 4..=6);
 }
 
+/// A range of keys below 4,500, mostly a short one.
+fn drawn_range(rng: &mut StdRng) -> (Vec<u8>, Option<Vec<u8>>) {
+    let from = rng.random_range(0..4500u32);
+    let to = from + [1, 5, 30, 400, 2000][rng.random_range(0..5)];
+    (from.to_be_bytes().to_vec(), (to < 5000).then(|| to.to_be_bytes().to_vec()))
+}
+
 /// Runs with many children a page, whose cuts are drawn.
 #[test]
 fn a_charged_walk_of_many_pages_lacks_no_page() {
@@ -443,6 +538,8 @@ fn a_charged_walk_of_many_pages_lacks_no_page() {
             is_bottom,
         );
         assert!(sample.levels() >= 3, "{} levels", sample.levels());
+        let ranges: Vec<_> = (0..rng.random_range(0..12)).map(|_| drawn_range(&mut rng)).collect();
+        let sample = if seed % 3 == 0 { sample } else { sample.without(&ranges) };
         for _ in 0..150 {
             let from = rng.random_range(0..4500u32);
             let to = from + [2, 30, 300, 4500][rng.random_range(0..4)];
@@ -493,6 +590,12 @@ fn runs_of_a_stack_are_charged_in_the_same_rounds() {
             let writes = [0, 2, 10, 60][rng.random_range(0..4)];
             let entries = layer_over(&mut model, &keys, writes, number == 0, &mut rng);
             samples.insert(0, Sample::new(entries, Measures::ROWS, number == 0));
+        }
+        for _ in 0..rng.random_range(0..3) {
+            let mut ends = [&keys[rng.random_range(0..keys.len())], &keys[rng.random_range(0..keys.len())]];
+            ends.sort();
+            let ranges = [(ends[0].clone(), Some(ends[1].clone()))];
+            samples = samples.iter().map(|sample| sample.without(&ranges)).collect();
         }
         let levels = samples.iter().map(Sample::levels).max().unwrap();
         let around = keys_around(&samples[0].entries);

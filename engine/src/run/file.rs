@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::RunInfo;
 use super::columns::{Columns, Inner};
+use super::excision::{Excisions, Prefix};
 use super::filter::FilterRef;
 use super::format::{FOOTER_BYTES, Fault, Footer, HEADER_BYTES, Header, Pointer, Sums, VERSION, ValueReference};
 use super::kept::{KEPT_BYTES_MAX, KeptPages};
@@ -33,9 +34,11 @@ pub(crate) struct RunFile {
     opened: Arc<Opened>,
     /// Its index among the parts of the run.
     part: u32,
-    /// The sums of the parts before it, and the bytes of their files.
+    /// What is left of the parts before it: their sums, and the bytes of their files.
     base: Sums,
     shift: u64,
+    /// What was erased from it; `None` if nothing was.
+    excisions: Option<Arc<Excisions>>,
 }
 
 /// An open file, independent of its place in a run.
@@ -125,17 +128,64 @@ impl RunFile {
             kept: KeptPages::default(),
             pinned: PinnedPages::default(),
         };
-        Ok(RunFile { opened: Arc::new(opened), part: 0, base: Sums::default(), shift: 0 })
+        Ok(RunFile { opened: Arc::new(opened), part: 0, base: Sums::default(), shift: 0, excisions: None })
     }
 
-    /// The same open file as part `part` of a run, after parts with the sums `base` and `shift` bytes.
+    /// The same open file as part `part` of a run, after parts of which `base` and `shift` bytes are left.
     pub(super) fn in_place(&self, part: u32, base: Sums, shift: u64) -> RunFile {
-        RunFile { opened: Arc::clone(&self.opened), part, base, shift }
+        RunFile { opened: Arc::clone(&self.opened), part, base, shift, excisions: self.excisions.clone() }
     }
 
-    /// The sums of the parts before this one.
+    /// The same open file, from which this and nothing else was erased.
+    pub(crate) fn with_excisions(&self, excisions: Option<Excisions>) -> RunFile {
+        RunFile { excisions: excisions.map(Arc::new), ..self.in_place(self.part, self.base, self.shift) }
+    }
+
+    /// What was erased from it; `None` if nothing was.
+    #[inline]
+    pub(crate) fn excisions(&self) -> Option<&Excisions> {
+        self.excisions.as_deref()
+    }
+
+    /// Whether the entry of `key`, if there is one, was erased.
+    #[inline]
+    pub(super) fn is_excised(&self, key: &[u8]) -> bool {
+        self.excisions.as_ref().is_some_and(|excisions| excisions.has(key))
+    }
+
+    /// The sums of the entries that are left.
+    pub(crate) fn sums_left(&self) -> Sums {
+        self.info().total - self.erased().sums
+    }
+
+    /// The bytes of the file that are left.
+    pub(super) fn bytes_left(&self) -> u64 {
+        self.info().bytes - self.erased().bytes
+    }
+
+    /// The number of entries that are left of the subtree at `place`.
+    pub(super) fn entries_left(&self, place: &Place) -> u64 {
+        let left = |sums: Sums| {
+            let sums = sums - self.base;
+            self.excisions().map_or(sums.entries, |excisions| {
+                excisions.left_at_entry(sums.entries).of(Prefix { sums, bytes: 0 }).sums.entries
+            })
+        };
+        (left(place.until) - left(place.before)) as u64
+    }
+
+    fn erased(&self) -> Prefix {
+        self.excisions.as_ref().map_or(Prefix::default(), |excisions| excisions.total())
+    }
+
+    /// The sums that are left of the parts before this one.
     pub(super) fn base(&self) -> &Sums {
         &self.base
+    }
+
+    /// The bytes that are left of the parts before this one.
+    pub(super) fn shift(&self) -> u64 {
+        self.shift
     }
 
     /// Whether this is the same open file.

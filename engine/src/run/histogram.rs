@@ -238,7 +238,8 @@ impl<'a> Sweep<'a> {
     fn want_ends(&mut self) {
         for tile in self.runs.iter_mut().flat_map(Tiles::as_mut_slice) {
             for end in [Some(&self.range.start), self.range.end.as_ref()].into_iter().flatten() {
-                if tile.keys.straddle(end) {
+                // Of what was excised nothing lies on either side.
+                if tile.keys.straddle(end) && tile.sway != Sway::default() {
                     tile.want(end);
                 }
             }

@@ -1,8 +1,8 @@
 //! Goal: what a histogram says of rows and bytes holds at every boundary, is as exact as was asked, and costs no page
 //! more than that needs. Method: random stacks of up to four runs of small pages, with weights from a model; every
 //! bucket is compared with the model (rows) and with the leaves that a scan found in the runs (bytes), for resolutions
-//! from one row to all. No page is cached: each is missed first. Replay: SEED=... cargo test -p quipu
-//! run::histogram_tests
+//! from one row to all; of most tables after excisions. No page is cached: each is missed first. Replay: SEED=... cargo
+//! test -p quipu run::histogram_tests
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,8 +37,8 @@ struct Leaf {
     /// Where it begins in the file with its long values, and where what comes next does.
     floor: u64,
     end: u64,
-    /// Keys, and the rows that each weighs.
-    entries: Vec<(Vec<u8>, i64)>,
+    /// Keys, the rows that each weighs, and whether the entry is left.
+    entries: Vec<(Vec<u8>, i64, bool)>,
 }
 
 impl Visitor for Known {
@@ -54,7 +54,7 @@ impl Visitor for Known {
     }
 
     fn row(&mut self, record: &Record<'_>, key: &[u8], _: &[u8]) -> Result<()> {
-        self.leaves.last_mut().expect("rows come after their leaf").entries.push((key.to_vec(), record.rows()));
+        self.leaves.last_mut().expect("rows come after their leaf").entries.push((key.to_vec(), record.rows(), true));
         Ok(())
     }
 
@@ -92,18 +92,39 @@ impl Known {
         known
     }
 
-    /// Bytes of the file before a key, as [`Bucket::bytes`] defines them.
+    /// Bytes before a key of all that is left of the file, as [`Bucket::bytes`] defines them.
     fn bytes_before(&self, before: impl Fn(&[u8]) -> bool) -> u64 {
-        let through = self.leaves.partition_point(|leaf| before(&leaf.entries[0].0));
-        let Some(leaf) = through.checked_sub(1).map(|last| &self.leaves[last]) else { return 0 };
-        let position = leaf.entries.partition_point(|(key, _)| before(key));
-        leaf.floor - 32 + (leaf.end - leaf.floor) * position as u64 / leaf.entries.len() as u64
+        let mut bytes = 0;
+        for leaf in &self.leaves {
+            let bytes_of = |entry: usize| (leaf.end - leaf.floor) * entry as u64 / leaf.entries.len() as u64;
+            for (number, (key, _, is_left)) in leaf.entries.iter().enumerate() {
+                if *is_left && before(key) {
+                    bytes += bytes_of(number + 1) - bytes_of(number);
+                }
+            }
+        }
+        bytes
     }
 
     /// In how many leaves there are entries of some keys; only of entries that weigh something, if so asked.
     fn leaves_with(&self, inside: impl Fn(&[u8]) -> bool, that_weigh: bool) -> usize {
-        let touches = |leaf: &&Leaf| leaf.entries.iter().any(|(key, rows)| inside(key) && (*rows != 0 || !that_weigh));
+        let touches = |leaf: &&Leaf| {
+            let mut left = leaf.entries.iter().filter(|(.., is_left)| *is_left);
+            left.any(|(key, rows, _)| inside(key) && (*rows != 0 || !that_weigh))
+        };
         self.leaves.iter().filter(touches).count()
+    }
+
+    /// Erases a range of keys.
+    fn excise(&mut self, start: &[u8], end: Option<&[u8]>) {
+        let cache = PageCache::new(0);
+        let pages = ReadPages::new(&cache);
+        let left = pages.answer(|| RunLayer::new(&self.run, &pages).excised(start, end)).unwrap();
+        let is_in = |key: &[u8]| start <= key && end.is_none_or(|end| key < end);
+        for (key, _, is_left) in self.leaves.iter_mut().flat_map(|leaf| &mut leaf.entries) {
+            *is_left &= !is_in(key);
+        }
+        self.run = left.unwrap_or_else(|| self.run.clone());
     }
 }
 
@@ -184,6 +205,15 @@ impl Table {
         self.runs.insert(0, Known::write(&self.disk, self.runs.len(), &entries, is_bottom));
     }
 
+    /// Takes a range of keys out of all runs, and of the model.
+    fn remove_range(&mut self, rng: &mut StdRng) {
+        let first = rng.random_range(0..KEYS);
+        let last = first + [1, 10, 300, 3000, KEYS][rng.random_range(0..5)];
+        let (start, end) = (key_of(first), (last < KEYS).then(|| key_of(last)));
+        self.model.retain(|key, _| *key < start || end.as_ref().is_some_and(|end| key >= end));
+        self.runs.iter_mut().for_each(|known| known.excise(&start, end.as_deref()));
+    }
+
     fn random(rng: &mut StdRng) -> Table {
         let mut table = Table::new();
         let count = [0, 5, 300, 4000][rng.random_range(0..4)];
@@ -192,6 +222,9 @@ impl Table {
             let all = [Writes::Mixed, Writes::Erase, Writes::Overwrite, Writes::Insert, Writes::Nothing];
             let writes = all[rng.random_range(0..5)];
             table.push(writes, [1, 100, 2000, KEYS][rng.random_range(0..4)], rng);
+        }
+        for _ in 0..[0, 0, 1, 2, 20][rng.random_range(0..5)] {
+            table.remove_range(rng);
         }
         table
     }

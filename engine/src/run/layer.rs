@@ -2,7 +2,8 @@
 //!
 //! Cost: one page on each level for a question, and one value if it lies out of line. For an absent key whose leaf is
 //! not in memory, mostly a filter instead of the leaf. A walk keeps the pages on the path to its leaf, and passes from
-//! leaf to leaf through their lowest common page. Not here: where pages come from (`page_cache`).
+//! leaf to leaf through their lowest common page. Of a run with excisions, a search among those of a file comes on top,
+//! and a walk that steps over one descends anew. Not here: where pages come from (`page_cache`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use smallvec::SmallVec;
 
 use super::Run;
 use super::columns::Inner;
+use super::excision::{Left, Prefix};
 use super::filter::hash_of;
-use super::format::ValueReference;
+use super::format::{Sums, ValueReference};
 use super::loaded::Loaded;
 use super::page_cache::{Missing, ReadPages};
 use super::place::Place;
@@ -43,6 +45,8 @@ struct Way<'a> {
     steps: SmallVec<[Step<'a>; 5]>,
     place: Place,
     leaf: PageRef<'a>,
+    /// The entries of the leaf among which a walk need not look for excisions.
+    window: Range<usize>,
 }
 
 impl<'a> RunLayer<'a> {
@@ -68,7 +72,8 @@ impl<'a> RunLayer<'a> {
         loop {
             let page = self.pages.page(self.run, &place)?;
             if place.level == 0 {
-                return Ok(Way { steps, place, leaf: page.leaf() });
+                let leaf = page.leaf();
+                return Ok(Way { steps, place, leaf, window: 0..leaf.count() });
             }
             let inner = self.run.inner(&place, page);
             let position = child(&place, &inner);
@@ -89,8 +94,18 @@ impl<'a> RunLayer<'a> {
         Ok(Some((way, position + usize::from(found && side == Side::Through))))
     }
 
+    /// What is left of the run before a cut, as far as excisions tell: all of it, or what to take off from the sums that
+    /// places and leaves have.
+    #[inline]
+    pub(super) fn left_at(&self, key: &[u8], side: Side) -> Left {
+        if self.run.has_excisions() { self.run.left_at(key, side) } else { Left::Less(Prefix::default()) }
+    }
+
     /// The entry of `key`, and the place of its leaf.
     fn entry(&self, key: &[u8]) -> Result<Option<(Place, Record<'a>)>, Missing> {
+        if self.run.file_of(key).is_excised(key) {
+            return Ok(None);
+        }
         let Some((place, leaf)) = self.leaf_that_may_have(key)? else { return Ok(None) };
         let (position, found) = leaf.search::<true>(key);
         Ok(found.then(|| (place, leaf.leaf_record(position))))
@@ -144,9 +159,24 @@ impl<'a> RunLayer<'a> {
 
     /// The walk at the entry with `entries` entries before it, which exists.
     fn at_entry(&self, entries: i64) -> Result<RunWalk<'a>, Missing> {
-        let way = self.way(|place, page| self.run.child_at(place, page, entries))?;
-        let place = way.as_ref().map_or(Spot::End, |way| Spot::Entry((entries - way.place.before.entries) as usize));
-        Ok(RunWalk { layer: *self, way, spot: place })
+        let Some(way) = self.way(|place, page| self.run.child_at(place, page, entries))? else {
+            return Ok(RunWalk { layer: *self, way: None, spot: Spot::End });
+        };
+        let position = self.run.position_in(&way.place, entries);
+        Ok(self.at_position(way, position))
+    }
+
+    /// The walk at an entry of a leaf that is left.
+    fn at_position(&self, mut way: Way<'a>, position: usize) -> RunWalk<'a> {
+        if self.run.has_excisions() {
+            way.window = self.run.window(&way.place, &(0..way.leaf.count()), position);
+        }
+        RunWalk { layer: *self, way: Some(way), spot: Spot::Entry(position) }
+    }
+
+    /// Like [`RunLayer::at_entry`], or past all entries.
+    fn at_entry_or_end(&self, entries: i64) -> Result<RunWalk<'a>, Missing> {
+        if entries < self.run.info().total.entries { self.at_entry(entries) } else { self.end() }
     }
 
     /// The key of the entry at a position.
@@ -154,9 +184,10 @@ impl<'a> RunLayer<'a> {
         Ok(self.at_entry(position)?.key())
     }
 
-    /// Rows of the first `end` entries of a leaf.
+    /// Rows of the first `end` entries of a leaf, erased ones too.
+    #[inline]
     pub(super) fn leaf_rows(&self, leaf: &PageRef<'_>, end: usize) -> i64 {
-        if self.run.info().is_bottom {
+        if self.run.leaves_have_live_rows_only() {
             return end as i64;
         }
         (0..end).map(|position| leaf.leaf_record(position).rows()).sum()
@@ -229,9 +260,13 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn tally_before(&self, key: &[u8], side: Side) -> Result<Tally, Missing> {
+        let erased = match self.left_at(key, side) {
+            Left::Known(left) => return Ok(left.sums.tally),
+            Left::Less(erased) => erased.sums.tally,
+        };
         let Some((way, end)) = self.find(key, side)? else { return Ok(Tally::ZERO) };
         let measures = &self.run.info().measures;
-        let before = way.place.before.tally;
+        let before = way.place.before.tally - erased;
         if measures.only_rows() {
             return Ok(before + Tally { rows: self.leaf_rows(&way.leaf, end), ..Tally::ZERO });
         }
@@ -240,8 +275,12 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn rows_before(&self, key: &[u8], side: Side) -> Result<i64, Missing> {
+        let erased = match self.left_at(key, side) {
+            Left::Known(left) => return Ok(left.sums.tally.rows),
+            Left::Less(erased) => erased.sums.tally.rows,
+        };
         let Some((way, end)) = self.find(key, side)? else { return Ok(0) };
-        Ok(way.place.before.tally.rows + self.leaf_rows(&way.leaf, end))
+        Ok(way.place.before.tally.rows + self.leaf_rows(&way.leaf, end) - erased)
     }
 
     fn rows_between(&self, start: (&[u8], Side), end: (&[u8], Side)) -> Result<i64, Missing> {
@@ -268,14 +307,15 @@ impl<'a> Layer<'a> for RunLayer<'a> {
             let page = self.pages.page(self.run, &place)?;
             let before = place.before;
             if place.level == 0 {
-                let (leaf, entry) = (page.leaf(), (position - before.entries) as usize);
+                let (leaf, entry) = (page.leaf(), self.run.position_in(&place, position));
                 let rows = before.tally.rows + self.leaf_rows(&leaf, entry);
+                let rows = self.run.rows_left(&place, entry, rows);
                 return Ok((leaf.key(entry), Located { rows, entries: position, is_found: true }));
             }
             let inner = self.run.inner(&place, page);
             let child = self.run.child_at(&place, &inner, position);
             place = self.run.child(&place, &inner, child);
-            let before = place.before;
+            let before = self.run.extent(&place).before;
             // The separator before the leaf, if that separates them too.
             if place.level == 0 && child > 0 && within.start < before.entries && before.entries < within.end {
                 let place = Located { rows: before.tally.rows, entries: before.entries, is_found: false };
@@ -285,22 +325,37 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn locate(&self, key: &[u8]) -> Result<Located, Missing> {
+        // An excision knows what is before its end, and not whether there is an entry.
+        let left = self.left_at(key, Side::Below);
+        if let Left::Known(Prefix { sums, .. }) = left
+            && self.run.file_of(key).is_excised(key)
+        {
+            return Ok(Located { rows: sums.tally.rows, entries: sums.entries, is_found: false });
+        }
         let Some(way) = self.way(|_, page| page.child_of(key))? else {
             return Ok(Located { rows: 0, entries: 0, is_found: false });
         };
         let (position, is_found) = way.leaf.search::<true>(key);
         let before = way.place.before;
         let rows = before.tally.rows + self.leaf_rows(&way.leaf, position);
-        Ok(Located { rows, entries: before.entries + position as i64, is_found })
+        let tally = Tally { rows, ..Tally::ZERO };
+        let sums = Sums { entries: before.entries + position as i64, tally, ..Sums::default() };
+        let left = left.of(Prefix { sums, bytes: 0 }).sums;
+        Ok(Located { rows: left.tally.rows, entries: left.entries, is_found })
     }
 
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<RunWalk<'a>, Missing> {
-        let Some((key, side)) = key else {
-            let way = self.way(|_, _| 0)?;
-            let spot = if way.is_some() { Spot::Entry(0) } else { Spot::End };
-            return Ok(RunWalk { layer: *self, way, spot });
+        let Some((key, side)) = key else { return self.at_entry(0) };
+        let found = match self.left_at(key, side) {
+            Left::Known(left) => return self.at_entry_or_end(left.sums.entries),
+            Left::Less(_) => self.find(key, side)?,
         };
-        let Some((way, position)) = self.find(key, side)? else { return self.end() };
+        let Some((way, position)) = found else { return self.end() };
+        if self.run.has_excisions() {
+            let entries = self.run.entries_before(&way.place, position);
+            let is_in_leaf = position < way.leaf.count() && self.run.position_in(&way.place, entries) == position;
+            return if is_in_leaf { Ok(self.at_position(way, position)) } else { self.at_entry_or_end(entries) };
+        }
         let is_past = position == way.leaf.count();
         let mut walk = RunWalk { layer: *self, way: Some(way), spot: Spot::Entry(position - usize::from(is_past)) };
         if is_past {
@@ -310,14 +365,17 @@ impl<'a> Layer<'a> for RunLayer<'a> {
     }
 
     fn end(&self) -> Result<RunWalk<'a>, Missing> {
-        Ok(RunWalk { layer: *self, way: self.way(|_, page| page.count() - 1)?, spot: Spot::End })
+        // The last leaf may have nothing left.
+        let way = if self.run.has_excisions() { None } else { self.way(|_, page| page.count() - 1)? };
+        Ok(RunWalk { layer: *self, way, spot: Spot::End })
     }
 }
 
 /// A place in a run.
 pub struct RunWalk<'a> {
     layer: RunLayer<'a>,
-    /// `None` if there are no entries. Past an end, the path to the entry there.
+    /// `None` if there are no entries, and past the end of a run with excisions. Past any other end, the path to the
+    /// entry there.
     way: Option<Way<'a>>,
     spot: Spot,
 }
@@ -352,6 +410,29 @@ impl<'a> RunWalk<'a> {
         let place = self.layer.run.child(&step.place, &self.layer.run.inner(&step.place, step.page), step.child);
         self.layer.descend(steps, place, |_, page| if forward { 0 } else { page.count() - 1 }).map(Some)
     }
+
+    /// Moves on from the entry at `position`, at an end of the window of `way`: to the next leaf, or over excisions.
+    fn leave(&self, way: &Way<'a>, position: usize, forward: bool) -> Result<Option<RunWalk<'a>>, Missing> {
+        let layer = self.layer;
+        if !layer.run.has_excisions() {
+            let Some(way) = self.neighbour(way, forward)? else { return Ok(None) };
+            let spot = Spot::Entry(if forward { 0 } else { way.leaf.count() - 1 });
+            return Ok(Some(RunWalk { layer, way: Some(way), spot }));
+        }
+        let entries = layer.run.entries_before(&way.place, position) + if forward { 1 } else { -1 };
+        if entries < 0 || entries >= layer.run.info().total.entries {
+            return Ok(None);
+        }
+        // Where only the leaf ends, the path to the next one is short.
+        let is_beside = layer.run.is_left_beside(&way.place, position, forward);
+        let is_at_end = if forward { position + 1 == way.leaf.count() } else { position == 0 };
+        if is_beside && is_at_end {
+            let Some(way) = self.neighbour(way, forward)? else { return Ok(None) };
+            let position = if forward { 0 } else { way.leaf.count() - 1 };
+            return Ok(Some(layer.at_position(way, position)));
+        }
+        layer.at_entry(entries).map(Some)
+    }
 }
 
 impl<'a> LayerWalk<'a> for RunWalk<'a> {
@@ -365,28 +446,35 @@ impl<'a> LayerWalk<'a> for RunWalk<'a> {
         let Some(way) = &self.way else { return Ok(()) };
         match self.spot {
             Spot::End => {}
-            Spot::Start => self.spot = Spot::Entry(0),
-            Spot::Entry(position) if position + 1 < way.leaf.count() => self.spot = Spot::Entry(position + 1),
-            Spot::Entry(_) => match self.neighbour(way, true)? {
-                None => self.spot = Spot::End,
-                next => (self.way, self.spot) = (next, Spot::Entry(0)),
+            Spot::Start => self.spot = Spot::Entry(way.window.start),
+            Spot::Entry(position) if position + 1 < way.window.end => self.spot = Spot::Entry(position + 1),
+            Spot::Entry(position) => match self.leave(way, position, true)? {
+                None => {
+                    self.spot = Spot::End;
+                    // There may be no entry left at the end of the path.
+                    self.way = self.way.take().filter(|_| !self.layer.run.has_excisions());
+                }
+                Some(next) => *self = next,
             },
         }
         Ok(())
     }
 
     fn prev(&mut self) -> Result<(), Missing> {
-        let Some(way) = &self.way else { return Ok(()) };
+        let Some(way) = &self.way else {
+            let last = self.layer.run.info().total.entries - 1;
+            if last >= 0 {
+                *self = self.layer.at_entry(last)?;
+            }
+            return Ok(());
+        };
         match self.spot {
             Spot::Start => {}
-            Spot::End => self.spot = Spot::Entry(way.leaf.count() - 1),
-            Spot::Entry(position) if position > 0 => self.spot = Spot::Entry(position - 1),
-            Spot::Entry(_) => match self.neighbour(way, false)? {
+            Spot::End => self.spot = Spot::Entry(way.window.end - 1),
+            Spot::Entry(position) if position > way.window.start => self.spot = Spot::Entry(position - 1),
+            Spot::Entry(position) => match self.leave(way, position, false)? {
                 None => self.spot = Spot::Start,
-                Some(before) => {
-                    self.spot = Spot::Entry(before.leaf.count() - 1);
-                    self.way = Some(before);
-                }
+                Some(before) => *self = before,
             },
         }
         Ok(())

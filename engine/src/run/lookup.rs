@@ -8,6 +8,7 @@
 use smallvec::SmallVec;
 
 use super::descent::{GROUP, Landed, descend};
+use super::excision::Left;
 use super::filter::{FilterRef, hash_of, may_have_each};
 use super::layer::RunLayer;
 use super::loaded::Loaded;
@@ -97,6 +98,9 @@ impl<'a> RunLayer<'a> {
     #[inline]
     pub(super) fn get_shortly(&self, key: &[u8]) -> Option<Option<Record<'a>>> {
         let file = self.run().file_of(key);
+        if file.is_excised(key) {
+            return Some(None);
+        }
         let Loaded::Node(root) = file.kept_root()? else { return None };
         let (mut node, mut offset) = (NodeRef::unchecked(root.as_slice()), file.root_offset());
         while node.level() > 1 {
@@ -128,7 +132,14 @@ impl<'a> RunLayer<'a> {
     /// Looks up at most [`GROUP`] keys. `found` gets the entry of each, with its index, in order.
     pub(crate) fn get_group(&self, keys: &[&[u8]], mut found: impl FnMut(usize, Result<Option<Record<'a>>, Missing>)) {
         let mut told = [Told::Nothing; GROUP];
-        let mut landed = descend(keys.iter().enumerate().map(|(number, key)| (number, *key, self.run().file_of(key))));
+        let mut landed = descend(keys.iter().enumerate().filter_map(|(number, key)| {
+            let file = self.run().file_of(key);
+            if file.is_excised(key) {
+                told[number] = Told::Absent;
+                return None;
+            }
+            Some((number, *key, file))
+        }));
         // Most keys are in the bottom run, and a leaf in the cache says what its filter would.
         if !self.is_bottom() {
             pass_filters(&mut landed, &mut told);
@@ -159,13 +170,22 @@ impl<'a> RunLayer<'a> {
         cuts: &[(&[u8], Side)],
         mut counted: impl FnMut(usize, Result<i64, Missing>),
     ) {
-        let mut rows = [None; GROUP];
-        let keys = cuts.iter().enumerate();
-        let landed = descend(keys.map(|(number, (key, _))| (number, *key, self.run().file_of(key))));
+        let (mut rows, mut erased) = ([None; GROUP], [0; GROUP]);
+        let landed = descend(cuts.iter().enumerate().filter_map(|(number, (key, side))| {
+            match self.left_at(key, *side) {
+                Left::Known(left) => {
+                    rows[number] = Some(left.sums.tally.rows);
+                    return None;
+                }
+                Left::Less(less) => erased[number] = less.sums.tally.rows,
+            }
+            Some((number, *key, self.run().file_of(key)))
+        }));
         for Leaf { descent, page, aim } in arrive(self, landed).0 {
+            let number = descent.number;
             let (position, is_found) = page.settle::<true>(aim, descent.key);
-            let position = position + usize::from(is_found && cuts[descent.number].1 == Side::Through);
-            rows[descent.number] = Some(descent.rows_before() + self.leaf_rows(&page, position));
+            let position = position + usize::from(is_found && cuts[number].1 == Side::Through);
+            rows[number] = Some(descent.rows_before() + self.leaf_rows(&page, position) - erased[number]);
         }
         for (number, (key, side)) in cuts.iter().enumerate() {
             counted(number, rows[number].map_or_else(|| self.rows_before(key, *side), Ok));

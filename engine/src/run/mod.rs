@@ -16,7 +16,8 @@
 //! 5. A filter knows every key of its leaves, including those of tombstones. So no `get` of a run misses an entry.
 //! 6. A leaf or a long value may be stored packed. Its checksum is that of the stored bytes, so damage is noticed
 //!    before anything is unpacked; the result is checked like any other, and readers never see that it was packed.
-//! 7. An open run never changes; it is safe to share between threads.
+//! 7. An open run never changes; it is safe to share between threads. One from which ranges are excised is another run
+//!    over the same open files: see `excision`.
 //!
 //! Cost: writing keeps one page for each level in memory and a buffer of 256 KiB. Opening reads header and footer. A
 //! question reads one unit on each level, of about [`RunOptions::page_bytes`], and one more extent for a long value;
@@ -30,6 +31,8 @@ mod charge;
 mod check;
 mod columns;
 mod descent;
+mod excise;
+mod excision;
 mod fetch;
 mod file;
 mod filter;
@@ -78,6 +81,8 @@ mod charge_tests;
 #[cfg(test)]
 mod damage_tests;
 #[cfg(test)]
+mod excise_tests;
+#[cfg(test)]
 mod fetch_tests;
 #[cfg(test)]
 mod filter_tests;
@@ -96,6 +101,8 @@ mod tests;
 
 pub(crate) use absent_keys::{Lacking, lacking};
 pub(crate) use charge::{Limits, charge, charge_together, plan};
+pub(crate) use excise::excised;
+pub(crate) use excision::{Excision, Excisions, Prefix};
 pub(crate) use file::RunFile;
 pub(crate) use format::Sums;
 #[cfg(test)]
@@ -122,7 +129,7 @@ use crate::compression::Compression;
 use crate::options::RunLayout;
 use crate::tally::Measures;
 
-/// The properties of a run.
+/// The properties of a run, or of a file of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunInfo {
     /// The table that the rows belong to, as given to the writer.
@@ -137,7 +144,7 @@ pub(crate) struct RunInfo {
     pub(crate) is_bottom: bool,
     /// How leaves are found.
     pub(crate) index: RunLayout,
-    /// The sums of all entries.
+    /// The sums of all entries; of a run, of those that excisions have left.
     pub(crate) total: Sums,
     pub(crate) measures: Measures,
     /// The target size of pages.

@@ -193,6 +193,9 @@ impl PageCache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing;
 
+/// Pages that a reader has read from files, with their keys.
+pub(super) type PagesRead = Vec<(PageKey, Arc<Loaded>)>;
+
 /// The pages one reader has seen.
 pub(crate) struct ReadPages<'c> {
     cache: &'c PageCache,
@@ -208,7 +211,7 @@ pub(crate) struct ReadPages<'c> {
     /// The sets of pages that were lent to it.
     lent_sets: RefCell<SmallVec<[Arc<PageSet>; 4]>>,
     /// What it has read from files, if that is collected.
-    read: Option<RefCell<Vec<(PageKey, Arc<Loaded>)>>>,
+    read: Option<RefCell<PagesRead>>,
 }
 
 /// The cost of a reader's answers so far.
@@ -483,7 +486,7 @@ impl<'c> ReadPages<'c> {
     }
 
     /// What it has read from files, if it collects that.
-    pub(super) fn into_read_pages(mut self) -> Vec<(PageKey, Arc<Loaded>)> {
+    pub(super) fn into_read_pages(mut self) -> PagesRead {
         self.read.take().map(RefCell::into_inner).unwrap_or_default()
     }
 

@@ -13,10 +13,8 @@ use std::sync::Arc;
 
 use super::fetch::Wanted;
 use super::file::RunFile;
-use super::loaded::Loaded;
-use super::page_cache::ReadPages;
+use super::page_cache::{PagesRead, ReadPages};
 use super::page_key::PageKey;
-use crate::catalog::declaration::TableId;
 use crate::error::Result;
 
 /// A page that was missing: which, in which file, and what it must be.
@@ -32,14 +30,14 @@ pub(super) type Missed = (PageKey, Arc<RunFile>, Wanted);
 pub struct PageFaults {
     missing: Vec<Missed>,
     /// Keys that will be looked up, by table: where they lie in `bytes`.
-    keys: Vec<(TableId, Range<usize>)>,
+    keys: Vec<(u32, Range<usize>)>,
     bytes: Vec<u8>,
     loaded: Vec<Arc<PageSet>>,
 }
 
 /// Pages that were loaded together, for one request or several.
 pub(crate) struct PageSet {
-    pages: Vec<(PageKey, Arc<Loaded>)>,
+    pages: PagesRead,
     bytes: u64,
 }
 
@@ -69,14 +67,14 @@ impl PageFaults {
     }
 
     /// Adds a key that the next attempt will look up in a table, whether pages on the way to it are missing or not.
-    pub(crate) fn add_key(&mut self, table: TableId, key: &[u8]) {
+    pub(crate) fn add_key(&mut self, table: u32, key: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.keys.push((table, start..self.bytes.len()));
     }
 
     /// The keys that will be looked up, with their tables.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (TableId, &[u8])> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
         self.keys.iter().map(|(table, place)| (*table, &self.bytes[place.clone()]))
     }
 

@@ -86,7 +86,9 @@ fn read_index(run: &Run, pages: &ReadPages<'_>, room: u64) -> Result<Preloaded> 
             let Ok(page) = pages.page(run, place) else { continue };
             let inner = run.inner(place, page);
             if place.level > 1 {
-                below.extend((0..inner.count()).map(|position| run.child(place, &inner, position)));
+                let children = (0..inner.count()).map(|position| run.child(place, &inner, position));
+                // Nothing asks for what was excised.
+                below.extend(children.filter(|child| run.extent(child).sums().entries > 0));
             } else {
                 let parts = inner.filters().filter(|part| !part.bytes.is_empty());
                 filters.extend(parts.map(|part| run.file(place).filter_at(place, &inner, &part)));

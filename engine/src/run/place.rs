@@ -10,17 +10,18 @@ pub(super) struct Place {
     pub(super) floor: u64,
     /// The part of the run that contains it; [`TOP`] for the level above all parts.
     pub(super) part: u32,
-    /// Bytes of the parts before that one.
+    /// Bytes that are left of the parts before that one.
     pub(super) shift: u64,
     /// Levels above the leaves.
     pub(super) level: usize,
-    /// The sums of all entries of the run before the subtree, and of these and its own.
+    /// The sums of what is left of the parts before that one, with all entries of its own file before the subtree; and
+    /// with those of the subtree.
     pub(super) before: Sums,
     pub(super) until: Sums,
 }
 
 impl Place {
-    /// The sums of the subtree.
+    /// The sums of the subtree, erased entries too.
     pub(super) fn sums(&self) -> Sums {
         self.until - self.before
     }
@@ -38,6 +39,24 @@ impl Place {
     /// Whether this is the level above all parts.
     pub(super) fn is_top(&self) -> bool {
         self.part == TOP
+    }
+}
+
+/// Where the rest of a subtree lies in its run, which is what excisions have left of both: all of it, if there are none.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    /// The sums of all entries of the run before it, and of these and its own.
+    pub(super) before: Sums,
+    pub(super) until: Sums,
+    /// Where it begins and ends in the concatenated files of the run.
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+impl Extent {
+    /// Its sums.
+    pub(super) fn sums(&self) -> Sums {
+        self.until - self.before
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads what is left of a damaged run.
 //!
 //! Every page that is what its parent promised is read; the others are skipped, and reported with the separators around
-//! them.
+//! them. What excisions have erased is neither read nor reported.
 //!
 //! Cost: that of a scan. Not here: what becomes of the entries (`repair`).
 
@@ -54,6 +54,9 @@ struct Salvage<'v> {
 
 impl Visitor for Salvage<'_> {
     fn row(&mut self, record: &Record<'_>, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.run.is_excised(key) {
+            return Ok(());
+        }
         // Pages that are what their parents promise have ascending keys; if a defect of a writer made others, the first
         // one counts.
         if self.last.as_deref().is_some_and(|last| key <= last) {
@@ -81,16 +84,21 @@ impl Visitor for Salvage<'_> {
     }
 
     fn lose(&mut self, gap: Gap<'_>) {
-        let error = String::new();
-        self.gap = Some(match gap {
+        let lost = match gap {
             Gap::Subtree { place, low, high } => Lost {
                 low: low.map(<[u8]>::to_vec),
                 high: high.map(<[u8]>::to_vec),
-                entries: place.sums().entries as u64,
-                error,
+                entries: self.run.entries_left(place),
+                error: String::new(),
             },
-            Gap::Value(key) => Lost { low: Some(key.to_vec()), high: Some(after(key)), entries: 1, error },
-        });
+            Gap::Value(key) => Lost {
+                low: Some(key.to_vec()),
+                high: Some(after(key)),
+                entries: u64::from(!self.run.is_excised(key)),
+                error: String::new(),
+            },
+        };
+        self.gap = Some(lost).filter(|lost| lost.entries > 0);
     }
 
     fn fault(&mut self, error: Error) -> Result<()> {

@@ -76,7 +76,7 @@ impl RunFile {
     /// Those of `visit`; [`Corrupt`](crate::ErrorKind::Corrupt) at the first damage, with all rows visited so far
     /// sound; errors of the disk.
     pub(crate) fn scan(&self, progress: &mut dyn FnMut(u64), visit: &mut Visit<'_>) -> Result<()> {
-        debug_assert!(self.info().is_bottom);
+        debug_assert!(self.info().is_bottom && self.excisions().is_none());
         self.scan_records(progress, &mut |_, key, value| visit(key, value))
     }
 

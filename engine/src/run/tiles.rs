@@ -4,18 +4,22 @@
 //!
 //! Invariants:
 //! 1. The tiles of a run cover the requested range, ascending, without holes; each overlaps it.
-//! 2. The sums of a tile are exact for all its entries. How much of it lies before a key within is known as far as
-//!    [`Sway`] says.
+//! 2. The sums of a tile are exact for all its entries that are left. How much of it lies before a key within is known
+//!    as far as [`Sway`] says.
 //!
 //! Cost: opening reads one page; for an inner page it makes a tile for each child that overlaps the range.
 //! Not here: which tiles are worth opening (`histogram`).
 
 use std::ops::{Add, AddAssign, Range};
 
-use super::RunLayer;
+use super::excise::share;
+use super::excision::Prefix;
+use super::format::Sums;
 use super::page_cache::Missing;
 use super::place::Place;
+use super::{Run, RunLayer};
 use crate::page::{KeyBuffer, record};
+use crate::tally::Tally;
 
 /// Rows and bytes of entries, any of which may lie before or after a key.
 ///
@@ -39,6 +43,14 @@ impl Sway {
     /// How many different numbers of rows may lie before a key, minus one.
     pub(super) fn width(&self) -> i64 {
         self.fresh + self.erased
+    }
+}
+
+impl Sway {
+    /// What lies between two places of a run.
+    fn between(from: &Prefix, to: &Prefix) -> Sway {
+        let sums = to.sums - from.sums;
+        Sway { fresh: sums.fresh(), erased: sums.erased, bytes: (to.bytes - from.bytes) as i64 }
     }
 }
 
@@ -92,10 +104,9 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    fn new(keys: Keys, place: Place, extent: Range<u64>) -> Tile {
-        let sums = place.sums();
-        let bytes = (extent.end - extent.start) as i64;
-        let sway = Sway { fresh: sums.fresh(), erased: sums.erased, bytes };
+    fn new(keys: Keys, place: Place, extent: Range<u64>, run: &Run) -> Tile {
+        let left = |sums: Sums, bytes: u64| run.left(&place, Prefix { sums, bytes: bytes - place.shift });
+        let sway = Sway::between(&left(place.before, extent.start), &left(place.until, extent.end));
         Tile { keys, sway, place, extent, entries: None, inner_is_wanted: false, cuts: Vec::new() }
     }
 
@@ -134,14 +145,18 @@ pub(super) struct Tiles<'a> {
 }
 
 impl<'a> Tiles<'a> {
-    /// One tile, the whole run; none if that has no entries.
+    /// A tile for each file of the run that may have keys of the range; none if the run has no entries.
     pub(super) fn new(layer: RunLayer<'a>, range: &'a Keys) -> Tiles<'a> {
-        let everything = Keys { start: KeyBuffer::new(), end: None };
-        let root = layer.run().root().map(|root| {
-            let extent = root.start()..root.end();
-            Tile::new(everything, root, extent)
-        });
-        Tiles { layer, range, tiles: root.into_iter().collect(), pages: 0 }
+        let run = layer.run();
+        let mut tiles = Vec::new();
+        let mut parts = run.parts().filter(|_| run.info().total.entries > 0).peekable();
+        while let Some(part) = parts.next() {
+            let keys = Keys { start: part.low, end: parts.peek().map(|next| next.low.clone()) };
+            if let Some(root) = part.file.root().filter(|_| keys.overlap(range)) {
+                tiles.push(Tile::new(keys, root, root.start()..root.end(), run));
+            }
+        }
+        Tiles { layer, range, tiles, pages: 0 }
     }
 
     pub(super) fn pages(&self) -> u64 {
@@ -194,7 +209,7 @@ impl<'a> Tiles<'a> {
             }
             let place = run.child(&tile.place, &page, position);
             let end = if is_last { tile.extent.end } else { place.end() };
-            self.tiles.push(Tile::new(keys, place, place.start()..end));
+            self.tiles.push(Tile::new(keys, place, place.start()..end, run));
         }
         Ok(())
     }
@@ -205,9 +220,23 @@ impl<'a> Tiles<'a> {
         self.pages += u64::from(tile.entries.is_none());
         let entries = tile.entries.clone().unwrap_or(0..leaf.count());
         let extent_bytes = tile.extent.end - tile.extent.start;
-        // Entries of a leaf take equal parts of its bytes, so that neighbours add up.
-        let bytes_before = |position| (u128::from(extent_bytes) * position as u128 / leaf.count() as u128) as i64;
+        // What the leaf has before a position, from one position to the next.
+        let (mut sums, mut counted) = (tile.place.before, 0);
+        let mut left_before = |position: usize| {
+            for entry in counted..position {
+                let state = match run.leaves_have_live_rows_only() {
+                    true => record::FRESH,
+                    false => leaf.leaf_record(entry).state(),
+                };
+                let rows = i64::from(state == record::FRESH) - i64::from(state == record::TOMBSTONE);
+                Sums::add(&mut sums, state == record::TOMBSTONE, Tally { rows, ..Tally::ZERO });
+            }
+            counted = position;
+            let bytes = tile.extent.start - tile.place.shift + share(extent_bytes, position, leaf.count());
+            run.left(&tile.place, Prefix { sums, bytes })
+        };
         let (mut start, mut from) = (tile.keys.start.clone(), entries.start);
+        let mut left_from = left_before(from);
         for cut in tile.cuts.iter().map(Some).chain([None]) {
             let (end, to) = match cut {
                 Some(cut) => (Some(cut.clone()), leaf.search::<true>(cut).0.clamp(from, entries.end)),
@@ -215,13 +244,9 @@ impl<'a> Tiles<'a> {
             };
             let keys = Keys { start, end };
             start = cut.cloned().unwrap_or_default();
+            let left_to = left_before(to);
             if keys.overlap(self.range) {
-                let mut sway = Sway { bytes: bytes_before(to) - bytes_before(from), ..Sway::default() };
-                for position in from..to {
-                    let state = if run.info().is_bottom { record::FRESH } else { leaf.leaf_record(position).state() };
-                    sway.fresh += i64::from(state == record::FRESH);
-                    sway.erased += i64::from(state == record::TOMBSTONE);
-                }
+                let sway = Sway::between(&left_from, &left_to);
                 self.tiles.push(Tile {
                     keys,
                     sway,
@@ -232,7 +257,7 @@ impl<'a> Tiles<'a> {
                     cuts: Vec::new(),
                 });
             }
-            from = to;
+            (from, left_from) = (to, left_to);
         }
         Ok(())
     }

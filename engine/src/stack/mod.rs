@@ -51,6 +51,16 @@ impl<'k> Cut<'k> {
         }
     }
 
+    /// The first key that is not before the cut; `None` at the ends.
+    pub(crate) fn first_key(&self) -> Option<KeyBuffer> {
+        let (key, side) = self.key()?;
+        let mut first = KeyBuffer::from_slice(key);
+        if side == Side::Through {
+            first.push(0);
+        }
+        Some(first)
+    }
+
     /// Whether `key` lies after the cut.
     #[inline]
     pub(crate) fn is_before(&self, key: &[u8]) -> bool {

@@ -2,8 +2,8 @@
 //! law). Method: random stacks of up to five layers, with and without a bottom, over few keys, so that every key is
 //! overwritten, deleted and inserted again across layers; every cut, offset and direction is compared. Then the layers
 //! are merged pair by pair, and all is compared again. The same of stacks whose lower layers are runs in files, read
-//! through a cache of a page or two, so that every page is missed again and again. Replay: SEED=... cargo test -p quipu
-//! stack::tests
+//! through a cache of a page or two, so that every page is missed again and again; and of those from all of whose layers
+//! ranges of keys were taken. Replay: SEED=... cargo test -p quipu stack::tests
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::options::RunLayout;
 use crate::read::table_layer::Mixed;
-use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter};
+use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter, excised};
 use crate::tally::SumField;
 use crate::tree::merge_layer;
 use crate::tree::{Arena, Tree, Walk, When};
@@ -207,10 +207,75 @@ fn disk() -> SimDisk {
     disk
 }
 
-/// The same layers, of which the lower ones have become runs.
-fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdRng) {
+/// The same layers, of which the lower ones have become runs. Then all lose ranges of keys together.
+fn compare_runs(layers: &mut Layers, model: &mut Model, keys: &[Vec<u8>], rng: &mut StdRng) {
     let disk = disk();
     let in_memory = rng.random_range(0..layers.trees.len());
+    let mut runs = runs_of(layers, in_memory, &disk, rng);
+    for round in 0..rng.random_range(1..6) {
+        if round > 0 {
+            remove_range(layers, &mut runs, model, keys, rng);
+        }
+        let cache = PageCache::new(512);
+        let pages = ReadPages::new(&cache);
+        let mixed: SmallVec<[Mixed<'_>; 4]> = (layers.trees[..in_memory].iter().map(|tree| Mixed::Memory(tree.view())))
+            .chain(runs.iter().map(|run| Mixed::Run(RunLayer::new(run, &pages))))
+            .collect();
+        let stack = Stack::new(mixed, layers.measures);
+        compare(&stack, &pages, model, keys, rng);
+        walk_past_faults(&layers.trees[..in_memory], &runs, layers.measures, model);
+    }
+}
+
+/// Takes a range of keys out of trees, runs and model.
+fn remove_range(layers: &mut Layers, runs: &mut Vec<Arc<Run>>, model: &mut Model, keys: &[Vec<u8>], rng: &mut StdRng) {
+    let mut end = || rng.random_bool(0.9).then(|| keys[rng.random_range(0..keys.len())].clone());
+    let (low, mut high) = (end(), end());
+    if high < low {
+        // A range of few keys.
+        high = low.as_ref().map(|low| [low, &[1][..]].concat());
+    }
+    let is_in = |key: &[u8]| low.as_ref().is_none_or(|low| key >= low) && high.as_ref().is_none_or(|high| key < high);
+    model.retain(|key, _| !is_in(key));
+    for tree in &mut layers.trees {
+        tree.remove_range(low.as_deref(), high.as_deref()).unwrap();
+        assert_eq!(tree.check(), Vec::<String>::new());
+    }
+    let cache = PageCache::new(512);
+    for run in runs.iter_mut() {
+        let pages = ReadPages::new(&cache);
+        let layer = RunLayer::new(run, &pages);
+        let erased = pages.answer(|| layer.plan(cut_before(&low), cut_before_end(&high))).unwrap();
+        let range = (low.as_deref().unwrap_or_default(), high.as_deref());
+        let left = pages.answer(|| excised(run, [range].into_iter(), &pages)).unwrap();
+        assert_eq!(Arc::ptr_eq(&left, run), erased.entries == 0);
+        assert_eq!(left.info().total.entries, run.info().total.entries - erased.entries as i64);
+        assert_eq!(left.info().total.tally.rows, run.info().total.tally.rows - erased.rows);
+        assert!(left.is_same(run));
+        for part in left.parts() {
+            assert_eq!(part.file.check_excisions(), [""; 0]);
+        }
+        *run = left;
+    }
+    // Runs of which nothing is left may go or stay; what is the lowest then has live rows only.
+    runs.retain(|run| run.info().total.entries > 0 || run.excisions() == 0 || rng.random());
+    let has_bottom = layers.trees.last().is_some_and(Tree::is_bottom);
+    if let Some(lowest) = runs.last_mut().filter(|_| has_bottom) {
+        assert!(lowest.info().has_live_rows_only());
+        *lowest = Arc::new(lowest.as_bottom());
+    }
+}
+
+fn cut_before(low: &Option<Vec<u8>>) -> Cut<'_> {
+    low.as_ref().map_or(Cut::Start, |low| Cut::Before(low))
+}
+
+fn cut_before_end(high: &Option<Vec<u8>>) -> Cut<'_> {
+    high.as_ref().map_or(Cut::End, |high| Cut::Before(high))
+}
+
+/// Runs of the layers from one on.
+fn runs_of(layers: &Layers, in_memory: usize, disk: &SimDisk, rng: &mut StdRng) -> Vec<Arc<Run>> {
     let mut runs = Vec::new();
     for (number, tree) in layers.trees.iter().enumerate().skip(in_memory) {
         // One file or several.
@@ -228,7 +293,7 @@ fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdR
                 compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
                 ..RunOptions::default()
             };
-            let mut writer = RunWriter::create(&disk, Path::new(&path), options).unwrap();
+            let mut writer = RunWriter::create(disk, Path::new(&path), options).unwrap();
             let low = if walk.valid() { walk.key() } else { KeyBuffer::new() };
             for _ in 0..entries_max {
                 if !walk.valid() {
@@ -239,7 +304,7 @@ fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdR
                 walk.next();
             }
             let info = writer.finish().unwrap();
-            let file = RunFile::open(&disk, Path::new(&path)).unwrap();
+            let file = RunFile::open(disk, Path::new(&path)).unwrap();
             assert_eq!(file.info(), &info);
             assert_eq!(file.check(&mut |_| ()).faults, [""; 0]);
             parts.push(Part { low, file: Arc::new(file) });
@@ -248,14 +313,7 @@ fn compare_runs(layers: &Layers, model: &Model, keys: &[Vec<u8>], rng: &mut StdR
         assert_eq!(run.info().total.tally, tree.view().total());
         runs.push(Arc::new(run));
     }
-    let cache = PageCache::new(512);
-    let pages = ReadPages::new(&cache);
-    let mixed: SmallVec<[Mixed<'_>; 4]> = (layers.trees[..in_memory].iter().map(|tree| Mixed::Memory(tree.view())))
-        .chain(runs.iter().map(|run| Mixed::Run(RunLayer::new(run, &pages))))
-        .collect();
-    let stack = Stack::new(mixed, layers.measures);
-    compare(&stack, &pages, model, keys, rng);
-    walk_past_faults(&layers.trees[..in_memory], &runs, layers.measures, model);
+    runs
 }
 
 /// A walk that begins with no page at all misses each page once, and goes on where it was.
@@ -418,7 +476,7 @@ fn run(seed: u64, page_bytes: usize, measures: Measures, with_bottom: bool) {
         layers.push(&arena, &keys, writes, &mut rng, &mut model);
         compare(&layers.stack(), &Resident, &model, &keys, &mut rng);
     }
-    compare_runs(&layers, &model, &keys, &mut rng);
+    compare_runs(&mut layers, &mut model, &keys, &mut rng);
     let tallies = |layers: &Layers| -> Vec<Tally> {
         all_cuts(&keys).into_iter().map(|cut| infallible(layers.stack().tally_before(cut))).collect()
     };

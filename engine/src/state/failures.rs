@@ -132,13 +132,12 @@ impl FailedMerges {
     /// Whether to leave a run alone, after this many jobs that wrote runs.
     pub(crate) fn has(&self, run: &Arc<Run>, jobs: u64) -> bool {
         let failed = self.0.iter().filter(|failed| jobs < failed.retry_at);
-        failed.flat_map(|failed| &failed.runs).any(|failed| Arc::ptr_eq(failed, run))
+        failed.flat_map(|failed| &failed.runs).any(|failed| failed.is_same(run))
     }
 
     /// Records how a merge of these runs ended.
     pub(crate) fn note(&mut self, runs: &[Arc<Run>], is_merged: bool, jobs: u64) {
-        let is_of =
-            |failed: &FailedMerge| failed.runs.iter().any(|run| runs.iter().any(|other| Arc::ptr_eq(run, other)));
+        let is_of = |failed: &FailedMerge| failed.runs.iter().any(|run| runs.iter().any(|other| run.is_same(other)));
         let times = self.0.iter().filter(|failed| is_of(failed)).map(|failed| failed.times + 1).max().unwrap_or(0);
         self.0.retain(|failed| !is_of(failed));
         if !is_merged {

@@ -3,6 +3,7 @@
 pub(crate) mod ending;
 pub(crate) mod failures;
 pub(crate) mod handle;
+pub(crate) mod key_ranges;
 pub(crate) mod latch;
 pub(crate) mod logged;
 pub(crate) mod page_loading;
@@ -10,6 +11,7 @@ pub(crate) mod pending_commit;
 pub(crate) mod publish;
 pub(crate) mod reclaim;
 pub(crate) mod registry;
+pub(crate) mod removal;
 pub(crate) mod run_files;
 pub(crate) mod shared;
 pub(crate) mod snapshot;

@@ -21,6 +21,10 @@ pub(crate) fn publish(versions: &mut Versions, trees: &mut TableTrees, epoch: u6
         if trees.declaration.options.blind_writes {
             table.unresolved = trees.unresolved.as_ref().map(|tree| tree.version());
         }
+        // The removal of a range changes them.
+        if !table.runs.are(&trees.runs) {
+            table.runs = trees.runs.clone();
+        }
     }
 }
 
@@ -37,7 +41,6 @@ pub(crate) fn republish(versions: &mut Versions, trees: &mut TableTrees, epoch: 
     if let Some(Some(table)) = versions.tables.get_mut(trees.declaration.id as usize) {
         table.layers = trees.layers.iter().map(Tree::version).collect();
         table.unresolved = trees.unresolved.as_ref().map(|tree| tree.version());
-        table.runs = trees.runs.clone();
     }
 }
 

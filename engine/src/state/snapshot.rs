@@ -203,11 +203,6 @@ impl<'s> TableView<'s> {
         TableView { source, declaration, lent_from: None }
     }
 
-    /// Whether the table is a single tree.
-    pub(crate) fn is_single(&self) -> bool {
-        self.source.trees().is_some_and(|trees| trees.single().is_some())
-    }
-
     /// The name of the table.
     pub fn name(&self) -> &str {
         &self.declaration.name

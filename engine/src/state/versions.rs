@@ -20,7 +20,24 @@ impl Runs {
         Runs((!runs.is_empty()).then(|| runs.into()))
     }
 
+    /// The list of what is left of `runs`, of which the last has nothing below it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] if that one has entries that weigh as if it had: those below were not lawful.
+    pub(crate) fn stacked(mut runs: Vec<Arc<Run>>) -> Result<Runs> {
+        if let Some(lowest) = runs.last_mut().filter(|lowest| !lowest.info().is_bottom) {
+            if !lowest.info().has_live_rows_only() {
+                let file = lowest.files()[0].name();
+                let what = format!("{file} has entries over rows that are not there; run `quipu check`");
+                return Err(Error::new(ErrorKind::Corrupt, what));
+            }
+            *lowest = Arc::new(lowest.as_bottom());
+        }
+        Ok(Runs::new(runs))
+    }
+
     /// Whether both are the same list.
+    #[inline]
     pub(crate) fn are(&self, other: &Runs) -> bool {
         match (&self.0, &other.0) {
             (None, None) => true,

@@ -17,6 +17,7 @@ use crate::read::table_stack::{Source, TableStack, stack_over};
 use crate::run::{PageCache, ReadPages};
 use crate::state::latch::{Latch, Latched};
 use crate::state::registry::Registry;
+use crate::state::removal::Jobs;
 use crate::state::versions::{Runs, total_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{MutexGuard, thread_local};
@@ -52,6 +53,12 @@ pub(crate) struct TableTrees {
     pub(crate) flushed_sequence: u64,
     /// The last ingest whose rows are in its runs, for replay.
     pub(crate) ingested: LastIngest,
+    /// The last commit whose removals of ranges are all in its runs, for replay.
+    pub(crate) excised_sequence: u64,
+    /// The commit after which the table was empty and its runs went; 0 if it has runs, or never had any.
+    pub(crate) emptied_sequence: u64,
+    /// The jobs that write runs of it.
+    pub(crate) jobs: Jobs,
     /// Retired pages after the last pass, so that passes stay rare while a long snapshot lives.
     pub(super) retired_kept: usize,
     /// Merged layers that snapshots may still read.
@@ -132,6 +139,9 @@ impl TableTrees {
             sequence,
             flushed_sequence: 0,
             ingested: LastIngest::default(),
+            excised_sequence: 0,
+            emptied_sequence: 0,
+            jobs: Jobs::default(),
             retired_kept: 0,
             merged: Vec::new(),
         }

@@ -18,12 +18,10 @@ use crate::catalog::record::{self, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
 use crate::page::KeyBuffer;
-use crate::read::table_stack::{Stopped, of_trees, stack_in_memory};
+use crate::read::table_stack::Stopped;
 use crate::read::unresolved;
 use crate::run::{Missing, ReadPages};
-use crate::stack::Cut;
 use crate::state::ending::Readers;
-use crate::state::handle::Table;
 use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
 use crate::state::writer::{Epochs, TableTrees, Turn, Writer};
@@ -32,7 +30,6 @@ use crate::transactions::transaction::Transaction;
 use crate::tree::{Tree, Walk, When, Written};
 use crate::tree::{merge_layer, merge_layer_but};
 use crate::write::decision::{Decision, old_of};
-use crate::write::writable::WritableTable;
 
 /// The most entries a commit applies in place, under the latch: some 20 us.
 const IN_PLACE_MAX: u64 = 64;
@@ -127,57 +124,6 @@ impl Shared {
             decision.apply(top, place.as_mut(), key, value)
         })?;
         Ok(Some(decision.written()))
-    }
-
-    /// Commits the removal of a range.
-    pub(crate) fn remove_range(
-        self: &Arc<Self>,
-        table: &Table,
-        bounds: &Bounds<'_>,
-        durability: Durability,
-    ) -> Result<u64> {
-        self.see_to_memory()?;
-        let mut turn = self.writer()?;
-        let writer = &mut *turn;
-        let id = table.id();
-        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
-        if trees.single().is_none() {
-            drop(turn);
-            let remove = || self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
-            return match remove() {
-                // Over runs each row takes a tombstone. Flushing the table makes room for them.
-                Err(error) if error.kind() == ErrorKind::Full && !table.options().in_memory => {
-                    self.flush(id)?;
-                    self.reclaim_if_idle();
-                    remove()
-                }
-                removed => removed,
-            };
-        }
-        let rows = {
-            let stack = stack_in_memory(trees.views(), trees.declaration.options.measures);
-            of_trees(stack.count(bounds.start(), bounds.end()))
-        };
-        if rows == 0 {
-            return Ok(0);
-        }
-        // Only the pages at the ends of the range are copied.
-        let pages = trees.layers[0].room_for(1, 0);
-        self.check_room(writer, pages, false)?;
-        let (low, high) = (key_at(bounds.start()), key_at(bounds.end()));
-        writer.record.clear();
-        record::put_remove_range(&mut writer.record, id, low.as_deref(), high.as_deref(), rows);
-        self.commit(
-            turn,
-            (&[id], Readers::GoOn, durability),
-            |writer| self.append_record(writer),
-            |writer, epochs| {
-                let top = &mut table_of(writer, id)?.layers[0];
-                epochs.open(top);
-                top.remove_range(low.as_deref(), high.as_deref()).map(drop)
-            },
-        )?;
-        Ok(rows)
     }
 
     /// Runs a closure as the only writer and commits its writes.
@@ -276,19 +222,6 @@ impl Shared {
         self.commit(turn, (&tables, readers, durability), append, |writer, epochs| {
             layers.into_iter().try_for_each(|(id, layer)| table_of(writer, id)?.apply(layer, epochs))
         })
-    }
-}
-
-/// The first key that is not before the cut; `None` at the ends.
-pub(crate) fn key_at(cut: Cut<'_>) -> Option<KeyBuffer> {
-    match cut {
-        Cut::Start | Cut::End => None,
-        Cut::Before(key) => Some(KeyBuffer::from_slice(key)),
-        Cut::After(key) => {
-            let mut key = KeyBuffer::from_slice(key);
-            key.push(0);
-            Some(key)
-        }
     }
 }
 

@@ -23,7 +23,6 @@ use crate::catalog::manifest::LastIngest;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Lsn;
-use crate::maintenance::checkpoint_and_flush::described;
 use crate::maintenance::parts_writer::PartsWriter;
 use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, same_rows_apart};
@@ -33,7 +32,7 @@ use crate::state::handle::Table;
 use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
 use crate::state::snapshot::Snapshot;
-use crate::state::versions::{Runs, TableVersion, total_of};
+use crate::state::versions::{Runs, TableVersion};
 use crate::state::writer::{Turn, Writer};
 use crate::sync::atomic::Ordering;
 use crate::tally::Tally;
@@ -322,8 +321,8 @@ impl Ingest {
     }
 
     /// Waits until memory has no entry between the first key and the last. Returns the writer's turn, in which that is
-    /// so, and in which the rows between the two are those of the base. Called in the turn to write runs, in which the
-    /// runs stay as they are.
+    /// so, and in which the rows between the two are those of the base. Called in the turn to write runs, in which no runs
+    /// are added.
     fn ready_to_end<'s>(&mut self, shared: &'s Arc<Shared>) -> Result<Turn<'s>> {
         let id = self.declaration.id;
         for _ in 0..TRIES {
@@ -337,7 +336,9 @@ impl Ingest {
                 continue;
             }
             let mut turn = shared.writer()?;
-            if !self.is_between(table_of(&mut turn, id)?.views_to_read()) {
+            let trees = table_of(&mut turn, id)?;
+            // Nothing but the removal of a range changes runs meanwhile.
+            if trees.runs.are(&version.runs) && !self.is_between(trees.views_to_read()) {
                 return Ok(turn);
             }
         }
@@ -417,8 +418,8 @@ impl Shared {
         log.sync(log.end_lsn())?;
         let mut manifest = self.checkpoints.last().manifest.clone();
         let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id).ok_or_else(dropped)?;
-        entry.runs = runs.iter().map(|run| described(run)).collect();
-        entry.total = total_of(&runs);
+        let runs = Runs::new(runs);
+        entry.set_runs(&runs, writer.sequence, 0);
         entry.ingested = LastIngest { sequence, keys: (first.to_vec(), last_key.to_vec()) };
         manifest.checkpoint = self.checkpoints.last_number();
         self.replace_manifest(manifest, written).map_err(|(error, is_last)| {
@@ -431,6 +432,6 @@ impl Shared {
             record::put_ingest(&mut writer.record, id, first, last_key);
             self.append_record(writer)
         };
-        self.commit_runs(turn, id, Runs::new(runs), append).map_err(|error| self.broken(error))
+        self.commit_runs(turn, id, runs, append).map_err(|error| self.broken(error))
     }
 }

@@ -1,23 +1,27 @@
 //! The savepoint of a latched write: what was changed since, so that it can be taken back.
 //!
 //! A latched write changes trees in place. Before each change the entry that the newest tree has at the key is noted
-//! here; taking back writes these entries again, the last change first.
+//! here, and before the removal of a range those of all trees, and the list of runs; taking back writes these entries
+//! again, the last change first. Trees that lost all entries were kept whole, and come back as they were.
 //!
 //! Invariants:
 //! 1. Taking back cannot fail for lack of space: the room for it is part of what each write checks.
 //! 2. Afterwards every tree has the entries, with the weights, that it had at the savepoint, and the record of the
 //!    commit is what it was. Pages may be split differently.
 //!
-//! Cost: a copy of the old entry for each change. Nothing while no savepoint is set.
+//! Cost: a copy of the old entry for each change; of a range, of those in memory, unless it is the
+//! whole table. Nothing while no savepoint is set.
 
 use std::ops::Range;
 
 use crate::catalog::declaration::TableId;
 use crate::error::{Error, Result};
 use crate::state::publish::dropped;
+use crate::state::removal::Removal;
+use crate::state::versions::Runs;
 use crate::state::writer::TableTrees;
 use crate::tally::Tally;
-use crate::tree::{Tree, When};
+use crate::tree::{Side, Tree, Walk, When};
 use crate::write::latched_write::LatchedWrite;
 
 /// What was changed since a savepoint.
@@ -28,14 +32,18 @@ pub(super) struct Changes {
     record_bytes: usize,
     group: Option<(TableId, usize, u64)>,
     changed_tables: usize,
+    /// How many ranges had been removed.
+    removed_ranges: usize,
     entries: Vec<Change>,
     /// Keys and values of the entries, one after the other.
     bytes: Vec<u8>,
 }
 
-/// A change of the entry at a key.
+/// A change of the entry that a tree has at a key.
 struct Change {
     table: TableId,
+    /// The index of the tree among the layers.
+    layer: usize,
     key: Range<usize>,
     before: Before,
 }
@@ -50,6 +58,12 @@ enum Before {
     Entry { value: Option<Range<usize>>, below: Tally },
     /// An entry of a weight that is not known.
     Unresolved(Option<Range<usize>>),
+    /// Another list of runs; the key does not matter.
+    Runs(Runs),
+    /// The tree that stands at this index among those that only snapshots read; the key does not matter.
+    Tree(usize),
+    /// The same, of entries of weights that are not known.
+    UnresolvedTree(usize),
 }
 
 impl Changes {
@@ -80,25 +94,54 @@ impl Changes {
             Some(found) => Before::Unresolved(found.value().map(|value| self.push(value))),
             None => self.entry_of(&trees.layers[0], key),
         };
-        self.entries.push(Change { table, key: key_at, before });
+        self.entries.push(Change { table, layer: 0, key: key_at, before });
     }
 
-    fn entry_of(&mut self, top: &Tree, key: &[u8]) -> Before {
-        let view = top.view();
+    fn entry_of(&mut self, tree: &Tree, key: &[u8]) -> Before {
+        let view = tree.view();
         let Some(found) = view.get(key) else { return Before::Nothing };
         let value = found.value();
-        if top.is_bottom() {
+        if tree.is_bottom() {
             return Before::Row(self.push(value.unwrap_or_default()));
         }
-        let row = value.map_or(Tally::ZERO, |value| top.measures().of_row(key, value));
+        let row = value.map_or(Tally::ZERO, |value| tree.measures().of_row(key, value));
         let below = row - view.weight_of(key, &found.record);
         Before::Entry { value: value.map(|value| self.push(value)), below }
     }
 
-    /// Notes a row of a bottom tree before it is removed.
-    pub(super) fn note_row(&mut self, table: TableId, key: &[u8], value: &[u8]) {
-        let (key, value) = (self.push(key), self.push(value));
-        self.entries.push(Change { table, key, before: Before::Row(value) });
+    /// Notes what all layers have in a range before it is removed.
+    pub(super) fn note_range(&mut self, trees: &TableTrees, removal: &Removal) {
+        let table = trees.declaration.id;
+        if removal.changes_runs() {
+            self.entries.push(Change { table, layer: 0, key: 0..0, before: Before::Runs(trees.runs.clone()) });
+        }
+        if removal.is_of_all() {
+            let filled = trees.layers.iter().enumerate().filter(|(_, tree)| tree.entries() > 0);
+            let mut kept_at = trees.merged.len()..;
+            for ((layer, _), at) in filled.zip(&mut kept_at) {
+                self.entries.push(Change { table, layer, key: 0..0, before: Before::Tree(at) });
+            }
+            if trees.unresolved.is_some() {
+                let before = Before::UnresolvedTree(kept_at.start);
+                self.entries.push(Change { table, layer: 0, key: 0..0, before });
+            }
+            return;
+        }
+        let numbered = trees.layers.iter().enumerate().map(|(layer, tree)| (Some(layer), tree));
+        for (layer, tree) in numbered.chain(trees.unresolved.as_deref().map(|tree| (None, tree))) {
+            let low = removal.low.as_deref().unwrap_or_default();
+            let mut walk = Walk::seek(tree.view(), low, Side::Below);
+            while walk.valid() && removal.high.as_ref().is_none_or(|high| walk.key() < *high) {
+                let key = walk.key();
+                let before = match layer {
+                    Some(_) => self.entry_of(tree, &key),
+                    None => Before::Unresolved(walk.value().map(|value| self.push(value))),
+                };
+                let key = self.push(&key);
+                self.entries.push(Change { table, layer: layer.unwrap_or(0), key, before });
+                walk.next();
+            }
+        }
     }
 }
 
@@ -112,6 +155,7 @@ impl LatchedWrite<'_> {
         changes.bytes.clear();
         (changes.is_set, changes.group) = (true, self.group);
         (changes.record_bytes, changes.changed_tables) = (record_bytes, changed_tables);
+        changes.removed_ranges = self.removed.len();
     }
 
     /// Forgets the savepoint: later writes cost nothing for it.
@@ -141,6 +185,7 @@ impl LatchedWrite<'_> {
             }
         }
         self.changed.truncate(changes.changed_tables);
+        self.removed.truncate(changes.removed_ranges);
         self.turn.record.truncate(changes.record_bytes);
         self.group = changes.group;
         self.changes = changes;
@@ -155,18 +200,27 @@ impl LatchedWrite<'_> {
         let trees = writer.tables.get_mut(change.table as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         let key = &bytes[change.key.clone()];
         let at = |value: &Option<Range<usize>>| value.clone().map(|value| &bytes[value]);
-        if let Before::Unresolved(value) = &change.before {
-            return trees.write_unresolved(key, at(value), epochs);
-        }
-        let top = &mut trees.layers[0];
-        epochs.open(top);
+        let tree = &mut trees.layers[change.layer];
+        epochs.open(tree);
         match &change.before {
-            Before::Row(value) => top.put(key, &bytes[value.clone()], When::Always).map(|_| ()),
-            Before::Nothing if top.is_bottom() => top.remove(key).map(|_| ()),
+            Before::Row(value) => tree.put(key, &bytes[value.clone()], When::Always).map(|_| ()),
+            Before::Nothing if tree.is_bottom() => tree.remove(key).map(|_| ()),
             // A tombstone over nothing is no entry.
-            Before::Nothing => top.write_over(key, None, |_| Some(Tally::ZERO)).map(|_| ()),
-            Before::Entry { value, below } => top.write_over(key, at(value), |_| Some(*below)).map(|_| ()),
-            Before::Unresolved(_) => Ok(()),
+            Before::Nothing => tree.write_over(key, None, |_| Some(Tally::ZERO)).map(|_| ()),
+            Before::Entry { value, below } => tree.write_over(key, at(value), |_| Some(*below)).map(|_| ()),
+            Before::Unresolved(value) => trees.write_unresolved(key, at(value), epochs),
+            Before::Runs(runs) => {
+                trees.runs = runs.clone();
+                Ok(())
+            }
+            Before::Tree(at) => {
+                *tree = trees.merged.remove(*at).1;
+                Ok(())
+            }
+            Before::UnresolvedTree(at) => {
+                trees.unresolved = Some(Box::new(trees.merged.remove(*at).1));
+                Ok(())
+            }
         }
     }
 }

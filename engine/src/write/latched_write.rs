@@ -26,21 +26,21 @@ use crate::error::{Error, Result};
 use crate::log::Lsn;
 use crate::read::entry::Key;
 use crate::read::readable::ReadableTable;
-use crate::read::table_stack::page_fault;
+use crate::read::table_stack::{Stopped, page_fault};
 use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::ending::publish_tables;
 use crate::state::handle::Table;
 use crate::state::latch::Latched;
 use crate::state::logged::Logged;
 use crate::state::pending_commit::PendingCommit;
-use crate::state::publish::{dropped, republish};
+use crate::state::publish::{dropped, republish, table_of};
+use crate::state::removal::{Planned, Removal};
 use crate::state::shared::Shared;
 use crate::state::snapshot::TableView;
 use crate::state::versions::failed_half_way;
 use crate::state::writer::{Epochs, Turn};
 use crate::sync::atomic::Ordering;
-use crate::tree::{self, GROUP, Place, Tree, When, Written};
-use crate::write::commit::key_at;
+use crate::tree::{self, GROUP, Place, When, Written};
 use crate::write::decision::Decision;
 use crate::write::latched_savepoint::Changes;
 
@@ -124,6 +124,8 @@ pub struct LatchedWrite<'db> {
     pub(super) changed: SmallVec<[TableId; 4]>,
     /// Tables whose changes were taken back: they have the same entries, in other pages perhaps.
     pub(super) taken_back: SmallVec<[TableId; 4]>,
+    /// The ranges that were removed.
+    pub(super) removed: Vec<(TableId, Removal)>,
     /// What was changed since the savepoint.
     pub(super) changes: Changes,
     /// The new value that an update's closure writes.
@@ -152,6 +154,7 @@ impl<'db> LatchedWrite<'db> {
             group: None,
             changed: SmallVec::new(),
             taken_back: SmallVec::new(),
+            removed: Vec::new(),
             changes: Changes::default(),
             value: Vec::new(),
             places: None,
@@ -439,56 +442,51 @@ impl<'db> LatchedWrite<'db> {
         }
     }
 
-    /// Removes all rows of a range. Returns how many there were. One step for each leaf.
+    /// Removes all rows of a range. Returns how many there were. One step for each leaf in memory; of runs it takes the
+    /// pages at the ends of the range, unless it has few rows there: then a write for each.
     pub fn remove_range<'b>(&mut self, table: &Table, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
-        let bounds = bounds.into();
-        let id = table.id();
-        let (low, high) = (key_at(bounds.start()), key_at(bounds.end()));
-        let (rows, layered) = {
-            let view = self.table(table)?;
-            let mut keys = None;
-            if !view.is_single() {
-                let keys = keys.insert(Vec::new());
-                view.for_each(&bounds, |key, _| {
-                    keys.push(Key::from(key));
-                    true
-                })?;
-            }
-            (view.count(&bounds)?, keys)
+        table.check_owner(self.db)?;
+        let (db, id, bounds) = (self.db, table.id(), bounds.into());
+        let trees = self.turn.tables.get(id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+        let removal = match trees.plan_removal(&bounds, db.options.excised_rows_min, &self.pages) {
+            Ok(Planned::Nothing) => return Ok(0),
+            Ok(Planned::OneByOne) => return self.remove_one_by_one(table, &bounds),
+            Ok(Planned::Range(removal)) => removal,
+            Err(Stopped::Missing) => return Err(page_fault()),
+            Err(Stopped::Failed(error)) => return Err(error),
         };
-        if rows == 0 {
-            return Ok(0);
-        }
-        if let Some(keys) = layered {
-            // Layers below cannot change: each row gets a tombstone.
-            for key in keys {
-                self.write_row(id, &key, Known::Nothing, |_| (Action::Remove, &[]))?;
-            }
-            return Ok(rows);
-        }
+        let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
+        let pages = trees.room_to_remove();
         if self.changes.is_set() {
-            let mut changes = std::mem::take(&mut self.changes);
-            self.table(table)?.for_each(&bounds, |key, value| {
-                changes.note_row(id, key, value);
-                true
-            })?;
-            self.changes = changes;
+            self.changes.note_range(trees, &removal);
         }
-        let db = self.db;
-        self.reserve_log(low.as_ref().map_or(0, |key| key.len()) + high.as_ref().map_or(0, |key| key.len()) + 64)?;
+        self.reserve_log(low.map_or(0, <[u8]>::len) + high.map_or(0, <[u8]>::len) + 64)?;
         let writer = &mut *self.turn;
-        let pages = writer.tables[id as usize].as_ref().ok_or_else(dropped)?.layers[0].room_for(1, 0);
         db.check_room(writer, pages + self.changes.room_pages(db.options.page_bytes), false)?;
         self.end_entries();
         self.note_changed(id);
         let writer = &mut *self.turn;
-        record::put_remove_range(&mut writer.record, id, low.as_deref(), high.as_deref(), rows);
-        let top: &mut Tree = &mut writer.tables[id as usize].as_mut().ok_or_else(dropped)?.layers[0];
-        self.epochs.open(top);
+        record::put_remove_range(&mut writer.record, id, low, high, removal.rows);
         self.versions.set_changing(true);
-        top.remove_range(low.as_deref(), high.as_deref()).map_err(|error| db.broken(error))?;
+        let removed = table_of(writer, id).and_then(|trees| trees.remove(&removal, self.epochs));
+        removed.map_err(|error| db.broken(error))?;
         self.versions.set_changing(false);
+        let rows = removal.rows;
+        self.removed.push((id, removal));
         Ok(rows)
+    }
+
+    /// Removes the rows of a range, each of which takes a tombstone.
+    fn remove_one_by_one(&mut self, table: &Table, bounds: &Bounds<'_>) -> Result<u64> {
+        let mut keys = Vec::new();
+        self.table(table)?.for_each(bounds, |key, _| {
+            keys.push(Key::from(key));
+            true
+        })?;
+        for key in &keys {
+            self.write_row(table.id(), key, Known::Nothing, |_| (Action::Remove, &[]))?;
+        }
+        Ok(keys.len() as u64)
     }
 
     /// Makes the changes visible as one commit. To make durable what it read and wrote, wait for the result.
@@ -531,11 +529,29 @@ impl<'db> LatchedWrite<'db> {
             writer.sequence += 1;
         }
         writer.shrink_record();
+        self.end_removals();
+        let writer = &mut *self.turn;
         publish_tables(Arc::make_mut(&mut self.versions), writer, &self.changed, self.epochs);
         for id in &self.changed {
             writer.reclaim(&db.registry, *id);
         }
         appended.map(Some)
+    }
+}
+
+impl LatchedWrite<'_> {
+    /// Does what follows the removal of ranges once no savepoint can take them back.
+    fn end_removals(&mut self) {
+        let writer = &mut *self.turn;
+        let sequence = writer.sequence;
+        for (id, removal) in self.removed.drain(..) {
+            let Some(Some(trees)) = writer.tables.get_mut(id as usize) else { continue };
+            trees.jobs.note(removal.low.as_deref(), removal.high.as_deref());
+            trees.settle_if_empty(self.epochs, sequence);
+            if let Ok(before) = self.versions.table(id) {
+                self.db.let_go_of(&before.runs, &trees.runs);
+            }
+        }
     }
 }
 

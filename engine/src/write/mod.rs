@@ -6,4 +6,5 @@ pub(crate) mod decision;
 pub(crate) mod ingest;
 mod latched_savepoint;
 pub(crate) mod latched_write;
+pub(crate) mod range_removal;
 pub(crate) mod writable;

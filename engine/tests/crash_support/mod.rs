@@ -25,6 +25,7 @@ pub(crate) fn options(disk: &SimDisk) -> Options {
         page_bytes: 256,
         run_page_bytes: 256,
         run_file_bytes: 1200,
+        excised_rows_min: 2,
         log_segment_bytes: 8192,
         memory_bytes: 16 << 20,
         checkpoint_log_bytes: 0,

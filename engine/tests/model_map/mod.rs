@@ -38,6 +38,7 @@ pub(crate) fn options(disk: &SimDisk) -> Options {
         page_bytes: 256,
         run_page_bytes: 256,
         run_file_bytes: 2000,
+        excised_rows_min: 2,
         log_segment_bytes: 16384,
         memory_bytes: 64 << 20,
         background: false,

@@ -1,5 +1,6 @@
 //! What the threads of a schedule do, drawn from its seed.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
 use quipu::io::sim::{CrashMode, SimDisk};
@@ -50,6 +51,7 @@ fn options(random: &mut StdRng) -> Options {
         page_bytes: 256,
         run_page_bytes: 256,
         run_file_bytes: [600, 1200, 1 << 20][random.random_range(0..3)],
+        excised_rows_min: 2,
         log_segment_bytes: 8192,
         memory_bytes: 4 << 20,
         memtable_bytes: [0, 16 << 10, 64 << 10][random.random_range(0..3)],
@@ -190,7 +192,7 @@ fn write(world: &World, number: usize, mut random: StdRng) {
 enum Change {
     Put(usize, Vec<u8>, Vec<u8>),
     Remove(usize, Vec<u8>),
-    RemoveAll(usize),
+    RemoveRange(usize, Range<Vec<u8>>),
 }
 
 impl Change {
@@ -198,8 +200,12 @@ impl Change {
         let table = random.random_range(0..SHARED.len());
         let key = vec![prefix(number), random.random_range(0..keys)];
         match random.random_range(0..20) {
-            0 => Change::RemoveAll(table),
-            1..5 => Change::Remove(table, key),
+            0 => Change::RemoveRange(table, own_range(number)),
+            1 => {
+                let to = vec![prefix(number), random.random_range(0..=keys)];
+                Change::RemoveRange(table, key.clone().min(to.clone())..key.max(to))
+            }
+            2..5 => Change::Remove(table, key),
             kind => {
                 let len = if kind == 5 { random.random_range(200..700) } else { random.random_range(0..40) };
                 Change::Put(table, key, vec![random.random(); len])
@@ -208,12 +214,12 @@ impl Change {
     }
 
     fn apply(&self, image: &mut Image) {
-        let (Change::Put(table, ..) | Change::Remove(table, _) | Change::RemoveAll(table)) = self;
+        let (Change::Put(table, ..) | Change::Remove(table, _) | Change::RemoveRange(table, _)) = self;
         let Some(Some(rows)) = image.get_mut(SHARED[*table]) else { return };
         match self {
             Change::Put(_, key, value) => drop(rows.insert(key.clone(), value.clone())),
             Change::Remove(_, key) => drop(rows.remove(key)),
-            Change::RemoveAll(_) => rows.clear(),
+            Change::RemoveRange(_, range) => rows.retain(|key, _| !range.contains(key)),
         }
     }
 }
@@ -227,7 +233,7 @@ fn ingested(number: usize, keys: u8, random: &mut StdRng) -> Vec<Change> {
     numbers.map(row).collect()
 }
 
-fn own_range(number: usize) -> std::ops::Range<Vec<u8>> {
+fn own_range(number: usize) -> Range<Vec<u8>> {
     vec![prefix(number)]..vec![prefix(number) + 1]
 }
 
@@ -240,12 +246,12 @@ fn change_in(
     changes: &[Change],
 ) -> quipu::Result<()> {
     for change in changes {
-        let (Change::Put(place, ..) | Change::Remove(place, _) | Change::RemoveAll(place)) = change;
+        let (Change::Put(place, ..) | Change::Remove(place, _) | Change::RemoveRange(place, _)) = change;
         let table = transaction.table(&world.shared[*place])?;
         match change {
             Change::Put(_, key, value) => table.put(key, value)?,
             Change::Remove(_, key) => drop(table.remove(key)?),
-            Change::RemoveAll(_) => drop(table.remove_range(&own_range(number))?),
+            Change::RemoveRange(_, range) => drop(table.remove_range(range)?),
         }
     }
     let mut after = before.clone();
@@ -292,7 +298,7 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
         0 | 1 => match &changes[0] {
             Change::Put(table, key, value) => world.shared[*table].put(key, value).unwrap(),
             Change::Remove(table, key) => drop(world.shared[*table].remove(key).unwrap()),
-            Change::RemoveAll(table) => drop(world.shared[*table].remove_range(&own_range(number)).unwrap()),
+            Change::RemoveRange(table, range) => drop(world.shared[*table].remove_range(range).unwrap()),
         },
         2 => {
             let ((), committed) = db
@@ -301,8 +307,8 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
                         match change {
                             Change::Put(table, key, value) => drop(edit.put(&world.shared[*table], key, value)?),
                             Change::Remove(table, key) => drop(edit.remove(&world.shared[*table], key)?),
-                            Change::RemoveAll(table) => {
-                                let _ = edit.remove_range(&world.shared[*table], &own_range(number))?;
+                            Change::RemoveRange(table, range) => {
+                                let _ = edit.remove_range(&world.shared[*table], range)?;
                             }
                         }
                     }
@@ -312,13 +318,13 @@ fn commit(world: &World, number: usize, random: &mut StdRng) {
             thread::yield_now();
             committed.wait(Durability::Sync).unwrap();
         }
-        3 if changes.iter().all(|change| !matches!(change, Change::RemoveAll(_))) => {
+        3 if changes.iter().all(|change| !matches!(change, Change::RemoveRange(..))) => {
             let mut batch = WriteBatch::new();
             for change in &changes {
                 match change {
                     Change::Put(table, key, value) => batch.put(&world.shared[*table], key, value),
                     Change::Remove(table, key) => batch.remove(&world.shared[*table], key),
-                    Change::RemoveAll(_) => unreachable!("left out above"),
+                    Change::RemoveRange(..) => unreachable!("left out above"),
                 }
             }
             db.apply(batch).unwrap();

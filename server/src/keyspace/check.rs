@@ -171,20 +171,15 @@ fn rows_to_remove(
     faults: &mut Vec<String>,
 ) -> Result<u64> {
     let mut all = Vec::new();
-    removals.for_each(.., |key, value| {
-        all.extend(Removal::from_row(key, value).filter(|removal| removal.number == number));
+    removals.for_each(.., |key, _| {
+        all.extend(Removal::from_row(key).filter(|removal| removal.number == number));
         true
     })?;
-    let last = all.iter().filter(|removal| removal.with_all_before).map(|removal| removal.id.0).max();
     let mut rows = 0;
-    if let Some(last) = last {
-        rows += elements.count(..&CollectionId(last + 1).bytes()[..])?;
-    }
-    for removal in all.iter().filter(|removal| last.is_none_or(|last| removal.id.0 > last)) {
+    for removal in &all {
         rows += elements.count(Bounds::prefix(&removal.id.bytes()))?;
     }
-    let is_removed =
-        |id: &&CollectionId| last.is_some_and(|last| id.0 <= last) || all.iter().any(|removal| removal.id == **id);
+    let is_removed = |id: &&CollectionId| all.iter().any(|removal| removal.id == **id);
     for id in used.iter().filter(is_removed) {
         faults.push(format!("database {number}: the id {} is to be removed, and a key has it", id.0));
     }

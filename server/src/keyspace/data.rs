@@ -25,7 +25,6 @@ pub enum Need {
     Write,
 }
 
-#[expect(clippy::large_enum_variant, reason = "it lives on the stack of the thread that holds the data")]
 enum Hold<'k> {
     Nothing,
     LatchedRead(LatchedRead<'k>),
@@ -53,7 +52,7 @@ pub struct Data<'k> {
     /// Whether a command is under way that may have to be taken back.
     in_command: bool,
     /// Whether a page may be missing: whether a table has runs.
-    may_fault: bool,
+    pub(super) may_fault: bool,
     /// What earlier attempts of a command lacked that prepares what it writes.
     lent: PageFaults,
 }

@@ -205,8 +205,8 @@ impl Keyspace {
 
     /// Takes up what was to be removed when the server ended.
     fn find_removals(&self) -> Result<()> {
-        self.removals_table.for_each(.., |key, value| {
-            if let Some(removal) = Removal::from_row(key, value) {
+        self.removals_table.for_each(.., |key, _| {
+            if let Some(removal) = Removal::from_row(key) {
                 self.note_id(removal.id);
                 self.removals.push(removal);
             }

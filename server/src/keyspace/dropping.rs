@@ -7,8 +7,11 @@ use super::removals::Removal;
 use super::value::CollectionId;
 use super::{Data, Keyspace, Tables};
 
-/// Rows that are removed in one hold: some hundred microseconds.
+/// Rows that are removed in one hold: some hundred microseconds in memory.
 const STEP_ROWS: u64 = 512;
+
+/// The same of a table over runs, where a step costs the pages at its ends, and only some of its rows are in memory.
+const STEP_ROWS_OVER_RUNS: u64 = 16 * STEP_ROWS;
 
 impl Keyspace {
     /// Removes some of what no key has any more. Returns whether there may be more of it. To be called while no
@@ -29,16 +32,15 @@ impl Keyspace {
     }
 
     fn remove_some_in(&self, data: &mut Data<'_>, tables: &Tables, removal: Removal) -> Result<bool> {
-        let first = if removal.with_all_before { CollectionId(0) } else { removal.id };
-        let (start, end) = (first.bytes(), CollectionId(removal.id.0 + 1).bytes());
-        let next = data.view(&tables.elements)?.nth(&start[..]..&end[..], STEP_ROWS)?;
+        let (start, end) = (removal.id.bytes(), CollectionId(removal.id.0 + 1).bytes());
+        let next = data.view(&tables.elements)?.nth(&start[..]..&end[..], data.step_rows())?;
         match &next {
             Some(next) => {
                 data.edit()?.remove_range(&tables.elements, &start[..]..&next.key[..])?;
             }
             None => {
                 data.edit()?.remove_range(&tables.elements, &start[..]..&end[..])?;
-                data.edit()?.remove(&self.removals_table, &removal.row().0)?;
+                data.edit()?.remove(&self.removals_table, &removal.row())?;
             }
         }
         Ok(next.is_none())
@@ -46,11 +48,16 @@ impl Keyspace {
 }
 
 impl Data<'_> {
+    /// Rows of elements that are removed in one hold.
+    fn step_rows(&self) -> u64 {
+        if self.may_fault { STEP_ROWS_OVER_RUNS } else { STEP_ROWS }
+    }
+
     /// Removes the elements under an id: at once if they are few, else soon.
     pub(super) fn drop_elements(&mut self, database: usize, id: CollectionId) -> Result<()> {
         let tables = self.tables_to_write(database)?;
         let prefix = id.bytes();
-        if self.view(&tables.elements)?.count(Bounds::prefix(&prefix))? <= STEP_ROWS {
+        if self.view(&tables.elements)?.count(Bounds::prefix(&prefix))? <= self.step_rows() {
             self.edit()?.remove_range(&tables.elements, Bounds::prefix(&prefix))?;
             return Ok(());
         }
@@ -59,8 +66,7 @@ impl Data<'_> {
 
     pub(super) fn remove_later(&mut self, removal: Removal) -> Result<()> {
         let keyspace = self.keyspace();
-        let (key, value) = removal.row();
-        self.edit()?.put(&keyspace.removals_table, &key, value)?;
+        self.edit()?.put(&keyspace.removals_table, &removal.row(), &[])?;
         self.pending.remove_later(removal);
         Ok(())
     }
@@ -73,10 +79,6 @@ impl Data<'_> {
         let last = keyspace.new_id();
         // Strings that are being prepared are among them.
         keyspace.end_ids(number, last);
-        if self.view(&tables.elements)?.len()? <= STEP_ROWS {
-            self.edit()?.remove_range(&tables.elements, ..)?;
-            return Ok(());
-        }
-        self.remove_later(Removal { number, id: last, with_all_before: true })
+        self.edit()?.remove_range(&tables.elements, ..).map(|_| ())
     }
 }

@@ -21,27 +21,25 @@ pub(super) struct Removal {
     /// The number of the tables.
     pub(super) number: usize,
     pub(super) id: CollectionId,
-    /// Whether those of all ids below are to go, too.
-    pub(super) with_all_before: bool,
 }
 
 impl Removal {
     pub(super) fn of(number: usize, id: CollectionId) -> Removal {
-        Removal { number, id, with_all_before: false }
+        Removal { number, id }
     }
 
-    /// Key and value of its row.
-    pub(super) fn row(self) -> ([u8; 1 + ID_BYTES], &'static [u8]) {
+    /// The key of its row, whose value is empty.
+    pub(super) fn row(self) -> [u8; 1 + ID_BYTES] {
         let mut key = [self.number as u8; 1 + ID_BYTES];
         key[1..].copy_from_slice(&self.id.bytes());
-        (key, if self.with_all_before { &[1] } else { &[] })
+        key
     }
 
-    pub(super) fn from_row(key: &[u8], value: &[u8]) -> Option<Removal> {
+    pub(super) fn from_row(key: &[u8]) -> Option<Removal> {
         let (&number, id) = key.split_first()?;
         let number = usize::from(number);
         let id = CollectionId::from_bytes(id)?;
-        (number < DATABASES).then_some(Removal { number, id, with_all_before: !value.is_empty() })
+        (number < DATABASES).then_some(Removal { number, id })
     }
 }
 

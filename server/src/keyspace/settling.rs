@@ -75,7 +75,7 @@ impl Data<'_> {
         if old != id {
             if let Some(id) = id {
                 let keyspace = self.keyspace();
-                let (row, _) = Removal::of(keyspace.number_of(database), id).row();
+                let row = Removal::of(keyspace.number_of(database), id).row();
                 self.edit()?.remove(&keyspace.removals_table, &row)?;
             }
             if let Some(old) = old {

@@ -135,8 +135,8 @@ impl<'k> Stager<'k> {
         let piece_bytes = self.keyspace.cut().piece_bytes;
         let edit = data.edit()?;
         if !self.has_begun {
-            let (key, value) = Removal::of(staged.number, staged.id).row();
-            edit.put(&self.keyspace.removals_table, &key, value)?;
+            let row = Removal::of(staged.number, staged.id).row();
+            edit.put(&self.keyspace.removals_table, &row, &[])?;
             (self.has_begun, staged.is_used) = (true, false);
             if slice.is_empty() {
                 edit.put(&tables.elements, &piece_key(staged.id, 0), &[])?;

@@ -42,6 +42,7 @@ fn small() -> Manifest {
                 is_on_disk: false,
                 sequence: 1002,
                 ingested: LastIngest::default(),
+                excised: 1002,
                 runs: vec![of_file("run-3-1.quipu")],
                 total: Tally { rows: 1000, bytes: 64_000, hash: 0, sum: -7 },
             },
@@ -50,6 +51,7 @@ fn small() -> Manifest {
                 is_on_disk: false,
                 sequence: 0,
                 ingested: LastIngest::default(),
+                excised: 0,
                 runs: Vec::new(),
                 total: Tally::ZERO,
             },
@@ -68,7 +70,11 @@ fn small() -> Manifest {
                 is_on_disk: true,
                 sequence: 1180,
                 ingested: LastIngest { sequence: 1100, keys: (b"k".to_vec(), b"lm".to_vec()) },
-                runs: vec![of_file("run-3-4.quipu"), of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])],
+                excised: 1190,
+                runs: vec![
+                    of_file("run-3-4.quipu"),
+                    excised(of_parts(&[("run-1-4.quipu", ""), ("run-2-4.quipu", "k")])),
+                ],
                 total: Tally { rows: 70, ..Tally::ZERO },
             },
         ],
@@ -84,8 +90,27 @@ fn of_parts(parts: &[(&str, &str)]) -> ManifestRun {
         name: name.to_string(),
         identity: 0x1dea + name.len() as u64,
         low: low.as_bytes().to_vec(),
+        excisions: Vec::new(),
     };
     ManifestRun { parts: parts.iter().map(part).collect() }
+}
+
+/// The run with two excisions from its last part, of which the second goes on to the end.
+fn excised(mut run: ManifestRun) -> ManifestRun {
+    let prefix = |rows: i64| {
+        let tally = Tally { rows, bytes: 16 * rows, hash: 3, sum: -rows };
+        Prefix { sums: Sums { entries: rows, erased: 0, tally }, bytes: 32 * rows as u64 }
+    };
+    let key = |text: &str| KeyBuffer::from_slice(text.as_bytes());
+    let excision = |start, end: Option<&str>, rows: [i64; 2]| Excision {
+        start: key(start),
+        end: end.map(key),
+        before: prefix(rows[0]),
+        through: prefix(rows[1]),
+    };
+    let last = run.parts.last_mut().expect("a run has a part");
+    last.excisions = vec![excision("ka", Some("kb"), [1, 4]), excision("kz", None, [5, 9])];
+    run
 }
 
 fn of_file(name: &str) -> ManifestRun {
@@ -265,6 +290,7 @@ fn describe(bytes: &[u8]) -> String {
             (8, "ingested"),
             (4, "length of the first key ingested"),
             (4, "length of the last"),
+            (8, "excised"),
         ];
         fixed.into_iter().for_each(|(len, note)| text.field(len, note));
         text.field(table.name().len(), table.name());
@@ -278,6 +304,21 @@ fn describe(bytes: &[u8]) -> String {
                 text.field(part.name.len(), &part.name);
                 text.field(4, "length of the low key");
                 text.field(part.low.len(), "low key");
+                text.field(4, "number of excisions");
+                for excision in &part.excisions {
+                    text.field(4, "length of its start");
+                    text.field(excision.start.len(), "start");
+                    text.field(4, "whether it has an end");
+                    if let Some(end) = &excision.end {
+                        text.field(4, "length of its end");
+                        text.field(end.len(), "end");
+                    }
+                    for place in ["before the start", "before the end"] {
+                        for sum in ["entries", "erased", "rows", "bytes", "hash", "sum", "bytes of the file"] {
+                            text.field(8, &format!("{place}: {sum}"));
+                        }
+                    }
+                }
             }
         }
         let options = &table.declaration.options;

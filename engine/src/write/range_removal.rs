@@ -1,0 +1,116 @@
+//! Commits the removal of a range: of many rows as a whole, of few over runs one by one.
+//!
+//! What it comes to is asked in the writer's turn; if a page of a run is missing, the turn is left, the page is loaded,
+//! and all is asked again: nobody waits for a file in the turn. Not here: what a removal is (`state/removal`).
+
+use std::sync::Arc;
+
+use crate::bounds::Bounds;
+use crate::catalog::declaration::TableId;
+use crate::catalog::record;
+use crate::error::{ErrorKind, Result};
+use crate::options::Durability;
+use crate::read::table_stack::Stopped;
+use crate::run::{ReadPages, Run};
+use crate::state::ending::Readers;
+use crate::state::handle::Table;
+use crate::state::publish::table_of;
+use crate::state::removal::{Planned, Removal};
+use crate::state::shared::Shared;
+use crate::state::versions::Runs;
+use crate::state::writer::Turn;
+use crate::write::writable::WritableTable;
+
+impl Shared {
+    /// Commits the removal of a range.
+    pub(crate) fn remove_range(
+        self: &Arc<Self>,
+        table: &Table,
+        bounds: &Bounds<'_>,
+        durability: Durability,
+    ) -> Result<u64> {
+        self.see_to_memory()?;
+        if table.options().blind_writes {
+            // What lies below the rest of them is asked in the turn.
+            self.refuse_in_own_turn()?;
+            self.resolve(table.id(), bounds)?;
+        }
+        let pages = ReadPages::new(&self.cache);
+        loop {
+            let mut turn = self.writer()?;
+            let trees = table_of(&mut turn, table.id())?;
+            match trees.plan_removal(bounds, self.options.excised_rows_min, &pages) {
+                Ok(Planned::Nothing) => return Ok(0),
+                Ok(Planned::Range(removal)) => return self.commit_removal(turn, table.id(), removal, durability),
+                Ok(Planned::OneByOne) => break,
+                Err(Stopped::Failed(error)) => return Err(error),
+                Err(Stopped::Missing) => {
+                    drop(turn);
+                    pages.load()?;
+                }
+            }
+        }
+        drop(pages);
+        self.remove_one_by_one(table, bounds, durability)
+    }
+
+    fn commit_removal(&self, mut turn: Turn<'_>, id: TableId, removal: Removal, durability: Durability) -> Result<u64> {
+        let writer = &mut *turn;
+        let pages = table_of(writer, id)?.room_to_remove();
+        self.check_room(writer, pages, false)?;
+        let rows = removal.rows;
+        writer.record.clear();
+        record::put_remove_range(&mut writer.record, id, removal.low.as_deref(), removal.high.as_deref(), rows);
+        let mut replaced = None;
+        let committed = self.commit(
+            turn,
+            (&[id], Readers::GoOn, durability),
+            |writer| self.append_record(writer),
+            |writer, epochs| {
+                let sequence = writer.sequence;
+                let trees = table_of(writer, id)?;
+                let before = trees.runs.clone();
+                trees.remove(&removal, epochs)?;
+                trees.jobs.note(removal.low.as_deref(), removal.high.as_deref());
+                trees.settle_if_empty(epochs, sequence);
+                replaced = Some((before, trees.runs.clone()));
+                Ok(())
+            },
+        );
+        if let Some((before, runs)) = replaced {
+            self.let_go_of(&before, &runs);
+        }
+        committed.map(|()| rows)
+    }
+
+    /// After a removal: lets go of what files of `before` hold in memory that are not among those of `runs`, and wakes
+    /// the compactor, for which there may be something to do. Does nothing if the runs are the same.
+    pub(crate) fn let_go_of(&self, before: &Runs, runs: &Runs) {
+        if before.are(runs) {
+            return;
+        }
+        let files = |runs: &[Arc<Run>]| runs.iter().flat_map(|run| run.files()).cloned().collect::<Vec<_>>();
+        let stay = files(runs);
+        for file in files(before).iter().filter(|file| !stay.iter().any(|other| other.is_same(file))) {
+            file.release();
+        }
+        self.cache.fit();
+        if let Some(keeper) = &*self.keeper.lock() {
+            keeper.wake_compactor();
+        }
+    }
+
+    /// Removes the rows of a range, each of which takes a tombstone. If there is no room for these, the table is flushed
+    /// first.
+    fn remove_one_by_one(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
+        let remove = || self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
+        match remove() {
+            Err(error) if error.kind() == ErrorKind::Full && !table.options().in_memory => {
+                self.flush(table.id())?;
+                self.reclaim_if_idle();
+                remove()
+            }
+            removed => removed,
+        }
+    }
+}
