@@ -45,6 +45,9 @@ const REFUSED_AFTER_MS: (u64, u64) = (500, 5000);
 const SETTLE_MS: u64 = 1500;
 /// How long a peer that comes with a new store is held up until requests under way are forgotten.
 const FENCE_MAX: Duration = Duration::from_secs(2);
+/// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
+const REFUSALS_EVERY_MS: u64 = 60_000;
+const REFUSALS_MAX: usize = 64;
 /// How old a report may be.
 const REPORT_MS: u64 = 50;
 
@@ -141,6 +144,8 @@ pub(super) struct Driver {
     held: Vec<(u64, Request, oneshot::Sender<Answer>)>,
     is_settled: bool,
     trouble: Option<String>,
+    /// Refusals that stand in the log, and since when.
+    refusals: BTreeMap<String, u64>,
     reported_ms: u64,
     /// After a failure, when the node is opened again.
     open_at_ms: u64,
@@ -176,6 +181,7 @@ impl Driver {
             held: Vec::new(),
             is_settled: false,
             trouble: Some("the node starts".to_owned()),
+            refusals: BTreeMap::new(),
             reported_ms: 0,
             open_at_ms: 0,
             turns: (0, 0),
@@ -204,10 +210,10 @@ impl Driver {
             for event in taken.drain(..) {
                 self.on_event(event);
             }
+            self.settle();
             self.see_to_node();
             self.turn();
             self.dial();
-            self.settle();
             self.report();
         }
     }
@@ -271,7 +277,13 @@ impl Driver {
             }
             Event::Accepted(Ok(greeted)) => self.link(greeted),
             Event::Accepted(Err(Failure::Refused(why))) => {
-                self.host.note(Level::Warning, format_args!("a node was refused: {why}"));
+                // A node that is refused comes again every few seconds.
+                let now_ms = self.now().ticks_ms;
+                self.refusals.retain(|_, said_ms| now_ms < *said_ms + REFUSALS_EVERY_MS);
+                if self.refusals.len() < REFUSALS_MAX && !self.refusals.contains_key(&why) {
+                    self.host.note(Level::Warning, format_args!("a node was refused: {why}"));
+                    self.refusals.insert(why, now_ms);
+                }
             }
             // It has gone; it will try again.
             Event::Accepted(Err(Failure::Unreachable(_))) => {}
@@ -379,10 +391,20 @@ impl Driver {
 
     /// Opens the node on its tables. Returns what it waits for, if it may not begin yet.
     fn open(&mut self) -> Result<Option<String>> {
-        if self.register.standing() != Standing::Begun
-            && let Some(waits) = self.register.begin()?
-        {
-            return Ok(Some(waits));
+        let standing = self.register.standing();
+        if standing != Standing::Begun {
+            if !self.is_settled && self.links.len() < self.register.peers().len() {
+                // Somebody who has not been met yet may know better.
+                return Ok(Some("the other nodes are being greeted".to_owned()));
+            }
+            if let Some(waits) = self.register.begin()? {
+                return Ok(Some(waits));
+            }
+            let what = match standing {
+                Standing::Returning => "the data directory was lost or replaced: everything is copied from the others",
+                _ => "the node has begun",
+            };
+            self.host.note(Level::Notice, format_args!("{what}"));
         }
         let now = self.now();
         let (routing, own) = (self.register.routing(), self.register.own());
@@ -559,9 +581,6 @@ impl Driver {
         self.is_settled = now_ms >= SETTLE_MS || peers.iter().all(|(node, _)| is_met(node));
         if self.is_settled {
             self.reported_ms = 0;
-            if let Some(trouble) = &self.trouble {
-                self.host.note(Level::Notice, format_args!("{trouble}"));
-            }
         }
     }
 

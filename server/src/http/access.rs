@@ -43,6 +43,11 @@ pub(super) fn refuse<B>(node: &Node, peer: IpAddr, request: &Request<B>) -> Opti
             return Some(response);
         }
     };
+    if request.uri().path() == "/v0/batch" && !user.may_do_everything() {
+        // Its keys are known only when it has come.
+        note(node, peer, Reason::Command, b"/v0/batch", &user.name);
+        return Some(answer::text(StatusCode::FORBIDDEN, "batches are for users that may do everything"));
+    }
     let words = command_of(request.method(), request.uri().path(), request.uri().query())?;
     let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
     let spec = resolve(&args)?;

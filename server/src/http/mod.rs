@@ -11,7 +11,7 @@
 //! | `access` | whose requests they are, and whether they may |
 //! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
 //! | `quorum`, [`version`] | how many replicas are asked and waited for; what orders the writes of a node alone |
-//! | `replicated` | requests for entities to a node of a cluster |
+//! | `replicated`, `batch` | requests for entities to a node of a cluster |
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
 //! | `patience` | which may wait for pages of runs |
@@ -26,6 +26,7 @@
 
 mod access;
 mod answer;
+mod batch;
 mod condition;
 mod entities;
 mod entity;

@@ -17,6 +17,7 @@ use quipu_cluster::ids::{NodeId, Quorum, Version};
 use tokio::sync::mpsc;
 
 use super::answer::{self, Answer};
+use super::batch;
 use super::condition::{Conditions, Verdict};
 use super::entities;
 use super::entity::{self, Asked};
@@ -30,7 +31,7 @@ use crate::system::clock;
 
 /// How long an answer of the node is waited for: well above the time limit of its requests. A disk that hangs may hold
 /// it up.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 /// Entities of a stream that are ready while the client takes the last.
 const AHEAD: usize = 16;
 /// Rows of a page of a range over the cluster.
@@ -43,7 +44,10 @@ const VALUE_LENGTH: HeaderName = HeaderName::from_static("x-quipu-value-length")
 
 /// Whether a request is answered here.
 pub(super) fn takes(path: &str) -> bool {
-    matches!(path, "/v0/entity" | "/v0/entities" | "/v0/count" | "/v0/rank" | "/v0/nth" | "/v0/status" | "/v0/peer")
+    matches!(
+        path,
+        "/v0/entity" | "/v0/entities" | "/v0/count" | "/v0/rank" | "/v0/nth" | "/v0/status" | "/v0/peer" | "/v0/batch"
+    )
 }
 
 /// Answers a request of one of those paths.
@@ -60,6 +64,10 @@ pub(super) async fn serve(
             Method::GET | Method::HEAD => get(node, cluster, &request.into_parts().0).await,
             Method::PUT | Method::DELETE => write(node, cluster, pulse, request).await,
             _ => answer::not_allowed("GET, HEAD, PUT, DELETE"),
+        },
+        "/v0/batch" => match *request.method() {
+            Method::POST => batch::serve(node, cluster, pulse, request).await,
+            _ => answer::not_allowed("POST"),
         },
         _ if !is_get => answer::not_allowed("GET, HEAD"),
         "/v0/status" => {
