@@ -54,7 +54,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
     let config = &server.config;
-    let Some(port) = config.http_port else { return Ok(None) };
+    let Some(port) = config.http_port else {
+        if config.cluster.len() > 1 {
+            let text = "nodes of a cluster speak HTTP with each other: name `--http-port`, the port of `--self-url`";
+            return Err(quipu::Error::new(quipu::ErrorKind::Invalid, text));
+        }
+        return Ok(None);
+    };
     let secret = config.cluster_secret_file.as_deref().map(read_secret).transpose()?;
     let options = HttpOptions {
         bind: config.bind.clone(),

@@ -313,7 +313,10 @@ fn strangers_and_mistaken_directories_are_refused_and_told_why() {
     nodes.kill(2);
     // Another node's directory.
     let own = nodes.data(2);
-    let output = nodes.command(1, &["--data", own.to_str().expect("a path")]).output().expect("the program");
+    let output = nodes
+        .command(1, &["--data", own.to_str().expect("a path"), "--http-port", &nodes.port(2).to_string()])
+        .output()
+        .expect("the program");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains(&nodes.url(2)) && said.contains("directory"), "{said}");
     // Another list with a directory of this one.
@@ -404,4 +407,121 @@ fn a_node_answers_while_its_peers_are_down() {
     nodes.kill(0);
     nodes.restart(0);
     assert_eq!(nodes.get(0, "/v0/entity?id=k&ack=1&from=3").body, b"v", "a node that has begun needs nobody to begin");
+}
+
+/// Speaks RESP to a port: words in, the raw answer out.
+struct Redis(std::net::TcpStream);
+
+impl Redis {
+    fn ask(&mut self, line: &str) -> String {
+        use std::io::{Read, Write};
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| command += &format!("${}\r\n{word}\r\n", word.len()));
+        // What comes after it tells where its answer ends.
+        command += "*2\r\n$4\r\nECHO\r\n$3\r\nEND\r\n";
+        self.0.write_all(command.as_bytes()).expect("sent");
+        let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+        while !answer.ends_with(b"$3\r\nEND\r\n") {
+            let count = self.0.read(&mut buffer).expect("an answer");
+            assert_ne!(count, 0, "{line}: closed");
+            answer.extend_from_slice(&buffer[..count]);
+        }
+        answer.truncate(answer.len() - 9);
+        String::from_utf8_lossy(&answer).replace("\r\n", "|")
+    }
+}
+
+#[test]
+fn redis_clients_share_the_entities_and_are_told_what_cannot_be_replicated() {
+    let mut nodes = Nodes::new(3, &[]);
+    let ports: Vec<u16> = Nodes::new(3, &[]).ports().to_vec();
+    for node in 0..3 {
+        nodes.flags = vec!["--port".to_owned(), ports[node].to_string()];
+        nodes.spawn(node);
+    }
+    (0..3).for_each(|node| nodes.wait(node));
+    let mut clients: Vec<Redis> = ports
+        .iter()
+        .map(|port| {
+            let mut stream = None;
+            eventually("Redis clients are served", || {
+                stream = std::net::TcpStream::connect(("127.0.0.1", *port)).ok();
+                stream.is_some()
+            });
+            Redis(stream.expect("connected"))
+        })
+        .collect();
+    for (client, command, expected) in [
+        (0, "SET a 1", "+OK|"),
+        (1, "GET a", "$1|1|"),
+        (2, "EXISTS a b a", ":2|"),
+        (2, "MSET b 2 c 3", "+OK|"),
+        (0, "MGET a b none c", "*4|$1|1|$1|2|$-1|$1|3|"),
+        (1, "DBSIZE", ":3|"),
+        (1, "Q.COUNT [b +", ":2|"),
+        (1, "Q.NTH -1", "$1|c|"),
+        (1, "Q.RANK c", ":2|"),
+        (0, "SET a 2 NX", "$-1|"),
+        (0, "SETNX d 4", ":1|"),
+        (2, "SETNX d 5", ":0|"),
+        (2, "TTL d", ":-1|"),
+        (2, "EXPIRE d 100", ":1|"),
+        (0, "TTL d", ":100|"),
+        (0, "GET d", "$1|4|"),
+        (1, "PERSIST d", ":1|"),
+        (0, "TTL d", ":-1|"),
+        (0, "TTL none", ":-2|"),
+        (0, "DEL a none", ":1|"),
+        (1, "GET a", "$-1|"),
+        (1, "Q.ACK", "*2|:2|:3|"),
+        (1, "Q.ACK 3 3", "+OK|"),
+        (1, "Q.ACK 3 4", "-ERR it must be 1 <= ack <= from <= 3, the nodes of the cluster|"),
+        (1, "SET b all", "+OK|"),
+        (1, "MULTI", "+OK|"),
+    ] {
+        assert_eq!(clients[client].ask(command), expected, "{command}");
+    }
+    assert!(clients[1].ask("SET b 1").starts_with("-ERR a transaction"));
+    assert!(clients[1].ask("EXEC").starts_with("-EXECABORT"));
+    for command in ["INCR a", "ZADD z 1 m", "APPEND a x", "KEYS *", "FLUSHALL", "SET a 1 GET"] {
+        let answer = clients[0].ask(command);
+        assert!(answer.starts_with("-ERR") && answer.contains("node of a cluster"), "{command}: {answer}");
+    }
+    assert_eq!(nodes.get(0, "/v0/entity?id=b&ack=3").body, b"all");
+    assert_eq!(nodes.status(2, "PUT", "/v0/entity?id=http&ack=3", b"over"), 201);
+    assert_eq!(clients[0].ask("GET http"), "$4|over|");
+    nodes.kill(2);
+    assert!(clients[1].ask("SET b 1").starts_with("-NOREPLICAS"));
+    assert_eq!(clients[0].ask("SET b 1"), "+OK|");
+}
+
+#[test]
+fn the_cluster_is_shown_repaired_and_demonstrated() {
+    let run = |words: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_quipu")).arg("cluster").args(words).output();
+        let output = output.expect("the program");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.success(), said)
+    };
+    let mut nodes = Nodes::start(3, &[]);
+    for number in 0..30 {
+        assert_eq!(nodes.status(0, "PUT", &format!("/v0/entity?id=k{number}&ack=3"), b"v"), 201);
+    }
+    let url = nodes.url(1);
+    let (ok, said) = run(&["status", "--url", &url]);
+    assert!(ok && said.contains("3 nodes, 64 partitions, 3 replicas") && said.matches("ready").count() >= 3, "{said}");
+    let (ok, said) = run(&["repair", "--url", &url, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert!(ok && report["rows_moved"] == 0 && report["ranges_compared"].as_u64() >= Some(64), "{said}");
+    nodes.kill(2);
+    let (ok, said) = run(&["status", "--url", &url, "--json"]);
+    assert!(ok && said.contains("cannot ask") && said.contains(&nodes.url(2)), "{said}");
+    let (ok, said) = run(&["status", "--url", &nodes.url(2)]);
+    assert!(!ok && said.starts_with("quipu: cannot ask"), "{said}");
+    drop(nodes);
+    let (ok, said) = run(&["demo", "--rows", "2000", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
+    assert!(ok && report["wrong_counts"] == 0 && report["carriers"] == 16, "{said}");
+    assert!(report["hints"].as_u64() > Some(0), "{said}");
 }

@@ -1,5 +1,8 @@
 //! Clusters of real processes on this machine, and a client that speaks HTTP to them.
 
+// Each test uses a part of it.
+#![allow(dead_code)]
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -117,6 +120,10 @@ impl Nodes {
             children: (0..count).map(|_| None).collect(),
             flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
         }
+    }
+
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
     }
 
     pub fn port(&self, node: usize) -> u16 {

@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. What a node keeps in memory is bounded by [`Limits`]: requests by number and bytes, what is sent to peers by
 //!    bytes, hints by bytes and age; sessions of repair and copies are a few each.
-//! 2. A request has one answer, within [`Limits::request_timeout_ms`].
+//! 2. A request has one answer, within [`Limits::request_timeout_ms`], and a write of a long value a little later.
 //! 3. A number of a request between nodes is used once, over restarts too: its upper half is the number of the start.
 //!
 //! Each file here is one concern: `write`, `read` and `conditional` coordinate requests of clients; `hints` keep what

@@ -616,6 +616,8 @@ impl Driver {
             partitions: topology.partitions,
             replicas: topology.replicas,
             copies_left: self.node.as_ref().map_or(0, Node::copies_left),
+            repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
+            entities: self.register.store().table(Table::Entities).len().unwrap_or(0),
             peers: self.register.peers().into_iter().map(peer).collect(),
             metrics: self.node.as_ref().map(|node| node.metrics.clone()).unwrap_or_default(),
             hints: self.hints(),

@@ -40,6 +40,10 @@ pub struct Report {
     pub replicas: u8,
     /// Partitions that this node keeps and has still to copy.
     pub copies_left: usize,
+    /// Comparisons with replicas that are still to be done, or under way.
+    pub repairs_left: usize,
+    /// Entities of this node.
+    pub entities: u64,
     /// The other members.
     pub peers: Vec<PeerReport>,
     /// What has happened since the start.
@@ -63,6 +67,8 @@ impl Report {
             partitions: topology.partitions,
             replicas: topology.replicas,
             copies_left: 0,
+            repairs_left: 0,
+            entities: 0,
             peers: Vec::new(),
             metrics: Metrics::default(),
             hints: (0, 0),

@@ -43,10 +43,10 @@ pub(super) fn refuse<B>(node: &Node, peer: IpAddr, request: &Request<B>) -> Opti
             return Some(response);
         }
     };
-    if request.uri().path() == "/v0/batch" && !user.may_do_everything() {
-        // Its keys are known only when it has come.
-        note(node, peer, Reason::Command, b"/v0/batch", &user.name);
-        return Some(answer::text(StatusCode::FORBIDDEN, "batches are for users that may do everything"));
+    if matches!(request.uri().path(), "/v0/batch" | "/v0/repair") && !user.may_do_everything() {
+        // The keys of a batch are known only when it has come.
+        note(node, peer, Reason::Command, request.uri().path().as_bytes(), &user.name);
+        return Some(answer::text(StatusCode::FORBIDDEN, "such requests are for users that may do everything"));
     }
     let words = command_of(request.method(), request.uri().path(), request.uri().query())?;
     let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
@@ -127,7 +127,7 @@ fn command_of<'q>(method: &Method, path: &str, query: Option<&'q str>) -> Option
             let [low, high] = range();
             Some(vec![word("q.nth"), word("0"), low, high])
         }
-        "/metrics" | "/v0/status" => Some(vec![word("info")]),
+        "/metrics" | "/v0/status" | "/v0/cluster" => Some(vec![word("info")]),
         _ if super::profile::Kind::of_path(path).is_some() => Some(vec![word("slowlog"), word("get")]),
         _ => None,
     }

@@ -134,7 +134,7 @@ async fn finish(waiting: Waiting) -> Value {
     };
     let outcome = tokio::time::timeout(PATIENCE, outcome).await.ok().and_then(Result::ok);
     match outcome {
-        Some(Outcome::Value { version, value }) => {
+        Some(Outcome::Value { version, value, .. }) => {
             let mut answer = json!({ "status": 200, "etag": tag_of(version) });
             match String::from_utf8(value) {
                 Ok(text) => answer["value"] = text.into(),

@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use quipu::{Error, ErrorKind};
 use quipu_cluster::api::{Answer as Outcome, Condition, Offset, Range, Request as Ask, Sources};
 use quipu_cluster::ids::{NodeId, Quorum, Version};
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::answer::{self, Answer};
@@ -26,12 +27,12 @@ use super::node::Node;
 use super::positions;
 use super::query;
 use super::socket::Socket;
-use crate::cluster::{Cluster, LocalRange, PROTOCOL};
+use crate::cluster::{Cluster, LocalRange, PROTOCOL, PeerReport, Report};
 use crate::system::clock;
 
-/// How long an answer of the node is waited for: well above the time limit of its requests. A disk that hangs may hold
+/// How long an answer of the node is waited for: above the time limit of the longest writes. A disk that hangs may hold
 /// it up.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Entities of a stream that are ready while the client takes the last.
 const AHEAD: usize = 16;
 /// Rows of a page of a range over the cluster.
@@ -46,7 +47,16 @@ const VALUE_LENGTH: HeaderName = HeaderName::from_static("x-quipu-value-length")
 pub(super) fn takes(path: &str) -> bool {
     matches!(
         path,
-        "/v0/entity" | "/v0/entities" | "/v0/count" | "/v0/rank" | "/v0/nth" | "/v0/status" | "/v0/peer" | "/v0/batch"
+        "/v0/entity"
+            | "/v0/entities"
+            | "/v0/count"
+            | "/v0/rank"
+            | "/v0/nth"
+            | "/v0/status"
+            | "/v0/peer"
+            | "/v0/batch"
+            | "/v0/cluster"
+            | "/v0/repair"
     )
 }
 
@@ -69,11 +79,19 @@ pub(super) async fn serve(
             Method::POST => batch::serve(node, cluster, pulse, request).await,
             _ => answer::not_allowed("POST"),
         },
+        "/v0/repair" => match *request.method() {
+            Method::POST => {
+                cluster.repair();
+                answer::empty(StatusCode::ACCEPTED)
+            }
+            _ => answer::not_allowed("POST"),
+        },
         _ if !is_get => answer::not_allowed("GET, HEAD"),
         "/v0/status" => {
             cluster.settled().await;
             answer::text(StatusCode::OK, format!("up, {} node(s)\n", cluster.nodes()))
         }
+        "/v0/cluster" => answer::typed(StatusCode::OK, "application/json", describe(&cluster.report()).to_string()),
         "/v0/peer" => peer(node, cluster, request),
         "/v0/entities" => range(node, cluster, request.uri().query()).await,
         path => position(node, cluster, path, request.uri().query()).await,
@@ -124,7 +142,7 @@ async fn get(node: &Node, cluster: &Cluster, parts: &Parts) -> Response<Answer> 
     };
     let quorum = quorum_of(&asked);
     match ask(cluster, Ask::Get { key: asked.key.to_vec(), quorum, is_blocking: false }).await {
-        Some(Outcome::Value { version, value }) => match asked.conditions.check_tag(Some(&tag_of(version))) {
+        Some(Outcome::Value { version, value, .. }) => match asked.conditions.check_tag(Some(&tag_of(version))) {
             Verdict::Changed => answer::empty(StatusCode::PRECONDITION_FAILED),
             Verdict::Unchanged => tagged(answer::empty(StatusCode::NOT_MODIFIED), version),
             Verdict::Holds => tagged(answer::octets(Answer::Whole(Some(value.into()))), version),
@@ -198,6 +216,41 @@ async fn write(node: &Node, cluster: &Cluster, pulse: &Pulse, request: Request<I
         Some(Outcome::Written { .. }) => answer::empty(StatusCode::ACCEPTED),
         other => refusal(other),
     }
+}
+
+/// The report of a node as JSON.
+fn describe(report: &Report) -> serde_json::Value {
+    let peer = |peer: &PeerReport| {
+        json!({
+            "node": peer.node.0,
+            "url": peer.url,
+            "connected": peer.is_connected,
+            "health": format!("{:?}", peer.health).to_lowercase(),
+            "trouble": peer.trouble,
+        })
+    };
+    let metrics = &report.metrics;
+    json!({
+        "node": report.node.0,
+        "url": report.url,
+        "ready": report.is_ready(),
+        "trouble": report.trouble,
+        "epoch": report.epoch,
+        "partitions": report.partitions,
+        "replicas": report.replicas,
+        "copies_left": report.copies_left,
+        "repairs_left": report.repairs_left,
+        "hints": report.hints.0,
+        "hint_bytes": report.hints.1,
+        "entities": report.entities,
+        "ranges_compared": metrics.ranges_compared,
+        "rows_moved": metrics.rows_moved,
+        "repair_bytes": metrics.repair_bytes,
+        "answered": metrics.answered,
+        "not_enough_replicas": metrics.not_enough,
+        "restamps": metrics.restamps,
+        "peers": report.peers.iter().map(peer).collect::<Vec<_>>(),
+    })
 }
 
 /// Hands a connection over to the node protocol.
