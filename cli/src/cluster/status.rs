@@ -52,7 +52,7 @@ pub(super) fn print(reports: &[Json], out: &mut dyn Write) -> Result<()> {
     let rest = [("to compare", true), ("repair", true), ("sees", false)];
     let mut grid = Grid::new(columns.into_iter().chain(rest));
     for report in reports {
-        let number = |name: &str| report[name].as_u64().map_or(String::new(), |number| thousands(number));
+        let number = |name: &str| report[name].as_u64().map_or(String::new(), thousands);
         let state = match (report["ready"].as_bool(), report["trouble"].as_str()) {
             (Some(true), _) => "ready".to_owned(),
             (_, Some(trouble)) => trouble.to_owned(),

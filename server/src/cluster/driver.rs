@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. Nothing is sent or answered before the commit of its turn is durable.
-//! 2. If a turn fails, nothing of it stays: it is rolled back, the node is dropped and opened again from its tables, and
-//!    whoever waits for an answer learns that there is none.
+//! 2. If a turn fails, nothing of it stays: it is rolled back, the node is dropped and opened again from its tables,
+//!    and whoever waits for an answer learns that there is none.
 //! 3. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
 //!    has asked for stays.
 
@@ -23,8 +23,8 @@ use quipu_cluster::peers::Health;
 use quipu_cluster::tables::Table;
 use tokio::sync::{oneshot, watch};
 
-use super::Host;
 use super::greeting::{self, Failure, Greeted};
+use super::host::Host;
 use super::link::Link;
 use super::register::{Register, Standing};
 use super::report::{PeerReport, Report};

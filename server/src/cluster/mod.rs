@@ -6,6 +6,7 @@
 //! | `address` | addresses of nodes, as they are given and compared |
 //! | `register` | which node has which data directory; when a new node may begin |
 //! | `greeting` | how two nodes get to know each other, before frames flow |
+//! | `host` | what a node needs, and is told at its start |
 //! | `link` | a connection to a peer: frames in, frames out |
 //! | `driver` | the thread that runs the node |
 //! | `report` | what the node says of itself |
@@ -22,6 +23,7 @@
 mod address;
 mod driver;
 mod greeting;
+mod host;
 mod link;
 mod local;
 mod register;
@@ -32,43 +34,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-use quipu::{Db, Durability, Error, ErrorKind, Result};
+use quipu::{Db, Error, ErrorKind, Result};
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::engine::EngineStore;
-use quipu_cluster::limits::Limits;
 use quipu_cluster::routing::Routing;
 use tokio::sync::{oneshot, watch};
 
-use crate::system::log::Level;
 pub use address::normal as normal_address;
 use driver::{Driver, Event, Inbox};
 pub use greeting::PROTOCOL;
+pub use host::{ClusterOptions, Host};
 pub use local::LocalRange;
 use register::Register;
 pub use report::{PeerReport, Report};
-
-/// What a node needs of the server that it is part of.
-pub trait Host: Send + Sync {
-    /// When a commit is answered.
-    fn durability(&self) -> Durability;
-    /// Writes a line of the log.
-    fn note(&self, level: Level, line: std::fmt::Arguments<'_>);
-}
-
-/// What a node is told at its start.
-#[derive(Clone, Debug)]
-pub struct ClusterOptions {
-    /// The addresses of all nodes.
-    pub urls: Vec<String>,
-    /// This node's.
-    pub self_url: String,
-    /// What all nodes know and nobody else.
-    pub secret: Option<Vec<u8>>,
-    /// Replicas of an entity where a request says nothing; 0: all nodes.
-    pub replicas: u8,
-    /// The bounds of the node.
-    pub limits: Limits,
-}
 
 /// A running node: what requests are given to.
 pub struct Cluster {

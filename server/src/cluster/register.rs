@@ -33,8 +33,8 @@ use quipu_cluster::tables::{Table, Tables};
 use quipu_cluster::topology::{StoreId, Topology};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::ClusterOptions;
 use super::address;
+use super::host::ClusterOptions;
 
 /// The name of the fact with the store that was drawn and not yet used.
 const DRAWN: &[u8] = b"drawn store";

@@ -389,7 +389,7 @@ fn range_of(min: &[u8], max: &[u8]) -> Result<Option<Range>, Refusal> {
         b"+" => Vec::new(),
         b"-" => return Ok(None),
         [b'[', key @ ..] => after(key),
-        [b'(', key @ ..] if key.is_empty() => return Ok(None),
+        [b'('] => return Ok(None),
         [b'(', key @ ..] => key.to_vec(),
         _ => return Err(wrong),
     };

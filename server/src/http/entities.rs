@@ -68,7 +68,7 @@ fn ask(node: &Node, query: Option<&str>, patience: Patience) -> Result<Opened, S
     };
     Ok(snapshot.and_then(|snapshot| {
         let start = Bound::Included(start);
-        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(end));
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = limit.unwrap_or(u64::MAX);
         let flight_bytes = node.flight_bytes.clone();
         let mut stream =

@@ -47,7 +47,6 @@ fn owned(bound: Option<std::borrow::Cow<'_, [u8]>>) -> Option<Bytes> {
 
 /// What a count or a rank over a cluster is asked: start, end, whether of all nodes, and `ack`. A rank is the count of
 /// the part of the range before the key.
-#[expect(clippy::type_complexity, reason = "four parameters")]
 pub(super) fn parse_count(
     is_rank: bool,
     query: Option<&str>,
