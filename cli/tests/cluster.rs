@@ -320,7 +320,9 @@ fn strangers_and_mistaken_directories_are_refused_and_told_why() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains(&nodes.url(2)) && said.contains("directory"), "{said}");
     // Another list with a directory of this one.
-    let list = format!("{},{}", nodes.url(1), nodes.url(2));
+    let mut urls = [nodes.url(1), nodes.url(2)];
+    urls.sort();
+    let list = urls.join(",");
     let output = nodes.command(2, &["--cluster", &list]).output().expect("the program");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains(&list), "{said}");
