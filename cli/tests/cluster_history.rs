@@ -3,7 +3,7 @@
 //! nodes do.
 //! Method: three processes; clients write and read some keys through all of them, and note when and what; meanwhile
 //! nodes are killed, paused, stopped and robbed of their directories, one after the other. Each write has a version and
-//! each read returns one, so the checks are comparisons. `SEED` and `SECONDS` choose another run.
+//! each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS` choose another run.
 
 mod nodes;
 
@@ -119,8 +119,8 @@ fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
 
 #[test]
 fn nothing_acknowledged_is_lost_or_unseen_while_nodes_fail() {
-    let (seed, seconds) = (number("SEED", 1), number("SECONDS", 12));
-    println!("SEED={seed} SECONDS={seconds}");
+    let (seed, seconds) = (number("SEED", 1), number("RUN_SECONDS", 12));
+    println!("SEED={seed} RUN_SECONDS={seconds}");
     let nodes = Mutex::new(Nodes::start(3, &[]));
     let ports: Vec<u16> = (0..3).map(|node| nodes.lock().expect("the nodes").port(node)).collect();
     let stops = AtomicBool::new(false);
