@@ -197,7 +197,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         clock::show(watch.elapsed()),
         thousands(again)
     ))?;
-    let missed = nodes.report(0)?["hints"].as_u64().unwrap_or(0) + nodes.report(1)?["hints"].as_u64().unwrap_or(0);
+    let kept = |node| Ok::<u64, Failure>(nodes.report(node)?["hints"].as_u64().unwrap_or(0));
+    // A report is some moments old.
+    nodes.until("nothing is kept for the node that is down", || Ok(kept(0)? + kept(1)? > 0))?;
+    let missed = kept(0)? + kept(1)?;
     let (alive, count) = (nodes.ask(0, "GET", "/v0/count?cluster=true", b"")?.text(), flights.len() as u64);
     say(&format!(
         "They keep {} writes for it, and count {alive} of {} flights.\n",
@@ -209,8 +212,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
     nodes.start(2)?;
     nodes.wait(2)?;
     let back = watch.elapsed();
-    nodes.until("writes were not handed over", || {
-        Ok(nodes.report(0)?["hints"] == 0 && nodes.report(1)?["hints"] == 0)
+    // All three keep everything.
+    nodes.until("the node has not what it missed", || {
+        Ok(nodes.ask(2, "GET", "/v0/count", b"")?.text() == flights.len().to_string())
     })?;
     let own = nodes.ask(2, "GET", "/v0/count", b"")?.text();
     say(&format!(

@@ -150,6 +150,7 @@ pub(super) struct Driver {
     /// After a failure, when the node is opened again.
     open_at_ms: u64,
     turns: (u64, u64),
+    wakes: u64,
     stops: bool,
 }
 
@@ -185,6 +186,7 @@ impl Driver {
             reported_ms: 0,
             open_at_ms: 0,
             turns: (0, 0),
+            wakes: 0,
             stops: false,
         }
     }
@@ -203,6 +205,7 @@ impl Driver {
                 self.host.note(Level::Warning, format_args!("the cluster's thread cannot wait: {error}"));
                 return;
             }
+            self.wakes += 1;
             for event in &events {
                 self.on_socket(event);
             }
@@ -224,7 +227,8 @@ impl Driver {
         if self.links.values().any(|link| link.is_readable) || !self.steps.is_empty() {
             return Duration::ZERO;
         }
-        let dial_ms = self.dials.values().filter(|dial| !dial.is_under_way).map(|dial| dial.at_ms).min();
+        let is_due = |(node, dial): &(&NodeId, &Dial)| !dial.is_under_way && !self.links.contains_key(node);
+        let dial_ms = self.dials.iter().filter(is_due).map(|(_, dial)| dial.at_ms).min();
         let wake_ms = self.node.as_ref().map(Node::wake_at_ms);
         let until_ms = dial_ms.into_iter().chain(wake_ms).min().unwrap_or(u64::MAX);
         let most = if self.node.is_none() || !self.is_settled { AGAIN } else { Duration::from_millis(100) };
@@ -622,6 +626,7 @@ impl Driver {
             metrics: self.node.as_ref().map(|node| node.metrics.clone()).unwrap_or_default(),
             hints: self.hints(),
             turns: self.turns,
+            wakes: self.wakes,
         };
         // Nobody may be listening.
         self.reporter.send_replace(Arc::new(report));

@@ -52,6 +52,8 @@ pub struct Report {
     pub hints: (u64, u64),
     /// Turns since the start, and inputs taken in them.
     pub turns: (u64, u64),
+    /// How often the node's thread has looked for something to do.
+    pub wakes: u64,
 }
 
 impl Report {
@@ -73,6 +75,7 @@ impl Report {
             metrics: Metrics::default(),
             hints: (0, 0),
             turns: (0, 0),
+            wakes: 0,
         }
     }
 

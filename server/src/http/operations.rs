@@ -160,6 +160,7 @@ fn replication(report: &Report, page: &mut Page) {
     }
     for (name, help, value) in [
         ("quipu_cluster_turns_total", "Turns of the node: commits.", report.turns.0),
+        ("quipu_cluster_wakes_total", "How often the node's thread has looked for something to do.", report.wakes),
         ("quipu_cluster_inputs_total", "Requests, frames and timers taken in them.", report.turns.1),
         ("quipu_cluster_frames_received_total", "Frames from peers.", metrics.frames_received),
         ("quipu_cluster_bad_frames_total", "Frames that could not be read.", metrics.bad_frames),
