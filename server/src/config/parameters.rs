@@ -19,11 +19,13 @@ use quipu::Durability;
 const OWN: &str = "\
 cache-bytes - bytes:0:1125899906842624 any 268435456
 cluster - text start
+cluster-secret-file - text start
 durability - one-of:sync|os|none any sync
 http-port - int:0:65535 start 0
 long-threads - int:0:256 start 0
 memtable-bytes - bytes:0:1125899906842624 any 1073741824
 poll-us - int:0:1000000 any 50
+replicas - int:0:32 start 0
 self-url - text start
 threads - int:1:256 start 1
 ";
@@ -130,6 +132,7 @@ pub fn has_effect(name: &str) -> bool {
         "client-output-buffer-limit",
         "client-query-buffer-limit",
         "cluster",
+        "cluster-secret-file",
         "data",
         "dir",
         "durability",
@@ -150,6 +153,7 @@ pub fn has_effect(name: &str) -> bool {
         "port",
         "proto-max-bulk-len",
         "protected-mode",
+        "replicas",
         "requirepass",
         "self-url",
         "slowlog-log-slower-than",

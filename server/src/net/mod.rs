@@ -30,6 +30,9 @@ use long::Queue;
 use waiting::Awake;
 use worker::Worker;
 
+/// Threads that wait for answers of a cluster, at least.
+const CLUSTER_THREADS: usize = 16;
+
 /// The threads that serve the Redis protocol.
 pub struct Listening {
     server: Arc<Server>,
@@ -65,7 +68,9 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         let thread = std::thread::Builder::new().name(format!("resp-{number}")).spawn(move || worker.run());
         threads.push(thread.map_err(io)?);
     }
-    for number in 0..server.config.long_threads() {
+    // In a cluster they wait for replicas, most of the time.
+    let waiting = if server.cluster.get().is_some() { CLUSTER_THREADS } else { 0 };
+    for number in 0..server.config.long_threads().max(waiting) {
         let queue = long.clone();
         let thread = std::thread::Builder::new().name(format!("long-{number}"));
         thread.spawn(move || queue.run()).map_err(io)?;
