@@ -114,8 +114,8 @@ pub(crate) struct Args {
     /// Memory for pages of rows that are on disk [default: 256mb]
     #[arg(long, value_name = "BYTES", help_heading = "Limits")]
     cache_bytes: Option<String>,
-    /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit. Rows go to disk before, unless all are to
-    /// stay in memory [default: 0]
+    /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit. Rows go to disk before, unless all are
+    /// to stay in memory [default: 0]
     #[arg(long, value_name = "BYTES", help_heading = "Limits")]
     maxmemory: Option<String>,
     /// Memory of commands and answers that all clients together may make the server hold [default: 1gb]

@@ -314,8 +314,8 @@ impl<'k> Turn<'k> {
         has_to
     }
 
-    /// Has the ways to the keys loaded, too, of the command that was taken back and of those that follow: so the pages of
-    /// all of them are loaded together.
+    /// Has the ways to the keys loaded, too, of the command that was taken back and of those that follow: so the pages
+    /// of all of them are loaded together.
     fn look_ahead(&self, session: &mut Session, words: &[&[u8]], start: usize, ends: &[usize]) {
         let tables = self.server.keyspace.tables(session.database);
         let (Some(tables), Some(attempt)) = (tables, &mut session.attempt) else { return };

@@ -28,8 +28,8 @@ impl Awake {
         Awake { threads: AtomicUsize::new(0), processors }
     }
 
-    /// Waits for events, at most for `timeout`. The thread is one of those that are awake, before and after. It asks for
-    /// `ask_for` before it sleeps.
+    /// Waits for events, at most for `timeout`. The thread is one of those that are awake, before and after. It asks
+    /// for `ask_for` before it sleeps.
     pub(super) fn wait(
         &self,
         poll: &mut Poll,
