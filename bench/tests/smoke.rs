@@ -133,6 +133,13 @@ fn ycsb_over_resp() {
 }
 
 #[test]
+fn replication() {
+    for row in tables("replication")[0].rows().iter().filter(|row| row.len() > 1) {
+        assert_eq!(row[8], Cell::Count(0), "not 2xx: {row:?}");
+    }
+}
+
+#[test]
 fn every_workload_has_a_smoke_test() {
     let here = include_str!("smoke.rs");
     for name in workload_names() {

@@ -4,6 +4,7 @@ mod backup;
 mod bench;
 mod check;
 mod clock;
+mod cluster;
 mod compact;
 mod database;
 mod demo;
@@ -64,6 +65,7 @@ enum Command {
     Export(export::Args),
     Shell(shell::Args),
     Serve(Box<serve::Args>),
+    Cluster(cluster::Args),
     Check(check::Args),
     Backup(backup::Args),
     Restore(restore::Args),
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Serve(args) => serve::run(args),
+        Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => shell::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),

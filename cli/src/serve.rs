@@ -54,15 +54,38 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
     let config = &server.config;
-    let Some(port) = config.http_port else { return Ok(None) };
+    let Some(port) = config.http_port else {
+        if config.cluster.len() > 1 {
+            let text = "nodes of a cluster speak HTTP with each other: name `--http-port`, the port of `--self-url`";
+            return Err(quipu::Error::new(quipu::ErrorKind::Invalid, text));
+        }
+        return Ok(None);
+    };
+    let secret = config.cluster_secret_file.as_deref().map(read_secret).transpose()?;
     let options = HttpOptions {
         bind: config.bind.clone(),
         port,
         self_url: config.self_url.clone(),
         cluster: config.cluster.clone(),
+        secret,
+        replicas: config.replicas,
         ..HttpOptions::default()
     };
     http::listen(server, options).map(Some)
+}
+
+/// The secret of a cluster: all that stands in a file, without white space around it.
+#[expect(clippy::disallowed_methods, reason = "a file of whoever runs the program, not of the database")]
+fn read_secret(path: &std::path::Path) -> quipu::Result<Vec<u8>> {
+    let wrong = |what: String| {
+        let text = format!("the cluster's secret in {}: {what}", path.display());
+        quipu::Error::new(quipu::ErrorKind::Invalid, text)
+    };
+    let secret = std::fs::read(path).map_err(|error| wrong(error.to_string()))?.trim_ascii().to_vec();
+    match secret.len() {
+        0 => Err(wrong("the file is empty".to_owned())),
+        _ => Ok(secret),
+    }
 }
 
 /// Lets clients take their answers, and leaves a checkpoint behind, so that the next start is short.

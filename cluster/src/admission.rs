@@ -41,7 +41,7 @@ impl fmt::Display for Refused {
             }
             Refused::NoCommonVersion { theirs: (low, high) } => write!(
                 f,
-                "it speaks versions {low} to {high} of the node protocol, this node {} to {}; upgrade one step at a time",
+                "it speaks versions {low} to {high} of the node protocol, this node {} to {}; upgrade a step at a time",
                 VERSIONS.start(),
                 VERSIONS.end()
             ),

@@ -104,6 +104,8 @@ pub enum Answer {
         version: Version,
         /// The value.
         value: Vec<u8>,
+        /// When it expires, in milliseconds since 1970; 0: it does not.
+        deadline_ms: u64,
     },
     /// There is no such key, or its newest state is a tombstone.
     Absent {

@@ -1,11 +1,18 @@
 //! Tables over the engine: a turn is one latched write, so one record of the log and one commit.
 //!
+//! Where a page of a run is missing, the turn loads it and goes on: others wait meanwhile. A node's turns are its
+//! database's only writes of weight, so nobody is held up but those who would wait for the node anyway.
+//!
 //! Rows lie in the tables `cluster.entities`, `.graves`, `.expires`, `.hints` and `.facts` of a database that may have
 //! others. The hash of rows is seeded with the cluster's seed, so tables of nodes of one cluster compare.
 //!
 //! Cost: that of the engine: a write is one descent, a tally two.
 
-use quipu::{Db, ErrorKind, LatchedWrite, Measures, PendingCommit, ReadableTable, Result, TableOptions, Tally};
+use std::cell::RefCell;
+
+use quipu::{
+    Db, ErrorKind, LatchedWrite, Measures, PageFaults, PendingCommit, ReadableTable, Result, TableOptions, Tally,
+};
 
 use crate::tables::{Table, Tables};
 
@@ -21,6 +28,8 @@ pub struct EngineStore {
 pub struct EngineTables<'s> {
     store: &'s EngineStore,
     write: LatchedWrite<'s>,
+    /// Pages that were loaded for this turn.
+    faults: RefCell<PageFaults>,
 }
 
 fn name(table: Table) -> &'static str {
@@ -60,12 +69,33 @@ impl EngineStore {
         Ok(EngineStore { db: db.clone(), tables, hash_seed })
     }
 
+    /// The seed with which the tables of a database were made; none if there are none.
+    ///
+    /// # Errors
+    /// Those of [`Db::open_table`].
+    pub fn stored_seed(db: &Db) -> Result<Option<u64>> {
+        let entities = db.open_table(name(Table::Entities))?;
+        Ok(entities.map(|entities| entities.options().measures.hash_seed))
+    }
+
     /// Begins a turn. Other writers and readers of the database wait until it is committed.
     ///
     /// # Errors
     /// Those of [`Db::latched_write`].
     pub fn turn(&self) -> Result<EngineTables<'_>> {
-        Ok(EngineTables { store: self, write: self.db.latched_write()? })
+        let mut write = self.db.latched_write()?;
+        write.set_savepoint();
+        Ok(EngineTables { store: self, write, faults: RefCell::default() })
+    }
+
+    /// One of the tables, for reads beside the turns.
+    pub fn table(&self, table: Table) -> &quipu::Table {
+        &self.tables[table as usize]
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
     }
 }
 
@@ -78,6 +108,33 @@ impl<'s> EngineTables<'s> {
         self.write.commit()
     }
 
+    /// Ends the turn without what it has written.
+    ///
+    /// # Errors
+    /// Those of [`LatchedWrite::rollback_to_savepoint`].
+    pub fn roll_back(mut self) -> Result<()> {
+        self.write.rollback_to_savepoint()
+    }
+
+    /// Asks again until all pages of runs are there.
+    fn patiently<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            match ask() {
+                Err(error) if error.kind() == ErrorKind::PageFault => self.load()?,
+                result => return result,
+            }
+        }
+    }
+
+    fn load(&self) -> Result<()> {
+        let mut faults = self.faults.borrow_mut();
+        self.write.take_faults(&mut faults);
+        // No keys are noted, so this takes no latch.
+        self.store.db.load(&mut faults)?;
+        self.write.lend(&faults);
+        Ok(())
+    }
+
     fn table(&self, table: Table) -> &'s quipu::Table {
         &self.store.tables[table as usize]
     }
@@ -85,31 +142,46 @@ impl<'s> EngineTables<'s> {
 
 impl Tables for EngineTables<'_> {
     fn get_with<R>(&self, table: Table, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        self.write.table(self.table(table))?.get_with(key, read)
+        let view = self.write.table(self.table(table))?;
+        let (mut read, mut answer) = (Some(read), None);
+        self.patiently(|| view.get_with(key, |value| answer = read.take().map(|read| read(value))))?;
+        answer.ok_or_else(|| quipu::Error::new(ErrorKind::Poisoned, "a look-up gave no answer"))
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
         let table = self.table(table);
-        self.write.put(table, key, value).map(|_| ())
+        loop {
+            match self.write.put(table, key, value) {
+                Err(error) if error.kind() == ErrorKind::PageFault => self.load()?,
+                result => return result.map(|_| ()),
+            }
+        }
     }
 
     fn remove(&mut self, table: Table, key: &[u8]) -> Result<()> {
         let table = self.table(table);
-        self.write.remove(table, key).map(|_| ())
+        loop {
+            match self.write.remove(table, key) {
+                Err(error) if error.kind() == ErrorKind::PageFault => self.load()?,
+                result => return result.map(|_| ()),
+            }
+        }
     }
 
     fn tally(&self, table: Table, start: &[u8], end: &[u8]) -> Result<Tally> {
         if start >= end {
             return Ok(Tally::ZERO);
         }
-        self.write.table(self.table(table))?.tally(start..end)
+        let view = self.write.table(self.table(table))?;
+        self.patiently(|| view.tally(start..end))
     }
 
     fn nth(&self, table: Table, start: &[u8], end: &[u8], offset: u64) -> Result<Option<Vec<u8>>> {
         if start >= end {
             return Ok(None);
         }
-        let entry = self.write.table(self.table(table))?.nth(start..end, offset)?;
+        let view = self.write.table(self.table(table))?;
+        let entry = self.patiently(|| view.nth(start..end, offset))?;
         Ok(entry.map(|entry| entry.key.into()))
     }
 
@@ -124,10 +196,28 @@ impl Tables for EngineTables<'_> {
         if start >= end || rows == 0 {
             return Ok(());
         }
-        let mut left = rows;
-        self.write.table(self.table(table))?.for_each(start..end, |key, value| {
-            left -= 1;
-            visit(key, value) && left > 0
+        let view = self.write.table(self.table(table))?;
+        let (mut left, mut last) = (rows, None::<Vec<u8>>);
+        self.patiently(|| {
+            // After a page that was missing it goes on behind the last row.
+            let from = match &last {
+                Some(last) => [last, &[0][..]].concat(),
+                None => start.to_vec(),
+            };
+            if from.as_slice() >= end || left == 0 {
+                return Ok(());
+            }
+            view.for_each(&from[..]..end, |key, value| {
+                left -= 1;
+                let goes_on = visit(key, value) && left > 0;
+                if !goes_on {
+                    left = 0;
+                }
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key);
+                goes_on
+            })
         })
     }
 

@@ -1,6 +1,6 @@
 //! The replicated entity cluster of Quipu as state machines: messages and ticks in, messages and answers out.
 //!
-//! There is no socket, clock, thread or random source in here; [`node::Node`] is driven by a shell, or by the
+//! There is no socket, clock, thread or random source in here; [`node::Node`] is driven by a server, or by the
 //! simulation. `docs/cluster.md` is the plan and says what is promised.
 //!
 //! From the bottom up: [`ids`], [`clock`], [`limits`]; [`placement`], [`topology`], [`routing`]; [`record`], [`tables`]

@@ -17,6 +17,8 @@ pub struct Limits {
     pub peer_bytes_max: usize,
     /// When a request is answered "not enough replicas".
     pub request_timeout_ms: u64,
+    /// A write has a millisecond more for so many bytes of its value.
+    pub bytes_a_ms: u64,
     /// How long the rest of the replicas is waited for after the answer, before they get a hint or a repair.
     pub linger_ms: u64,
     /// A peer without an answer for so long, or four times its usual time if that is longer, is slow.
@@ -68,6 +70,7 @@ impl Default for Limits {
             request_bytes_max: 256 << 20,
             peer_bytes_max: 4 << 20,
             request_timeout_ms: 1000,
+            bytes_a_ms: 4096,
             linger_ms: 2000,
             slow_after_ms: 20,
             probe_after_ms: 50,
@@ -103,6 +106,7 @@ impl Limits {
             request_bytes_max: 4096,
             peer_bytes_max: 2048,
             request_timeout_ms: 300,
+            bytes_a_ms: 4096,
             linger_ms: 400,
             slow_after_ms: 40,
             probe_after_ms: 50,

@@ -61,9 +61,9 @@ pub struct Options {
     pub run_page_bytes: usize,
     /// Approximate size of the files that merges write, in bytes: a larger run has several files. Default: 256 MiB.
     pub run_file_bytes: u64,
-    /// The fewest rows of a range that [`remove_range`](crate::WritableTable::remove_range) takes out of runs as a whole,
-    /// at the cost of the pages at its ends. In a smaller one each row takes a tombstone; so do more where runs have
-    /// lost many ranges that are not merged away yet. Default: 256.
+    /// The fewest rows of a range that [`remove_range`](crate::WritableTable::remove_range) takes out of runs as a
+    /// whole, at the cost of the pages at its ends. In a smaller one each row takes a tombstone; so do more where runs
+    /// have lost many ranges that are not merged away yet. Default: 256.
     pub excised_rows_min: u64,
     /// Whether threads work in the background: they prepare memory and log files ahead of need, write rows into runs as
     /// memory fills, take checkpoints, and merge runs. Default: true.

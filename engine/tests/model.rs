@@ -157,8 +157,8 @@ impl Run {
         self.db.apply(batch).unwrap();
     }
 
-    /// Writes in place: every step of a latched write sees those before it. Where a page is missing, what was done since
-    /// the savepoint is taken back, the page is loaded, and it goes on from there.
+    /// Writes in place: every step of a latched write sees those before it. Where a page is missing, what was done
+    /// since the savepoint is taken back, the page is loaded, and it goes on from there.
     fn edit(&mut self) {
         let db = self.db.clone();
         // Chosen before: while the latch is held, the database answers nobody else.

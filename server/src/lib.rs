@@ -1,10 +1,12 @@
 //! The server of Quipu: the Redis protocol and HTTP over the engine.
 //!
 //! The folders are layers, from the bottom to the top: [`system`]; [`resp`], the protocol as bytes; [`keyspace`], the
-//! keys, and [`facts`], what is known of each command; [`users`]; [`config`]; [`state`], what connections share;
+//! keys, and [`facts`], what is known of each command; [`users`]; [`config`]; [`cluster`], a node of a cluster;
+//! [`state`], what connections share;
 //! [`command`], what each command does; [`execution`], which runs them; [`net`] and [`http`], the two faces.
 //! `docs/server.md` tells how they work together, and `tests/arrows.rs` checks that none uses one above it.
 
+pub mod cluster;
 pub mod command;
 pub mod config;
 pub mod execution;

@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["resp", "profile"],
     &["keyspace", "facts"],
     &["users"],
-    &["config"],
+    &["config", "cluster"],
     &["state"],
     &["command"],
     &["execution"],
@@ -36,7 +36,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("rows", &["engine"]),
     ("cluster", &["engine"]),
-    ("server", &["engine"]),
+    ("server", &["engine", "cluster"]),
     ("bench", &["engine", "server"]),
     ("suite", &[]),
     // Storm only asks the server for the table of commands.

@@ -926,7 +926,7 @@ fn a_port_that_is_taken_is_named() {
     let error = listen(&node.server, options).err().expect("the port is taken");
     assert!(error.to_string().contains(&node.address.port().to_string()), "{error}");
     let cluster = vec!["http://a:1".to_owned(), "http://b:1".to_owned()];
-    let options = HttpOptions { self_url: Some("http://a:1".to_owned()), cluster, ..HttpOptions::default() };
+    let options = HttpOptions { self_url: Some("http://c:1".to_owned()), cluster, ..HttpOptions::default() };
     assert!(listen(&node.server, options).is_err());
 }
 

@@ -191,8 +191,8 @@ pub(crate) fn fill(world: &mut World, words: Words<'_>) -> Outcome {
     world.settle(next, world.durability())
 }
 
-/// Writes in place as one commit, or in vain: taken back before it ends. Where a page is missing, all is taken back, the
-/// page is loaded, and it begins again.
+/// Writes in place as one commit, or in vain: taken back before it ends. Where a page is missing, all is taken back,
+/// the page is loaded, and it begins again.
 pub(crate) fn edit(world: &mut World, words: Words<'_>) -> Outcome {
     let durability = durability(words.number(1));
     let way = words.name(0);

@@ -43,6 +43,7 @@ pub const COMMANDS_LEFT_OUT: &[(&str, &str)] = &[
     ("lastsave", "as BGSAVE"),
     ("q.backup", "copies: the engine's own modes do these"),
     ("q.snapshot", "holds a version open for a client: the engine's own modes do"),
+    ("q.ack", "is about the replicas of a cluster"),
     ("q.watch", "tells of changes as they come"),
     ("q.at", "reads at a snapshot that a client holds: the engine's own modes do"),
     ("q.release", "as Q.AT"),

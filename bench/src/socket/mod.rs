@@ -39,6 +39,7 @@ pub(crate) use connection::Connection;
 pub(crate) use crowd::{Crowd, wait_for_answers};
 pub(crate) use dialect::{Dialect, Request, Row};
 pub(crate) use figure::{Figure, cells_of, median_of};
+pub(crate) use process::Process;
 pub(crate) use questions::{Position, SortedSet, SortedSetQuestion, Transaction, queued_sets, withdraw_queued};
 pub(crate) use server::{Running, Server};
 pub(crate) use strings::Strings;

@@ -65,6 +65,11 @@ impl Server {
         servers
     }
 
+    /// Its program, if it was found.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.program.as_ref().ok().map(|(path, _)| path.as_path())
+    }
+
     /// Whether its program was found.
     pub(crate) fn is_there(&self) -> bool {
         self.program.is_ok()

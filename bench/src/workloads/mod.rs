@@ -9,6 +9,7 @@ mod memory_disk;
 mod offset_cost;
 mod offset_tree;
 mod positions;
+mod replication;
 mod snapshots;
 mod sorted_load;
 mod sst_index;
@@ -38,6 +39,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
     http::WORKLOAD,
+    replication::WORKLOAD,
     memory::WORKLOAD,
     memory_disk::WORKLOAD,
     snapshots::WORKLOAD,

@@ -16,6 +16,8 @@ Examples:
   quipu serve                                       Redis clients at port 6379, the data in ./quipu-data
   quipu serve --port 7000 --data air --durability os
   quipu serve --port 6379 --http-port 8000          two faces of the same keys
+  quipu serve --http-port 8001 --self-url http://a:8001 --data a --cluster http://a:8001,http://b:8001,http://c:8001
+                                                    one of three nodes, each with the same list
   quipu serve --config quipu.toml --maxclients 500  a file, and a flag over it
   quipu serve --memtable-bytes 256mb --cache-bytes 512mb   many more keys than memory holds: the rest is on disk
   QUIPU_REQUIREPASS=secret quipu serve --bind 0.0.0.0 --tls-port 6380 --tls-cert-file c.pem --tls-key-file k.pem
@@ -91,9 +93,15 @@ pub(crate) struct Args {
     /// The address at which other nodes reach this one
     #[arg(long, value_name = "URL", help_heading = "Faces")]
     self_url: Option<String>,
-    /// The addresses of all nodes, with commas between
+    /// The addresses of all nodes of the cluster, with commas between: the same list for each node
     #[arg(long, value_name = "URLS", help_heading = "Faces")]
     cluster: Option<String>,
+    /// A file with a secret that all nodes of the cluster have; others are refused
+    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    cluster_secret_file: Option<String>,
+    /// Nodes that keep an entity where a request says nothing [default: all of the list]
+    #[arg(long, value_name = "COUNT", help_heading = "Faces")]
+    replicas: Option<String>,
     /// Threads that serve connections of Redis clients [default: 1]
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     threads: Option<String>,
@@ -106,8 +114,8 @@ pub(crate) struct Args {
     /// Memory for pages of rows that are on disk [default: 256mb]
     #[arg(long, value_name = "BYTES", help_heading = "Limits")]
     cache_bytes: Option<String>,
-    /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit. Rows go to disk before, unless all are to
-    /// stay in memory [default: 0]
+    /// Memory of rows above which writes are refused, as in 4gb; 0 for no limit. Rows go to disk before, unless all are
+    /// to stay in memory [default: 0]
     #[arg(long, value_name = "BYTES", help_heading = "Limits")]
     maxmemory: Option<String>,
     /// Memory of commands and answers that all clients together may make the server hold [default: 1gb]
@@ -154,6 +162,8 @@ impl Args {
             one("tls-auth-clients", &self.tls_auth_clients),
             one("self-url", &self.self_url),
             one("cluster", &self.cluster),
+            one("cluster-secret-file", &self.cluster_secret_file),
+            one("replicas", &self.replicas),
             one("threads", &self.threads),
             one("maxclients", &self.maxclients),
             one("memtable-bytes", &self.memtable_bytes),

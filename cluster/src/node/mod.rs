@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. What a node keeps in memory is bounded by [`Limits`]: requests by number and bytes, what is sent to peers by
 //!    bytes, hints by bytes and age; sessions of repair and copies are a few each.
-//! 2. A request has one answer, within [`Limits::request_timeout_ms`].
+//! 2. A request has one answer, within [`Limits::request_timeout_ms`], and a write of a long value a little later.
 //! 3. A number of a request between nodes is used once, over restarts too: its upper half is the number of the start.
 //!
 //! Each file here is one concern: `write`, `read` and `conditional` coordinate requests of clients; `hints` keep what
@@ -217,17 +217,25 @@ impl Node {
     /// Gives a new store to a node. At epoch 0 it has all that the node keeps, since nothing was written yet; later it
     /// has nothing, and copies.
     pub fn found<T: Tables>(tables: &mut T, identity: &Identity, limits: &Limits) -> Result<()> {
+        Node::found_without_rows(tables, identity)?;
+        if identity.topology.epoch == Epoch(0) {
+            let routing = Routing::new(identity.topology.clone());
+            Replica::open(identity.node, limits.clone(), tables)?.found(&routing, tables)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a new store to a node that has lost its own: it has nothing of what it keeps, and copies.
+    ///
+    /// Nobody may count any more what the lost store has confirmed: whoever drives the node sees to it that all others
+    /// have forgotten their requests under way before this one is opened.
+    pub fn found_without_rows<T: Tables>(tables: &mut T, identity: &Identity) -> Result<()> {
         let Identity { node, store, topology } = identity;
         let mut bytes = Vec::new();
         bytes.put_u16(node.0);
         bytes.put_u64(store.0);
         tables.put(Table::Facts, STORE, &bytes)?;
-        tables.put(Table::Facts, TOPOLOGY, &topology.encode())?;
-        if topology.epoch == Epoch(0) {
-            let routing = Routing::new(topology.clone());
-            Replica::open(*node, limits.clone(), tables)?.found(&routing, tables)?;
-        }
-        Ok(())
+        tables.put(Table::Facts, TOPOLOGY, &topology.encode())
     }
 
     /// Whose store this is; none if it is new, or damaged.

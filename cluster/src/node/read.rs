@@ -442,9 +442,11 @@ fn at(bytes: &[u8], wall_ms: u64) -> Vec<u8> {
 fn answer_of(found: &Found, wall_ms: u64) -> Answer {
     match decode(found) {
         None => Answer::Absent { version: None },
-        Some((_, record)) => match record.value_at(wall_ms) {
-            Some(value) => Answer::Value { version: record.version, value: value.to_vec() },
-            None => Answer::Absent { version: Some(record.version) },
+        Some((_, record)) => match (record.value_at(wall_ms), record.state) {
+            (Some(value), State::Live { deadline_ms, .. }) => {
+                Answer::Value { version: record.version, value: value.to_vec(), deadline_ms }
+            }
+            _ => Answer::Absent { version: Some(record.version) },
         },
     }
 }

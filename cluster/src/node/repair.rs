@@ -70,6 +70,14 @@ impl Node {
         32 - (self.classes | self.replica.classes() | 1).leading_zeros() as u8
     }
 
+    /// Comparisons and rounds that are still to be done, or under way.
+    pub fn repairs_left(&self) -> usize {
+        self.repair.queue.len()
+            + self.repair.round_queue.len()
+            + self.repair.rounds.len()
+            + self.sessions.count(|purpose| purpose != Purpose::Copy)
+    }
+
     /// Other replicas of a partition that share classes with this node: each with the least of them.
     fn sharers(&self, partition: Partition) -> Vec<(NodeId, u8)> {
         let Some(own) = self.routing.least_from(partition, self.own) else { return Vec::new() };

@@ -106,6 +106,7 @@ impl Node {
         above: Version,
     ) -> Result<()> {
         self.note_class_in_use(turn, quorum.from);
+        let long_ms = change.value.as_ref().map_or(0, Vec::len) as u64 / self.limits.bytes_a_ms.max(1);
         let version = self.stamp(turn, above)?;
         let mut op = WriteOp {
             asker,
@@ -118,7 +119,7 @@ impl Node {
             epoch: self.routing.epoch(),
             has_second: false,
             is_answered: false,
-            until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms,
+            until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms + long_ms,
         };
         self.request_bytes += op.bytes();
         let number = self.number();

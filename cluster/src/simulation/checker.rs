@@ -63,7 +63,7 @@ impl Judge<'_> {
         let mut versions: BTreeMap<(u8, Version), usize> = BTreeMap::new();
         for (event, operation) in &self.events {
             let (version, number) = match &event.answer {
-                Some(Answer::Value { version, value }) => {
+                Some(Answer::Value { version, value, .. }) => {
                     let number = writer(value).ok_or_else(|| format!("nobody wrote what {event:?} returns"))?;
                     let source = &self.world.plan.operations[number];
                     let began = self.invoked(number).unwrap_or(u64::MAX);

@@ -33,7 +33,8 @@ pub struct CheckReport {
 }
 
 /// Checks the database in a directory, which must not be open: every page of every run against its parent, what was
-/// excised from runs against their pages, every commit in the log, and the resulting trees against their tallies. Writes nothing.
+/// excised from runs against their pages, every commit in the log, and the resulting trees against their tallies.
+/// Writes nothing.
 ///
 /// # Errors
 /// Only what prevents the check: no database, no permission, in use, or a newer version. Damage is in the report.

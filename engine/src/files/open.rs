@@ -256,8 +256,8 @@ pub(crate) fn recover(
     Ok(Recovery { manifest, tables, recovered })
 }
 
-/// Whether the runs of a table have lost ranges by commits that the log does not have. Then what memory has of the table
-/// may be relative to rows that are not there: it cannot be read without a repair.
+/// Whether the runs of a table have lost ranges by commits that the log does not have. Then what memory has of the
+/// table may be relative to rows that are not there: it cannot be read without a repair.
 pub(crate) fn is_excised_ahead(table: &ManifestTable, recovered: &Recovered) -> bool {
     table.is_on_disk && table.excised >= recovered.next_sequence
 }

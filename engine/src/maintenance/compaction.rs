@@ -185,8 +185,8 @@ impl Shared {
         self.merge_all(&mut failed, id, |runs| !runs.is_empty(), Keeps::Nothing, progress)
     }
 
-    /// Replaces the runs at `chosen` by one. Reports now and then how many entries it has written. Returns whether it has
-    /// replaced them: if they have changed before it began, or nothing is left of them after it, it has not.
+    /// Replaces the runs at `chosen` by one. Reports now and then how many entries it has written. Returns whether it
+    /// has replaced them: if they have changed before it began, or nothing is left of them after it, it has not.
     fn merge_runs(
         &self,
         declaration: &Arc<Declaration>,

@@ -4,8 +4,8 @@
 //!
 //! Invariants:
 //! 1. Which frozen trees and runs a table has changes only in the turn to write runs
-//!    ([`Checkpoints::turn`](crate::state::run_files::Checkpoints::turn)); but the removal of a range takes it out of all
-//!    of them, and may leave nothing of a run (`state/removal`). All other writes go to the newest tree.
+//!    ([`Checkpoints::turn`](crate::state::run_files::Checkpoints::turn)); but the removal of a range takes it out of
+//!    all of them, and may leave nothing of a run (`state/removal`). All other writes go to the newest tree.
 //! 2. What a version no longer has stays for the snapshots that have it: trees until those end, runs as long as
 //!    anything holds them.
 //!
@@ -98,9 +98,9 @@ impl Shared {
         .map(Option::flatten)
     }
 
-    /// Gives a table the runs that `plan` makes of its runs, and then does `change`, in one turn. If `plan` lacks a page,
-    /// it is loaded outside of the turn, and `plan` asked again. Returns what comes with the runs; `None` if there are
-    /// none, or if the table was dropped.
+    /// Gives a table the runs that `plan` makes of its runs, and then does `change`, in one turn. If `plan` lacks a
+    /// page, it is loaded outside of the turn, and `plan` asked again. Returns what comes with the runs; `None` if
+    /// there are none, or if the table was dropped.
     ///
     /// # Errors
     /// Those of `plan`, and those of reading a page of a run.

@@ -91,8 +91,8 @@ impl Shared {
 }
 
 impl ManifestTable {
-    /// Says that the table has these runs, from which all ranges are taken that were removed up to commit `sequence`. If
-    /// there are none, it was empty after commit `emptied`.
+    /// Says that the table has these runs, from which all ranges are taken that were removed up to commit `sequence`.
+    /// If there are none, it was empty after commit `emptied`.
     pub(crate) fn set_runs(&mut self, runs: &Runs, sequence: u64, emptied: u64) {
         self.runs = runs.iter().map(|run| described(run)).collect();
         self.total = total_of(runs);

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A file stands alone if no other run has entries between its keys, and nothing was excised from it: it goes into the
-//! new run as it is. So rows that come in ascending order are never rewritten. A file of the lowest run whose keys have no row left, as the sums of
-//! all runs show, is dropped without being read.
+//! new run as it is. So rows that come in ascending order are never rewritten. A file of the lowest run whose keys have
+//! no row left, as the sums of all runs show, is dropped without being read.
 //!
 //! Cost: two descents for each file and run.
 

@@ -5,8 +5,8 @@
 //!    and no answer mixes two versions.
 //! 2. What a question has seen is pinned until it is answered, and no longer; a scan releases what it has passed, a
 //!    window at a time.
-//! 3. Under the latch no question waits: it ends with [`ErrorKind::PageFault`] where a page is missing, which its reader
-//!    has noted. What it has seen stays pinned in that reader.
+//! 3. Under the latch no question waits: it ends with [`ErrorKind::PageFault`] where a page is missing, which its
+//!    reader has noted. What it has seen stays pinned in that reader.
 //!
 //! Not here: what keeps the version from changing (a latch, a snapshot, the writer's turn), and loading what was noted
 //! under the latch (`page_faults`).

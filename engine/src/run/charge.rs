@@ -312,7 +312,8 @@ impl RunLayer<'_> {
     }
 
     /// Descends to a cut as far as the pages on the path are in reach and present; `reached` also gets whether it is
-    /// known without them. Of the entries next to a cut that is known, the path leads to the one before it if `reverse`.
+    /// known without them. Of the entries next to a cut that is known, the path leads to the one before it if
+    /// `reverse`.
     fn edge(&self, root: Place, cut: Cut<'_>, reverse: bool, reached: impl Fn(&Extent, bool) -> bool) -> Edge {
         let known = self.known_before(cut);
         let sought = if known.is_some() { None } else { cut.key() };

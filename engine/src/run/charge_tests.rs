@@ -134,8 +134,8 @@ impl Sample {
         })
     }
 
-    /// The number of the leaf that the way to a cut ends at: where the cut lies in what was excised, the one after it or,
-    /// for a way that comes from there, before it.
+    /// The number of the leaf that the way to a cut ends at: where the cut lies in what was excised, the one after it
+    /// or, for a way that comes from there, before it.
     fn leaf_of(&self, cut: Cut<'_>, reverse: bool) -> usize {
         let known = cut.key().is_none_or(|(key, side)| matches!(self.run.left_at(key, side), Left::Known(_)));
         match cut.key().filter(|_| !known) {

@@ -1,8 +1,8 @@
 //! Excises ranges of keys from a run: finds what its files have before the two ends.
 //!
-//! Cost: one descent for each end, in the file that it lies in, and the weights of the entries of a leaf; none where the
-//! end lies in an excision already, or at the end of a file. All pages that are missing are noted together. The result
-//! shares the open files with the run.
+//! Cost: one descent for each end, in the file that it lies in, and the weights of the entries of a leaf; none where
+//! the end lies in an excision already, or at the end of a file. All pages that are missing are noted together. The
+//! result shares the open files with the run.
 //!
 //! Not here: which ranges, and what becomes of the other layers (`write/range_removal`).
 
@@ -150,8 +150,8 @@ impl Part {
     }
 }
 
-/// The bytes of the first `entries` of the `count` entries of a leaf that has `bytes`. Each takes an equal part, so that
-/// neighbours add up.
+/// The bytes of the first `entries` of the `count` entries of a leaf that has `bytes`. Each takes an equal part, so
+/// that neighbours add up.
 pub(super) fn share(bytes: u64, entries: usize, count: usize) -> u64 {
     (u128::from(bytes) * entries as u128 / count as u128) as u64
 }

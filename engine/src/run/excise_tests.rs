@@ -1,9 +1,9 @@
 //! Goal: a run with excisions equals a map without the entries that were erased, in everything that it can be asked; a
 //! cut within an excision takes no page; and the sums that excisions have are those of the file. Method: runs of all
-//! kinds (bottom and upper, trees and flat, of one file and of many, with all measures) at tiny pages, from which ranges
-//! are taken one after the other: long and short ones, beside each other, over each other, over whole files. After each,
-//! every key, gap and position is asked, one by one and in groups, with no page in memory and with all pages kept; walks
-//! turn at random. Replay: SEED=... cargo test -p quipu run::excise_tests
+//! kinds (bottom and upper, trees and flat, of one file and of many, with all measures) at tiny pages, from which
+//! ranges are taken one after the other: long and short ones, beside each other, over each other, over whole files.
+//! After each, every key, gap and position is asked, one by one and in groups, with no page in memory and with all
+//! pages kept; walks turn at random. Replay: SEED=... cargo test -p quipu run::excise_tests
 
 use std::collections::BTreeMap;
 use std::path::Path;

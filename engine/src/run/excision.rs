@@ -144,8 +144,8 @@ impl Excisions {
         Excisions { list, erased }
     }
 
-    /// These and one more, which may overlap them or lie beside them. With `before` and `through` it has the sums of the
-    /// file, as invariant 2 says.
+    /// These and one more, which may overlap them or lie beside them. With `before` and `through` it has the sums of
+    /// the file, as invariant 2 says.
     pub(super) fn with(of: Option<&Excisions>, mut added: Excision) -> Excisions {
         let list = of.map_or(&[][..], |excisions| &excisions.list);
         // Those that nothing left parts from it become one with it.

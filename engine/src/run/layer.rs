@@ -94,8 +94,8 @@ impl<'a> RunLayer<'a> {
         Ok(Some((way, position + usize::from(found && side == Side::Through))))
     }
 
-    /// What is left of the run before a cut, as far as excisions tell: all of it, or what to take off from the sums that
-    /// places and leaves have.
+    /// What is left of the run before a cut, as far as excisions tell: all of it, or what to take off from the sums
+    /// that places and leaves have.
     #[inline]
     pub(super) fn left_at(&self, key: &[u8], side: Side) -> Left {
         if self.run.has_excisions() { self.run.left_at(key, side) } else { Left::Less(Prefix::default()) }

@@ -10,7 +10,8 @@
 //! pages stay cached. To everything above, a run is one tree, one level higher.
 //!
 //! Each file may have excisions (`excision`). To those that ask the run, it has no entry there: the sums at the top are
-//! those of what is left. Within a file, places have the sums that the file has, and [`Run::extent`] tells what is left.
+//! those of what is left. Within a file, places have the sums that the file has, and [`Run::extent`] tells what is
+//! left.
 //!
 //! Invariants:
 //! 1. All keys of a part are at or above its low key, and below that of the next.
@@ -274,7 +275,8 @@ impl Run {
         }
     }
 
-    /// How many rows of the run are left before the entry at `position` of the leaf at `place`, where the file has `rows`.
+    /// How many rows of the run are left before the entry at `position` of the leaf at `place`, where the file has
+    /// `rows`.
     pub(super) fn rows_left(&self, place: &Place, position: usize, rows: i64) -> i64 {
         if !self.has_excisions {
             return rows;

@@ -42,7 +42,8 @@ impl Place {
     }
 }
 
-/// Where the rest of a subtree lies in its run, which is what excisions have left of both: all of it, if there are none.
+/// Where the rest of a subtree lies in its run, which is what excisions have left of both: all of it, if there are
+/// none.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
     /// The sums of all entries of the run before it, and of these and its own.

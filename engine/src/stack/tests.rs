@@ -2,8 +2,8 @@
 //! law). Method: random stacks of up to five layers, with and without a bottom, over few keys, so that every key is
 //! overwritten, deleted and inserted again across layers; every cut, offset and direction is compared. Then the layers
 //! are merged pair by pair, and all is compared again. The same of stacks whose lower layers are runs in files, read
-//! through a cache of a page or two, so that every page is missed again and again; and of those from all of whose layers
-//! ranges of keys were taken. Replay: SEED=... cargo test -p quipu stack::tests
+//! through a cache of a page or two, so that every page is missed again and again; and of those from all of whose
+//! layers ranges of keys were taken. Replay: SEED=... cargo test -p quipu stack::tests
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -10,9 +10,9 @@
 //! 3. Nothing is left of a run, or the run has gone, but for one that stays while it is the only one and the table is
 //!    not empty: so a tree in memory that is not the bottom always has a run below it.
 //!
-//! Cost: of each run the pages at the ends of the range; of each tree what [`Tree::remove_range`] says, or nothing if the
-//! whole table goes: its trees are freed once nobody needs them. Not here: which calls remove ranges (`write`, replay),
-//! and which runs are written meanwhile (`maintenance`).
+//! Cost: of each run the pages at the ends of the range; of each tree what [`Tree::remove_range`] says, or nothing if
+//! the whole table goes: its trees are freed once nobody needs them. Not here: which calls remove ranges (`write`,
+//! replay), and which runs are written meanwhile (`maintenance`).
 
 use std::sync::Arc;
 

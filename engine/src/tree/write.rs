@@ -488,9 +488,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes every entry from `low` (inclusive; from the start if `None`) to `high` (exclusive). Returns how the tally
-    /// changed, and how many entries were removed. In a tree that is not the bottom, whatever lies below must lose the
-    /// same range.
+    /// Removes every entry from `low` (inclusive; from the start if `None`) to `high` (exclusive). Returns how the
+    /// tally changed, and how many entries were removed. In a tree that is not the bottom, whatever lies below must
+    /// lose the same range.
     pub(crate) fn remove_range(&mut self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<(Tally, u64)> {
         let (mut change, mut removed) = (Tally::ZERO, 0);
         if low.is_none() && high.is_none() {

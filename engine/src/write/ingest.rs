@@ -321,8 +321,8 @@ impl Ingest {
     }
 
     /// Waits until memory has no entry between the first key and the last. Returns the writer's turn, in which that is
-    /// so, and in which the rows between the two are those of the base. Called in the turn to write runs, in which no runs
-    /// are added.
+    /// so, and in which the rows between the two are those of the base. Called in the turn to write runs, in which no
+    /// runs are added.
     fn ready_to_end<'s>(&mut self, shared: &'s Arc<Shared>) -> Result<Turn<'s>> {
         let id = self.declaration.id;
         for _ in 0..TRIES {

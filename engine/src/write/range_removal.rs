@@ -100,8 +100,8 @@ impl Shared {
         }
     }
 
-    /// Removes the rows of a range, each of which takes a tombstone. If there is no room for these, the table is flushed
-    /// first.
+    /// Removes the rows of a range, each of which takes a tombstone. If there is no room for these, the table is
+    /// flushed first.
     fn remove_one_by_one(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
         let remove = || self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
         match remove() {

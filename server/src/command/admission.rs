@@ -25,6 +25,7 @@ pub fn takes_runs(server: &Server, session: &Session) -> bool {
         && server.clients.paused_until_ms() == 0
         && !server.is_full()
         && !server.has_failed_log()
+        && server.cluster.get().is_none()
         && session.reply_mode == ReplyMode::On
         && !session.is_monitor
 }
@@ -55,6 +56,9 @@ pub fn admit(
     }
     if !session.user.may_do_everything() {
         check_rules(server, session, spec, args)?;
+    }
+    if server.cluster.get().is_some() {
+        super::replicated::check(session, spec)?;
     }
     if spec.name.starts_with("debug") && !may_debug(server, session) {
         return Err(refusal::text(

@@ -46,7 +46,7 @@ impl Unit {
     }
 
     /// The moment in milliseconds since 1970, if it can be told.
-    fn moment_ms(self, number: i64, now_ms: u64) -> Option<i64> {
+    pub(super) fn moment_ms(self, number: i64, now_ms: u64) -> Option<i64> {
         let milliseconds = match self {
             Unit::Seconds | Unit::UnixSeconds => number.checked_mul(1000)?,
             Unit::Milliseconds | Unit::UnixMilliseconds => number,

@@ -30,6 +30,7 @@ pub mod objects;
 pub mod observation;
 pub mod pieces;
 pub mod positions;
+pub mod replicated;
 pub mod scan;
 pub mod snapshots;
 pub mod sorted_set_algebra;

@@ -36,6 +36,7 @@ const FAMILIES: &[&[Handler]] = &[
     super::maintenance::HANDLERS,
     super::memory::HANDLERS,
     super::observation::HANDLERS,
+    super::replicated::HANDLERS,
     super::users::HANDLERS,
 ];
 

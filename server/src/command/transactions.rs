@@ -99,8 +99,8 @@ fn expect_keys(call: &mut Call<'_, '_>, commands: &[(&'static Spec, Vec<Vec<u8>>
     }
 }
 
-/// Runs a command that was queued, in the same hold; if it is refused, that is its answer. Returns how long it took, and
-/// why it was refused.
+/// Runs a command that was queued, in the same hold; if it is refused, that is its answer. Returns how long it took,
+/// and why it was refused.
 fn run_inside(
     call: &mut Call<'_, '_>,
     number: usize,

@@ -52,6 +52,10 @@ pub struct Config {
     pub self_url: Option<String>,
     /// The addresses of all nodes.
     pub cluster: Vec<String>,
+    /// The file with what all nodes know and nobody else.
+    pub cluster_secret_file: Option<PathBuf>,
+    /// Replicas of an entity where a request says nothing; 0: all nodes.
+    pub replicas: u8,
     /// Threads that serve connections.
     pub threads: usize,
     /// Where log lines go; standard error if `None`.
@@ -77,6 +81,8 @@ impl Default for Config {
             unix_socket_mode: 0,
             self_url: None,
             cluster: Vec::new(),
+            cluster_secret_file: None,
+            replicas: 0,
             threads: 1,
             log_file: None,
             file: None,
@@ -114,6 +120,8 @@ impl Config {
             "unixsocketperm" => self.unix_socket_mode = u32::from_str_radix(&kept, 8).unwrap_or(0),
             "self-url" => self.self_url = text(),
             "cluster" => self.cluster = list(),
+            "cluster-secret-file" => self.cluster_secret_file = path(),
+            "replicas" => self.replicas = kept.parse().unwrap_or(0),
             "threads" | "io-threads" => self.threads = kept.parse().unwrap_or(1),
             "logfile" => self.log_file = path(),
             _ => {}

@@ -19,10 +19,13 @@ use quipu::Durability;
 const OWN: &str = "\
 cache-bytes - bytes:0:1125899906842624 any 268435456
 cluster - text start
+cluster-secret-file - text start
 durability - one-of:sync|os|none any sync
 http-port - int:0:65535 start 0
 long-threads - int:0:256 start 0
 memtable-bytes - bytes:0:1125899906842624 any 1073741824
+poll-us - int:0:1000000 any 50
+replicas - int:0:32 start 0
 self-url - text start
 threads - int:1:256 start 1
 ";
@@ -129,6 +132,7 @@ pub fn has_effect(name: &str) -> bool {
         "client-output-buffer-limit",
         "client-query-buffer-limit",
         "cluster",
+        "cluster-secret-file",
         "data",
         "dir",
         "durability",
@@ -145,9 +149,11 @@ pub fn has_effect(name: &str) -> bool {
         "maxmemory",
         "maxmemory-clients",
         "memtable-bytes",
+        "poll-us",
         "port",
         "proto-max-bulk-len",
         "protected-mode",
+        "replicas",
         "requirepass",
         "self-url",
         "slowlog-log-slower-than",
@@ -190,6 +196,8 @@ pub struct Parameters {
     memtable_bytes: AtomicU64,
     /// Bytes of pages of runs that are kept in memory: `cache-bytes`.
     pub cache_bytes: AtomicU64,
+    /// Microseconds for which a thread asks for more to do before it sleeps: `poll-us`.
+    pub poll_us: AtomicU64,
     /// Bytes of memory that all clients together may hold, 0 for the usual limit: `maxmemory-clients`.
     clients_bytes_max: AtomicU64,
     /// The same as a part of `maxmemory`, in percent; 0 if it is no such part.
@@ -228,6 +236,7 @@ impl Default for Parameters {
             memory_bytes_max: AtomicU64::new(0),
             memtable_bytes: AtomicU64::new(0),
             cache_bytes: AtomicU64::new(0),
+            poll_us: AtomicU64::new(0),
             clients_bytes_max: AtomicU64::new(0),
             clients_percent: AtomicU64::new(0),
             query_bytes_max: AtomicU64::new(0),
@@ -388,6 +397,7 @@ impl Parameters {
             "maxmemory" => store(&self.memory_bytes_max),
             "memtable-bytes" => store(&self.memtable_bytes),
             "cache-bytes" => store(&self.cache_bytes),
+            "poll-us" => store(&self.poll_us),
             "maxmemory-clients" => {
                 store(&self.clients_bytes_max);
                 let percent = value.strip_suffix('%').and_then(|number| number.parse().ok());

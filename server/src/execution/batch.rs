@@ -17,6 +17,7 @@ use quipu::{Durability, PendingCommit, Result};
 
 use crate::command::admission::{admit, check_inside, takes_runs};
 use crate::command::databases::databases_named;
+use crate::command::replicated::is_served;
 use crate::command::table::handlers;
 use crate::command::{Answer, Call, Handlers, LONG_BYTES, Refusal, Run, RunMany};
 use crate::execution::single::{guard, need_of, run};
@@ -313,8 +314,8 @@ impl<'k> Turn<'k> {
         has_to
     }
 
-    /// Has the ways to the keys loaded, too, of the command that was taken back and of those that follow: so the pages of
-    /// all of them are loaded together.
+    /// Has the ways to the keys loaded, too, of the command that was taken back and of those that follow: so the pages
+    /// of all of them are loaded together.
     fn look_ahead(&self, session: &mut Session, words: &[&[u8]], start: usize, ends: &[usize]) {
         let tables = self.server.keyspace.tables(session.database);
         let (Some(tables), Some(attempt)) = (tables, &mut session.attempt) else { return };
@@ -437,6 +438,10 @@ impl<'k> Turn<'k> {
         self.tells |= tells;
         if tells {
             server.check_log()?;
+        }
+        if self.server.cluster.get().is_some() && is_served(spec) {
+            // It waits for replicas.
+            return Err(Refusal::Long);
         }
         if spec.flags.has(Flags::STAGES) && args.iter().map(|word| word.len() as u64).sum::<u64>() > LONG_BYTES {
             // Nor does this thread wait for the data meanwhile.

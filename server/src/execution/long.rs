@@ -13,9 +13,10 @@ use std::time::Duration;
 use quipu::PageFaults;
 
 use crate::command::admission::admit;
+use crate::command::replicated;
 use crate::command::table::handlers;
 use crate::command::{Answer, Call, Refusal};
-use crate::execution::single::{need_of, run};
+use crate::execution::single::{guard, need_of, run};
 use crate::execution::words::Words;
 use crate::facts::{Flags, Spec, find};
 use crate::keyspace::{Data, Need};
@@ -96,6 +97,9 @@ impl LongCommand {
         self.spec = admitted.as_ref().ok().copied();
         let result: Result<(), Refusal> = admitted.and_then(|spec| {
             server.check_log()?;
+            if let Some(cluster) = server.cluster.get().filter(|_| replicated::is_served(spec)) {
+                return guard(server, spec, || replicated::run(cluster, session, spec, &args, reply));
+            }
             let now_ms = clock::now_ms();
             let keyspace = &server.keyspace;
             if need_of(spec) == Need::Write {

@@ -18,6 +18,13 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("quit", -1, ANY_TIME, Group::Connection)
         .about("", "Closes the connection.", "1.0.0")
         .costs("O(1)", "O(1)"),
+    Spec::new("q.ack", -1, FAST.and(Flags::ALONE).and(Flags::NO_MULTI), Group::Connection)
+        .about(
+            "[ack from]",
+            "In a cluster: of how many replicas of each key the client waits for how many, or what that is.",
+            "0.1.0",
+        )
+        .costs("O(1)", ""),
     Spec::new("reset", 1, ANY_TIME, Group::Connection)
         .about("", "Makes the connection as it was when it began.", "6.2.0")
         .costs("O(1)", "O(1)"),

@@ -43,6 +43,11 @@ pub(super) fn refuse<B>(node: &Node, peer: IpAddr, request: &Request<B>) -> Opti
             return Some(response);
         }
     };
+    if matches!(request.uri().path(), "/v0/batch" | "/v0/repair") && !user.may_do_everything() {
+        // The keys of a batch are known only when it has come.
+        note(node, peer, Reason::Command, request.uri().path().as_bytes(), &user.name);
+        return Some(answer::text(StatusCode::FORBIDDEN, "such requests are for users that may do everything"));
+    }
     let words = command_of(request.method(), request.uri().path(), request.uri().query())?;
     let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
     let spec = resolve(&args)?;
@@ -122,7 +127,7 @@ fn command_of<'q>(method: &Method, path: &str, query: Option<&'q str>) -> Option
             let [low, high] = range();
             Some(vec![word("q.nth"), word("0"), low, high])
         }
-        "/metrics" | "/v0/status" => Some(vec![word("info")]),
+        "/metrics" | "/v0/status" | "/v0/cluster" => Some(vec![word("info")]),
         _ if super::profile::Kind::of_path(path).is_some() => Some(vec![word("slowlog"), word("get")]),
         _ => None,
     }

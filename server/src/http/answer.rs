@@ -8,8 +8,10 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use quipu::{Error, ErrorKind};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::limits::Taken;
 use super::patience::Patience;
 use super::streams::{RangeStream, ValueStream};
 use crate::state::protection::EXPLANATION;
@@ -22,6 +24,11 @@ pub(super) enum Answer {
     Value(Box<ValueStream>),
     /// The entities of a range.
     Range(Box<RangeStream>),
+    /// Pieces that another task or thread makes.
+    Pieces(
+        mpsc::Receiver<Result<Bytes, Error>>,
+        #[expect(dead_code, reason = "gives a place back when dropped")] Taken,
+    ),
     /// The next piece of one of the two, which a thread of its own reads: pages of runs are missing. And the bytes that
     /// are left of a value.
     Reading(JoinHandle<(Answer, Piece)>, Option<u64>),
@@ -42,6 +49,10 @@ impl Body for Answer {
                 Answer::Whole(bytes) => Ok(bytes.take()),
                 Answer::Value(stream) => stream.next(Patience::Hurried),
                 Answer::Range(stream) => stream.next(Patience::Hurried),
+                Answer::Pieces(pieces, _) => match pieces.poll_recv(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(piece) => piece.transpose(),
+                },
                 Answer::Reading(reading, _) => match Pin::new(reading).poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok((stream, piece))) => {
@@ -65,7 +76,7 @@ impl Body for Answer {
         match self {
             Answer::Whole(bytes) => bytes.is_none(),
             Answer::Value(stream) => stream.left_bytes() == 0,
-            Answer::Range(_) | Answer::Reading(..) => false,
+            Answer::Range(_) | Answer::Reading(..) | Answer::Pieces(..) => false,
         }
     }
 
@@ -74,7 +85,7 @@ impl Body for Answer {
             Answer::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Answer::Value(stream) => SizeHint::with_exact(stream.left_bytes()),
             Answer::Reading(_, Some(left_bytes)) => SizeHint::with_exact(*left_bytes),
-            Answer::Range(_) | Answer::Reading(_, None) => SizeHint::default(),
+            Answer::Range(_) | Answer::Reading(_, None) | Answer::Pieces(..) => SizeHint::default(),
         }
     }
 }
@@ -88,7 +99,7 @@ impl Answer {
             let piece = match &mut stream {
                 Answer::Value(stream) => stream.next(Patience::Patient),
                 Answer::Range(stream) => stream.next(Patience::Patient),
-                Answer::Whole(_) | Answer::Reading(..) => Ok(None),
+                Answer::Whole(_) | Answer::Reading(..) | Answer::Pieces(..) => Ok(None),
             };
             (stream, piece)
         };

@@ -96,9 +96,26 @@ impl Conditions {
             return Verdict::Holds;
         }
         let text = entry.and_then(Tag::of).map(Tag::text);
-        let has = |tags: &[String]| text.as_ref().is_some_and(|text| tags.contains(text));
+        self.check_text(text.as_deref(), entry.is_some())
+    }
+
+    /// The same for an entity of which only the tag is known; `None` if there is no entity.
+    pub(super) fn check_tag(&self, tag: Option<&str>) -> Verdict {
+        self.check_text(tag, tag.is_some())
+    }
+
+    /// The tags that the entity must have, and those that it must not have: `None` where there is no such condition,
+    /// `Some(None)` for `*`.
+    #[expect(clippy::type_complexity, reason = "a condition that may be missing, of tags that may be any")]
+    pub(super) fn tags(&self) -> (Option<Option<Vec<&str>>>, Option<Option<Vec<&str>>>) {
+        let of = |tags| tags_of(tags, false);
+        (self.if_match.as_ref().map(of), self.if_none_match.as_ref().map(|tags| tags_of(tags, true)))
+    }
+
+    fn check_text(&self, text: Option<&str>, is_there: bool) -> Verdict {
+        let has = |tags: &[String]| text.is_some_and(|text| tags.iter().any(|tag| tag == text));
         let matches = |tags: &Tags, with_weak: bool| match tags {
-            Tags::Any => entry.is_some(),
+            Tags::Any => is_there,
             Tags::Some { strong, weak } => has(strong) || with_weak && has(weak),
         };
         // RFC 9110: `If-Match` comes first and compares strongly, `If-None-Match` weakly.
@@ -108,6 +125,16 @@ impl Conditions {
             Verdict::Unchanged
         } else {
             Verdict::Holds
+        }
+    }
+}
+
+fn tags_of(tags: &Tags, with_weak: bool) -> Option<Vec<&str>> {
+    match tags {
+        Tags::Any => None,
+        Tags::Some { strong, weak } => {
+            let weak = weak.iter().filter(|_| with_weak);
+            Some(strong.iter().chain(weak).map(String::as_str).collect())
         }
     }
 }

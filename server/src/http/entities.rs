@@ -26,7 +26,21 @@ pub(super) fn serve(node: &Node, query: Option<&str>, patience: Patience) -> Ans
 
 type Opened = quipu::Result<Option<RangeStream>>;
 
-fn ask(node: &Node, query: Option<&str>, patience: Patience) -> Result<Opened, String> {
+/// What is asked for.
+pub(super) struct Asked {
+    pub(super) start: Vec<u8>,
+    pub(super) end: Option<Vec<u8>>,
+    pub(super) limit: Option<u64>,
+    pub(super) offset: u64,
+    /// Whether of all nodes.
+    pub(super) is_cluster: bool,
+}
+
+/// Reads the parameters.
+///
+/// # Errors
+/// What is wrong, for the body of a `400`.
+pub(super) fn parse(query: Option<&str>) -> Result<Asked, String> {
     let [start, end, limit, offset, cluster] = query::parse(query, ["start", "end", "limit", "offset", "cluster"])?;
     let Some(start) = start.filter(|start| !start.is_empty()) else {
         return Err("`start` is missing or empty".to_owned());
@@ -34,9 +48,15 @@ fn ask(node: &Node, query: Option<&str>, patience: Patience) -> Result<Opened, S
     if end.as_ref().is_some_and(|end| end.is_empty()) {
         return Err("`end` is empty; leave it out for a range without an end".to_owned());
     }
-    check_cluster(cluster.as_deref())?;
+    let is_cluster = check_cluster(cluster.as_deref())?;
     let limit = limit.map(|limit| query::number("limit", &limit)).transpose()?;
     let offset = offset.map(|offset| query::number("offset", &offset)).transpose()?;
+    let end = end.map(std::borrow::Cow::into_owned);
+    Ok(Asked { start: start.into_owned(), end, limit, offset: offset.unwrap_or(0), is_cluster })
+}
+
+fn ask(node: &Node, query: Option<&str>, patience: Patience) -> Result<Opened, String> {
+    let Asked { start, end, limit, offset, .. } = parse(query)?;
     let Some(taken) = node.streams.take(1) else { return Ok(Ok(None)) };
     let now_ms = clock::now_ms();
     let keyspace = &node.server.keyspace;
@@ -47,21 +67,22 @@ fn ask(node: &Node, query: Option<&str>, patience: Patience) -> Result<Opened, S
         }
     };
     Ok(snapshot.and_then(|snapshot| {
-        let start = Bound::Included(start.into_owned());
-        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.into_owned()));
+        let start = Bound::Included(start);
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = limit.unwrap_or(u64::MAX);
         let flight_bytes = node.flight_bytes.clone();
         let mut stream =
             RangeStream::new(node.server.clone(), snapshot, now_ms, (start, end), rows, flight_bytes, taken);
-        stream.skip(offset.unwrap_or(0), patience)?;
+        stream.skip(offset, patience)?;
         Ok(Some(stream))
     }))
 }
 
-/// Whether all nodes are asked, or this one: with one node it comes to the same.
-pub(super) fn check_cluster(text: Option<&[u8]>) -> Result<(), String> {
+/// Whether all nodes are asked, or this one, which comes to the same for a node alone.
+pub(super) fn check_cluster(text: Option<&[u8]>) -> Result<bool, String> {
     match text {
-        None | Some(b"true" | b"false") => Ok(()),
+        None | Some(b"false") => Ok(false),
+        Some(b"true") => Ok(true),
         Some(other) => Err(format!("`cluster` is true or false, not {}", String::from_utf8_lossy(other))),
     }
 }

@@ -13,11 +13,11 @@ use quipu::ErrorKind;
 
 use super::answer::{self, Answer};
 use super::condition::{Conditions, Tag, Verdict};
-use super::coordinator::{Quorum, Replica};
 use super::limits::{Pulse, Taken};
 use super::node::Node;
 use super::patience::{Answered, Head, Lacking, Patience, lacking};
 use super::query;
+use super::quorum::Quorum;
 use super::streams::ValueStream;
 use super::writer::{DATABASE, EntityChange, Write, WriteFailure, Written};
 use crate::keyspace::Data;
@@ -31,14 +31,20 @@ const LONG_VALUE_BYTES: u64 = 256 << 10;
 const SMALL_BODY_BYTES: usize = 16 << 10;
 
 /// What every request for an entity says.
-struct Asked<'q> {
-    key: Cow<'q, [u8]>,
-    conditions: Conditions,
-    ttl_ms: Option<u64>,
+pub(super) struct Asked<'q> {
+    pub(super) key: Cow<'q, [u8]>,
+    pub(super) quorum: Quorum,
+    pub(super) conditions: Conditions,
+    pub(super) ttl_ms: Option<u64>,
 }
 
 /// Reads the parameters of a request; the answer to one that is wrong.
-fn parse<'q>(node: &Node, method: &Method, query: Option<&'q str>, headers: &HeaderMap) -> Result<Asked<'q>, Refusal> {
+pub(super) fn parse<'q>(
+    node: &Node,
+    method: &Method,
+    query: Option<&'q str>,
+    headers: &HeaderMap,
+) -> Result<Asked<'q>, Refusal> {
     let wrong = |reason: String| Refusal::from(answer::bad_request(reason));
     let ([id, ack, from], ttl) = match *method {
         Method::PUT => {
@@ -52,14 +58,13 @@ fn parse<'q>(node: &Node, method: &Method, query: Option<&'q str>, headers: &Hea
         let reason = format!("the key has {} bytes, the limit is {}", key.len(), node.limits.key_bytes_max);
         return Err(answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason).into());
     }
-    let quorum = Quorum::parse(ack.as_deref(), from.as_deref(), node.coordinator.nodes()).map_err(wrong)?;
-    let Replica::Here = node.coordinator.replica_of(&key, quorum);
+    let quorum = Quorum::parse(ack.as_deref(), from.as_deref(), node.nodes()).map_err(wrong)?;
     let ttl_ms = ttl.map(|ttl| query::milliseconds("ttl", &ttl)).transpose().map_err(wrong)?;
-    Ok(Asked { key, conditions: Conditions::parse(headers).map_err(wrong)?, ttl_ms })
+    Ok(Asked { key, quorum, conditions: Conditions::parse(headers).map_err(wrong)?, ttl_ms })
 }
 
 /// An answer in the place of what was asked for. Boxed: it is rare, and large.
-type Refusal = Box<Response<Answer>>;
+pub(super) type Refusal = Box<Response<Answer>>;
 
 /// Answers `PUT` and `DELETE`.
 pub(super) async fn write(node: &Node, pulse: &Pulse, request: Request<Incoming>) -> Response<Answer> {
@@ -190,7 +195,7 @@ fn answer_write(node: &Node, outcome: Result<Written, WriteFailure>) -> Response
 }
 
 /// Reads a value. What is long is counted as it comes, so that nobody claims room with a header alone.
-async fn read_body(node: &Node, pulse: &Pulse, mut body: Incoming) -> Result<(Bytes, Vec<Taken>), Refusal> {
+pub(super) async fn read_body(node: &Node, pulse: &Pulse, mut body: Incoming) -> Result<(Bytes, Vec<Taken>), Refusal> {
     let limit = node.limits.value_bytes_max;
     let too_long = || {
         let reason = format!("the value is longer than the limit of {limit} bytes");

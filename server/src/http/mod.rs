@@ -10,8 +10,9 @@
 //! | `entity`, `entities`, `positions`, `operations`, `profile` | the requests |
 //! | `access` | whose requests they are, and whether they may |
 //! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
-//! | [`coordinator`], [`version`] | who keeps an entity; what orders its writes |
-//! | `writer` | how this node's replica is written |
+//! | `quorum`, [`version`] | how many replicas are asked and waited for; what orders the writes of a node alone |
+//! | `replicated`, `batch` | requests for entities to a node of a cluster |
+//! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
 //! | `patience` | which may wait for pages of runs |
 //! | `limits`, `socket`, `metrics` | bounds, quiet clients, counters |
@@ -21,12 +22,12 @@
 //! 2. No task holds the data while it waits.
 //! 3. What clients can make the server hold is bounded by [`HttpLimits`].
 //!
-//! Not here: replication to other nodes, HTTP/2, TLS.
+//! Not here: how a cluster replicates ([`crate::cluster`]), HTTP/2, TLS.
 
 mod access;
 mod answer;
+mod batch;
 mod condition;
-pub mod coordinator;
 mod entities;
 mod entity;
 mod limits;
@@ -38,6 +39,8 @@ mod patience;
 mod positions;
 mod profile;
 mod query;
+pub mod quorum;
+mod replicated;
 mod route;
 mod socket;
 mod streams;
@@ -59,8 +62,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
+use crate::cluster::{self, Cluster, ClusterOptions};
 use crate::state::server::Server;
-use coordinator::Coordinator;
 pub use limits::HttpLimits;
 use limits::{Places, Pulse};
 use metrics::Metrics;
@@ -85,6 +88,10 @@ pub struct HttpOptions {
     pub self_url: Option<String>,
     /// The addresses of all nodes; none for this one alone.
     pub cluster: Vec<String>,
+    /// What all nodes of the cluster know and nobody else.
+    pub secret: Option<Vec<u8>>,
+    /// Replicas of an entity where a request says nothing; 0: all nodes.
+    pub replicas: u8,
     /// Threads that answer requests.
     pub threads: usize,
     /// What bounds them.
@@ -98,6 +105,8 @@ impl Default for HttpOptions {
             port: 0,
             self_url: None,
             cluster: Vec::new(),
+            secret: None,
+            replicas: 0,
             threads: 2,
             limits: HttpLimits::default(),
         }
@@ -110,6 +119,7 @@ pub struct HttpListening {
     pub addresses: Vec<SocketAddr>,
     runtime: Runtime,
     node: Arc<Node>,
+    cluster: Option<cluster::Running>,
     commit_thread: JoinHandle<()>,
     stop: watch::Sender<bool>,
     /// Ends when the last connection does.
@@ -122,7 +132,6 @@ pub struct HttpListening {
 /// [`ErrorKind::Io`] if an address cannot be listened at; [`ErrorKind::Invalid`] if the cluster cannot be served.
 pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListening> {
     let own_url = options.self_url.clone().unwrap_or_else(|| format!("http://localhost:{}", options.port));
-    let coordinator = Coordinator::new(&own_url, options.cluster.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.threads.max(1))
         .thread_name("http")
@@ -133,14 +142,15 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
     server.warn_of_strangers(&addresses);
     let metrics = Arc::new(Metrics::default());
-    let mut limits = options.limits;
+    let mut limits = options.limits.clone();
     limits.key_bytes_max = limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX);
     let (writer, commit_thread) = Writer::start(server.clone(), metrics.clone(), limits.requests_max)?;
+    let (cluster, running) = join(server, &own_url, &options)?.unzip();
     let (stop, stopping) = watch::channel(false);
     let (open, connections) = mpsc::channel(1);
     let node = Arc::new(Node {
         server: server.clone(),
-        coordinator,
+        cluster,
         writer,
         requests: Places::new(limits.requests_max),
         streams: Places::new(limits.streams_max),
@@ -153,7 +163,35 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     for listener in listeners {
         runtime.spawn(accept(listener, node.clone(), open.clone()));
     }
-    Ok(HttpListening { addresses, runtime, node, commit_thread, stop, connections })
+    Ok(HttpListening { addresses, runtime, node, cluster: running, commit_thread, stop, connections })
+}
+
+/// Starts the node of a cluster, if the list names others than this one.
+fn join(
+    server: &Arc<Server>,
+    own_url: &str,
+    options: &HttpOptions,
+) -> Result<Option<(Arc<Cluster>, cluster::Running)>> {
+    let is_alone = |url: &String| cluster::normal_address(url) == cluster::normal_address(own_url);
+    match &options.cluster[..] {
+        [] => return Ok(None),
+        [only] if is_alone(only) => return Ok(None),
+        _ => {}
+    }
+    let told = ClusterOptions {
+        urls: options.cluster.clone(),
+        self_url: own_url.to_owned(),
+        secret: options.secret.clone(),
+        replicas: options.replicas,
+        limits: quipu_cluster::limits::Limits {
+            key_bytes_max: options.limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX),
+            value_bytes_max: options.limits.value_bytes_max,
+            requests_max: options.limits.requests_max,
+            request_bytes_max: options.limits.flight_bytes_max,
+            ..Default::default()
+        },
+    };
+    server.join(told).map(Some)
 }
 
 impl HttpListening {
@@ -167,6 +205,9 @@ impl HttpListening {
             // If time runs out, connections end as they are.
             let _ = tokio::time::timeout(DRAIN_MAX, self.connections.recv()).await;
         });
+        if let Some(cluster) = self.cluster {
+            cluster.stop();
+        }
         self.node.writer.stop();
         if self.commit_thread.join().is_err() {
             self.node.server.log(format_args!("the thread that commits writes over HTTP had failed"));
@@ -252,7 +293,8 @@ async fn serve(stream: TcpStream, address: IpAddr, node: Arc<Node>, open: mpsc::
         // One buffer a write: the chunks of a range would be three pieces each.
         .writev(false)
         .max_buf_size(CONNECTION_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(socket), service);
+        .serve_connection(TokioIo::new(socket), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let mut stop = std::pin::pin!(until_stop(&mut stopping));
     // The task is told of a stop once, and then looks at the flag: asking the channel takes a lock, for each request.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use quipu::{PageFaults, Result};
 use tokio::sync::watch;
 
-use super::coordinator::Coordinator;
 use super::limits::{HttpLimits, Places};
 use super::metrics::Metrics;
 use super::patience::{Lacking, Patience, lacking};
 use super::writer::Writer;
+use crate::cluster::Cluster;
 use crate::keyspace::{Data, Need};
 use crate::state::server::Server;
 use crate::system::clock;
@@ -18,7 +18,8 @@ use crate::system::clock;
 /// What all requests share.
 pub(super) struct Node {
     pub(super) server: Arc<Server>,
-    pub(super) coordinator: Coordinator,
+    /// The cluster that this node is of; none if it is alone.
+    pub(super) cluster: Option<Arc<Cluster>>,
     pub(super) writer: Writer,
     pub(super) limits: HttpLimits,
     pub(super) requests: Places,
@@ -32,6 +33,11 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// How many nodes there are, and how many of them keep an entity where a request says nothing.
+    pub(super) fn nodes(&self) -> (usize, usize) {
+        self.cluster.as_ref().map_or((1, 1), |cluster| (cluster.nodes(), cluster.replicas()))
+    }
+
     /// Asks what is live in a hold of the data; after removing what has expired if the answer counts keys.
     pub(super) fn ask<T>(
         &self,

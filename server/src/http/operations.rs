@@ -3,15 +3,17 @@
 use std::sync::atomic::Ordering;
 
 use hyper::{Response, StatusCode};
+use quipu_cluster::peers::Health;
 
 use super::answer::{self, Answer};
 use super::metrics::Page;
 use super::node::Node;
+use crate::cluster::Report;
 use crate::keyspace::DATABASES;
 
 /// `/v0/status`: the node serves.
 pub(super) fn status(node: &Node) -> Response<Answer> {
-    answer::text(StatusCode::OK, format!("up, {} node(s)\n", node.coordinator.nodes()))
+    answer::text(StatusCode::OK, format!("up, {} node(s)\n", node.nodes().0))
 }
 
 /// `/healthz`: whether a restart would help.
@@ -31,6 +33,14 @@ pub(super) fn readiness(node: &Node) -> Response<Answer> {
     if node.is_stopping() {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
     }
+    if let Some(report) = node.cluster.as_ref().map(|cluster| cluster.report()).filter(|report| !report.is_ready()) {
+        let why = match (&report.trouble, report.copies_left) {
+            (Some(trouble), _) => format!("{trouble}\n"),
+            (None, 0) => "the other nodes are being greeted\n".to_owned(),
+            (None, left) => format!("{left} of {} partitions are still to be copied\n", report.partitions),
+        };
+        return answer::text(StatusCode::SERVICE_UNAVAILABLE, why);
+    }
     health(node)
 }
 
@@ -40,6 +50,9 @@ pub(super) fn metrics(node: &Node) -> Response<Answer> {
     engine(node, &mut page);
     keys(node, &mut page);
     redis(node, &mut page);
+    if let Some(cluster) = &node.cluster {
+        replication(&cluster.report(), &mut page);
+    }
     node.metrics.write(&mut page);
     page.gauge("quipu_http_requests_now", "Requests that are being answered.", node.requests.taken() as f64);
     page.gauge("quipu_http_streams", "Ranges and long values that are being sent.", node.streams.taken() as f64);
@@ -119,6 +132,62 @@ fn redis(node: &Node, page: &mut Page) {
         ("quipu_redis_sent_bytes_total", "Bytes to Redis clients.", &statistics.bytes_out),
     ] {
         page.counter(name, help, counter.load(Ordering::Relaxed));
+    }
+}
+
+fn replication(report: &Report, page: &mut Page) {
+    let metrics = &report.metrics;
+    for (name, help, value) in [
+        ("quipu_cluster_ready", "1 if the node answers everything that it should.", u64::from(report.is_ready())),
+        ("quipu_cluster_epoch", "The epoch of the topology.", report.epoch),
+        ("quipu_cluster_nodes", "Nodes of the cluster.", report.peers.len() as u64 + 1),
+        ("quipu_cluster_partitions", "Partitions of the cluster.", u64::from(report.partitions)),
+        ("quipu_cluster_replicas", "Replicas of an entity where a request says nothing.", report.replicas.into()),
+        ("quipu_cluster_copies_left", "Partitions that are still to be copied here.", report.copies_left as u64),
+        ("quipu_cluster_hints", "Writes that peers have missed and are kept for them.", report.hints.0),
+        ("quipu_cluster_hint_bytes", "Bytes of those.", report.hints.1),
+    ] {
+        page.gauge(name, help, value as f64);
+    }
+    page.head("quipu_cluster_peer_up", "gauge", "How a peer stands: 1 up, 0.5 slow, 0 down.");
+    for peer in &report.peers {
+        let value = match peer.health {
+            Health::Up => 1.0,
+            Health::Slow => 0.5,
+            Health::Down => 0.0,
+        };
+        page.line("quipu_cluster_peer_up", &format!("node=\"{}\",url=\"{}\"", peer.node, label(&peer.url)), value);
+    }
+    for (name, help, value) in [
+        ("quipu_cluster_turns_total", "Turns of the node: commits.", report.turns.0),
+        ("quipu_cluster_wakes_total", "How often the node's thread has looked for something to do.", report.wakes),
+        ("quipu_cluster_inputs_total", "Requests, frames and timers taken in them.", report.turns.1),
+        ("quipu_cluster_frames_received_total", "Frames from peers.", metrics.frames_received),
+        ("quipu_cluster_bad_frames_total", "Frames that could not be read.", metrics.bad_frames),
+        ("quipu_cluster_frames_sent_total", "Frames to peers.", metrics.frames_sent),
+        ("quipu_cluster_sent_bytes_total", "Bytes of frames to peers.", metrics.bytes_sent as u64),
+        ("quipu_cluster_answered_total", "Requests answered as asked for.", metrics.answered),
+        (
+            "quipu_cluster_not_enough_replicas_total",
+            "Requests for which too few replicas answered.",
+            metrics.not_enough,
+        ),
+        ("quipu_cluster_overloaded_total", "Requests turned away.", metrics.overloaded),
+        ("quipu_cluster_restamps_total", "Writes stamped again: a replica had something newer.", metrics.restamps),
+        ("quipu_cluster_read_repairs_total", "Rows mended after a read.", metrics.read_repairs),
+        ("quipu_cluster_hints_left_total", "Writes kept for peers that missed them.", metrics.hints_left),
+        ("quipu_cluster_hints_sent_total", "Writes handed over to peers that are back.", metrics.hints_sent),
+        ("quipu_cluster_hints_dropped_total", "Hints dropped for their number or age.", metrics.hints_dropped),
+        ("quipu_cluster_ranges_compared_total", "Ranges compared with replicas.", metrics.ranges_compared),
+        ("quipu_cluster_rows_moved_total", "Rows received or given in repair and copies.", metrics.rows_moved),
+        ("quipu_cluster_repair_bytes_total", "Bytes of repair and copies.", metrics.repair_bytes),
+        ("quipu_cluster_sessions_total", "Comparisons that ended.", metrics.sessions_done),
+        ("quipu_cluster_sessions_failed_total", "Comparisons that were given up.", metrics.sessions_failed),
+        ("quipu_cluster_rounds_total", "Rounds after which tombstones may go.", metrics.rounds_done),
+        ("quipu_cluster_partitions_copied_total", "Partitions copied.", metrics.partitions_copied),
+        ("quipu_cluster_storage_errors_total", "Errors of the storage.", metrics.storage_errors),
+    ] {
+        page.counter(name, help, value);
     }
 }
 

@@ -23,7 +23,8 @@ struct Range<'q> {
 }
 
 impl Range<'_> {
-    fn check(&self, cluster: Option<&[u8]>) -> std::result::Result<(), String> {
+    /// Whether the bounds make sense. Returns whether all nodes are asked.
+    fn check(&self, cluster: Option<&[u8]>) -> std::result::Result<bool, String> {
         for (name, bound) in [("start", &self.start), ("end", &self.end)] {
             if bound.as_ref().is_some_and(|bound| bound.is_empty()) {
                 return Err(format!("`{name}` is empty; leave it out for a range without it"));
@@ -37,6 +38,45 @@ impl Range<'_> {
     }
 }
 
+/// The bytes of a parameter.
+type Bytes = Vec<u8>;
+
+fn owned(bound: Option<std::borrow::Cow<'_, [u8]>>) -> Option<Bytes> {
+    bound.map(std::borrow::Cow::into_owned)
+}
+
+/// What a count or a rank over a cluster is asked: start, end, whether of all nodes, and `ack`. A rank is the count of
+/// the part of the range before the key.
+pub(super) fn parse_count(
+    is_rank: bool,
+    query: Option<&str>,
+) -> std::result::Result<(Bytes, Option<Bytes>, bool, Option<Bytes>), String> {
+    let (id, [start, end, cluster, ack]) = match is_rank {
+        false => (None, query::parse(query, ["start", "end", "cluster", "ack"])?),
+        true => {
+            let [id, start, end, cluster, ack] = query::parse(query, ["id", "start", "end", "cluster", "ack"])?;
+            let id = id.filter(|id| !id.is_empty()).ok_or("`id` is missing or empty")?;
+            (Some(id.into_owned()), [start, end, cluster, ack])
+        }
+    };
+    let range = Range { start, end };
+    let is_cluster = range.check(cluster.as_deref())?;
+    let end = match (owned(range.end), id) {
+        (Some(end), Some(id)) => Some(end.min(id)),
+        (end, id) => end.or(id),
+    };
+    Ok((owned(range.start).unwrap_or_default(), end, is_cluster, owned(ack)))
+}
+
+/// What is asked for the key at an offset: start, end, offset, whether of all nodes.
+pub(super) fn parse_nth(query: Option<&str>) -> std::result::Result<(Bytes, Option<Bytes>, u64, bool), String> {
+    let [offset, start, end, cluster] = query::parse(query, ["offset", "start", "end", "cluster"])?;
+    let range = Range { start, end };
+    let is_cluster = range.check(cluster.as_deref())?;
+    let offset = query::number("offset", &offset.ok_or("`offset` is missing")?)?;
+    Ok((owned(range.start).unwrap_or_default(), owned(range.end), offset, is_cluster))
+}
+
 fn bounds<'a>(start: Option<&'a [u8]>, end: Option<&'a [u8]>) -> Bounds<'a> {
     use std::ops::Bound;
     Bounds::new(start.map_or(Bound::Unbounded, Bound::Included), end.map_or(Bound::Unbounded, Bound::Excluded))
@@ -45,7 +85,7 @@ fn bounds<'a>(start: Option<&'a [u8]>, end: Option<&'a [u8]>) -> Bounds<'a> {
 pub(super) fn count(node: &Node, query: Option<&str>, patience: Patience) -> Answered {
     let range = query::parse(query, ["start", "end", "cluster"]).and_then(|[start, end, cluster]| {
         let range = Range { start, end };
-        range.check(cluster.as_deref()).map(|()| range)
+        range.check(cluster.as_deref()).map(|_| range)
     });
     match range {
         Ok(range) => Ok(answer_number(ask(node, patience, |keys| keys.count(range.bounds()))?)),

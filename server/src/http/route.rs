@@ -20,7 +20,7 @@ use super::limits::Pulse;
 use super::metrics::Kind;
 use super::node::Node;
 use super::patience::{Answered, Head, Lacking, Patience};
-use super::{access, entities, entity, message, operations, positions, profile};
+use super::{access, entities, entity, message, operations, positions, profile, replicated};
 use crate::system::clock;
 
 /// An answer that is there, or comes.
@@ -46,14 +46,32 @@ pub(super) fn serve(node: &Arc<Node>, pulse: &Arc<Pulse>, address: IpAddr, reque
     let started = clock::moment();
     pulse.step();
     let kind = Kind::of(&request);
-    if node.server.turns_away(Some(address)) {
+    let is_peer = node.cluster.is_some() && request.uri().path() == "/v0/peer";
+    // A peer proves who it is by the cluster's secret, where there is one.
+    let is_known = is_peer && node.cluster.as_ref().is_some_and(|cluster| cluster.has_secret());
+    if !is_known && node.server.turns_away(Some(address)) {
         let response = answer::turned_away();
         note(node, pulse, kind, request.method(), &response, started);
         return Answering::Now(Some(response));
     }
-    if let Some(response) = message::refuse(&request).or_else(|| access::refuse(node, address, &request)) {
+    if let Some(response) =
+        message::refuse(&request).or_else(|| access::refuse(node, address, &request).filter(|_| !is_peer))
+    {
         note(node, pulse, kind, request.method(), &response, started);
         return Answering::Now(Some(response));
+    }
+    if let Some(cluster) = node.cluster.as_ref().filter(|_| replicated::takes(request.uri().path())) {
+        let (node, pulse, cluster) = (node.clone(), pulse.clone(), cluster.clone());
+        return Answering::Later(Box::pin(async move {
+            let method = request.method().clone();
+            let response = match node.requests.take(1) {
+                Some(_taken) => replicated::serve(&node, &cluster, &pulse, request).await,
+                None => answer::overloaded("too many requests are being answered"),
+            };
+            let response = with_length(response, &method);
+            note(&node, &pulse, kind, &method, &response, started);
+            response
+        }));
     }
     let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
     match answer_now(node, &head, Patience::Hurried) {

@@ -35,6 +35,11 @@ impl Socket {
         Socket { stream, pulse, timer: Box::pin(sleep(quiet_max)), quiet_max, is_set: false, seen_steps }
     }
 
+    /// The connection, for another protocol.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Ready with an error when the client has been quiet for too long.
     fn poll_quiet(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         // This is asked several times for each request, and the timer's own answer costs more than a look at it.

@@ -35,8 +35,8 @@ impl<'k> Data<'k> {
         Ok(())
     }
 
-    /// Removes keys that have expired, `max` at most. Returns whether none is left. Keys whose pages are missing are left
-    /// where they are.
+    /// Removes keys that have expired, `max` at most. Returns whether none is left. Keys whose pages are missing are
+    /// left where they are.
     ///
     /// # Errors
     /// [`ErrorKind::PageFault`] if there are such keys, after all others were removed; all that they lack is noted.

@@ -85,8 +85,8 @@ impl Data<'_> {
         Ok(())
     }
 
-    /// Tells clients that watch a key that it has changed, once the command is kept, and counts the change. Changes of a
-    /// collection's elements are to be told too.
+    /// Tells clients that watch a key that it has changed, once the command is kept, and counts the change. Changes of
+    /// a collection's elements are to be told too.
     pub fn touch(&mut self, database: usize, key: &[u8]) {
         self.note_changes(1);
         if self.has_watchers() {

@@ -13,6 +13,7 @@ mod loading;
 mod long;
 mod stream;
 mod tls;
+mod waiting;
 mod worker;
 
 use std::net::SocketAddr;
@@ -26,7 +27,11 @@ use handle::Handle;
 use listener::Listener;
 use loading::Loading;
 use long::Queue;
+use waiting::Awake;
 use worker::Worker;
+
+/// Threads that wait for answers of a cluster, at least.
+const CLUSTER_THREADS: usize = 16;
 
 /// The threads that serve the Redis protocol.
 pub struct Listening {
@@ -49,9 +54,10 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
     let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}"));
     let long = Arc::new(Queue::new(server.clone()));
     let loading = Arc::new(Loading::new(server.clone()));
+    let awake = Arc::new(Awake::new());
     let mut workers = Vec::new();
     for _ in 0..server.config.threads.max(1) {
-        workers.push(Worker::new(server.clone(), long.clone(), loading.clone()).map_err(io)?);
+        workers.push(Worker::new(server.clone(), long.clone(), loading.clone(), awake.clone()).map_err(io)?);
     }
     let handles: Vec<Handle> = workers.iter().map(Worker::handle).collect();
     let mut threads = Vec::new();
@@ -62,7 +68,9 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         let thread = std::thread::Builder::new().name(format!("resp-{number}")).spawn(move || worker.run());
         threads.push(thread.map_err(io)?);
     }
-    for number in 0..server.config.long_threads() {
+    // In a cluster they wait for replicas, most of the time.
+    let waiting = if server.cluster.get().is_some() { CLUSTER_THREADS } else { 0 };
+    for number in 0..server.config.long_threads().max(waiting) {
         let queue = long.clone();
         let thread = std::thread::Builder::new().name(format!("long-{number}"));
         thread.spawn(move || queue.run()).map_err(io)?;

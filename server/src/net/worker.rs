@@ -16,6 +16,7 @@ use super::listener::Listener;
 use super::loading::{Loading, Parked};
 use super::long::{Job, Queue};
 use super::stream::Stream;
+use super::waiting::Awake;
 use crate::execution::batch::{Progress, Turn};
 use crate::execution::long::LongCommand;
 use crate::execution::words::Words;
@@ -49,6 +50,7 @@ pub(super) struct Worker {
     /// Where what commands lack is brought.
     loading: Arc<Loading>,
     poll: Poll,
+    awake: Arc<Awake>,
     handle: Handle,
     messages: Receiver<Message>,
     listeners: Vec<Listener>,
@@ -69,7 +71,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(server: Arc<Server>, long: Arc<Queue>, loading: Arc<Loading>) -> io::Result<Worker> {
+    pub(super) fn new(
+        server: Arc<Server>,
+        long: Arc<Queue>,
+        loading: Arc<Loading>,
+        awake: Arc<Awake>,
+    ) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE_TOKEN)?);
         let (sender, messages) = channel();
@@ -78,6 +85,7 @@ impl Worker {
             long,
             loading,
             poll,
+            awake,
             handle: Handle { sender, waker },
             messages,
             listeners: Vec::new(),
@@ -111,13 +119,16 @@ impl Worker {
         let mut events = Events::with_capacity(1024);
         let mut touched: Vec<usize> = Vec::new();
         let mut stop_at = None;
+        self.awake.enter();
         loop {
             let timeout = match (self.ready.is_empty(), self.paused.is_empty()) {
                 (false, _) => Duration::ZERO,
                 (true, false) => PAUSED_TICK,
                 (true, true) => TICK,
             };
-            match self.poll.poll(&mut events, Some(timeout)) {
+            let poll_us = self.server.config.parameters.poll_us.load(Ordering::Relaxed);
+            let ask_for = if touched.is_empty() { Duration::ZERO } else { Duration::from_micros(poll_us) };
+            match self.awake.wait(&mut self.poll, &mut events, timeout, ask_for) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {

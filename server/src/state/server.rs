@@ -3,15 +3,16 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use quipu::{Db, Durability, Error, ErrorKind, Measures, Options, Result};
 
+use crate::cluster::{Cluster, ClusterOptions, Host, Running};
 use crate::config::Config;
 use crate::facts::{Flags, Spec};
 use crate::keyspace::set_scan::Windows;
-use crate::keyspace::{Cut, Keyspace};
+use crate::keyspace::{Cut, DATABASES, Keyspace};
 use crate::state::clients::{Client, Clients};
 use crate::state::protection;
 use crate::state::refusal::{self, Refusal};
@@ -44,6 +45,8 @@ pub struct Server {
     pub users: Users,
     /// Who is connected.
     pub clients: Clients,
+    /// The cluster that this server is a node of, once it has joined it.
+    pub cluster: OnceLock<Arc<Cluster>>,
     /// A name of this run of the server, in hexadecimal digits.
     pub run_id: String,
     log: Log,
@@ -63,7 +66,35 @@ pub struct Server {
     stop_signal: (Mutex<bool>, Condvar),
 }
 
+impl Host for Server {
+    fn durability(&self) -> Durability {
+        self.config.durability()
+    }
+
+    fn note(&self, level: Level, line: std::fmt::Arguments<'_>) {
+        self.log_at(level, line);
+    }
+}
+
 impl Server {
+    /// Starts the node of a cluster on the server's data.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the data are those of a node alone, and those of [`Cluster::start`].
+    pub fn join(self: &Arc<Self>, options: ClusterOptions) -> Result<(Arc<Cluster>, Running)> {
+        let db = self.keyspace.db();
+        let keys = (0..DATABASES).filter_map(|database| self.keyspace.tables(database));
+        if keys.into_iter().any(|tables| quipu::ReadableTable::len(&tables.keys).is_ok_and(|rows| rows > 0)) {
+            let text = "the data directory has keys of a node alone, which a cluster would not show: read them out and \
+                        write them to the cluster, which needs another directory";
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
+        let (cluster, running) = Cluster::start(db, self.clone(), options)?;
+        // There is one listener for HTTP, which calls this once.
+        let _ = self.cluster.set(cluster.clone());
+        Ok((cluster, running))
+    }
+
     /// Opens the data directory that the configuration names.
     ///
     /// # Errors
@@ -77,6 +108,13 @@ impl Server {
         };
         let directory: PathBuf = config.directory();
         let db = Db::open_with(&directory, options, progress)?;
+        if config.cluster.len() < 2 && Cluster::is_of(&db)? {
+            let text = format!(
+                "the data in {} are of a node of a cluster: start it with `--cluster`, `--self-url` and `--http-port`",
+                directory.display()
+            );
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
         Server::over(db, config)
     }
 
@@ -112,6 +150,7 @@ impl Server {
             config,
             users,
             clients: Clients::default(),
+            cluster: OnceLock::new(),
             run_id,
             log,
             log_has_failed: AtomicBool::new(false),

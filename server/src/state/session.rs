@@ -72,6 +72,8 @@ pub enum ReplyMode {
 pub struct Session {
     /// A number no other client of this server has had.
     pub id: u64,
+    /// Of how many replicas in a cluster how many are waited for; `None`: the defaults.
+    pub quorum: Option<quipu_cluster::ids::Quorum>,
     /// The database that `SELECT` chose.
     pub database: usize,
     /// The name that `CLIENT SETNAME` gave.
@@ -128,6 +130,7 @@ impl Session {
             queue: None,
             watch: Watch::default(),
             reply_mode: ReplyMode::On,
+            quorum: None,
             closing: false,
             is_monitor: false,
             run_max: 2,

@@ -1,0 +1,255 @@
+//! `quipu cluster demo`: three nodes on this machine, flights as entities, one node killed, and exact counts.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::client::{Reply, ask};
+use super::status;
+use crate::clock::{self, Stopwatch};
+use crate::failure::{Failure, Result};
+use crate::files::Input;
+use crate::grid::{Grid, thousands};
+
+/// The flights that left New York in 2013: nycflights13, CC0, from the US Bureau of Transportation Statistics.
+const FLIGHTS: &[u8] = include_bytes!("../../../data/flights.csv.zst");
+/// How many there are.
+const ROWS: u64 = 336_776;
+/// Flights of one batch.
+const BATCH: usize = 1000;
+/// How long anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const EXPLANATION: &str = "\
+It starts three nodes on this machine, each a process with a directory of its own; writes flights as entities, each to two of three \
+replicas before it is answered; kills a node without warning in the middle and goes on; starts it again, waits until it has \
+what it missed, and counts every carrier over the cluster through each node.";
+
+/// Shows a cluster of three that loses a node and gets it back
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXPLANATION)]
+pub(super) struct Args {
+    /// Write about so many of the flights, spread over the year
+    #[arg(long, value_name = "ROWS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    rows: u64,
+    /// Print what happened as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The three processes. They end with it.
+struct Nodes<'d> {
+    directory: &'d Path,
+    ports: Vec<u16>,
+    children: Vec<Option<Child>>,
+}
+
+impl<'d> Nodes<'d> {
+    fn new(directory: &'d Path) -> Result<Nodes<'d>> {
+        // All at once, so that they are different.
+        let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        let ports = listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<Result<_>>()?;
+        Ok(Nodes { directory, ports, children: vec![None, None, None] })
+    }
+
+    fn url(&self, node: usize) -> String {
+        format!("http://localhost:{}", self.ports[node])
+    }
+
+    fn start(&mut self, node: usize) -> Result<()> {
+        let list = (0..3).map(|node| self.url(node)).collect::<Vec<_>>().join(",");
+        let log = File::options().create(true).append(true).open(self.directory.join(format!("log-{node}")))?;
+        let child = Command::new(std::env::current_exe()?)
+            .args(["serve", "--http-port", &self.ports[node].to_string(), "--self-url", &self.url(node)])
+            .args(["--cluster", &list, "--durability", "os", "--data"])
+            .arg(self.directory.join(format!("node-{node}")))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        self.children[node] = Some(child);
+        Ok(())
+    }
+
+    fn kill(&mut self, node: usize) -> Result<()> {
+        if let Some(mut child) = self.children[node].take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    fn ask(&self, node: usize, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
+        ask(&self.url(node), method, path, body, None)
+    }
+
+    /// Waits until a node answers everything that it should.
+    fn wait(&self, node: usize) -> Result<()> {
+        self.until(&format!("node {node} is not ready"), || {
+            Ok(self.ask(node, "GET", "/readyz", b"").is_ok_and(|reply| reply.status == 200))
+        })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "it looks now and then")]
+    fn until(&self, otherwise: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+        let watch = Stopwatch::start();
+        while !holds()? {
+            if watch.elapsed() > PATIENCE {
+                return Err(Failure::new(format!("{otherwise} after {}", clock::show(PATIENCE))));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn report(&self, node: usize) -> Result<Json> {
+        let reply = self.ask(node, "GET", "/v0/cluster", b"")?;
+        serde_json::from_slice(&reply.body).map_err(|_| Failure::new("a node gives no report"))
+    }
+}
+
+impl Drop for Nodes<'_> {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().flatten() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// About `rows` flights, spread over the year: carrier, key, value.
+fn flights(rows: u64) -> Result<Vec<(String, String, String)>> {
+    let damaged = |error: csv::Error| Failure::new(format!("the flights in the program: {error}"));
+    let mut reader = csv::Reader::from_reader(Input::from_bytes(FLIGHTS).reader);
+    let stride = (ROWS / rows.min(ROWS)).max(1) as usize;
+    let mut flights = Vec::new();
+    for (number, record) in reader.records().enumerate().step_by(stride) {
+        let record = record.map_err(damaged)?;
+        let field = |place: usize| record.get(place).unwrap_or_default();
+        let key = format!("{}/{:0>2}-{:0>2}/{}/{number:06}", field(9), field(1), field(2), field(10));
+        flights.push((field(9).to_owned(), key, record.iter().collect::<Vec<_>>().join(",")));
+    }
+    Ok(flights)
+}
+
+/// Writes flights through a node; those that were not acknowledged are written again. Returns how many times.
+fn write(nodes: &Nodes<'_>, through: &[usize], flights: &[(String, String, String)]) -> Result<u64> {
+    let mut again = 0;
+    for (number, batch) in flights.chunks(BATCH).enumerate() {
+        let mut left: Vec<&(String, String, String)> = batch.iter().collect();
+        let watch = Stopwatch::start();
+        while !left.is_empty() {
+            let line = |(_, key, value): &&(String, String, String)| json!({ "op": "put", "id": key, "value": value });
+            let body = left.iter().map(|flight| format!("{}\n", line(flight))).collect::<String>();
+            let reply = nodes.ask(through[number % through.len()], "POST", "/v0/batch", body.as_bytes())?;
+            let text = reply.text();
+            let mut answers = text.lines();
+            left.retain(|_| !answers.next().is_some_and(|answer| answer.contains("\"status\":201")));
+            again += left.len() as u64;
+            if watch.elapsed() > PATIENCE {
+                return Err(Failure::new(format!("flights cannot be written: {text}")));
+            }
+        }
+    }
+    Ok(again)
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let say = |text: &str| -> Result<()> {
+        if !args.json {
+            writeln!(std::io::stdout(), "{text}")?;
+        }
+        Ok(())
+    };
+    let flights = flights(args.rows)?;
+    let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
+    flights.iter().for_each(|(carrier, ..)| *expected.entry(carrier).or_default() += 1);
+    let directory = tempfile::tempdir()?;
+    let mut nodes = Nodes::new(directory.path())?;
+    let watch = Stopwatch::start();
+    (0..3).try_for_each(|node| nodes.start(node))?;
+    (0..3).try_for_each(|node| nodes.wait(node))?;
+    say(&format!(
+        "Three nodes have met in {}: {}.",
+        clock::show(watch.elapsed()),
+        (0..3).map(|node| nodes.url(node)).collect::<Vec<_>>().join(", ")
+    ))?;
+
+    let (first, second) = flights.split_at(flights.len() / 2);
+    let watch = Stopwatch::start();
+    write(&nodes, &[0, 1, 2], first)?;
+    let (count, took) = (thousands(first.len() as u64), watch.elapsed());
+    say(&format!("{count} flights written through all three, each to 2 of 3 replicas, in {}.", clock::show(took)))?;
+
+    nodes.kill(2)?;
+    let watch = Stopwatch::start();
+    let again = write(&nodes, &[0, 1], second)?;
+    say(&format!(
+        "Node 2 was killed. {} more flights written through the other two in {}; {} had to be written again.",
+        thousands(second.len() as u64),
+        clock::show(watch.elapsed()),
+        thousands(again)
+    ))?;
+    let kept = |node| Ok::<u64, Failure>(nodes.report(node)?["hints"].as_u64().unwrap_or(0));
+    // A report is some moments old.
+    nodes.until("nothing is kept for the node that is down", || Ok(kept(0)? + kept(1)? > 0))?;
+    let missed = kept(0)? + kept(1)?;
+    let (alive, count) = (nodes.ask(0, "GET", "/v0/count?cluster=true", b"")?.text(), flights.len() as u64);
+    say(&format!(
+        "They keep {} writes for it, and count {alive} of {} flights.\n",
+        thousands(missed),
+        thousands(count)
+    ))?;
+
+    let watch = Stopwatch::start();
+    nodes.start(2)?;
+    nodes.wait(2)?;
+    let back = watch.elapsed();
+    // All three keep everything.
+    nodes.until("the node has not what it missed", || {
+        Ok(nodes.ask(2, "GET", "/v0/count", b"")?.text() == flights.len().to_string())
+    })?;
+    let own = nodes.ask(2, "GET", "/v0/count", b"")?.text();
+    say(&format!(
+        "Node 2 is back after {}, and has {own} flights after {}.\n",
+        clock::show(back),
+        clock::show(watch.elapsed())
+    ))?;
+
+    let mut grid =
+        Grid::new([("carrier", false), ("node 0", true), ("node 1", true), ("node 2", true), ("file", true)]);
+    let mut wrong = 0;
+    for (carrier, expected) in &expected {
+        let path = format!("/v0/count?start={carrier}/&end={carrier}0&cluster=true");
+        let counts: Vec<String> =
+            (0..3).map(|node| Ok(nodes.ask(node, "GET", &path, b"")?.text())).collect::<Result<_>>()?;
+        wrong += counts.iter().filter(|count| **count != expected.to_string()).count();
+        let shown = counts.iter().map(|count| count.parse::<u64>().map_or_else(|_| count.clone(), thousands));
+        grid.push(std::iter::once((*carrier).to_owned()).chain(shown).chain([thousands(*expected)]).collect());
+    }
+    let reports: Vec<Json> = (0..3).map(|node| nodes.report(node)).collect::<Result<_>>()?;
+    if args.json {
+        let report = json!({
+            "flights": count, "written_again": again, "hints": missed, "back_seconds": back.as_secs_f64(),
+            "carriers": expected.len(), "wrong_counts": wrong, "nodes": reports,
+        });
+        writeln!(std::io::stdout(), "{report}")?;
+    } else {
+        let mut out = std::io::stdout();
+        writeln!(out, "Flights of each carrier, counted over the cluster through each node:\n")?;
+        grid.print(&mut out)?;
+        writeln!(out)?;
+        status::print(&reports, &mut out)?;
+    }
+    match wrong {
+        0 => say("\nEvery count is exact."),
+        wrong => Err(Failure::new(format!("{wrong} counts are wrong"))),
+    }
+}

@@ -1,0 +1,181 @@
+//! Goal: with `ack` of writes plus `ack` of reads above `from`, no read is older than a write that was acknowledged
+//! before it began, versions are in the order of acknowledged writes, and nothing acknowledged is lost, whatever single
+//! nodes do.
+//! Method: three processes; clients write and read some keys through all of them, and note when and what; meanwhile
+//! nodes are killed, paused, stopped and robbed of their directories, one after the other. Each write has a version and
+//! each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS` choose another run.
+
+mod nodes;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use nodes::{Nodes, ask, now, pause};
+
+const KEYS: u64 = 6;
+const CLIENTS: u64 = 6;
+
+/// When a version was written: its time and node.
+type Version = (u64, u16);
+
+#[derive(Clone, Debug)]
+struct Event {
+    key: u64,
+    begun: Instant,
+    ended: Instant,
+    /// The value that was written; none: it was read.
+    written: Option<String>,
+    /// What came back; none: the write was not acknowledged, or the key was absent.
+    version: Option<Version>,
+    /// What was read.
+    value: Option<String>,
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (mixed ^ (mixed >> 29)) % bound
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn version_of(tag: Option<&str>) -> Option<Version> {
+    let (time, node) = tag?.trim_matches('"').split_once('-')?;
+    Some((time.parse().ok()?, node.parse().ok()?))
+}
+
+/// Writes and reads until it is told to stop; returns what it saw.
+fn client(ports: &[u16], client: u64, seed: u64, stops: &AtomicBool) -> Vec<Event> {
+    let mut dice = Dice(seed ^ client << 40);
+    let mut events = Vec::new();
+    while !stops.load(Ordering::Relaxed) {
+        let (key, port) = (dice.below(KEYS), ports[dice.below(3) as usize]);
+        let target = format!("/v0/entity?id=key-{key}&ack=2&from=3");
+        let written = (dice.below(2) == 0).then(|| format!("{client}-{}", events.len()));
+        let begun = now();
+        let reply = match &written {
+            Some(value) => ask(port, "PUT", &target, value.as_bytes(), ""),
+            None => ask(port, "GET", &target, b"", ""),
+        };
+        let ended = now();
+        let mut event = Event { key, begun, ended, written, version: None, value: None };
+        match reply {
+            Ok(reply) if matches!(reply.status, 200 | 201) => {
+                event.version = version_of(reply.header("etag"));
+                event.value = event.written.is_none().then(|| reply.text());
+            }
+            Ok(reply) if reply.status == 404 => event.value = Some(String::new()),
+            // Not known what became of it.
+            Ok(reply) => assert!(matches!(reply.status, 503 | 504), "{reply:?}"),
+            Err(_) => {}
+        }
+        events.push(event);
+    }
+    events
+}
+
+/// One fault after the other, each of which ends before the next begins.
+fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
+    let mut faults = 0;
+    while now() < until {
+        let node = dice.below(3) as usize;
+        let mut nodes = nodes.lock().expect("the nodes");
+        match dice.below(5) {
+            0 | 1 => {
+                nodes.kill(node);
+                pause(dice.below(600));
+                nodes.restart(node);
+            }
+            2 => {
+                nodes.signal(node, "STOP");
+                pause(200 + dice.below(1500));
+                nodes.signal(node, "CONT");
+            }
+            3 => {
+                assert_eq!(nodes.stop(node), Some(0));
+                nodes.restart(node);
+            }
+            _ => {
+                nodes.kill(node);
+                nodes.erase(node);
+                nodes.restart(node);
+            }
+        }
+        nodes.until_ready(node);
+        faults += 1;
+        drop(nodes);
+        pause(dice.below(300));
+    }
+    faults
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_or_unseen_while_nodes_fail() {
+    let (seed, seconds) = (number("SEED", 1), number("RUN_SECONDS", 12));
+    println!("SEED={seed} RUN_SECONDS={seconds}");
+    let nodes = Mutex::new(Nodes::start(3, &[]));
+    let ports: Vec<u16> = (0..3).map(|node| nodes.lock().expect("the nodes").port(node)).collect();
+    let stops = AtomicBool::new(false);
+    let (events, faults) = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                scope.spawn({
+                    let (ports, stops) = (&ports, &stops);
+                    move || client(ports, number, seed, stops)
+                })
+            })
+            .collect();
+        let until = now() + std::time::Duration::from_secs(seconds);
+        let faults = trouble(&nodes, &mut Dice(seed), until);
+        stops.store(true, Ordering::Relaxed);
+        let events: Vec<Event> = clients.into_iter().flat_map(|client| client.join().expect("a client")).collect();
+        (events, faults)
+    });
+    let (writes, reads): (Vec<&Event>, Vec<&Event>) = events.iter().partition(|event| event.written.is_some());
+    let acknowledged: Vec<&&Event> = writes.iter().filter(|write| write.version.is_some()).collect();
+    println!("{faults} faults, {} of {} writes acknowledged, {} reads", acknowledged.len(), writes.len(), reads.len());
+    assert!(faults > 1 && acknowledged.len() > 100, "the run was too short to say anything");
+
+    // 1. One version is one write, and what a read returns was written by a write that began before the read ended.
+    let by_value: BTreeMap<&str, &Event> =
+        writes.iter().filter_map(|write| Some((write.written.as_deref()?, *write))).collect();
+    let mut values: BTreeMap<(u64, Version), &str> = BTreeMap::new();
+    for event in &events {
+        let (Some(version), Some(value)) = (event.version, event.written.as_ref().or(event.value.as_ref())) else {
+            continue;
+        };
+        let known = values.entry((event.key, version)).or_insert(value);
+        assert_eq!(known, value, "two values of one version: {event:?}");
+        let source = by_value.get(value.as_str()).unwrap_or_else(|| panic!("nobody wrote it: {event:?}"));
+        assert!(source.key == event.key && source.begun <= event.ended, "{event:?} of {source:?}");
+    }
+    // 2. No read is older than a write acknowledged before it began; 3. nor is such a write's version.
+    for write in &acknowledged {
+        for event in events.iter().filter(|event| event.key == write.key && event.begun > write.ended) {
+            let was_answered = event.version.is_some() || event.value.is_some();
+            assert!(
+                !was_answered
+                    || event.version > write.version
+                    || event.version == write.version && event.written.is_none(),
+                "acknowledged: {write:?}\nand then: {event:?}"
+            );
+        }
+    }
+    // In the end all three agree, and nobody has lost what was acknowledged.
+    let nodes = nodes.lock().expect("the nodes");
+    for key in 0..KEYS {
+        let highest = acknowledged.iter().filter(|write| write.key == key).filter_map(|write| write.version).max();
+        for node in 0..3 {
+            let reply = nodes.get(node, &format!("/v0/entity?id=key-{key}&ack=3&from=3"));
+            assert!(version_of(reply.header("etag")) >= highest, "key {key} through node {node}: {reply:?}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Clusters of real processes on this machine, and a client that speaks HTTP to them.
+
+// Each test uses a part of it.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Nodes of a cluster, each with a directory of its own. They end with it.
+pub struct Nodes {
+    directory: tempfile::TempDir,
+    ports: Vec<u16>,
+    children: Vec<Option<Child>>,
+    /// Flags that all nodes get.
+    pub flags: Vec<String>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (known, value) = line.split_once(": ")?;
+            known.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "real processes take real time")]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "real processes take real time")]
+pub fn pause(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        pause(20);
+    }
+}
+
+/// A request to a port of this machine; an error if there is no whole answer.
+pub fn ask(port: u16, method: &str, target: &str, body: &[u8], headers: &str) -> std::io::Result<Reply> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut request = format!(
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
+        body.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    stream.write_all(&request)?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    let broken = || std::io::Error::other("no whole answer");
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(broken)?;
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(broken)?;
+    let mut body = bytes[end + 4..].to_vec();
+    if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        body = join_chunks(&body).ok_or_else(broken)?;
+    }
+    Ok(Reply { status, head, body })
+}
+
+fn join_chunks(mut bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = bytes.windows(2).position(|window| window == b"\r\n")?;
+        let length = usize::from_str_radix(std::str::from_utf8(&bytes[..end]).ok()?, 16).ok()?;
+        if length == 0 {
+            return Some(body);
+        }
+        body.extend_from_slice(bytes.get(end + 2..end + 2 + length)?);
+        bytes = bytes.get(end + 4 + length..)?;
+    }
+}
+
+impl Nodes {
+    /// So many nodes, that run and have met.
+    pub fn start(count: usize, flags: &[&str]) -> Nodes {
+        let mut nodes = Nodes::new(count, flags);
+        (0..count).for_each(|node| nodes.spawn(node));
+        (0..count).for_each(|node| nodes.wait(node));
+        nodes
+    }
+
+    /// So many nodes, none of which runs.
+    pub fn new(count: usize, flags: &[&str]) -> Nodes {
+        // All at once, so that they are different.
+        let listeners: Vec<TcpListener> =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+        let ports = listeners.iter().map(|listener| listener.local_addr().expect("a port").port()).collect();
+        Nodes {
+            directory: tempfile::tempdir().expect("a directory"),
+            ports,
+            children: (0..count).map(|_| None).collect(),
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+        }
+    }
+
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
+    pub fn port(&self, node: usize) -> u16 {
+        self.ports[node]
+    }
+
+    pub fn url(&self, node: usize) -> String {
+        format!("http://localhost:{}", self.ports[node])
+    }
+
+    pub fn list(&self) -> String {
+        (0..self.ports.len()).map(|node| self.url(node)).collect::<Vec<_>>().join(",")
+    }
+
+    pub fn data(&self, node: usize) -> PathBuf {
+        self.directory.path().join(format!("data-{node}"))
+    }
+
+    fn log_path(&self, node: usize) -> PathBuf {
+        self.directory.path().join(format!("log-{node}"))
+    }
+
+    /// All that a node has logged, over all its runs.
+    #[expect(clippy::disallowed_methods, reason = "a log, no file of a database")]
+    pub fn log(&self, node: usize) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.log_path(node)).unwrap_or_default()).into_owned()
+    }
+
+    /// The command that runs a node, with these flags over its own.
+    pub fn command(&self, node: usize, flags: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        let (port, data) = (self.ports[node].to_string(), self.data(node));
+        let (url, list) = (self.url(node), self.list());
+        let own = [
+            ("--http-port", port.as_str()),
+            ("--self-url", &url),
+            ("--cluster", &list),
+            ("--durability", "os"),
+            ("--loglevel", "verbose"),
+            ("--data", data.to_str().expect("a path")),
+        ];
+        command.arg("serve").args(flags);
+        let rest = own.iter().filter(|(name, _)| !flags.contains(name));
+        rest.for_each(|(name, value)| {
+            command.args([name, value]);
+        });
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the process of a node.
+    pub fn spawn(&mut self, node: usize) {
+        let log = File::options().create(true).append(true).open(self.log_path(node)).expect("a log");
+        let child = self
+            .command(node, &self.flags.iter().map(String::as_str).collect::<Vec<_>>())
+            .stderr(log)
+            .spawn()
+            .expect("the program");
+        self.children[node] = Some(child);
+    }
+
+    /// Waits until a node serves.
+    pub fn wait(&self, node: usize) {
+        eventually(&format!("node {node} serves: {}", self.log(node)), || {
+            ask(self.ports[node], "GET", "/v0/status", b"", "").is_ok_and(|reply| reply.status == 200)
+        });
+    }
+
+    pub fn restart(&mut self, node: usize) {
+        self.spawn(node);
+        self.wait(node);
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self, node: usize) {
+        if let Some(mut child) = self.children[node].take() {
+            child.kill().expect("a process to kill");
+            child.wait().expect("its end");
+        }
+    }
+
+    /// Sends a signal by name.
+    pub fn signal(&self, node: usize, signal: &str) {
+        let child = self.children[node].as_ref().expect("a process");
+        let status = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+        assert!(status.expect("kill").success());
+    }
+
+    /// SIGTERM, and its exit code.
+    pub fn stop(&mut self, node: usize) -> Option<i32> {
+        self.signal(node, "TERM");
+        let mut child = self.children[node].take().expect("a process");
+        child.wait().expect("its end").code()
+    }
+
+    /// Removes the data directory of a node that does not run.
+    pub fn erase(&self, node: usize) {
+        std::fs::remove_dir_all(self.data(node)).expect("a directory to remove");
+    }
+
+    pub fn ask(&self, node: usize, method: &str, target: &str, body: &[u8]) -> Reply {
+        ask(self.ports[node], method, target, body, "").unwrap_or_else(|error| panic!("{method} {target}: {error}"))
+    }
+
+    /// The status of a request.
+    pub fn status(&self, node: usize, method: &str, target: &str, body: &[u8]) -> u16 {
+        self.ask(node, method, target, body).status
+    }
+
+    pub fn get(&self, node: usize, target: &str) -> Reply {
+        self.ask(node, "GET", target, b"")
+    }
+
+    /// A figure of `/metrics`.
+    pub fn metric(&self, node: usize, name: &str) -> f64 {
+        let page = self.get(node, "/metrics").text();
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {page}"))
+    }
+
+    /// Waits until a node answers everything that it should.
+    pub fn until_ready(&self, node: usize) {
+        eventually(&format!("node {node} is ready"), || {
+            ask(self.ports[node], "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
+        });
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for (node, child) in self.children.iter_mut().enumerate() {
+            if let Some(child) = child {
+                // It may have ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            if std::thread::panicking() {
+                let log = std::fs::read_to_string(self.directory.path().join(format!("log-{node}")));
+                eprintln!("-- node {node}:\n{}", log.unwrap_or_default());
+            }
+        }
+    }
+}

@@ -1,0 +1,634 @@
+//! The thread that runs a node: it waits for sockets, requests and timers, gives all that has come to the node in one
+//! turn, commits, and carries out what the node put out.
+//!
+//! Invariants:
+//! 1. Nothing is sent or answered before the commit of its turn is durable.
+//! 2. If a turn fails, nothing of it stays: it is rolled back, the node is dropped and opened again from its tables,
+//!    and whoever waits for an answer learns that there is none.
+//! 3. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
+//!    has asked for stays.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mio::{Interest, Poll, Token, Waker};
+use quipu::{ReadableTable, Result};
+use quipu_cluster::api::{Answer, Request};
+use quipu_cluster::ids::{NodeId, Now};
+use quipu_cluster::limits::Limits;
+use quipu_cluster::node::{Input, Node, Output};
+use quipu_cluster::peers::Health;
+use quipu_cluster::tables::Table;
+use tokio::sync::{oneshot, watch};
+
+use super::greeting::{self, Failure, Greeted};
+use super::host::Host;
+use super::link::Link;
+use super::register::{Register, Standing};
+use super::report::{PeerReport, Report};
+use crate::system::clock;
+use crate::system::log::Level;
+
+/// The waker's token; those of connections come after it.
+const WAKER: Token = Token(0);
+/// Bytes of a frame beside its value.
+const FRAME_EXTRA_BYTES: usize = 1 << 20;
+/// How long a new node, or one that has failed, waits before it looks again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// A peer that cannot be reached is asked again after so long, then twice as long, up to so long.
+const DIAL_AFTER_MS: (u64, u64) = (20, 500);
+/// The same for one that refuses: somebody has to do something first.
+const REFUSED_AFTER_MS: (u64, u64) = (500, 5000);
+/// How long peers are waited for at the start.
+const SETTLE_MS: u64 = 1500;
+/// How long a peer that comes with a new store is held up until requests under way are forgotten.
+const FENCE_MAX: Duration = Duration::from_secs(2);
+/// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
+const REFUSALS_EVERY_MS: u64 = 60_000;
+const REFUSALS_MAX: usize = 64;
+/// How old a report may be.
+const REPORT_MS: u64 = 50;
+
+/// What is given to the thread.
+pub(super) enum Event {
+    Ask(Request, oneshot::Sender<Answer>),
+    /// A connection that was asked for is there, or not.
+    Dialed(NodeId, Result<Greeted, Failure>),
+    /// The same for one that came.
+    Accepted(Result<Greeted, Failure>),
+    /// What the old store of a peer has confirmed must count no more.
+    Fence(Arc<Fence>),
+    Repair,
+    Stop,
+}
+
+/// Waits until the node has forgotten its requests.
+#[derive(Default)]
+pub(super) struct Fence(Mutex<bool>, Condvar);
+
+/// Events on their way to the thread.
+pub(super) struct Inbox {
+    events: Mutex<Vec<Event>>,
+    waker: Waker,
+    /// Whether the thread was woken and has not looked yet.
+    is_woken: AtomicBool,
+}
+
+impl Inbox {
+    pub(super) fn new(poll: &Poll) -> std::io::Result<Inbox> {
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        Ok(Inbox { events: Mutex::default(), waker, is_woken: AtomicBool::new(false) })
+    }
+
+    pub(super) fn post(&self, event: Event) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            // The thread looks by itself ten times a second.
+            let _ = self.waker.wake();
+        }
+    }
+
+    fn take(&self, into: &mut Vec<Event>) {
+        self.is_woken.store(false, Ordering::Release);
+        std::mem::swap(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner), into);
+    }
+
+    /// Returns when the node has forgotten its requests under way.
+    pub(super) fn fence(&self, _: NodeId) {
+        let fence = Arc::new(Fence::default());
+        self.post(Event::Fence(fence.clone()));
+        let done = fence.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // If the thread is held up for longer, so are its requests, beyond their time limit.
+        drop(fence.1.wait_timeout_while(done, FENCE_MAX, |done| !*done));
+    }
+}
+
+/// How a peer without a connection is asked for one.
+#[derive(Default)]
+struct Dial {
+    is_under_way: bool,
+    at_ms: u64,
+    after_ms: u64,
+    has_ended_once: bool,
+    trouble: String,
+}
+
+/// What is given to the node in a turn, beside frames.
+enum Step {
+    Ask(u64, Request),
+    Connected(NodeId),
+    Disconnected(NodeId),
+    Repair,
+}
+
+pub(super) struct Driver {
+    host: Arc<dyn Host>,
+    register: Arc<Register>,
+    limits: Limits,
+    poll: Poll,
+    inbox: Arc<Inbox>,
+    reporter: watch::Sender<Arc<Report>>,
+    classes: Arc<AtomicU32>,
+    begun: Instant,
+    node: Option<Node>,
+    links: BTreeMap<NodeId, Link>,
+    next_token: usize,
+    dials: BTreeMap<NodeId, Dial>,
+    steps: Vec<Step>,
+    out: Vec<Output>,
+    answers: HashMap<u64, oneshot::Sender<Answer>>,
+    next_client: u64,
+    /// Requests that have come before the node could take them, and until when they wait.
+    held: Vec<(u64, Request, oneshot::Sender<Answer>)>,
+    is_settled: bool,
+    trouble: Option<String>,
+    /// Refusals that stand in the log, and since when.
+    refusals: BTreeMap<String, u64>,
+    reported_ms: u64,
+    /// After a failure, when the node is opened again.
+    open_at_ms: u64,
+    turns: (u64, u64),
+    wakes: u64,
+    stops: bool,
+}
+
+impl Driver {
+    pub(super) fn new(
+        host: Arc<dyn Host>,
+        register: Arc<Register>,
+        limits: Limits,
+        (poll, inbox): (Poll, Arc<Inbox>),
+        (reporter, classes): (watch::Sender<Arc<Report>>, Arc<AtomicU32>),
+    ) -> Driver {
+        Driver {
+            host,
+            register,
+            limits,
+            poll,
+            inbox,
+            reporter,
+            classes,
+            begun: clock::moment(),
+            node: None,
+            links: BTreeMap::new(),
+            next_token: 1,
+            dials: BTreeMap::new(),
+            steps: Vec::new(),
+            out: Vec::new(),
+            answers: HashMap::new(),
+            next_client: 0,
+            held: Vec::new(),
+            is_settled: false,
+            trouble: Some("the node starts".to_owned()),
+            refusals: BTreeMap::new(),
+            reported_ms: 0,
+            open_at_ms: 0,
+            turns: (0, 0),
+            wakes: 0,
+            stops: false,
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { ticks_ms: clock::since(self.begun).as_millis() as u64, wall_ms: clock::now_ms() }
+    }
+
+    pub(super) fn run(mut self) {
+        let mut events = mio::Events::with_capacity(256);
+        let mut taken = Vec::new();
+        while !self.stops {
+            if let Err(error) = self.poll.poll(&mut events, Some(self.patience()))
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                self.host.note(Level::Warning, format_args!("the cluster's thread cannot wait: {error}"));
+                return;
+            }
+            self.wakes += 1;
+            for event in &events {
+                self.on_socket(event);
+            }
+            self.inbox.take(&mut taken);
+            for event in taken.drain(..) {
+                self.on_event(event);
+            }
+            self.settle();
+            self.see_to_node();
+            self.turn();
+            self.dial();
+            self.report();
+        }
+    }
+
+    /// How long there is nothing to do if nothing comes.
+    fn patience(&self) -> Duration {
+        let now_ms = self.now().ticks_ms;
+        if self.links.values().any(|link| link.is_readable) || !self.steps.is_empty() {
+            return Duration::ZERO;
+        }
+        let is_due = |(node, dial): &(&NodeId, &Dial)| !dial.is_under_way && !self.links.contains_key(node);
+        let dial_ms = self.dials.iter().filter(is_due).map(|(_, dial)| dial.at_ms).min();
+        let wake_ms = self.node.as_ref().map(Node::wake_at_ms);
+        let until_ms = dial_ms.into_iter().chain(wake_ms).min().unwrap_or(u64::MAX);
+        let most = if self.node.is_none() || !self.is_settled { AGAIN } else { Duration::from_millis(100) };
+        Duration::from_millis(until_ms.saturating_sub(now_ms)).min(most)
+    }
+
+    fn on_socket(&mut self, event: &mio::event::Event) {
+        let Some((node, link)) = self.links.iter_mut().find(|(_, link)| link.token == event.token()) else { return };
+        let node = *node;
+        link.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        if event.is_writable() && !link.flush() {
+            self.cut(node);
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Ask(request, sender) => {
+                let until_ms = self.now().ticks_ms + self.limits.request_timeout_ms;
+                if self.node.is_some() && self.is_settled {
+                    self.ask(request, sender);
+                } else if self.held.len() < self.limits.requests_max {
+                    self.held.push((until_ms, request, sender));
+                } else {
+                    // Nobody waits for it any more if it has gone.
+                    let _ = sender.send(Answer::Overloaded);
+                }
+            }
+            Event::Dialed(node, greeted) => {
+                let now_ms = self.now().ticks_ms;
+                let dial = self.dials.entry(node).or_default();
+                dial.is_under_way = false;
+                dial.has_ended_once = true;
+                match greeted {
+                    Ok(greeted) => self.link(greeted),
+                    Err(failure) => {
+                        let ((least, most), why) = match failure {
+                            Failure::Unreachable(why) => (DIAL_AFTER_MS, why),
+                            Failure::Refused(why) => (REFUSED_AFTER_MS, why),
+                        };
+                        dial.after_ms = (dial.after_ms * 2).clamp(least, most);
+                        dial.at_ms = now_ms + dial.after_ms;
+                        if dial.trouble != why {
+                            let url = self.register.url_of(node);
+                            self.host.note(Level::Notice, format_args!("no connection to the node {url}: {why}"));
+                            dial.trouble = why;
+                        }
+                    }
+                }
+            }
+            Event::Accepted(Ok(greeted)) => self.link(greeted),
+            Event::Accepted(Err(Failure::Refused(why))) => {
+                // A node that is refused comes again every few seconds.
+                let now_ms = self.now().ticks_ms;
+                self.refusals.retain(|_, said_ms| now_ms < *said_ms + REFUSALS_EVERY_MS);
+                if self.refusals.len() < REFUSALS_MAX && !self.refusals.contains_key(&why) {
+                    self.host.note(Level::Warning, format_args!("a node was refused: {why}"));
+                    self.refusals.insert(why, now_ms);
+                }
+            }
+            // It has gone; it will try again.
+            Event::Accepted(Err(Failure::Unreachable(_))) => {}
+            Event::Fence(fence) => {
+                self.forget("a peer has come back with a new data directory");
+                *fence.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                fence.1.notify_all();
+            }
+            Event::Repair => self.steps.push(Step::Repair),
+            Event::Stop => self.stops = true,
+        }
+    }
+
+    fn ask(&mut self, request: Request, sender: oneshot::Sender<Answer>) {
+        self.next_client += 1;
+        self.answers.insert(self.next_client, sender);
+        self.steps.push(Step::Ask(self.next_client, request));
+    }
+
+    /// Takes a connection, unless there is a better one.
+    fn link(&mut self, greeted: Greeted) {
+        let Greeted { node, stream, is_dialed } = greeted;
+        let now_ms = self.now().ticks_ms;
+        // Made at the same time: the one that the lower id has asked for stays.
+        let is_of_lower = |is_dialed: bool| is_dialed == (self.register.own() < node);
+        if let Some(old) = self.links.get(&node)
+            && now_ms < old.since_ms + 1000
+            && is_of_lower(old.is_dialed)
+            && !is_of_lower(is_dialed)
+        {
+            return;
+        }
+        self.cut(node);
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        if self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_err() {
+            return;
+        }
+        let frame_bytes_max = self.limits.value_bytes_max + FRAME_EXTRA_BYTES;
+        self.links.insert(node, Link::new(stream, token, (is_dialed, now_ms), frame_bytes_max));
+        self.steps.push(Step::Connected(node));
+        let dial = self.dials.entry(node).or_default();
+        (dial.after_ms, dial.has_ended_once) = (0, true);
+        dial.trouble.clear();
+        let url = self.register.url_of(node);
+        self.host.note(Level::Verbose, format_args!("connected to the node {url}"));
+    }
+
+    /// Drops the connection to a peer, if there is one.
+    fn cut(&mut self, node: NodeId) {
+        let Some(mut link) = self.links.remove(&node) else { return };
+        // It is dropped anyway.
+        let _ = self.poll.registry().deregister(&mut link.stream);
+        self.steps.push(Step::Disconnected(node));
+        let now_ms = self.now().ticks_ms;
+        let dial = self.dials.entry(node).or_default();
+        dial.at_ms = now_ms + DIAL_AFTER_MS.0;
+        let url = self.register.url_of(node);
+        self.host.note(Level::Verbose, format_args!("the connection to the node {url} is gone"));
+    }
+
+    /// Drops the node and all requests under way.
+    fn forget(&mut self, why: &str) {
+        self.node = None;
+        self.out.clear();
+        self.steps.clear();
+        self.trouble = Some(why.to_owned());
+        // Who waits is told by the end of the channel.
+        self.answers.clear();
+    }
+
+    /// Opens the node, if it is not open and may be.
+    fn see_to_node(&mut self) {
+        let now_ms = self.now().ticks_ms;
+        if self.node.is_none() && now_ms >= self.open_at_ms {
+            match self.open() {
+                Ok(None) => self.trouble = None,
+                Ok(trouble) => self.tell_trouble(trouble),
+                Err(error) => {
+                    self.open_at_ms = now_ms + 200;
+                    self.tell_trouble(Some(format!("the node cannot be opened: {error}")));
+                }
+            }
+        }
+        if self.node.is_some() && self.is_settled {
+            for (_, request, sender) in std::mem::take(&mut self.held) {
+                self.ask(request, sender);
+            }
+        }
+        self.held.retain(|(until_ms, ..)| now_ms < *until_ms);
+    }
+
+    fn tell_trouble(&mut self, trouble: Option<String>) {
+        if self.trouble != trouble {
+            if let Some(trouble) = trouble.as_ref().filter(|_| self.is_settled) {
+                self.host.note(Level::Notice, format_args!("{trouble}"));
+            }
+            self.trouble = trouble;
+        }
+    }
+
+    /// Opens the node on its tables. Returns what it waits for, if it may not begin yet.
+    fn open(&mut self) -> Result<Option<String>> {
+        let standing = self.register.standing();
+        if standing != Standing::Begun {
+            if !self.is_settled && self.links.len() < self.register.peers().len() {
+                // Somebody who has not been met yet may know better.
+                return Ok(Some("the other nodes are being greeted".to_owned()));
+            }
+            if let Some(waits) = self.register.begin()? {
+                return Ok(Some(waits));
+            }
+            let what = match standing {
+                Standing::Returning => "the data directory was lost or replaced: everything is copied from the others",
+                _ => "the node has begun",
+            };
+            self.host.note(Level::Notice, format_args!("{what}"));
+        }
+        let now = self.now();
+        let (routing, own) = (self.register.routing(), self.register.own());
+        let store = self.register.store();
+        let mut tables = store.turn()?;
+        let node = Node::open(now, &mut tables, own, self.limits.clone(), routing, rand::random())?;
+        tables.commit()?.wait(self.host.durability())?;
+        self.node = Some(node);
+        self.steps.clear();
+        for (peer, _) in self.register.peers() {
+            let is_linked = self.links.contains_key(&peer);
+            self.steps.push(if is_linked { Step::Connected(peer) } else { Step::Disconnected(peer) });
+        }
+        Ok(None)
+    }
+
+    fn turn(&mut self) {
+        let mut lost = Vec::new();
+        for (node, link) in &mut self.links {
+            if link.is_readable && !link.read() {
+                lost.push(*node);
+            }
+        }
+        match self.take_turn(&mut lost) {
+            Ok(()) => self.carry_out(&mut lost),
+            Err(error) => {
+                self.host.note(Level::Warning, format_args!("a turn of the cluster's node failed: {error}"));
+                self.forget(&format!("the node has failed: {error}"));
+            }
+        }
+        lost.sort_unstable();
+        lost.dedup();
+        lost.into_iter().for_each(|node| self.cut(node));
+    }
+
+    /// Gives the node what has come, and commits.
+    fn take_turn(&mut self, lost: &mut Vec<NodeId>) -> Result<()> {
+        let now = self.now();
+        let Some(node) = &mut self.node else {
+            // Peers speak to a node that is not there yet: they will again.
+            for link in self.links.values_mut() {
+                while let Ok(Some(_)) = link.next_frame() {}
+            }
+            return Ok(());
+        };
+        let mut tables = None;
+        let mut inputs = 0;
+        let store = self.register.store();
+        let epoch = node.routing().topology().applied;
+        let out = &mut self.out;
+        let mut take = |input: Input<'_>, node: &mut Node| {
+            inputs += 1;
+            let tables = match &mut tables {
+                Some(tables) => tables,
+                none => none.insert(store.turn()?),
+            };
+            node.on(now, input, tables, out)
+        };
+        let mut give = || {
+            for step in self.steps.drain(..) {
+                let input = match step {
+                    Step::Ask(client, request) => Input::Request { client, request },
+                    Step::Connected(peer) => Input::Connected(peer),
+                    Step::Disconnected(peer) => Input::Disconnected(peer),
+                    Step::Repair => Input::Repair,
+                };
+                take(input, node)?;
+            }
+            for (peer, link) in &mut self.links {
+                loop {
+                    match link.next_frame() {
+                        Ok(Some(bytes)) => {
+                            let bad = node.metrics.bad_frames;
+                            take(Input::Frame { from: *peer, bytes }, node)?;
+                            if node.metrics.bad_frames > bad {
+                                lost.push(*peer);
+                                break;
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(()) => {
+                            node.metrics.bad_frames += 1;
+                            lost.push(*peer);
+                            break;
+                        }
+                    }
+                }
+            }
+            if node.wake_at_ms() <= now.ticks_ms {
+                take(Input::Tick, node)?;
+            }
+            Ok(())
+        };
+        let given = give();
+        let Some(tables) = tables else { return given };
+        if let Err(error) = given {
+            tables.roll_back()?;
+            return Err(error);
+        }
+        let commit = tables.commit()?;
+        if !self.out.is_empty() {
+            commit.wait(self.host.durability())?;
+        }
+        self.turns = (self.turns.0 + 1, self.turns.1 + inputs);
+        let node_routing = node.routing();
+        if node_routing.topology().applied != epoch {
+            self.register.follow(node_routing);
+        }
+        self.classes.store(node.replica().classes(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Sends and answers what the node has put out.
+    fn carry_out(&mut self, lost: &mut Vec<NodeId>) {
+        for output in self.out.drain(..) {
+            match output {
+                Output::Send { to, bytes } => {
+                    // Who is not connected does not hear it; the node knows.
+                    if let Some(link) = self.links.get_mut(&to) {
+                        link.push(&bytes);
+                    }
+                }
+                Output::Answer { client, answer } => {
+                    if let Some(sender) = self.answers.remove(&client) {
+                        // The client may have gone.
+                        let _ = sender.send(answer);
+                    }
+                }
+                // The list of nodes is fixed: there is no log to propose to.
+                Output::Propose(_) => {}
+            }
+        }
+        for (node, link) in &mut self.links {
+            if !link.flush() {
+                lost.push(*node);
+            }
+        }
+    }
+
+    /// Has threads connect to peers that it is time for.
+    fn dial(&mut self) {
+        let now_ms = self.now().ticks_ms;
+        for (node, _) in self.register.peers() {
+            let is_linked = self.links.contains_key(&node);
+            let dial = self.dials.entry(node).or_default();
+            if is_linked || dial.is_under_way || now_ms < dial.at_ms {
+                continue;
+            }
+            let (register, inbox) = (self.register.clone(), self.inbox.clone());
+            let work = move || {
+                let fence = |node| inbox.fence(node);
+                let greeted = greeting::dial(&register, node, &fence);
+                inbox.post(Event::Dialed(node, greeted));
+            };
+            let thread = std::thread::Builder::new().name(format!("dial-{node}")).spawn(work);
+            dial.is_under_way = thread.is_ok();
+            if let Err(error) = thread {
+                dial.at_ms = now_ms + DIAL_AFTER_MS.1;
+                self.host.note(Level::Warning, format_args!("cannot connect to nodes: {error}"));
+            }
+        }
+    }
+
+    /// Whether every peer was greeted or is known not to answer.
+    fn settle(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        let now_ms = self.now().ticks_ms;
+        let peers = self.register.peers();
+        let is_met = |node: &NodeId| {
+            self.links.contains_key(node) || self.dials.get(node).is_some_and(|dial| dial.has_ended_once)
+        };
+        self.is_settled = now_ms >= SETTLE_MS || peers.iter().all(|(node, _)| is_met(node));
+        if self.is_settled {
+            self.reported_ms = 0;
+        }
+    }
+
+    /// Rows and bytes of the hints.
+    fn hints(&self) -> (u64, u64) {
+        let hints = self.register.store().table(Table::Hints);
+        hints.tally(..).map_or((0, 0), |tally| (tally.rows as u64, tally.bytes as u64))
+    }
+
+    fn report(&mut self) {
+        let now_ms = self.now().ticks_ms;
+        if self.reported_ms != 0 && now_ms < self.reported_ms + REPORT_MS {
+            return;
+        }
+        self.reported_ms = now_ms.max(1);
+        let routing = self.register.routing();
+        let topology = routing.topology();
+        let health: BTreeMap<NodeId, Health> =
+            self.node.as_ref().map(|node| node.health_of_all().into_iter().collect()).unwrap_or_default();
+        let peer = |(node, url): (NodeId, String)| PeerReport {
+            node,
+            url,
+            is_connected: self.links.contains_key(&node),
+            health: health.get(&node).copied().unwrap_or(Health::Down),
+            trouble: self.dials.get(&node).map(|dial| dial.trouble.clone()).unwrap_or_default(),
+        };
+        let report = Report {
+            node: self.register.own(),
+            url: self.register.self_url().to_owned(),
+            is_settled: self.is_settled,
+            trouble: self.trouble.clone(),
+            epoch: topology.epoch.0,
+            partitions: topology.partitions,
+            replicas: topology.replicas,
+            copies_left: self.node.as_ref().map_or(0, Node::copies_left),
+            repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
+            entities: self.register.store().table(Table::Entities).len().unwrap_or(0),
+            peers: self.register.peers().into_iter().map(peer).collect(),
+            metrics: self.node.as_ref().map(|node| node.metrics.clone()).unwrap_or_default(),
+            hints: self.hints(),
+            turns: self.turns,
+            wakes: self.wakes,
+        };
+        // Nobody may be listening.
+        self.reporter.send_replace(Arc::new(report));
+    }
+}

@@ -1,0 +1,29 @@
+//! What a node needs of the server that it is part of, and what it is told at its start.
+
+use quipu::Durability;
+use quipu_cluster::limits::Limits;
+
+use crate::system::log::Level;
+
+/// What a node needs of the server that it is part of.
+pub trait Host: Send + Sync {
+    /// When a commit is answered.
+    fn durability(&self) -> Durability;
+    /// Writes a line of the log.
+    fn note(&self, level: Level, line: std::fmt::Arguments<'_>);
+}
+
+/// What a node is told at its start.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// The addresses of all nodes.
+    pub urls: Vec<String>,
+    /// This node's.
+    pub self_url: String,
+    /// What all nodes know and nobody else.
+    pub secret: Option<Vec<u8>>,
+    /// Replicas of an entity where a request says nothing; 0: all nodes.
+    pub replicas: u8,
+    /// The bounds of the node.
+    pub limits: Limits,
+}

@@ -1,0 +1,164 @@
+//! A node of a cluster as part of a server: the state machine of `quipu-cluster` with sockets, a clock and the engine.
+//! `docs/cluster.md` has the plan; its part *The shell* is about this folder.
+//!
+//! | module | |
+//! |---|---|
+//! | `address` | addresses of nodes, as they are given and compared |
+//! | `register` | which node has which data directory; when a new node may begin |
+//! | `greeting` | how two nodes get to know each other, before frames flow |
+//! | `host` | what a node needs, and is told at its start |
+//! | `link` | a connection to a peer: frames in, frames out |
+//! | `driver` | the thread that runs the node |
+//! | `report` | what the node says of itself |
+//! | `local` | this node's own entities, in order |
+//!
+//! Invariants:
+//! 1. The node runs in one thread, in turns: what has come is taken in, committed as one record, and answered when that
+//!    is durable.
+//! 2. Nobody waits for that thread but by a channel, and what waits there is bounded by the callers.
+//! 3. A peer that does not greet rightly is never heard.
+//!
+//! Not here: what a request means (`quipu-cluster`), HTTP and RESP.
+
+mod address;
+mod driver;
+mod greeting;
+mod host;
+mod link;
+mod local;
+mod register;
+mod report;
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+
+use quipu::{Db, Error, ErrorKind, Result};
+use quipu_cluster::api::{Answer, Request};
+use quipu_cluster::engine::EngineStore;
+use quipu_cluster::routing::Routing;
+use tokio::sync::{oneshot, watch};
+
+pub use address::normal as normal_address;
+use driver::{Driver, Event, Inbox};
+pub use greeting::PROTOCOL;
+pub use host::{ClusterOptions, Host};
+pub use local::LocalRange;
+use register::Register;
+pub use report::{PeerReport, Report};
+
+/// A running node: what requests are given to.
+pub struct Cluster {
+    register: Arc<Register>,
+    inbox: Arc<Inbox>,
+    report: watch::Receiver<Arc<Report>>,
+    /// Which `from` have rows here, a bit each.
+    classes: Arc<AtomicU32>,
+}
+
+/// The thread of a node.
+pub struct Running {
+    inbox: Arc<Inbox>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// Ends the thread. Requests under way are not answered.
+    pub fn stop(self) {
+        self.inbox.post(Event::Stop);
+        // If it panicked it has said so.
+        let _ = self.thread.join();
+    }
+}
+
+impl Cluster {
+    /// Opens the node's tables in `db` and starts its thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the list or this node's address makes no sense, or if the data are of another node or
+    /// another cluster; those of the database.
+    pub fn start(db: &Db, host: Arc<dyn Host>, options: ClusterOptions) -> Result<(Arc<Cluster>, Running)> {
+        let register = Arc::new(Register::open(db, &options)?);
+        let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start the cluster: {error}"));
+        let poll = mio::Poll::new().map_err(io)?;
+        let inbox = Arc::new(Inbox::new(&poll).map_err(io)?);
+        let classes = Arc::new(AtomicU32::new(u32::MAX));
+        let (reporter, report) = watch::channel(Arc::new(Report::new(&register)));
+        let cluster = Cluster { register: register.clone(), inbox: inbox.clone(), report, classes: classes.clone() };
+        let driver = Driver::new(host, register, options.limits, (poll, inbox.clone()), (reporter, classes));
+        let thread = std::thread::Builder::new().name("cluster".to_owned()).spawn(move || driver.run()).map_err(io)?;
+        Ok((Arc::new(cluster), Running { inbox, thread }))
+    }
+
+    /// Whether a database is that of a node of a cluster.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn is_of(db: &Db) -> Result<bool> {
+        Ok(EngineStore::stored_seed(db)?.is_some())
+    }
+
+    /// Gives a request to the node. Nothing comes if the node has failed or stops: then it is not known what became of
+    /// the request.
+    pub fn ask(&self, request: Request) -> oneshot::Receiver<Answer> {
+        let (sender, answer) = oneshot::channel();
+        self.inbox.post(Event::Ask(request, sender));
+        answer
+    }
+
+    /// Compares all partitions with their replicas now.
+    pub fn repair(&self) {
+        self.inbox.post(Event::Repair);
+    }
+
+    /// What the node said of itself last: some 100 ms ago at most, while it lives.
+    pub fn report(&self) -> Arc<Report> {
+        self.report.borrow().clone()
+    }
+
+    /// Returns when the node has greeted every peer that is up, or it is clear that it will not for now.
+    pub async fn settled(&self) {
+        let mut report = self.report.clone();
+        // The thread has ended: there is nothing to wait for.
+        let _ = report.wait_for(|report| report.is_settled).await;
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.register.routing().topology().placed.len()
+    }
+
+    /// Replicas of an entity where a request says nothing.
+    pub fn replicas(&self) -> usize {
+        usize::from(self.register.routing().topology().replicas)
+    }
+
+    /// The address under which the others know this node.
+    pub fn self_url(&self) -> String {
+        self.register.self_url().to_owned()
+    }
+
+    /// Whether peers prove that they know a secret.
+    pub fn has_secret(&self) -> bool {
+        self.register.has_secret()
+    }
+
+    /// Takes a connection whose peer has asked for the node protocol. To be called where it may wait for seconds.
+    pub fn accept(&self, stream: TcpStream) {
+        let inbox = &self.inbox;
+        let fence = |node| inbox.fence(node);
+        let greeted = greeting::accept(&self.register, stream, &fence);
+        inbox.post(Event::Accepted(greeted));
+    }
+
+    /// This node's entities with `start <= key < end`, as they are now.
+    pub fn local(&self, range: (Vec<u8>, Option<Vec<u8>>), now_ms: u64) -> LocalRange {
+        let classes = self.classes.load(Ordering::Acquire);
+        LocalRange::new(self.register.store(), &self.routing(), classes, range, now_ms)
+    }
+
+    fn routing(&self) -> Routing {
+        self.register.routing()
+    }
+}

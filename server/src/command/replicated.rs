@@ -1,0 +1,445 @@
+//! The commands that a node of a cluster serves: those about whole strings and their deadlines, which the last writer
+//! wins, and positions. They go through the node's coordinator, with the default `ack` and `from` or those of `Q.ACK`.
+//!
+//! Each key is an entity of its own: `MSET` and `DEL` of several keys are so many writes. What reads and then writes
+//! (`SETNX`, `EXPIRE`, `PERSIST`) writes on the condition that the version is still the one that was read.
+//!
+//! A command waits for its answers: it runs on the threads of long commands.
+
+use quipu_cluster::api::{Answer as Outcome, Condition, Offset, Range, Request};
+use quipu_cluster::ids::Quorum;
+use tokio::sync::oneshot::Receiver;
+
+use super::expiry::Unit;
+use super::{Answer, Call, Handler, Refusal, is_word, refusal};
+use crate::cluster::Cluster;
+use crate::facts::{Flags, Spec};
+use crate::resp::number::parse_i64;
+use crate::resp::reply::Reply;
+use crate::state::session::Session;
+use crate::system::clock;
+
+/// The handlers of the family.
+pub(super) const HANDLERS: &[Handler] = &[Handler::new("q.ack", set_quorum)];
+
+/// Attempts at a write on condition while others write the same key.
+const TRIES: usize = 16;
+
+const NOT_ENOUGH: Refusal = refusal::text("NOREPLICAS Not Enough Replicas: if it is a write, it may show or not");
+
+/// Commands that are served in a cluster.
+const SERVED: &[&str] = &[
+    "dbsize",
+    "del",
+    "exists",
+    "expire",
+    "expireat",
+    "expiretime",
+    "get",
+    "mget",
+    "mset",
+    "persist",
+    "pexpire",
+    "pexpireat",
+    "pexpiretime",
+    "psetex",
+    "pttl",
+    "q.count",
+    "q.nth",
+    "q.rank",
+    "set",
+    "setex",
+    "setnx",
+    "strlen",
+    "touch",
+    "ttl",
+    "type",
+    "unlink",
+];
+
+/// Whether a command goes through the coordinator.
+pub fn is_served(spec: &Spec) -> bool {
+    SERVED.binary_search(&spec.name).is_ok()
+}
+
+/// Whether a client may give a command to a node of a cluster.
+///
+/// # Errors
+/// It cannot be replicated, or not so.
+pub fn check(session: &Session, spec: &Spec) -> Answer {
+    let is_about_data = spec.flags.has(Flags::READ) || spec.flags.has(Flags::WRITE);
+    let is_of_transactions = matches!(spec.name, "exec" | "multi" | "discard" | "unwatch");
+    if !is_served(spec) {
+        return match is_about_data && !is_of_transactions {
+            true => Err(Refusal::new(format!(
+                "ERR '{}' is not served by a node of a cluster: whole strings are replicated there, of which the last \
+                 writer wins (GET, SET, DEL, EXISTS, MGET, MSET, TTL and their like)",
+                spec.name
+            ))),
+            false => Ok(()),
+        };
+    }
+    if session.queue.is_some() {
+        return Err(refusal::text(
+            "ERR a transaction cannot be replicated: each key of a cluster is on nodes of its own",
+        ));
+    }
+    if session.database != 0 {
+        return Err(refusal::text("ERR a cluster has one database; SELECT 0"));
+    }
+    Ok(())
+}
+
+/// `Q.ACK [ack from]`.
+fn set_quorum(call: &mut Call<'_, '_>) -> Answer {
+    let Some(cluster) = call.server.cluster.get() else {
+        return Err(refusal::text("ERR this node is alone: there are no replicas to wait for"));
+    };
+    match *call.args {
+        [_] => {
+            let replicas = cluster.replicas() as i64;
+            let (ack, from) = match call.session.quorum {
+                Some(quorum) => (i64::from(quorum.ack), i64::from(quorum.from)),
+                None => (replicas / 2 + 1, replicas),
+            };
+            call.reply.array(2);
+            call.reply.integer(ack);
+            call.reply.integer(from);
+            Ok(())
+        }
+        [_, ack, from] => {
+            let number = |word: &[u8]| parse_i64(word).ok_or(refusal::NOT_INTEGER);
+            let (ack, from) = (number(ack)?, number(from)?);
+            let nodes = cluster.nodes() as i64;
+            match (u8::try_from(ack), u8::try_from(from)) {
+                (Ok(ack), Ok(from)) if 1 <= ack && ack <= from && i64::from(from) <= nodes => {
+                    call.session.quorum = Some(Quorum { ack, from });
+                    call.reply.ok();
+                    Ok(())
+                }
+                _ => Err(Refusal::new(format!("ERR it must be 1 <= ack <= from <= {nodes}, the nodes of the cluster"))),
+            }
+        }
+        _ => Err(refusal::SYNTAX),
+    }
+}
+
+/// What is at a key.
+struct Found {
+    value: Vec<u8>,
+    version: quipu_cluster::ids::Version,
+    /// 0: it does not expire.
+    deadline_ms: u64,
+}
+
+struct Coordinator<'c> {
+    cluster: &'c Cluster,
+    quorum: Option<Quorum>,
+}
+
+impl Coordinator<'_> {
+    fn wait(answer: Receiver<Outcome>) -> Result<Outcome, Refusal> {
+        match answer.blocking_recv() {
+            Ok(Outcome::NotEnoughReplicas) | Err(_) => Err(NOT_ENOUGH),
+            Ok(Outcome::Overloaded) => Err(refusal::text("TRYAGAIN too many requests are under way")),
+            Ok(Outcome::Invalid(why) | Outcome::TooLarge(why)) => Err(Refusal::new(format!("ERR {why}"))),
+            Ok(outcome) => Ok(outcome),
+        }
+    }
+
+    fn found(outcome: Outcome) -> Option<Found> {
+        match outcome {
+            Outcome::Value { version, value, deadline_ms } => Some(Found { value, version, deadline_ms }),
+            _ => None,
+        }
+    }
+
+    /// Reads several keys side by side.
+    fn get_all(&self, keys: &[&[u8]]) -> Result<Vec<Option<Found>>, Refusal> {
+        let ask =
+            |key: &&[u8]| self.cluster.ask(Request::Get { key: key.to_vec(), quorum: self.quorum, is_blocking: false });
+        let answers: Vec<Receiver<Outcome>> = keys.iter().map(ask).collect();
+        answers.into_iter().map(|answer| Ok(Self::found(Self::wait(answer)?))).collect()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Found>, Refusal> {
+        Ok(self.get_all(&[key])?.pop().flatten())
+    }
+
+    fn put(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        ttl_ms: Option<u64>,
+        condition: Option<Condition>,
+    ) -> Receiver<Outcome> {
+        let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+        self.cluster.ask(Request::Put { key, value, ttl_ms, quorum: self.quorum, condition })
+    }
+
+    /// Writes if the condition holds. Returns whether it did.
+    fn put_if(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        ttl_ms: Option<u64>,
+        condition: Option<Condition>,
+    ) -> Result<bool, Refusal> {
+        Ok(!matches!(Self::wait(self.put(key, value, ttl_ms, condition))?, Outcome::ConditionFailed { .. }))
+    }
+
+    /// Gives the value at a key another deadline, if `wanted` says so of what is there. Returns whether it did.
+    fn set_deadline(&self, key: &[u8], wanted: impl Fn(&Found) -> Option<Option<u64>>) -> Result<bool, Refusal> {
+        for _ in 0..TRIES {
+            let Some(found) = self.get(key)? else { return Ok(false) };
+            let Some(deadline_ms) = wanted(&found) else { return Ok(false) };
+            let condition = Some(Condition::Is(vec![found.version]));
+            let now_ms = clock::now_ms();
+            let is_made = match deadline_ms {
+                Some(deadline_ms) if deadline_ms <= now_ms => self.put_if(key, None, None, condition)?,
+                Some(deadline_ms) => self.put_if(key, Some(&found.value), Some(deadline_ms - now_ms), condition)?,
+                None => self.put_if(key, Some(&found.value), None, condition)?,
+            };
+            if is_made {
+                return Ok(true);
+            }
+        }
+        Err(refusal::text("TRYAGAIN others write the same key all the time"))
+    }
+}
+
+/// Runs a command that [`is_served`], and waits for its answer.
+///
+/// # Errors
+/// Why it is refused.
+pub fn run(cluster: &Cluster, session: &Session, spec: &Spec, args: &[&[u8]], reply: &mut Reply) -> Answer {
+    let node = Coordinator { cluster, quorum: session.quorum };
+    match (spec.name, args) {
+        ("get", [_, key]) => bulk_or_null(reply, node.get(key)?),
+        ("strlen", [_, key]) => reply.integer(node.get(key)?.map_or(0, |found| found.value.len() as i64)),
+        ("type", [_, key]) => reply.simple(if node.get(key)?.is_some() { "string" } else { "none" }),
+        ("mget", [_, keys @ ..]) => {
+            let found = node.get_all(keys)?;
+            reply.array(found.len());
+            found.into_iter().for_each(|found| bulk_or_null(reply, found));
+        }
+        ("exists" | "touch", [_, keys @ ..]) => {
+            reply.integer(node.get_all(keys)?.iter().flatten().count() as i64);
+        }
+        ("del" | "unlink", [_, keys @ ..]) => {
+            let mut keys = keys.to_vec();
+            keys.sort_unstable();
+            keys.dedup();
+            let there = node.get_all(&keys)?.iter().flatten().count();
+            // Those that are absent here may be on their way: they are removed as well.
+            let answers: Vec<_> = keys.iter().map(|key| node.put(key, None, None, None)).collect();
+            answers.into_iter().try_for_each(|answer| Coordinator::wait(answer).map(drop))?;
+            reply.integer(there as i64);
+        }
+        ("set", [_, key, value, options @ ..]) => set(&node, key, value, options, reply)?,
+        ("setnx", [_, key, value]) => {
+            let condition = Some(Condition::IsNot(Vec::new()));
+            reply.integer(i64::from(node.put_if(key, Some(value), None, condition)?));
+        }
+        ("setex" | "psetex", [_, key, time, value]) => {
+            let unit = if spec.name == "setex" { Unit::Seconds } else { Unit::Milliseconds };
+            let ttl_ms = ttl_of(unit, time, spec.name)?;
+            node.put_if(key, Some(value), Some(ttl_ms), None)?;
+            reply.ok();
+        }
+        ("mset", [_, pairs @ ..]) => {
+            if !pairs.len().is_multiple_of(2) {
+                return Err(refusal::wrong_arity("mset"));
+            }
+            let answers: Vec<_> =
+                pairs.chunks_exact(2).map(|pair| node.put(pair[0], Some(pair[1]), None, None)).collect();
+            answers.into_iter().try_for_each(|answer| Coordinator::wait(answer).map(drop))?;
+            reply.ok();
+        }
+        ("ttl" | "pttl" | "expiretime" | "pexpiretime", [_, key]) => {
+            let now_ms = clock::now_ms();
+            reply.integer(match (node.get(key)?.map(|found| found.deadline_ms), spec.name) {
+                (None, _) => -2,
+                (Some(0), _) => -1,
+                (Some(at_ms), "ttl") => (at_ms.saturating_sub(now_ms) as i64 + 500) / 1000,
+                (Some(at_ms), "pttl") => at_ms.saturating_sub(now_ms) as i64,
+                (Some(at_ms), "expiretime") => (at_ms as i64 + 500) / 1000,
+                (Some(at_ms), _) => at_ms as i64,
+            });
+        }
+        ("persist", [_, key]) => {
+            let is_made = node.set_deadline(key, |found| (found.deadline_ms != 0).then_some(None))?;
+            reply.integer(i64::from(is_made));
+        }
+        ("expire" | "pexpire" | "expireat" | "pexpireat", [_, key, time, options @ ..]) => {
+            let unit = match spec.name {
+                "expire" => Unit::Seconds,
+                "pexpire" => Unit::Milliseconds,
+                "expireat" => Unit::UnixSeconds,
+                _ => Unit::UnixMilliseconds,
+            };
+            let deadline_ms = moment_of(unit, time, spec.name)?.max(0) as u64;
+            let wanted = deadline_condition(options)?;
+            let is_made = node.set_deadline(key, |found| {
+                let old_ms = if found.deadline_ms == 0 { u64::MAX } else { found.deadline_ms };
+                wanted(old_ms, deadline_ms).then_some(Some(deadline_ms))
+            })?;
+            reply.integer(i64::from(is_made));
+        }
+        ("dbsize", [_]) => reply.integer(count(&node, Range::default())? as i64),
+        ("q.count", [_]) => reply.integer(count(&node, Range::default())? as i64),
+        ("q.count", [_, min, max]) => reply.integer(match range_of(min, max)? {
+            Some(range) => count(&node, range)? as i64,
+            None => 0,
+        }),
+        ("q.rank", [_, key]) => {
+            let range = Range { start: Vec::new(), end: key.to_vec() };
+            reply.integer(if key.is_empty() { 0 } else { count(&node, range)? as i64 });
+        }
+        ("q.nth", [_, offset, bounds @ ..]) => {
+            let range = match bounds {
+                [] => Some(Range::default()),
+                [min, max] => range_of(min, max)?,
+                _ => return Err(refusal::SYNTAX),
+            };
+            let offset = parse_i64(offset).ok_or(refusal::NOT_INTEGER)?;
+            match nth(&node, range, offset)? {
+                Some(key) => reply.bulk(&key),
+                None => reply.null(),
+            }
+        }
+        _ => return Err(refusal::SYNTAX),
+    }
+    Ok(())
+}
+
+fn bulk_or_null(reply: &mut Reply, found: Option<Found>) {
+    match found {
+        Some(found) => reply.bulk(&found.value),
+        None => reply.null(),
+    }
+}
+
+fn moment_of(unit: Unit, time: &[u8], name: &str) -> Result<i64, Refusal> {
+    let number = parse_i64(time).ok_or(refusal::NOT_INTEGER)?;
+    let moment = unit.moment_ms(number, clock::now_ms());
+    moment.ok_or_else(|| Refusal::new(format!("ERR invalid expire time in '{name}' command")))
+}
+
+/// A time to live that must be above zero.
+fn ttl_of(unit: Unit, time: &[u8], name: &str) -> Result<u64, Refusal> {
+    let moment_ms = moment_of(unit, time, name)?;
+    let is_positive = parse_i64(time).is_some_and(|number| number > 0);
+    if !is_positive {
+        return Err(Refusal::new(format!("ERR invalid expire time in '{name}' command")));
+    }
+    // A moment that has passed: it expires at once.
+    Ok((moment_ms.max(0) as u64).saturating_sub(clock::now_ms()).max(1))
+}
+
+fn set(node: &Coordinator<'_>, key: &[u8], value: &[u8], options: &[&[u8]], reply: &mut Reply) -> Answer {
+    let (mut condition, mut ttl_ms) = (None, None);
+    let mut left = options.iter();
+    while let Some(option) = left.next() {
+        if is_word(option, "nx") && condition.is_none() {
+            condition = Some(Condition::IsNot(Vec::new()));
+        } else if is_word(option, "xx") && condition.is_none() {
+            condition = Some(Condition::Is(Vec::new()));
+        } else if let Some(unit) = Unit::of(option)
+            && ttl_ms.is_none()
+        {
+            ttl_ms = Some(ttl_of(unit, left.next().ok_or(refusal::SYNTAX)?, "set")?);
+        } else if is_word(option, "get") || is_word(option, "keepttl") {
+            return Err(refusal::text("ERR SET with GET or KEEPTTL is not served by a node of a cluster"));
+        } else {
+            return Err(refusal::SYNTAX);
+        }
+    }
+    match node.put_if(key, Some(value), ttl_ms, condition)? {
+        true => reply.ok(),
+        false => reply.null(),
+    }
+    Ok(())
+}
+
+/// Whether a new deadline is to replace an old one: `NX`, `XX`, `GT`, `LT`.
+fn deadline_condition(options: &[&[u8]]) -> Result<fn(u64, u64) -> bool, Refusal> {
+    match options {
+        [] => Ok(|_, _| true),
+        [option] if is_word(option, "nx") => Ok(|old, _| old == u64::MAX),
+        [option] if is_word(option, "xx") => Ok(|old, _| old != u64::MAX),
+        [option] if is_word(option, "gt") => Ok(|old, new| old != u64::MAX && new > old),
+        [option] if is_word(option, "lt") => Ok(|old, new| new < old),
+        _ => Err(refusal::SYNTAX),
+    }
+}
+
+/// A range of keys by bounds as Q.COUNT has them; `None` if it is empty.
+fn range_of(min: &[u8], max: &[u8]) -> Result<Option<Range>, Refusal> {
+    let wrong = refusal::text("ERR min or max not valid string range item");
+    let after = |key: &[u8]| [key, &[0]].concat();
+    let start = match min {
+        b"-" => Vec::new(),
+        b"+" => return Ok(None),
+        [b'[', key @ ..] => key.to_vec(),
+        [b'(', key @ ..] => after(key),
+        _ => return Err(wrong),
+    };
+    let end = match max {
+        b"+" => Vec::new(),
+        b"-" => return Ok(None),
+        [b'[', key @ ..] => after(key),
+        [b'('] => return Ok(None),
+        [b'(', key @ ..] => key.to_vec(),
+        _ => return Err(wrong),
+    };
+    Ok((end.is_empty() || start < end).then_some(Range { start, end }))
+}
+
+fn count(node: &Coordinator<'_>, range: Range) -> Result<u64, Refusal> {
+    match Coordinator::wait(node.cluster.ask(Request::Count { range, ack: 1 }))? {
+        Outcome::Count { rows, .. } => Ok(rows),
+        _ => Err(NOT_ENOUGH),
+    }
+}
+
+fn nth(node: &Coordinator<'_>, range: Option<Range>, offset: i64) -> Result<Option<Vec<u8>>, Refusal> {
+    let Some(range) = range else { return Ok(None) };
+    let offset = match u64::try_from(offset) {
+        Ok(offset) => offset,
+        Err(_) => match count(node, range.clone())?.checked_sub(offset.unsigned_abs()) {
+            Some(offset) => offset,
+            None => return Ok(None),
+        },
+    };
+    let page = Request::Page { range, offset: Offset::Keys(offset), limit: 1, with_values: false };
+    match Coordinator::wait(node.cluster.ask(page))? {
+        Outcome::Page { rows, .. } => Ok(rows.into_iter().next().map(|(key, _)| key)),
+        _ => Err(NOT_ENOUGH),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::find;
+
+    #[test]
+    fn what_is_served_is_known_and_sorted() {
+        assert!(SERVED.is_sorted());
+        assert!(SERVED.iter().all(|name| find(name.as_bytes()).is_some_and(is_served)));
+        assert!(!is_served(find(b"incr").expect("a command")));
+    }
+
+    #[test]
+    fn ranges_are_those_of_bounds() {
+        let range = |start: &[u8], end: &[u8]| Some(Range { start: start.to_vec(), end: end.to_vec() });
+        let of = |min: &[u8], max: &[u8]| range_of(min, max).ok().flatten();
+        assert_eq!(of(b"-", b"+"), range(b"", b""));
+        assert_eq!(of(b"[a", b"(b"), range(b"a", b"b"));
+        assert_eq!(of(b"(a", b"[b"), range(b"a\0", b"b\0"));
+        assert_eq!(of(b"[b", b"(b"), None);
+        assert_eq!(of(b"+", b"+"), None);
+        assert!(range_of(b"a", b"+").is_err());
+    }
+}
