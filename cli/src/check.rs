@@ -1,10 +1,11 @@
 //! `quipu check`: whether the files of a database are whole and its counts right.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Db, Loss, Options, RepairReport, Tally};
-use quipu_rows::old::escape;
+use quipu_rows::is_tree_of_rows;
 use quipu_server::keyspace;
 use serde_json::json;
 
@@ -12,6 +13,7 @@ use crate::database;
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, thousands};
 use crate::progress::Follower;
+use crate::words::escape;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +22,7 @@ Examples:
   quipu check --repair air                                    rebuild what can be, and say what could not
 
 It reads every file, recomputes every checksum and adds up every tally; in the directory of a server it also compares \
-keys, elements of collections and deadlines with each other. The exit code is 1 if anything is wrong; nothing is \
+keys, elements of collections and deadlines with each other, and in that of tables their rows, indexes and constraints. The exit code is 1 if anything is wrong; nothing is \
 changed.
 
 With --repair, tables of which a page cannot be read are written anew from all that can be, and a damaged log is cut \
@@ -48,12 +50,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut follower = Follower::default();
     let mut report = quipu::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
-    drop(follower);
-    if report.faults.is_empty() && report.tables.iter().any(|(name, _)| keyspace::is_keys_table(name)) {
-        // Files that are whole may still hold keys of a server that do not agree with each other.
+    if report.faults.is_empty() {
+        // Files that are whole may still hold keys of a server, or rows and indexes, that do not agree with each other.
         let db = Db::open(&args.dir, Options { read_only: true, ..Options::default() })?;
-        report.faults = keyspace::check(&db)?;
+        if report.tables.iter().any(|(name, _)| keyspace::is_keys_table(name)) {
+            report.faults = keyspace::check(&db)?;
+        }
+        let rows = database::tree_names(&db)
+            .and_then(|names| Ok((names, quipu_rows::check(&db, &mut |progress| follower.show(progress))?.problems)));
+        let (names, problems) = rows.unwrap_or_else(|error| (BTreeMap::new(), vec![error.to_string()]));
+        report.faults.extend(problems);
+        for (name, _) in &mut report.tables {
+            *name = names.get(name).unwrap_or(name).clone();
+        }
+        report.tables.sort_by(|(one, _), (other, _)| {
+            (is_tree_of_rows(one), one.as_str()).cmp(&(is_tree_of_rows(other), other.as_str()))
+        });
     }
+    drop(follower);
     let mut out = std::io::stdout();
     if args.json {
         let tally = |(name, tally): &(String, Tally)| {
@@ -87,7 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn repair(args: &Args) -> Result<()> {
     let mut follower = Follower::default();
-    let report = quipu::repair(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    let mut report = quipu::repair(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    name_tables(args, &mut report);
     drop(follower);
     let mut out = std::io::stdout();
     if args.json {
@@ -99,6 +114,18 @@ fn repair(args: &Args) -> Result<()> {
         (0, 0) => Ok(()),
         (_, 0) => Err(Failure::new(format!("{} is whole again, and not all was saved", args.dir.display()))),
         (_, count) => Err(Failure::new(format!("{} still has {count} faults; keep its files", args.dir.display()))),
+    }
+}
+
+/// Gives the trees of rows in a report the names of their tables, as far as these can still be read.
+fn name_tables(args: &Args, report: &mut RepairReport) {
+    let db = Db::open(&args.dir, Options { read_only: true, ..Options::default() });
+    let Ok(names) = db.map_err(Failure::from).and_then(|db| database::tree_names(&db)) else { return };
+    let lost = report.lost.iter_mut().map(|loss| &mut loss.table);
+    for name in lost.chain(report.rebuilt.iter_mut().map(|(name, _)| name)) {
+        if let Some(table) = names.get(name) {
+            name.clone_from(table);
+        }
     }
 }
 

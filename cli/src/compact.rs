@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Db, RunLayout, Table};
+use quipu_rows::is_tree_of_rows;
 
 use crate::database;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::grid::{Grid, bytes, thousands};
 use crate::progress::Follower;
 
@@ -29,7 +30,7 @@ What a table has in memory is written out first by --rewrite and --layout; a tab
 pub(crate) struct Args {
     /// The directory of the database
     dir: PathBuf,
-    /// Only this table
+    /// Only this table with its indexes, or one index: TABLE.INDEX
     table: Option<String>,
     /// Write all runs anew, also where there is nothing to merge
     #[arg(long)]
@@ -50,17 +51,26 @@ enum Layout {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let db = database::open(&args.dir, false)?;
-    let tables = match &args.table {
-        Some(name) => vec![database::table(&db, name)?],
-        None => db.tables(),
-    };
+    let names = database::tree_names(&db)?;
+    let name_of = |table: &Table| names.get(table.name()).map_or_else(|| table.name().to_owned(), String::clone);
+    let mut tables = db.tables();
+    tables.sort_by_key(name_of);
+    if let Some(wanted) = &args.table {
+        let of_table =
+            |name: &str| name == wanted || name.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        tables.retain(|table| of_table(&name_of(table)));
+        if tables.is_empty() {
+            let names: Vec<String> = db.tables().iter().map(name_of).filter(|name| !is_tree_of_rows(name)).collect();
+            return Err(Failure::new(format!("there is no table {wanted:?}; there are {}", names.join(", "))));
+        }
+    }
     let mut grid =
         Grid::new([("table", false), ("runs", true), ("bytes", true), ("runs now", true), ("bytes now", true)]);
     for table in tables {
         let before = runs(&db, &table);
         compact(args, &table)?;
         let after = runs(&db, &table);
-        grid.push([vec![table.name().to_owned()], before.to_vec(), after.to_vec()].concat());
+        grid.push([vec![name_of(&table)], before.to_vec(), after.to_vec()].concat());
     }
     grid.print(&mut std::io::stdout())?;
     db.close()?;

@@ -1,8 +1,10 @@
 //! Opening databases for the commands.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use quipu::{Db, Options, Table};
+use quipu::{Db, Options};
+use quipu_rows::{Database, is_tree_of_rows};
 
 use crate::failure::{Failure, Result};
 use crate::progress::Follower;
@@ -38,13 +40,11 @@ fn open_with(dir: &Path, options: Options) -> Result<Db> {
     Ok(Db::open_with(dir, options, &mut |progress| follower.show(progress))?)
 }
 
-/// The table of that name; the error names the tables there are.
-pub(crate) fn table(db: &Db, name: &str) -> Result<Table> {
-    db.open_table(name)?.ok_or_else(|| {
-        let names: Vec<String> = db.tables().iter().map(|table| table.name().to_owned()).collect();
-        match names.as_slice() {
-            [] => Failure::new(format!("there is no table {name:?}, and no other")),
-            names => Failure::new(format!("there is no table {name:?}; there are {}", names.join(", "))),
-        }
-    })
+/// What the trees of the database are that belong to rows: the names of their tables, or of a table and its index.
+pub(crate) fn tree_names(db: &Db) -> Result<BTreeMap<String, String>> {
+    // Opened for writing, a database without rows would get a catalogue.
+    match db.tables().iter().any(|table| is_tree_of_rows(table.name())) {
+        true => Ok(Database::open(db)?.tree_names()?),
+        false => Ok(BTreeMap::new()),
+    }
 }

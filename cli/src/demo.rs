@@ -8,7 +8,7 @@ mod questions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use quipu::ReadableTable;
+use quipu_rows::Database;
 use serde_json::json;
 
 use crate::clock::{self, Stopwatch};
@@ -68,12 +68,13 @@ fn show(args: &Args, dir: &Path) -> Result<()> {
     };
     let watch = Stopwatch::start();
     let db = database::open_or_create(dir)?;
-    let tables = flights::load(&db, args.rows)?;
-    let rows = tables.flights.table.len()?;
+    let database = Database::open(&db)?;
+    flights::load(&database, args.rows)?;
+    let rows = database.table(flights::NAME)?.len()?;
     let load_time = watch.elapsed();
     say(&format!("{} flights and four indexes in {}.\n", thousands(rows), clock::show(load_time)))?;
 
-    let answers = questions::ask(&db, &tables)?;
+    let answers = questions::ask(&database)?;
     let mut grid =
         Grid::new([("question", false), ("answer", false), ("counted", true), ("scanned", true), ("factor", true)]);
     for answer in &answers {
@@ -92,7 +93,7 @@ fn show(args: &Args, dir: &Path) -> Result<()> {
         "\nBoth ways gave the same answers. Scanning reads the same range of the same index, as a store without counts would;\ntimes are medians of 101 counts and of 3 scans of the same question, in memory and warm.\n",
     )?;
 
-    drop(tables);
+    drop(database);
     db.close()?;
     let crash = crash::kill_and_reopen(dir, rows, &say)?;
     if args.json {

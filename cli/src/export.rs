@@ -3,26 +3,27 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Entry, ReadableTable};
-use quipu_rows::old::{KeyRange, Schema, bounds, element_text, escape};
-use serde_json::{Map, Value as Json};
+use quipu_rows::Database;
 
+use crate::asked::{Asked, Rows, Strings};
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::grid::thousands;
-use crate::key;
+use crate::key::words_of_options;
 use crate::records::Format;
+use crate::relation::Relation;
 
 const EXAMPLES: &str = "\
 Examples:
   quipu export --data air --table flights -o flights.csv
   quipu export --data air --table flights --prefix 2013,7,4 --format jsonl | jq .carrier
   quipu export --data air --table flights --from 2013,7 --to 2013,8 | head
+  quipu export --data air --table flights --schema -o flights.json
 
 Keys are the values of the key's columns between commas, and a beginning of a key stands for all that begin with it. \
-The rows are those of one moment, whatever is written meanwhile. What was imported comes back as it was: import of an export gives \
-an equal table, if the columns get the same types (--types; the summary of `export -o` prints the options).";
+An index, TABLE.INDEX, has the rows in its order. The rows are those of one moment, whatever is written meanwhile. What was imported \
+comes back as it was: import of an export gives an equal table, if it gets the same schema (export --schema, import --schema).";
 
 /// Writes the rows of a table as CSV or JSON lines.
 #[derive(Debug, clap::Args)]
@@ -31,9 +32,12 @@ pub(crate) struct Args {
     /// The directory of the database
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The table
+    /// The table, or an index of it: TABLE.INDEX
     #[arg(long)]
     table: String,
+    /// Write the schema of the table, as `import --schema` takes it, and no rows
+    #[arg(long, conflicts_with_all = ["format", "from", "to", "prefix"])]
+    schema: bool,
     /// How to write the rows; else the name of the output tells, else csv
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -52,48 +56,76 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let db = database::open(&args.data, true)?;
-    let table = database::table(&db, &args.table)?;
-    let schema = Schema::of(&table);
-    let range = range(args, schema.as_ref())?;
-    let named = args.output.as_ref().and_then(|path| Format::of_name(&path.to_string_lossy()));
-    let format = args.format.or(named).unwrap_or(Format::Csv);
-    let snapshot = db.snapshot();
-    let view = snapshot.table(&table)?;
-    let mut out = files::create_output(args.output.as_deref())?;
-    let mut rows: u64 = 0;
-    match format {
-        Format::Csv => {
-            let mut csv = csv::Writer::from_writer(&mut out);
-            match &schema {
-                Some(schema) => csv.write_record(schema.columns.iter().map(|column| &column.name)),
-                None => csv.write_record(["key", "value"]),
-            }
-            .map_err(csv_failure)?;
-            for entry in view.range(bounds(&range)) {
-                csv.write_record(texts(&entry?, schema.as_ref())?).map_err(csv_failure)?;
-                rows += 1;
-            }
-            csv.flush()?;
-        }
-        Format::Jsonl => {
-            for entry in view.range(bounds(&range)) {
-                serde_json::to_writer(&mut out, &row_json(&entry?, schema.as_ref())).map_err(std::io::Error::from)?;
-                out.write_all(b"\n")?;
-                rows += 1;
-            }
-        }
+    let database = Database::open(&database::open(&args.data, true)?)?;
+    let relation = Relation::find(&database, &args.table)?;
+    if args.schema {
+        return write_schema(args, &database, &relation);
     }
-    out.flush()?;
+    let snapshot = database.snapshot();
+    let rows = match &relation {
+        Relation::Rows(name) => {
+            let table = snapshot.table(name)?;
+            write(args, &Rows::of_table(&table, table.schema()))?
+        }
+        Relation::Index { table, index } => {
+            let table = snapshot.table(table)?;
+            let index = table.index(index)?;
+            write(args, &Rows::of_index(&index, table.schema(), index.schema()))?
+        }
+        Relation::Strings(table) => {
+            let view = snapshot.engine().table(table)?;
+            write(args, &Strings { of: &view, measures: table.options().measures })?
+        }
+    };
     if let Some(path) = &args.output {
         eprintln!("{} rows of table {} in {}", thousands(rows), args.table, path.display());
-        if let Some(schema) = &schema {
-            let types: Vec<String> =
-                schema.columns.iter().map(|column| format!("{}={}", column.name, column.column_type)).collect();
-            eprintln!("to import them again: --key {} --types {}", schema.key_names(), types.join(","));
-        }
     }
     Ok(())
+}
+
+fn write_schema(args: &Args, database: &Database, relation: &Relation) -> Result<()> {
+    let Relation::Rows(name) = relation else {
+        return Err(Failure::new(format!("{} is no table with columns: it has no schema", args.table)));
+    };
+    let mut out = files::create_output(args.output.as_deref())?;
+    writeln!(out, "{}", database.table(name)?.schema()?.to_json())?;
+    Ok(out.flush()?)
+}
+
+/// Writes what is asked for. Returns how many rows there were.
+fn write<A: Asked>(args: &Args, asked: &A) -> Result<u64> {
+    let words = words_of_options(args.from.as_deref(), args.to.as_deref(), args.prefix.as_deref())?;
+    let range = asked.range(&words).map_err(|error| error.context(option_of(args)))?;
+    let named = args.output.as_ref().and_then(|path| Format::of_name(&path.to_string_lossy()));
+    let mut out = files::create_output(args.output.as_deref())?;
+    let mut rows: u64 = 0;
+    match args.format.or(named).unwrap_or(Format::Csv) {
+        Format::Csv => {
+            let mut csv = csv::Writer::from_writer(&mut out);
+            csv.write_record(asked.header().iter().map(|(name, _)| name)).map_err(csv_failure)?;
+            asked.for_each(&range, &mut |record| {
+                rows += 1;
+                csv.write_record(asked.texts(record)?).map_err(csv_failure)
+            })?;
+            csv.flush()?;
+        }
+        Format::Jsonl => asked.for_each(&range, &mut |record| {
+            rows += 1;
+            Ok(writeln!(out, "{}", asked.json(record)?)?)
+        })?,
+    }
+    out.flush()?;
+    Ok(rows)
+}
+
+/// The option that says the range, for errors.
+fn option_of(args: &Args) -> &'static str {
+    match (&args.prefix, &args.from, &args.to) {
+        (Some(_), ..) => "--prefix",
+        (None, Some(_), None) => "--from",
+        (None, None, _) => "--to",
+        (None, Some(_), Some(_)) => "--from and --to",
+    }
 }
 
 fn csv_failure(error: csv::Error) -> Failure {
@@ -101,46 +133,4 @@ fn csv_failure(error: csv::Error) -> Failure {
         csv::ErrorKind::Io(error) => Failure::from(error),
         other => Failure::new(format!("cannot write the output: {other:?}")),
     }
-}
-
-fn range(args: &Args, schema: Option<&Schema>) -> Result<KeyRange> {
-    match &args.prefix {
-        Some(prefix) => key::range_of_option("--prefix", "", prefix, schema),
-        None => key::range_of_options(args.from.as_deref(), args.to.as_deref(), schema),
-    }
-}
-
-/// The fields of a row as text.
-fn texts(entry: &Entry, schema: Option<&Schema>) -> Result<Vec<String>> {
-    let Some(schema) = schema else {
-        return Ok(vec![escape(&entry.key), escape(&entry.value)]);
-    };
-    let row = schema.decode_row(&entry.key, &entry.value).ok_or_else(|| {
-        Failure::new(format!("the row of key {} does not fit the schema", key::show(&entry.key, Some(schema))))
-    })?;
-    Ok(row.iter().map(element_text).collect())
-}
-
-/// A row as a JSON object: its columns, or `key` and `value` (`key_hex`, `value_hex` if they are not UTF-8).
-pub(crate) fn row_json(entry: &Entry, schema: Option<&Schema>) -> Json {
-    let mut object = Map::new();
-    match schema.and_then(|schema| Some((schema, schema.decode_row(&entry.key, &entry.value)?))) {
-        Some((schema, row)) => {
-            for (column, element) in schema.columns.iter().zip(&row) {
-                object.insert(column.name.clone(), column.column_type.to_json(element));
-            }
-        }
-        None => {
-            for (name, bytes) in [("key", &*entry.key), ("value", &*entry.value)] {
-                match std::str::from_utf8(bytes) {
-                    Ok(text) => object.insert(name.to_owned(), Json::from(text)),
-                    Err(_) => {
-                        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                        object.insert(format!("{name}_hex"), Json::from(digits))
-                    }
-                };
-            }
-        }
-    }
-    Json::Object(object)
 }

@@ -154,6 +154,15 @@ fn damaged(what: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the zstd data is damaged or cut short: {what}"))
 }
 
+/// The text of a small file.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    let name = path.display();
+    let unreadable = |error: io::Error| Failure::new(format!("cannot read {name}: {error}"));
+    let mut text = String::new();
+    File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map_err(unreadable)?;
+    Ok(text)
+}
+
 /// Where an export goes: the file `path`, or standard output.
 pub(crate) fn create_output(path: Option<&Path>) -> Result<Box<dyn Write>> {
     match path {

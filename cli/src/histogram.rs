@@ -1,15 +1,13 @@
 //! `quipu stats --histogram`: where the rows and bytes of tables lie, drawn with bars.
 
 use std::io::{self, Write};
-use std::ops::RangeBounds;
 
-use quipu::{Bounds, CountInterval, Histogram, ReadableTable, Resolution, Snapshot, Table};
-use quipu_rows::old::{KeyRange, Schema, bounds};
+use quipu::{CountInterval, Histogram, Resolution};
 use serde_json::{Value as Json, json};
 
+use crate::asked::Asked;
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
-use crate::key;
 
 /// Eighths of a character cell.
 const BLOCKS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -28,22 +26,16 @@ pub(crate) struct Drawing {
 
 impl Drawing {
     /// Asks for about so many buckets with equal counts of rows.
-    pub(crate) fn new(snapshot: &Snapshot, table: &Table, range: &KeyRange, buckets: u64) -> Result<Drawing> {
-        let (view, schema) = (snapshot.table(table)?, Schema::of(table));
-        let rows = view.count(bounds(range))?.div_ceil(buckets.max(1)).max(1);
-        let histogram = view.histogram(bounds(range), Resolution::of_rows(rows))?;
+    pub(crate) fn new<A: Asked>(name: String, asked: &A, range: &A::Range, buckets: u64) -> Result<Drawing> {
+        let rows = asked.count(range)?.div_ceil(buckets.max(1)).max(1);
+        let histogram = asked.histogram(range, Resolution::of_rows(rows))?;
         // Where a bucket begins no key need be, and what stands there may be the head of one: its first row says more.
-        let first = |bounds: &Bounds<'_>| match view.range(bounds).next().transpose()? {
-            Some(entry) => Ok(key::show(&entry.key, schema.as_ref())),
-            None => Ok(match bounds.start_bound() {
-                std::ops::Bound::Included(start) | std::ops::Bound::Excluded(start) => {
-                    key::show(start, schema.as_ref())
-                }
-                std::ops::Bound::Unbounded => String::new(),
-            }),
-        };
-        let firsts = histogram.buckets.iter().map(|bucket| first(&bucket.bounds)).collect::<Result<_>>()?;
-        Ok(Drawing { table: table.name().to_owned(), histogram, firsts })
+        let mut firsts = Vec::with_capacity(histogram.buckets.len());
+        for bucket in &histogram.buckets {
+            let first = asked.nth(&asked.range_of(&bucket.bounds), 0)?;
+            firsts.push(first.map_or(Ok(String::new()), |record| asked.key_text(&record))?);
+        }
+        Ok(Drawing { table: name, histogram, firsts })
     }
 
     /// Draws it in so many columns of a terminal.
@@ -53,9 +45,10 @@ impl Drawing {
             0 => String::new(),
             pages => format!("; {} pages looked at, {} of them read", thousands(*pages), thousands(*pages_read)),
         };
-        writeln!(out, "{}: {} rows, {}{cost}", self.table, thousands(*rows), bytes(*total))?;
         // A table in memory that does not measure bytes has none to draw.
         let has_bytes = *total > 0;
+        let size = if has_bytes { format!(", {}", bytes(*total)) } else { String::new() };
+        writeln!(out, "{}: {} rows{size}{cost}", self.table, thousands(*rows))?;
         let lines: Vec<(String, String, String)> = (buckets.iter().zip(&self.firsts))
             .map(|(bucket, first)| (cut(first), estimate(&bucket.rows, thousands), estimate(&bucket.bytes, bytes)))
             .collect();

@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{Compression, Db, Measures, ReadableTable, SumField, TableOptions};
-use quipu_rows::old::{ColumnType, RowTable, Schema};
+use quipu_rows::{DataType, Database, IndexSchema, RowTable, TableSchema};
 use serde_json::json;
 
 use crate::clock::Stopwatch;
@@ -13,14 +12,19 @@ use crate::failure::{Failure, Result};
 use crate::files::Source;
 use crate::grid::thousands;
 use crate::infer;
-use crate::load::{self, Conflict, Loaded};
+use crate::load::{self, Conflict, Loaded, Writing, key_column};
 use crate::records::Format;
+use crate::relation::Relation;
 
 const EXAMPLES: &str = "\
 Examples:
   Flights in the order of time, with an index by airport:
     quipu import flights.csv.zst --data air --table flights \\
       --key year,month,day,sched_dep_time,carrier,flight --index airport=origin,month
+
+  First a look at what it finds, then as it was corrected by hand:
+    quipu import flights.csv --table flights --key year,month,day,carrier,flight --show-schema > flights.json
+    quipu import flights.csv --data air --schema flights.json
 
   Add up the column `distance`, so that `tally` in the shell tells the miles of any range:
     quipu import flights.csv --data air --table flights \\
@@ -29,15 +33,16 @@ Examples:
   From another program, all or nothing:
     generate | quipu import - --format jsonl --data air --table events --key id --atomic
 
-  Much data in the order of its keys, straight to disk:
-    quipu import events.jsonl --data air --table events --key id --sorted
-
   Again, with newer rows:
     quipu import more.csv --data air --table flights --on-conflict replace
 
-The file is read twice: first to find a type for each column (bool, int, float, text, and json for nested or mixed members of \
-JSON lines), then to load it. Numbers that would be written otherwise, as 007, are text. A column of ints and floats is float. \
-Empty fields and NA are missing, which sorts first. A table that exists keeps its types; a field that does not fit is an error.";
+The file is read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and json for nested or \
+mixed members of JSON lines), then to load it. Numbers that would be written otherwise, as 007, are text. A column of integers and \
+floats is f64. Empty fields and NA are missing, which sorts first; in a column of text that is NOT NULL, an empty field is the \
+empty text. A table that exists keeps its types; a field that does not fit is an error.
+
+A table without rows is loaded all or nothing: rows and the entries of indexes are sorted and written straight to disk. Into a table \
+with rows they go in transactions.";
 
 /// Loads a CSV file or JSON lines into a table.
 #[derive(Debug, clap::Args)]
@@ -46,19 +51,26 @@ pub(crate) struct Args {
     /// The file, also compressed (.zst), or `-` for standard input
     file: PathBuf,
     /// The directory of the database; created if need be
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "show_schema")]
+    data: Option<PathBuf>,
     /// The table; created if need be
-    #[arg(long)]
-    table: String,
+    #[arg(long, required_unless_present = "schema")]
+    table: Option<String>,
+    /// A schema as JSON, in place of what the file looks like and of the options below: columns with types, the key,
+    /// indexes, constraints
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "indexes", "sum", "types", "compress", "comment", "in_memory"])]
+    schema: Option<PathBuf>,
+    /// Print the schema that the table would get, for --schema, and import nothing
+    #[arg(long, conflicts_with = "schema")]
+    show_schema: bool,
     /// The columns of the key, in its order; rows sort by them and each key is there once. All other columns make the
     /// value
     #[arg(long, value_name = "COL,COL", value_delimiter = ',')]
     key: Vec<String>,
-    /// A secondary index: the table TABLE.NAME, sorted by these columns, changed in the same transactions
+    /// A secondary index, TABLE.NAME in the shell: the rows sorted by these columns
     #[arg(long = "index", value_name = "NAME=COL,COL", value_parser = parse_index)]
-    indexes: Vec<(String, Vec<String>)>,
-    /// An int column of the value whose sum over any range is kept
+    indexes: Vec<IndexSchema>,
+    /// A column of integers whose sum over any range is kept
     #[arg(long, value_name = "COL")]
     sum: Option<String>,
     /// Compress rows (LZ4) where they are on disk: for rows that repeat each other, half the space and more
@@ -73,20 +85,17 @@ pub(crate) struct Args {
     /// What happens to a record whose key is taken
     #[arg(long, value_enum, default_value = "error")]
     on_conflict: Conflict,
-    /// Rows of one transaction
-    #[arg(long, value_name = "ROWS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
-    batch: u32,
-    /// One transaction for the whole file: after an error nothing is imported. The rows are held in memory until the
-    /// end
+    /// Write in transactions of so many rows: after an error those before it stay. Into a table with rows, 10,000
+    /// unless told otherwise
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    batch: Option<u32>,
+    /// One transaction for the whole file: after an error nothing is imported, also into a table with rows. The rows
+    /// are held in memory until the end
     #[arg(long, conflicts_with = "batch")]
     atomic: bool,
-    /// The records come in the order of their keys: they go straight to disk, faster than others, and all or nothing.
-    /// The table has no index and is not kept in memory
-    #[arg(long, conflicts_with_all = ["batch", "atomic", "indexes", "in_memory"])]
-    sorted: bool,
-    /// Types of columns, instead of what their fields look like: bool, int, float, text, json
-    #[arg(long, value_name = "COL=TYPE", value_delimiter = ',', value_parser = parse_type)]
-    types: Vec<(String, ColumnType)>,
+    /// Types of columns, instead of what their fields look like: `id=u64`, `price=decimal(10,2)`
+    #[arg(long, value_name = "COL=TYPE,...", value_parser = parse_types)]
+    types: Vec<Vec<(String, DataType)>>,
     /// The mark of a missing field in CSV, beside the empty one
     #[arg(long, value_name = "TEXT", default_value = "NA")]
     missing: String,
@@ -98,20 +107,50 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn parse_index(text: &str) -> Result<(String, Vec<String>), String> {
+fn parse_index(text: &str) -> Result<IndexSchema, String> {
     match text.split_once('=') {
         Some((name, columns)) if !name.is_empty() && !columns.is_empty() => {
-            Ok((name.to_owned(), columns.split(',').map(str::to_owned).collect()))
+            Ok(IndexSchema::new(name, split_list(columns)))
         }
         _ => Err("write it as name=column,column".to_owned()),
     }
 }
 
-fn parse_type(text: &str) -> Result<(String, ColumnType), String> {
-    let (name, column_type) = text.split_once('=').ok_or("write it as column=type")?;
-    let column_type = ColumnType::parse(column_type)
-        .ok_or_else(|| format!("{column_type:?} is no type; there are {}", ColumnType::names()))?;
-    Ok((name.to_owned(), column_type))
+/// Between commas that stand in no parentheses.
+pub(crate) fn split_list(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// The type of that name; the error names those there are.
+pub(crate) fn parse_type(name: &str) -> Result<DataType, String> {
+    DataType::parse(name).ok_or_else(|| format!("{name:?} is no type; there are {}", DataType::names()))
+}
+
+fn parse_types(text: &str) -> Result<Vec<(String, DataType)>, String> {
+    let one = |part: &str| {
+        let (name, data_type) = part.split_once('=').ok_or("write it as column=type")?;
+        Ok((name.to_owned(), parse_type(data_type)?))
+    };
+    split_list(text).into_iter().map(one).collect()
+}
+
+impl Args {
+    fn types(&self) -> Vec<(String, DataType)> {
+        self.types.concat()
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -120,39 +159,58 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Failure::Usage(format!("{} has no name that tells its format: add --format csv or jsonl", args.file.display()))
     })?;
     let source = Source::new(&args.file)?;
-    if args.sorted && args.on_conflict == Conflict::Skip {
-        return Err(Failure::Usage("--sorted replaces rows or refuses them: --on-conflict skip needs --batch".into()));
-    }
-    // The file is opened before the database, so that a wrong name creates nothing.
+    // The files are opened before the database, so that a wrong name creates nothing.
     drop(source.open()?);
-    let db = database::open_or_create(&args.data)?;
-    let existing = RowTable::open(&db, &args.table)?;
+    let declared = args.schema.as_ref().map(|file| read_schema(args, file)).transpose()?;
+    let name = match (&args.table, &declared) {
+        (Some(name), _) => name.clone(),
+        (None, Some(schema)) => schema.table.clone(),
+        (None, None) => return Err(Failure::Usage("name the table: --table".to_owned())),
+    };
+    let inferred = || infer_schema(args, &name, &source, format).map_err(|error| error.context(&source.name));
+    if args.show_schema {
+        writeln!(std::io::stdout(), "{}", inferred()?.to_json())?;
+        return Ok(());
+    }
+    let Some(dir) = &args.data else { return Err(Failure::Usage("name a database: --data".to_owned())) };
+    let database = Database::open(&database::open_or_create(dir)?)?;
+    let existing = database.open_table(&name)?;
     let is_new = existing.is_none();
-    let table = match existing {
-        Some(table) => table,
-        None => create(&db, args, &source, format).map_err(|error| error.context(&source.name))?,
-    };
-    let schema = check_request(&table, args, is_new)?;
-    let options = load::Options {
-        format,
-        missing: &args.missing,
-        conflict: args.on_conflict,
-        batch_rows: (!args.atomic).then_some(args.batch as usize),
-        stride: 1,
-    };
-    let mut loaded = Loaded::default();
-    let result = source.open().and_then(|input| {
-        if args.sorted {
-            load::load_sorted(&table, schema, input, options, &mut loaded)
-        } else {
-            load::load(&db, &table, schema, input, options, &mut loaded)
+    let table = match (existing, declared) {
+        (None, None) => {
+            check_other_relation(&database, &name)?;
+            let schema = inferred()?;
+            database.create_table(&schema).map_err(|error| Failure::from(error).context(&source.name))?
         }
-    });
+        (None, Some(schema)) => {
+            check_other_relation(&database, &name)?;
+            database.create_table(&schema)?
+        }
+        (Some(table), Some(schema)) => {
+            contradiction(&table.schema()?, &schema.completed())?;
+            table
+        }
+        (Some(table), None) => {
+            check_request(&table.schema()?, args)?;
+            table
+        }
+    };
+    let schema = table.schema()?;
+    let refers_to_itself = schema.foreign_keys.iter().any(|foreign_key| foreign_key.table == name);
+    let can_load =
+        table.is_empty()? && args.on_conflict == Conflict::Error && args.batch.is_none() && !refers_to_itself;
+    let writing = match args.atomic {
+        _ if can_load => Writing::Load,
+        true => Writing::Transactions(None),
+        false => Writing::Transactions(Some(args.batch.unwrap_or(10_000) as usize)),
+    };
+    let options = load::Options { format, missing: &args.missing, conflict: args.on_conflict, writing, stride: 1 };
+    let mut loaded = Loaded::default();
+    let result = source.open().and_then(|input| load::load(&database, &schema, input, options, &mut loaded));
     if let Err(error) = result {
-        let name = args.table.as_str();
         let kept = match loaded.rows {
             0 if is_new => {
-                table.drop(&db)?;
+                database.drop_table(&name)?;
                 format!("nothing was imported and there is no table {name}")
             }
             0 => format!("nothing was imported, table {name} is as it was"),
@@ -163,27 +221,62 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         return Err(Failure::new(format!("{}: {error}; {kept}", source.name)));
     }
-    report(args, &table, schema, loaded, watch)
+    report(args, &table, &schema, loaded, watch)
 }
 
-fn report(args: &Args, table: &RowTable, schema: &Schema, loaded: Loaded, watch: Stopwatch) -> Result<()> {
+/// The schema in a file, of the table that is asked for.
+fn read_schema(args: &Args, file: &std::path::Path) -> Result<TableSchema> {
+    let name = file.display();
+    let json = crate::files::read_text(file)?;
+    let schema = TableSchema::from_json(&json).map_err(|error| Failure::from(error).context(&name))?;
+    match &args.table {
+        Some(table) if *table != schema.table => {
+            Err(Failure::new(format!("{name} is the schema of table {}, not of {table}", schema.table)))
+        }
+        _ => Ok(schema),
+    }
+}
+
+/// The schema that the file and the options make.
+fn infer_schema(args: &Args, name: &str, source: &Source, format: Format) -> Result<TableSchema> {
+    if args.key.is_empty() {
+        return Err(Failure::Usage(format!("table {name} is new: name the columns of its key with --key")));
+    }
+    let columns = infer::columns(source, format, &args.missing, &args.types())?;
+    if columns.is_empty() {
+        return Err(Failure::new("there are no records, so the columns are not known"));
+    }
+    Ok(TableSchema {
+        table: name.to_owned(),
+        columns,
+        key: args.key.clone(),
+        indexes: args.indexes.clone(),
+        sum: args.sum.clone(),
+        comment: args.comment.clone(),
+        in_memory: args.in_memory,
+        compressed: args.compress,
+        ..TableSchema::default()
+    })
+}
+
+fn report(args: &Args, table: &RowTable, schema: &TableSchema, loaded: Loaded, watch: Stopwatch) -> Result<()> {
     let elapsed = watch.elapsed();
-    let table_rows = table.table.len()?;
+    let (name, table_rows) = (&schema.table, table.len()?);
+    let columns = schema.columns.iter().filter(|column| !column.hidden);
     if args.json {
-        let columns: Vec<_> = (schema.columns.iter())
-            .map(|column| json!({"name": column.name, "type": column.column_type.to_string()}))
-            .collect();
+        let columns: Vec<_> =
+            columns.map(|column| json!({"name": column.name, "type": column.data_type.to_string()})).collect();
         let report = json!({
-            "table": args.table, "rows": loaded.rows, "replaced": loaded.replaced, "skipped": loaded.skipped,
-            "table_rows": table_rows, "columns": columns, "key": schema.key_columns().map(|c| &c.name).collect::<Vec<_>>(),
-            "indexes": table.index_names().collect::<Vec<_>>(), "seconds": elapsed.as_secs_f64(),
+            "table": name, "rows": loaded.rows, "replaced": loaded.replaced, "skipped": loaded.skipped,
+            "table_rows": table_rows, "columns": columns, "key": schema.key,
+            "indexes": schema.indexes.iter().map(|index| &index.name).collect::<Vec<_>>(),
+            "seconds": elapsed.as_secs_f64(),
         });
         writeln!(std::io::stdout(), "{report}")?;
         return Ok(());
     }
-    let columns: Vec<String> =
-        schema.columns.iter().map(|column| format!("{} {}", column.name, column.column_type)).collect();
-    writeln!(std::io::stdout(), "{}: {}; key {}", args.table, columns.join(", "), schema.key_names())?;
+    let columns: Vec<String> = columns.map(|column| format!("{} {}", column.name, column.data_type)).collect();
+    writeln!(std::io::stdout(), "{name}: {}; key {}", columns.join(", "), schema.key.join(","))?;
     let others = match (loaded.replaced, loaded.skipped) {
         (0, 0) => String::new(),
         (0, skipped) => format!(" ({} skipped)", thousands(skipped)),
@@ -200,93 +293,87 @@ fn report(args: &Args, table: &RowTable, schema: &Schema, loaded: Loaded, watch:
     Ok(())
 }
 
-/// Creates the table and the indexes that the arguments ask for, with the columns of the file.
-fn create(db: &Db, args: &Args, source: &Source, format: Format) -> Result<RowTable> {
-    if args.key.is_empty() {
-        return Err(Failure::Usage(format!("table {} is new: name the columns of its key with --key", args.table)));
-    }
-    let columns = infer::columns(source, format, &args.missing, &args.types)?;
-    if columns.is_empty() {
-        return Err(Failure::new("there are no records, so the columns are not known"));
-    }
-    let schema = Schema::new(columns, &args.key)?;
-    let sum = args.sum.as_deref().map(|name| sum_field(&schema, name)).transpose()?;
-    let measures = Measures { bytes: true, hash: true, sum, ..Measures::ROWS };
-    let compression = if args.compress { Compression::Lz4 } else { Compression::None };
-    let options = TableOptions {
-        measures,
-        compression,
-        in_memory: args.in_memory,
-        comment: args.comment.clone(),
-        ..TableOptions::default()
-    };
-    Ok(RowTable::create(db, &args.table, &schema, &args.indexes, options)?)
-}
-
-/// Where the column to be added up stands in the value.
-pub(crate) fn sum_field(schema: &Schema, name: &str) -> Result<SumField> {
-    let place = schema.place(name).ok_or_else(|| {
-        Failure::new(format!("--sum: there is no column {name:?}; the columns are {}", schema.all_names()))
-    })?;
-    match schema.value.iter().position(|&value_place| value_place == place) {
-        None => {
-            Err(Failure::new(format!("--sum: column {name:?} is of the key; only a column of the value is added up")))
+/// Refuses a name that something else than a table of rows has.
+fn check_other_relation(database: &Database, name: &str) -> Result<()> {
+    match Relation::find(database, name) {
+        Ok(Relation::Index { table, .. }) => {
+            Err(Failure::new(format!("table {name} is an index: import into table {table}, and it follows")))
         }
-        Some(_) if schema.columns[place].column_type != ColumnType::Int => {
-            let column_type = schema.columns[place].column_type;
-            Err(Failure::new(format!("--sum: column {name:?} is of type {column_type}; only ints are added up")))
+        Ok(Relation::Strings(_)) => {
+            Err(Failure::new(format!("table {name} exists and has no columns: rows of a file do not go into it")))
         }
-        Some(at) => Ok(SumField::Element { at: at as u32 }),
+        _ => Ok(()),
     }
 }
 
-/// The schema of the table, after a look whether the arguments ask for another.
-fn check_request<'a>(table: &'a RowTable, args: &Args, is_new: bool) -> Result<&'a Schema> {
-    let name = &args.table;
-    let schema = table.schema.as_ref().ok_or_else(|| {
-        Failure::new(format!("table {name} exists and has no schema: rows of a file do not go into it"))
-    })?;
-    if let Some(owner) = table.index_of() {
-        return Err(Failure::new(format!("table {name} is an index: import into table {owner}, and it follows")));
+/// What a schema file says that the table does not have.
+fn contradiction(schema: &TableSchema, declared: &TableSchema) -> Result<()> {
+    let name = &schema.table;
+    let refuse =
+        |what: String| Err(Failure::new(format!("table {name} exists {what}; the schema file says otherwise")));
+    for column in &declared.columns {
+        match schema.columns.iter().find(|known| known.name == column.name) {
+            None => return refuse(format!("without a column {:?}", column.name)),
+            Some(known) if known != column => return refuse(format!("and its column is `{known}`, not `{column}`")),
+            Some(_) => {}
+        }
     }
-    if is_new {
-        return Ok(schema);
+    if let Some(column) = schema.columns.iter().find(|column| declared.place(&column.name).is_none()) {
+        return refuse(format!("and has a column {:?}", column.name));
     }
+    if schema.key != declared.key {
+        return refuse(format!("with the key {}", schema.key.join(",")));
+    }
+    if let Some(index) = declared.indexes.iter().find(|index| !schema.indexes.contains(index)) {
+        return refuse(format!("without the index `{index}`"));
+    }
+    if let Some(check) = declared.checks.iter().find(|check| !schema.checks.contains(check)) {
+        return refuse(format!("without the check {} ({})", check.name, check.condition));
+    }
+    let has_foreign_key = |name: &String| schema.foreign_keys.iter().any(|known| known.name == *name);
+    if let Some(foreign_key) = declared.foreign_keys.iter().find(|declared| !has_foreign_key(&declared.name)) {
+        return refuse(format!("without the foreign key {}", foreign_key.name));
+    }
+    if schema.sum != declared.sum {
+        return refuse(match &schema.sum {
+            Some(sum) => format!("and adds up {sum}"),
+            None => "and adds up no column".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses arguments that ask for another table than there is.
+fn check_request(schema: &TableSchema, args: &Args) -> Result<()> {
+    let name = &schema.table;
     let refuse = |what: String| {
         Err(Failure::new(format!("table {name} exists {what}; leave the option out, or import into a new table")))
     };
-    if !args.key.is_empty() && args.key.join(",") != schema.key_names() {
-        return refuse(format!("with the key {}", schema.key_names()));
+    let key: Vec<&str> = schema.key.iter().map(|column| key_column(column)).collect();
+    if !args.key.is_empty() && args.key.iter().map(|column| key_column(column)).ne(key.iter().copied()) {
+        return refuse(format!("with the key {}", key.join(",")));
     }
-    for (column, column_type) in &args.types {
-        match schema.place(column) {
+    for (column, data_type) in args.types() {
+        match schema.columns.iter().find(|known| known.name == column) {
             None => return refuse(format!("without a column {column:?}")),
-            Some(place) if schema.columns[place].column_type != *column_type => {
-                return refuse(format!("and its column {column} is of type {}", schema.columns[place].column_type));
+            Some(known) if known.data_type != data_type => {
+                return refuse(format!("and its column {column} is of type {}", known.data_type));
             }
             Some(_) => {}
         }
     }
-    if let Some((index, _)) = args.indexes.iter().find(|(index, _)| !table.index_names().any(|known| known == index)) {
-        return refuse(format!("without an index {index}"));
+    let has_index = |index: &&IndexSchema| !schema.indexes.iter().any(|known| known.name == index.name);
+    if let Some(index) = args.indexes.iter().find(has_index) {
+        return refuse(format!("without an index {}", index.name));
     }
-    if let Some(sum) = &args.sum
-        && Some(sum_field(schema, sum)?) != table.table.options().measures.sum
-    {
+    if let Some(sum) = args.sum.as_ref().filter(|sum| schema.sum.as_ref() != Some(sum)) {
         return refuse(format!("and does not add up {sum}"));
     }
-    let options = table.table.options();
-    if args.sorted && table.index_names().next().is_some() {
-        return refuse("with indexes, whose entries come in another order: --sorted is for tables without".to_owned());
-    }
-    if args.sorted && options.in_memory {
-        return refuse("and is kept in memory: --sorted writes to disk".to_owned());
-    }
-    if args.compress && options.compression == Compression::None {
+    if args.compress && !schema.compressed {
         return refuse("and is not compressed".to_owned());
     }
-    if args.in_memory && !options.in_memory {
+    if args.in_memory && !schema.in_memory {
         return refuse("and is not kept in memory".to_owned());
     }
-    Ok(schema)
+    Ok(())
 }

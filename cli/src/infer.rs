@@ -1,11 +1,12 @@
 //! The first pass of an import: which columns a file has, and of what types.
 
-use quipu_rows::old::{Column, ColumnType, Evidence};
+use quipu_rows::{Column, DataType};
 
+use crate::evidence::Evidence;
 use crate::failure::{Failure, Result};
 use crate::files::Source;
 use crate::progress;
-use crate::records::{Format, Records, SumField};
+use crate::records::{Field, Format, Records};
 
 /// How many records are read between two steps of a progress bar.
 const STEP_RECORDS: u64 = 4096;
@@ -17,7 +18,7 @@ pub(crate) fn columns(
     source: &Source,
     format: Format,
     missing: &str,
-    declared: &[(String, ColumnType)],
+    declared: &[(String, DataType)],
 ) -> Result<Vec<Column>> {
     let input = source.open()?;
     let consumed_bytes = std::rc::Rc::clone(&input.consumed_bytes);
@@ -31,9 +32,9 @@ pub(crate) fn columns(
         evidence.resize(records.columns().len(), Evidence::default());
         for (place, evidence) in evidence.iter_mut().enumerate() {
             match records.field(place) {
-                SumField::Missing => {}
-                SumField::Text(text) => evidence.see_text(text),
-                SumField::Json(json) => evidence.see_json(json),
+                Field::Missing | Field::Empty => {}
+                Field::Text(text) => evidence.see_text(text),
+                Field::Json(json) => evidence.see_json(json),
             }
         }
         read += 1;
@@ -48,8 +49,8 @@ pub(crate) fn columns(
         return Err(Failure::new(format!("there is no column {name:?}; the columns are {}", names.join(", "))));
     }
     let column = |(name, evidence): (&String, &Evidence)| {
-        let known = declared.iter().find(|(known, _)| known == name).map(|(_, column_type)| *column_type);
-        Column { name: name.clone(), column_type: known.unwrap_or_else(|| evidence.column_type()) }
+        let known = declared.iter().find(|(known, _)| known == name).map(|(_, data_type)| *data_type);
+        Column::new(name.clone(), known.unwrap_or_else(|| evidence.data_type()))
     };
     Ok(names.iter().zip(&evidence).map(column).collect())
 }

@@ -1,6 +1,6 @@
 //! Keys and ranges of keys as people write them.
 //!
-//! In a table with a schema a key is the values of its columns between commas, `JFK,7`, and fewer values than the key
+//! In a table with columns a key is the values of its columns between commas, `JFK,7`, and fewer values than the key
 //! has columns stand for all keys that begin with them. In other tables a key is a string, and a beginning of strings
 //! as well. A missing value is `null`.
 //!
@@ -15,169 +15,232 @@
 
 use std::ops::Bound;
 
-use quipu::tuple::{self, Element};
-use quipu_rows::old::{
-    ColumnType, KeyRange, Schema, element_text, escape, keys_with, keys_with_prefix, keys_with_text,
-};
+use quipu_rows::{DataType, Span, Value};
 
 use crate::failure::{Failure, Result};
 use crate::words::{self, Item, Word};
 
-/// The encoded key that `word` says in full.
-pub(crate) fn parse(word: &Word, schema: Option<&Schema>) -> Result<Vec<u8>> {
-    let Some(schema) = schema else { return Ok(word.bytes()) };
-    if word.items.len() < schema.key.len() {
-        let (found, needed) = (word.items.len(), schema.key.len());
-        return Err(Failure::new(format!(
-            "a key of this table has {needed} columns, {}; here are {found}",
-            schema.key_names()
-        )));
-    }
-    Ok(tuple::encode(&elements(word, schema)?))
+/// The columns of a key.
+pub(crate) struct KeyNotation {
+    /// Names and types.
+    pub(crate) columns: Vec<(String, DataType)>,
 }
 
-/// The encoded value that `words` say: `a,b,c` for all columns of the value, or `name=value` for some, the others
-/// missing.
-pub(crate) fn parse_value(words: &[Word], schema: Option<&Schema>) -> Result<Vec<u8>> {
-    let Some(schema) = schema else {
-        return Ok(words.iter().map(Word::bytes).collect::<Vec<_>>().join(&b' '));
-    };
-    let columns: Vec<_> = schema.value_columns().collect();
-    let mut row = vec![Element::Null; columns.len()];
-    let names = || columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(",");
-    let assignment = |word: &Word| -> Option<(usize, Item)> {
-        let [item] = word.items.as_slice() else { return None };
-        let equals = item.bytes.iter().position(|&byte| byte == b'=')?;
-        let place = columns.iter().position(|column| column.name.as_bytes() == &item.bytes[..equals])?;
-        Some((place, Item { bytes: item.bytes[equals + 1..].to_vec(), ..item.clone() }))
-    };
-    match words {
-        [] if columns.is_empty() => {}
-        [word] if assignment(word).is_none() && word.items.len() == columns.len() => {
-            for ((place, column), item) in columns.iter().enumerate().zip(&word.items) {
-                row[place] = element(item, column.column_type, &column.name)?;
-            }
-        }
-        words => {
-            for word in words {
-                let (place, item) = assignment(word).ok_or_else(|| {
-                    let count = columns.len();
-                    Failure::new(format!(
-                        "a value of this table has {count} columns, {}; write all between commas, or some as name=value",
-                        names()
-                    ))
-                })?;
-                row[place] = element(&item, columns[place].column_type, &columns[place].name)?;
-            }
-        }
-    }
-    Ok(tuple::encode(&row))
+/// A range of strings.
+pub(crate) type StringRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The words of a range, by their places.
+enum Range<'w> {
+    All,
+    /// What begins with a word.
+    Beginning(&'w Word),
+    /// From a word to before, or to the last of, another.
+    Between {
+        start: Option<&'w Word>,
+        end: Option<(&'w Word, bool)>,
+    },
 }
 
-/// The range that `words` say.
-pub(crate) fn parse_range(words: &[Word], schema: Option<&Schema>) -> Result<KeyRange> {
-    let dots = words.iter().position(|word| word.is("..") || word.is("..="));
-    let Some(dots) = dots else {
+/// The parts of the range that `words` say.
+fn parts(words: &[Word]) -> Result<Range<'_>> {
+    let Some(dots) = words.iter().position(|word| word.is("..") || word.is("..=")) else {
         return match words {
-            [] => Ok((Bound::Unbounded, Bound::Unbounded)),
-            [word] => keys_that_begin(word, schema),
+            [] => Ok(Range::All),
+            [word] => Ok(Range::Beginning(word)),
             [_, second, ..] => Err(Failure::new(format!(
                 "{:?} is too much: a range is `a`, `a .. b`, `a ..= b`, `a ..` or `.. b`",
-                escape(&second.bytes())
+                words::escape(&second.bytes())
             ))),
         };
     };
     let start = match &words[..dots] {
-        [] => Bound::Unbounded,
-        [word] => keys_that_begin(word, schema)?.0,
+        [] => None,
+        [word] => Some(word),
         _ => return Err(Failure::new("more than one key stands before `..`")),
     };
+    let to_last = words[dots].is("..=");
     let end = match &words[dots + 1..] {
-        [] if words[dots].is("..=") => return Err(Failure::new("there is no key behind `..=`")),
-        [] => Bound::Unbounded,
-        [word] if words[dots].is("..") => before(keys_that_begin(word, schema)?),
-        [word] if schema.is_none() && !word.items.iter().any(|item| item.star) => Bound::Included(word.bytes()),
-        [word] => keys_that_begin(word, schema)?.1,
+        [] if to_last => return Err(Failure::new("there is no key behind `..=`")),
+        [] => None,
+        [word] => Some((word, to_last)),
         _ => return Err(Failure::new("more than one key stands behind `..`")),
     };
-    Ok((start, end))
+    Ok(Range::Between { start, end })
 }
 
-/// The range that an option of the command line says, behind `before`; errors name the option.
-pub(crate) fn range_of_option(option: &str, before: &str, text: &str, schema: Option<&Schema>) -> Result<KeyRange> {
-    let range = words::single(text).and_then(|_| parse_range(&words::split(&[before, text].concat())?, schema));
-    range.map_err(|error| error.context(option))
-}
-
-/// The range that the options `--from` and `--to` say.
-pub(crate) fn range_of_options(from: Option<&str>, to: Option<&str>, schema: Option<&Schema>) -> Result<KeyRange> {
-    let start = from.map(|text| range_of_option("--from", "", text, schema)).transpose()?;
-    let end = to.map(|text| range_of_option("--to", ".. ", text, schema)).transpose()?;
-    Ok((start.map_or(Bound::Unbounded, |range| range.0), end.map_or(Bound::Unbounded, |range| range.1)))
-}
-
-/// The end of what lies before a range.
-fn before((start, _): KeyRange) -> Bound<Vec<u8>> {
-    match start {
-        Bound::Included(start) => Bound::Excluded(start),
-        other => other,
+impl KeyNotation {
+    /// The names of the columns, between commas.
+    pub(crate) fn names(&self) -> String {
+        self.columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",")
     }
-}
 
-/// All keys that begin with `word`.
-fn keys_that_begin(word: &Word, schema: Option<&Schema>) -> Result<KeyRange> {
-    let star = word.items.last().is_some_and(|item| item.star);
-    let Some(schema) = schema else {
-        let mut prefix = word.bytes();
-        if star {
-            prefix.pop();
+    /// The key that `word` says in full.
+    pub(crate) fn whole_key(&self, word: &Word) -> Result<Vec<Value<'static>>> {
+        match word.items.len() {
+            found if found < self.columns.len() => Err(self.wrong_count(found)),
+            _ => self.values(word),
         }
-        return Ok(keys_with_prefix(prefix));
-    };
-    let values = elements(word, schema)?;
-    if !star {
-        return Ok(keys_with(&values));
     }
-    keys_with_text(&values).map_err(|_| Failure::new("a star continues text, and this column is not of type text"))
+
+    /// The values that the items of `word` are, as the key's columns have them.
+    pub(crate) fn values(&self, word: &Word) -> Result<Vec<Value<'static>>> {
+        if word.items.len() > self.columns.len() {
+            return Err(self.wrong_count(word.items.len()));
+        }
+        (word.items.iter().zip(&self.columns)).map(|(item, (name, data_type))| value(item, *data_type, name)).collect()
+    }
+
+    fn wrong_count(&self, found: usize) -> Failure {
+        let (columns, names) = (self.columns.len(), self.names());
+        Failure::new(format!("a key of this table has {columns} columns, {names}; here are {found}"))
+    }
+
+    /// The range that `words` say.
+    pub(crate) fn span(&self, words: &[Word]) -> Result<Span<'static>> {
+        Ok(match parts(words)? {
+            Range::All => Span::all(),
+            Range::Beginning(word) => {
+                let values = self.values(word)?;
+                match has_star(word) {
+                    false => Span::eq(values),
+                    true if matches!(values.last(), Some(Value::Text(_))) => Span::starts_with(values),
+                    true => return Err(Failure::new("a star continues text, and this column is not of type text")),
+                }
+            }
+            Range::Between { start, end } => {
+                let all = match start {
+                    Some(word) => Span::ge(self.end_values(word)?),
+                    None => Span::all(),
+                };
+                match end {
+                    Some((word, true)) => all.and_le(self.end_values(word)?),
+                    Some((word, false)) => all.and_lt(self.end_values(word)?),
+                    None => all,
+                }
+            }
+        })
+    }
+
+    /// The values of a word beside dots.
+    fn end_values(&self, word: &Word) -> Result<Vec<Value<'static>>> {
+        match has_star(word) {
+            true => Err(Failure::new("a star stands for a range of its own, not for an end of one")),
+            false => self.values(word),
+        }
+    }
+
+    /// Values of the first columns as text; of a missing one, none.
+    pub(crate) fn texts(&self, values: &[Value<'_>]) -> Vec<String> {
+        values.iter().zip(&self.columns).map(|(value, (_, kind))| kind.to_text(value).into_owned()).collect()
+    }
+
+    /// A key as [`KeyNotation::values`] reads it.
+    pub(crate) fn show(&self, values: &[Value<'_>]) -> String {
+        let item = |(value, (_, data_type)): (&Value<'_>, &(String, DataType))| match value {
+            Value::Null => "null".to_owned(),
+            other => words::item(data_type.to_text(other).as_bytes()),
+        };
+        values.iter().zip(&self.columns).map(item).collect::<Vec<_>>().join(",")
+    }
 }
 
-/// The values that the items of `word` are, as the key's columns have them.
-fn elements(word: &Word, schema: &Schema) -> Result<Vec<Element<'static>>> {
-    if word.items.len() > schema.key.len() {
-        let (found, most) = (word.items.len(), schema.key.len());
-        return Err(Failure::new(format!(
-            "a key of this table has {most} columns, {}; here are {found}",
-            schema.key_names()
-        )));
-    }
-    (word.items.iter().zip(schema.key_columns()))
-        .map(|(item, column)| element(item, column.column_type, &column.name))
-        .collect()
+fn has_star(word: &Word) -> bool {
+    word.items.last().is_some_and(|item| item.star)
 }
 
-fn element(item: &Item, column_type: ColumnType, name: &str) -> Result<Element<'static>> {
+/// The value of a column that an item says.
+pub(crate) fn value(item: &Item, data_type: DataType, name: &str) -> Result<Value<'static>> {
     if !item.quoted && item.bytes == b"null" {
-        return Ok(Element::Null);
+        return Ok(Value::Null);
     }
     if !item.quoted && !item.star && item.bytes.is_empty() {
         return Err(Failure::new(format!("column {name}: there is nothing; write null, or \"\" for an empty text")));
     }
     let text = std::str::from_utf8(&item.bytes).map_err(|_| Failure::new(format!("column {name}: not UTF-8")))?;
-    match column_type.parse_text(text) {
-        Ok(element) => Ok(element.into_owned()),
+    match data_type.parse_text(text) {
+        Ok(value) => Ok(value.into_owned()),
         Err(reason) => Err(Failure::new(format!("column {name}: {reason}"))),
     }
 }
 
-/// A key as [`parse`] reads it.
-pub(crate) fn show(key: &[u8], schema: Option<&Schema>) -> String {
-    let elements = schema.and_then(|_| tuple::decode(key).ok());
-    let Some(elements) = elements else { return words::item(key) };
-    let item = |element: &Element<'_>| match element {
-        Element::Null => "null".to_owned(),
-        other => words::item(element_text(other).as_bytes()),
+/// The values of other columns than those of the key: `a,b,c` for all, or `name=value` for some. Each with its place in
+/// `columns`.
+pub(crate) fn assignments(words: &[Word], columns: &[(String, DataType)]) -> Result<Vec<(usize, Value<'static>)>> {
+    let assignment = |word: &Word| -> Option<(usize, Item)> {
+        let [item] = word.items.as_slice() else { return None };
+        let equals = item.bytes.iter().position(|&byte| byte == b'=')?;
+        let place = columns.iter().position(|(name, _)| name.as_bytes() == &item.bytes[..equals])?;
+        Some((place, Item { bytes: item.bytes[equals + 1..].to_vec(), ..item.clone() }))
     };
-    elements.iter().map(item).collect::<Vec<_>>().join(",")
+    let of = |place: usize, item: &Item| {
+        let (name, data_type) = &columns[place];
+        value(item, *data_type, name).map(|value| (place, value))
+    };
+    match words {
+        [word] if assignment(word).is_none() && word.items.len() == columns.len() => {
+            word.items.iter().enumerate().map(|(place, item)| of(place, item)).collect()
+        }
+        words => (words.iter())
+            .map(|word| {
+                let (place, item) = assignment(word).ok_or_else(|| {
+                    let names = columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",");
+                    Failure::new(format!(
+                        "a row of this table has {} columns beside its key, {names}; \
+                         write all between commas, or some as name=value",
+                        columns.len()
+                    ))
+                })?;
+                of(place, &item)
+            })
+            .collect(),
+    }
+}
+
+/// The range of strings that `words` say.
+pub(crate) fn string_range(words: &[Word]) -> Result<StringRange> {
+    Ok(match parts(words)? {
+        Range::All => (Bound::Unbounded, Bound::Unbounded),
+        Range::Beginning(word) => strings_that_begin(word),
+        Range::Between { start, end } => {
+            let start = start.map_or(Bound::Unbounded, |word| strings_that_begin(word).0);
+            let end = match end {
+                None => Bound::Unbounded,
+                Some((word, true)) if has_star(word) => strings_that_begin(word).1,
+                Some((word, true)) => Bound::Included(word.bytes()),
+                Some((word, false)) => match strings_that_begin(word).0 {
+                    Bound::Included(start) => Bound::Excluded(start),
+                    other => other,
+                },
+            };
+            (start, end)
+        }
+    })
+}
+
+fn strings_that_begin(word: &Word) -> StringRange {
+    let mut prefix = word.bytes();
+    if has_star(word) {
+        prefix.pop();
+    }
+    let end = prefix.iter().rposition(|&byte| byte < 0xff).map(|last| {
+        let mut end = prefix[..=last].to_vec();
+        end[last] += 1;
+        end
+    });
+    (Bound::Included(prefix), end.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+/// The words of a range that options of the command line say; none if they say none.
+pub(crate) fn words_of_options(from: Option<&str>, to: Option<&str>, prefix: Option<&str>) -> Result<Vec<Word>> {
+    let one = |option: &str, text: &str| words::single(text).map_err(|error| error.context(option));
+    if let Some(prefix) = prefix {
+        return Ok(vec![one("--prefix", prefix)?]);
+    }
+    let mut range = Vec::new();
+    range.extend(from.map(|text| one("--from", text)).transpose()?);
+    range.extend(words::split("..")?);
+    range.extend(to.map(|text| one("--to", text)).transpose()?);
+    Ok(range)
 }
 
 #[cfg(test)]

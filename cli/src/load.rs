@@ -1,17 +1,17 @@
-//! The second pass of an import: records become rows, and rows are written in batches.
+//! The second pass of an import: records become rows. A table without rows takes them sorted, all or none; another
+//! takes them in transactions.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use quipu::{Db, Durability, ErrorKind, Overlap, ReadableTable};
-use quipu_rows::old::{RowTable, Schema};
+use quipu::{Durability, ErrorKind};
+use quipu_rows::{Column, DataType, Database, Ordered, TableSchema, Value};
 
 use crate::clock::Stopwatch;
 use crate::failure::{Failure, Result};
 use crate::files::Input;
-use crate::key;
-use crate::progress;
-use crate::records::{Format, Records, SumField, at_line};
+use crate::progress::{self, Follower};
+use crate::records::{Field, Format, Records, at_line};
 
 /// What happens to a record whose key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -24,14 +24,22 @@ pub(crate) enum Conflict {
     Skip,
 }
 
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// All together, sorted, straight to disk: into a table without rows.
+    Load,
+    /// In transactions of so many rows; none for all in one.
+    Transactions(Option<usize>),
+}
+
 /// How a file is loaded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options<'a> {
     pub(crate) format: Format,
     pub(crate) missing: &'a str,
     pub(crate) conflict: Conflict,
-    /// Rows of one transaction; none for all in one.
-    pub(crate) batch_rows: Option<usize>,
+    pub(crate) writing: Writing,
     /// Every so many records one is loaded: 1 for all.
     pub(crate) stride: u64,
 }
@@ -47,113 +55,140 @@ pub(crate) struct Loaded {
     pub(crate) skipped: u64,
 }
 
-/// A row to be written, in the batch's buffer.
-struct Pending {
-    line: u64,
-    /// Where the key begins, where the value begins, where it ends.
-    at: [usize; 3],
+/// The columns of a table that records have.
+struct Columns {
+    /// Their places in the schema.
+    places: Vec<usize>,
+    columns: Vec<Column>,
+    /// The places in `columns` of those of the primary key; none if records do not have it.
+    key: Option<Vec<usize>>,
+    /// Whether they are all that a row shows.
+    are_all: bool,
 }
 
-#[derive(Default)]
-struct Batch {
-    bytes: Vec<u8>,
-    rows: Vec<Pending>,
-}
-
-/// Loads the records of `input` into `table`, which has the schema `schema`. What was committed is in `loaded`, also
-/// after an error.
+/// Loads the records of `input` into a table. What was committed is in `loaded`, also after an error.
 ///
-/// Each batch is handed to the operating system, which a killed program survives; all are on stable storage when this
-/// returns, with an error or without.
+/// Each transaction is handed to the operating system, which a killed program survives; all are on stable storage when
+/// this returns, with an error or without.
 pub(crate) fn load(
-    db: &Db,
-    table: &RowTable,
-    schema: &Schema,
-    input: Input,
-    options: Options<'_>,
-    loaded: &mut Loaded,
-) -> Result<()> {
-    let result = load_batches(db, table, schema, input, options, loaded);
-    db.sync()?;
-    result
-}
-
-fn load_batches(
-    db: &Db,
-    table: &RowTable,
-    schema: &Schema,
+    database: &Database,
+    schema: &TableSchema,
     input: Input,
     options: Options<'_>,
     loaded: &mut Loaded,
 ) -> Result<()> {
     let pace = Pace::new(&input);
-    let mut records = open_records(input, schema, options)?;
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    let mut batch = Batch::default();
-    let mut record_number = 0;
-    while records.advance()? {
-        record_number += 1;
-        if record_number % options.stride != 0 {
-            continue;
-        }
-        encode(&records, schema, &mut key, &mut value)?;
-        batch.push(records.line(), &key, &value);
-        if Some(batch.rows.len()) == options.batch_rows {
-            batch.write(db, table, options.conflict, loaded)?;
-            pace.show(loaded.rows);
+    let mut records = Records::open(input, options.format, options.missing)?;
+    let columns = Columns::of(schema, &records, options.format)?;
+    let names: Vec<String> = columns.columns.iter().map(|column| column.name.clone()).collect();
+    records.expect_columns(&names)?;
+    let mut records = Thinned { records, stride: options.stride, number: 0 };
+    match options.writing {
+        Writing::Load => load_sorted(database, schema, &columns, &mut records, &pace, loaded),
+        Writing::Transactions(batch_rows) => {
+            let mut batch = Batch { database, schema, columns: &columns, conflict: options.conflict, rows: Vec::new() };
+            let result = batch.write_all(&mut records, batch_rows, &pace, loaded);
+            database.db().sync()?;
+            result
         }
     }
-    batch.write(db, table, options.conflict, loaded)?;
-    pace.bar.finish_and_clear();
-    Ok(())
 }
 
-/// Loads records that come in the order of their keys, in one commit. `loaded` is empty after an error.
-pub(crate) fn load_sorted(
-    table: &RowTable,
-    schema: &Schema,
-    input: Input,
-    options: Options<'_>,
+/// Loads records in one commit. `loaded` is empty after an error.
+fn load_sorted(
+    database: &Database,
+    schema: &TableSchema,
+    columns: &Columns,
+    records: &mut Thinned,
+    pace: &Pace,
     loaded: &mut Loaded,
 ) -> Result<()> {
-    let pace = Pace::new(&input);
-    let mut records = open_records(input, schema, options)?;
-    let overlap = if options.conflict == Conflict::Replace { Overlap::Replace } else { Overlap::Refuse };
-    let mut ingest = table.table.begin_ingest(overlap)?;
-    let (mut key, mut value, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    let mut load = database.begin_load(&schema.table, &Default::default())?;
+    let mut values = Vec::with_capacity(columns.columns.len());
     while records.advance()? {
-        encode(&records, schema, &mut key, &mut value)?;
-        let line = records.line();
-        if ingest.rows() > 0 && key <= last {
-            let [key, last] = [&key, &last].map(|key| key::show(key, Some(schema)));
-            let names = schema.key_names();
-            let what =
-                if key == last { format!("a second row of key {key}") } else { format!("key {key} behind {last}") };
-            let what = format!("{what} ({names}): --sorted takes records in the order of their keys, each once");
-            return Err(at_line(line, what));
-        }
-        ingest.push(&key, &value).map_err(|error| match error.kind() {
-            ErrorKind::Exists => at_line(line, format!("{error} (it is one of the last thousand records)")),
-            ErrorKind::Invalid => at_line(line, error),
+        values.clear();
+        let line = records.records.line();
+        columns.read(&records.records, &mut values)?;
+        load.push_at(&columns.places, &values).map_err(|error| match error.kind() {
+            ErrorKind::Exists | ErrorKind::Invalid => at_line(line, error),
             _ => Failure::from(error),
         })?;
-        std::mem::swap(&mut key, &mut last);
-        if ingest.rows().is_multiple_of(10_000) {
-            pace.show(ingest.rows());
+        if load.rows().is_multiple_of(10_000) {
+            pace.show(load.rows());
         }
     }
-    let ingested = ingest.commit()?;
-    (loaded.rows, loaded.replaced) = (ingested.rows, ingested.replaced);
     pace.bar.finish_and_clear();
+    let mut follower = Follower::default();
+    loaded.rows = load.commit(&mut |progress| follower.show(progress))?;
     Ok(())
 }
 
-/// The records of `input`, which have the columns of `schema`.
-fn open_records(input: Input, schema: &Schema, options: Options<'_>) -> Result<Records> {
-    let mut records = Records::open(input, options.format, options.missing)?;
-    let names: Vec<String> = schema.columns.iter().map(|column| column.name.clone()).collect();
-    records.expect_columns(&names)?;
-    Ok(records)
+/// Every so many of the records of a file.
+struct Thinned {
+    records: Records,
+    stride: u64,
+    number: u64,
+}
+
+impl Thinned {
+    fn advance(&mut self) -> Result<bool> {
+        while self.records.advance()? {
+            self.number += 1;
+            if self.number.is_multiple_of(self.stride) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Columns {
+    /// The columns that the records of a file have: of a CSV file those of its first line, of JSON lines all.
+    ///
+    /// # Errors
+    /// A CSV file lacks a column that has neither a default nor numbers from the table.
+    fn of(schema: &TableSchema, records: &Records, format: Format) -> Result<Columns> {
+        let has = |column: &Column| format == Format::Jsonl || records.columns().contains(&column.name);
+        let mut found = Columns { places: Vec::new(), columns: Vec::new(), key: None, are_all: true };
+        for (place, column) in schema.columns.iter().enumerate().filter(|(_, column)| !column.hidden) {
+            if has(column) {
+                found.places.push(place);
+                found.columns.push(column.clone());
+            } else if column.default.is_none() && column.identity.is_none() {
+                return Err(at_line(1, format!("there is no column {:?}, which the table has", column.name)));
+            } else {
+                found.are_all = false;
+            }
+        }
+        let key = schema.key.iter().map(|name| {
+            let name = key_column(name);
+            found.columns.iter().position(|column| column.name == name)
+        });
+        found.key = key.collect();
+        Ok(found)
+    }
+
+    /// The values of the record at hand.
+    fn read<'r>(&self, records: &'r Records, values: &mut Vec<Value<'static>>) -> Result<()> {
+        for (place, column) in self.columns.iter().enumerate() {
+            let is_text = column.not_null && matches!(column.data_type, DataType::Text(_));
+            let value: std::result::Result<Value<'r>, String> = match records.field(place) {
+                Field::Empty if is_text => Ok(Value::from("")),
+                Field::Missing | Field::Empty => Ok(Value::Null),
+                Field::Text(text) => column.data_type.parse_text(text),
+                Field::Json(json) => column.data_type.parse_json(json),
+            };
+            let value = value.map_err(|reason| at_line(records.line(), format!("column {}: {reason}", column.name)))?;
+            values.push(value.into_owned());
+        }
+        Ok(())
+    }
+}
+
+/// The name of a column in a declared key, without its direction.
+pub(crate) fn key_column(declared: &str) -> &str {
+    let name = declared.trim();
+    name.strip_suffix(" desc").or_else(|| name.strip_suffix(" asc")).unwrap_or(name).trim_end()
 }
 
 /// The progress bar of a load.
@@ -176,70 +211,80 @@ impl Pace {
     }
 }
 
-/// The key and the value of the record at hand.
-fn encode(records: &Records, schema: &Schema, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<()> {
-    let row = (schema.columns.iter().enumerate())
-        .map(|(place, column)| {
-            let element = match records.field(place) {
-                SumField::Missing => Ok(quipu::tuple::Element::Null),
-                SumField::Text(text) => column.column_type.parse_text(text),
-                SumField::Json(json) => column.column_type.parse_json(json),
-            };
-            element.map_err(|reason| at_line(records.line(), format!("column {}: {reason}", column.name)))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    schema.encode_row(&row, key, value);
-    Ok(())
+/// Rows of one transaction, each with the line of its record.
+struct Batch<'a> {
+    database: &'a Database,
+    schema: &'a TableSchema,
+    columns: &'a Columns,
+    conflict: Conflict,
+    rows: Vec<(u64, Vec<Value<'static>>)>,
 }
 
-impl Batch {
-    fn push(&mut self, line: u64, key: &[u8], value: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-        self.rows.push(Pending { line, at: [start, start + key.len(), self.bytes.len()] });
+impl Batch<'_> {
+    fn write_all(
+        &mut self,
+        records: &mut Thinned,
+        batch_rows: Option<usize>,
+        pace: &Pace,
+        loaded: &mut Loaded,
+    ) -> Result<()> {
+        while records.advance()? {
+            let mut values = Vec::with_capacity(self.columns.columns.len());
+            self.columns.read(&records.records, &mut values)?;
+            self.rows.push((records.records.line(), values));
+            if Some(self.rows.len()) == batch_rows {
+                self.write(loaded)?;
+                pace.show(loaded.rows);
+            }
+        }
+        self.write(loaded)?;
+        pace.bar.finish_and_clear();
+        Ok(())
     }
 
     /// Writes the rows in one transaction, and forgets them.
-    fn write(&mut self, db: &Db, table: &RowTable, conflict: Conflict, loaded: &mut Loaded) -> Result<()> {
+    fn write(&mut self, loaded: &mut Loaded) -> Result<()> {
         let mut after = *loaded;
         // Which row the transaction was at, for the message if it fails.
         let mut at = 0;
-        let written = db.write_with(Durability::Os, |transaction| {
-            let mut writer = table.within(transaction)?;
-            for (place, pending) in self.rows.iter().enumerate() {
+        let names: Vec<&str> = self.columns.columns.iter().map(|column| column.name.as_str()).collect();
+        let written = self.database.write_with(Durability::Os, |transaction| {
+            let table = transaction.table(&self.schema.table)?;
+            for (place, (_, values)) in self.rows.iter().enumerate() {
                 at = place;
-                let [start, middle, end] = pending.at;
-                let (key, value) = (&self.bytes[start..middle], &self.bytes[middle..end]);
-                match conflict {
-                    Conflict::Error => writer.insert(key, value)?,
-                    Conflict::Skip if writer.rows().contains(key)? => {
+                let is_there = match (self.conflict, &self.columns.key) {
+                    (Conflict::Error, _) | (_, None) => false,
+                    (_, Some(key)) => {
+                        let key: Vec<Value<'_>> = key.iter().map(|&place| values[place].clone()).collect();
+                        table.count(quipu_rows::Span::eq(key))? > 0
+                    }
+                };
+                match is_there {
+                    true if self.conflict == Conflict::Skip => {
                         after.skipped += 1;
                         continue;
                     }
-                    Conflict::Skip => writer.insert(key, value)?,
-                    Conflict::Replace => {
-                        after.replaced += u64::from(writer.rows().contains(key)?);
-                        writer.put(key, value)?;
+                    true => {
+                        let key = self.columns.key.iter().flatten().map(|&place| values[place].clone());
+                        let key: Vec<Value<'_>> = key.collect();
+                        let changes = names.iter().copied().zip(values.iter().cloned());
+                        table.update(key, &changes.collect::<Vec<_>>())?;
+                        after.replaced += 1;
                     }
+                    false if self.columns.are_all => table.insert_values(values)?,
+                    false => drop(table.insert_columns(&names, values)?),
                 }
                 after.rows += 1;
             }
             Ok(())
         });
         if let Err(error) = written {
-            return Err(match self.rows.get(at) {
-                Some(row) if error.kind() == ErrorKind::Exists => {
-                    let key = key::show(&self.bytes[row.at[0]..row.at[1]], table.schema.as_ref());
-                    let columns = table.schema.as_ref().map(Schema::key_names).unwrap_or_default();
-                    at_line(row.line, format!("a row of key {key} ({columns}) is there already"))
-                }
-                Some(row) if error.kind() == ErrorKind::Invalid => at_line(row.line, error),
+            return Err(match (self.rows.get(at), error.kind()) {
+                (Some((line, _)), ErrorKind::Exists | ErrorKind::Invalid) => at_line(*line, error),
                 _ => Failure::from(error),
             });
         }
         *loaded = after;
-        self.bytes.clear();
         self.rows.clear();
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The program `quipu`: one command a file.
 
+mod asked;
 mod backup;
 mod bench;
 mod check;
@@ -8,6 +9,7 @@ mod cluster;
 mod compact;
 mod database;
 mod demo;
+mod evidence;
 mod export;
 mod failure;
 mod files;
@@ -21,6 +23,7 @@ mod left_out;
 mod load;
 mod progress;
 mod records;
+mod relation;
 mod remote;
 mod restore;
 mod serve;

@@ -2,13 +2,15 @@
 //!
 //! A CSV file begins with the names of its columns; a field that is empty or the missing mark (`NA`) is missing, in
 //! quotes or not. Of JSON lines, each is an object; the columns are its members, in the order in which they first
-//! appear; a member that is `null` or not there is missing.
+//! appear; a member that is `null` or not there is missing. Members stay the text that they are, digits and all.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Chain, Read};
 
 use csv::StringRecord;
-use serde_json::{Map, Value as Json};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
 use crate::files::Input;
@@ -37,10 +39,14 @@ impl Format {
 
 /// A field as the file has it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum SumField<'a> {
+pub(crate) enum Field<'a> {
+    /// There is nothing, or the mark of a missing field.
     Missing,
+    /// The empty field of a CSV file: missing as well, but in a column of text that cannot be.
+    Empty,
     Text(&'a str),
-    Json(&'a Json),
+    /// The text of a value in JSON.
+    Json(&'a str),
 }
 
 /// Reads records.
@@ -70,7 +76,8 @@ type WithEnd = Chain<Box<dyn Read>, &'static [u8]>;
 struct JsonBody {
     reader: BufReader<Box<dyn Read>>,
     bytes: Vec<u8>,
-    record: Map<String, Json>,
+    /// The members of the record at hand, at the places of their columns.
+    members: Vec<Option<Box<RawValue>>>,
     places: HashMap<String, usize>,
     /// Whether a column not yet known is an error.
     closed: bool,
@@ -92,7 +99,7 @@ impl Records {
                 body: Body::Jsonl(JsonBody {
                     reader: BufReader::new(input.reader),
                     bytes: Vec::new(),
-                    record: Map::new(),
+                    members: Vec::new(),
                     places: HashMap::new(),
                     closed: false,
                 }),
@@ -138,7 +145,7 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// The file has others, or lacks one. JSON lines may lack any; others among their members are an error of that
+    /// A CSV file has others, or lacks one. JSON lines may lack any; others among their members are an error of that
     /// line.
     pub(crate) fn expect_columns(&mut self, names: &[String]) -> Result<()> {
         match &mut self.body {
@@ -189,16 +196,17 @@ impl Records {
     }
 
     /// The field of the record at hand that stands at `place` of the columns.
-    pub(crate) fn field(&self, place: usize) -> SumField<'_> {
+    pub(crate) fn field(&self, place: usize) -> Field<'_> {
         match &self.body {
             Body::Csv(body) => match body.record.get(body.places[place]) {
-                None | Some("") => SumField::Missing,
-                Some(text) if text == body.missing => SumField::Missing,
-                Some(text) => SumField::Text(text),
+                None => Field::Missing,
+                Some(text) if text == body.missing => Field::Missing,
+                Some("") => Field::Empty,
+                Some(text) => Field::Text(text),
             },
-            Body::Jsonl(body) => match body.record.get(&self.columns[place]) {
-                None | Some(Json::Null) => SumField::Missing,
-                Some(json) => SumField::Json(json),
+            Body::Jsonl(body) => match body.members.get(place).and_then(Option::as_deref).map(RawValue::get) {
+                None | Some("null") => Field::Missing,
+                Some(json) => Field::Json(json),
             },
         }
     }
@@ -252,25 +260,63 @@ impl JsonBody {
             }
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_end();
-        self.record = match serde_json::from_str(text) {
-            Ok(Json::Object(record)) => record,
-            Ok(_) => return Err(at_line(*line, "it is JSON, but not an object")),
+        let members = match serde_json::from_str(text) {
+            Ok(Members(members)) => members,
+            Err(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+                return Err(at_line(*line, "it is JSON, but not an object"));
+            }
             Err(error) => {
                 let reason = error.to_string();
                 let reason = reason.split(" at line ").next().unwrap_or_default();
                 return Err(at_line(*line, format!("it is not JSON: {reason} at column {}", error.column())));
             }
         };
-        for name in self.record.keys() {
-            if !self.places.contains_key(name) {
-                if self.closed {
+        self.members.fill_with(|| None);
+        for (name, value) in members {
+            let place = match self.places.get(&name) {
+                Some(place) => *place,
+                None if self.closed => {
                     return Err(at_line(*line, format!("member {name:?} is not a column of the table")));
                 }
-                self.places.insert(name.clone(), columns.len());
-                columns.push(name.clone());
+                None => {
+                    self.places.insert(name.clone(), columns.len());
+                    columns.push(name);
+                    columns.len() - 1
+                }
+            };
+            if place >= self.members.len() {
+                self.members.resize_with(place + 1, || None);
             }
+            self.members[place] = Some(value);
         }
         Ok(true)
+    }
+}
+
+/// The members of an object, in their order, each with the text of its value.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Members, D::Error> {
+        struct Taking;
+
+        impl<'de> Visitor<'de> for Taking {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Taking)
     }
 }
 

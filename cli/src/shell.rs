@@ -13,6 +13,8 @@ mod session;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
+use quipu_rows::Database;
+
 use crate::clock::{self, timed};
 use crate::database;
 use crate::failure::{Failure, Result};
@@ -78,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let Some(data) = &args.data else { return Err(Failure::Usage("name a database: --data".to_owned())) };
     let db = if args.create { database::open_or_create(data)? } else { database::open(data, args.read_only)? };
-    let mut session = Session::new(db, data.clone(), interactive);
+    let mut session = Session::new(Database::open(&db)?, data.clone(), interactive)?;
     session.json = args.json;
     session.choose(args.table.as_deref())?;
     if interactive {
@@ -151,7 +153,7 @@ fn told(failures: u64) -> Result<()> {
 fn converse(session: &mut Session, history: Option<PathBuf>) -> Result<()> {
     let table_names = session.table_names.clone();
     let mut lines = Lines::open(Box::new(move |line| candidates(line, &table_names.borrow())), history)?;
-    writeln!(std::io::stdout(), "{}", session.greeting())?;
+    writeln!(std::io::stdout(), "{}", session.greeting()?)?;
     while let Some(line) = lines.read(&session.prompt())? {
         lines.keep(&line);
         match run_line(session, &line, &mut io::stdout()) {

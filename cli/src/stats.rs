@@ -3,15 +3,17 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu::{CheckpointInfo, Db, Stats, Table};
-use quipu_rows::old::Schema;
+use quipu::{CheckpointInfo, Stats};
+use quipu_rows::{Database, is_tree_of_rows};
 use serde_json::{Value as Json, json};
 
+use crate::asked::{Asked, Rows, Strings};
 use crate::database;
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
 use crate::histogram::{self, Drawing};
-use crate::key;
+use crate::key::words_of_options;
+use crate::relation::{self, Relation};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,12 +51,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let db = database::open(&args.dir, true)?;
+    let database = Database::open(&database::open(&args.dir, true)?)?;
     let mut out = std::io::stdout();
     if args.histogram {
-        return draw(args, &db, &mut out);
+        return draw(args, &database, &mut out);
     }
-    let stats = db.stats();
+    let stats = of(&database)?;
     if args.json {
         writeln!(out, "{}", json(&stats))?;
     } else {
@@ -64,17 +66,48 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What a database holds: trees of rows with the names of their tables and indexes, those of the catalogue last.
+pub(crate) fn of(database: &Database) -> Result<Stats> {
+    let mut stats = database.db().stats();
+    let names = database.tree_names()?;
+    for table in &mut stats.tables {
+        let Some(name) = names.get(&table.name) else { continue };
+        table.name.clone_from(name);
+        table.comment = match database.open_table(name)? {
+            Some(table) => table.schema()?.comment,
+            None => String::new(),
+        };
+    }
+    stats.tables.sort_by(|one, other| {
+        (is_tree_of_rows(&one.name), &one.name).cmp(&(is_tree_of_rows(&other.name), &other.name))
+    });
+    Ok(stats)
+}
+
 /// Draws one table or all.
-fn draw(args: &Args, db: &Db, out: &mut dyn Write) -> Result<()> {
-    let tables: Vec<Table> = match &args.table {
-        Some(name) => vec![database::table(db, name)?],
-        None => db.tables(),
+fn draw(args: &Args, database: &Database, out: &mut dyn Write) -> Result<()> {
+    let names = match &args.table {
+        Some(name) => vec![name.clone()],
+        None => relation::names(database)?,
     };
-    let snapshot = db.snapshot();
-    let mut drawings = Vec::with_capacity(tables.len());
-    for table in &tables {
-        let range = key::range_of_options(args.from.as_deref(), args.to.as_deref(), Schema::of(table).as_ref())?;
-        drawings.push(Drawing::new(&snapshot, table, &range, args.buckets)?);
+    let snapshot = database.snapshot();
+    let mut drawings = Vec::with_capacity(names.len());
+    for name in names {
+        drawings.push(match Relation::find(database, &name)? {
+            Relation::Rows(table) => {
+                let table = snapshot.table(&table)?;
+                drawing(args, name, &Rows::of_table(&table, table.schema()))?
+            }
+            Relation::Index { table, index } => {
+                let table = snapshot.table(&table)?;
+                let index = table.index(&index)?;
+                drawing(args, name, &Rows::of_index(&index, table.schema(), index.schema()))?
+            }
+            Relation::Strings(table) => {
+                let view = snapshot.engine().table(&table)?;
+                drawing(args, name, &Strings { of: &view, measures: table.options().measures })?
+            }
+        });
     }
     if args.json {
         let drawings: Vec<Json> = drawings.iter().map(Drawing::json).collect();
@@ -89,6 +122,11 @@ fn draw(args: &Args, db: &Db, out: &mut dyn Write) -> Result<()> {
         drawing.print(out, columns)?;
     }
     Ok(())
+}
+
+fn drawing<A: Asked>(args: &Args, name: String, asked: &A) -> Result<Drawing> {
+    let range = asked.range(&words_of_options(args.from.as_deref(), args.to.as_deref(), None)?)?;
+    Drawing::new(name, asked, &range, args.buckets)
 }
 
 /// The tables.

@@ -4,8 +4,6 @@
 //! together: `"New York",7`. A backslash escapes, in quotes or not: `\"`, `\\`, `\n`, `\r`, `\t`, `\0`, and any byte as
 //! `\xHH`. A `#` that begins a word begins a comment. [`escape`] writes bytes such that they read back.
 
-use quipu_rows::old::escape;
-
 use crate::failure::{Failure, Result};
 
 /// One word.
@@ -129,6 +127,28 @@ fn unescape(characters: &mut std::str::Chars<'_>) -> Result<u8> {
     }
 }
 
+/// Bytes as text on one line: what is UTF-8 and printable as it is, all else escaped as `\n`, `\r`, `\t`,
+/// `\\` and `\xHH`.
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                '\n' => text.push_str("\\n"),
+                '\r' => text.push_str("\\r"),
+                '\t' => text.push_str("\\t"),
+                control if control.is_control() => {
+                    control.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+                }
+                other => text.push(other),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}
+
 /// Bytes as one item of a word, in quotes if they need them.
 pub(crate) fn item(bytes: &[u8]) -> String {
     let text = escape(bytes);
@@ -171,6 +191,11 @@ mod tests {
         assert_eq!(split(r"get \x1").unwrap_err().to_string(), r"\x1 is not a byte: write two hexadecimal digits");
         assert_eq!(split(r"get \xé1").unwrap_err().to_string(), r"\xé1 is not a byte: write two hexadecimal digits");
         assert_eq!(split("get \\").unwrap_err().to_string(), "the line ends with a backslash");
+    }
+
+    #[test]
+    fn bytes_are_escaped_on_one_line() {
+        assert_eq!(escape(b"a\\\n\t\x00\xff \xc3\xa9\xc2\x85"), r"a\\\n\t\x00\xff é\xc2\x85");
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn database() -> Place {
 fn a_copy_is_a_database_and_what_is_restored_too() {
     let place = database();
     let told = place.out("backup db copies/monday");
-    assert!(told.starts_with("copies/monday: 2 tables as of commit "), "{told}");
+    assert!(told.starts_with("copies/monday: 4 tables as of commit "), "{told}");
     assert!(told.ends_with("shared with the database\n"), "{told}");
     assert!(!place.out("backup --copy db copies/tuesday").contains("shared"));
     assert!(place.out("check copies/monday").contains("all is well"));

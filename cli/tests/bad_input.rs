@@ -13,36 +13,29 @@ const WRONG: &[(&str, &[u8], &str)] = &[
     ("x.csv --key id", b"id,n\n1,\xff\n", "x.csv: line 2: field 2 is not UTF-8"),
     ("x.csv --key id", b"id,id\n1,2\n", "x.csv: line 1: two columns have the name \"id\""),
     ("x.csv --key id", b"id,\n1,2\n", "x.csv: line 1: column 2 has no name"),
-    ("x.csv --key nr", b"id,n\n1,2\n", "x.csv: there is no column \"nr\"; the columns are id, n"),
-    ("x.csv --key id,id", b"id,n\n1,2\n", "x.csv: column \"id\" is named twice"),
-    ("x.csv --key id --index by=m", b"id,n\n1,2\n", "x.csv: index by: there is no column \"m\"; the columns are id, n"),
-    ("x.csv --key id --sum m", b"id,n\n1,2\n", "x.csv: --sum: there is no column \"m\"; the columns are id, n"),
+    ("x.csv --key nr", b"id,n\n1,2\n", "x.csv: table t: key: there is no column \"nr\"; the columns are id, n"),
+    ("x.csv --key id,id", b"id,n\n1,2\n", "x.csv: table t: key: column id is named twice"),
     (
-        "x.csv --key id --sum id",
+        "x.csv --key id --index by=m",
         b"id,n\n1,2\n",
-        "x.csv: --sum: column \"id\" is of the key; only a column of the value is added up",
+        "x.csv: table t: index by: there is no column \"m\"; the columns are id, n",
     ),
-    ("x.csv --key id --sum n", b"id,n\n1,x\n", "x.csv: --sum: column \"n\" is of type text; only ints are added up"),
-    ("x.csv --key id --types m=int", b"id,n\n1,2\n", "x.csv: there is no column \"m\"; the columns are id, n"),
+    ("x.csv --key id --sum m", b"id,n\n1,2\n", "x.csv: table t: sum: there is no column \"m\"; the columns are id, n"),
     (
-        "x.csv --key id --types n=int",
+        "x.csv --key id --sum n",
+        b"id,n\n1,x\n",
+        "x.csv: table t: sum: column n is of type text; sums are of integers, or decimals of 18 digits at most",
+    ),
+    ("x.csv --key id --types m=i64", b"id,n\n1,2\n", "x.csv: there is no column \"m\"; the columns are id, n"),
+    (
+        "x.csv --key id --types n=i64",
         b"id,n\n1,2\n2,x\n",
-        "x.csv: line 3: column n: \"x\" is not of type int; nothing was imported and there is no table t",
+        "x.csv: line 3: column n: \"x\" is not of type i64; nothing was imported and there is no table t",
     ),
     (
         "x.csv --key id",
         b"id,n\n1,2\n\n1,3\n",
-        "x.csv: line 4: a row of key 1 (id) is there already; nothing was imported and there is no table t",
-    ),
-    (
-        "x.csv --key id --sorted",
-        b"id,n\n2,1\n1,3\n",
-        "x.csv: line 3: key 1 behind 2 (id): --sorted takes records in the order of their keys, each once; nothing was imported and there is no table t",
-    ),
-    (
-        "x.csv --key id --sorted",
-        b"id,n\n2,1\n2,3\n",
-        "x.csv: line 3: a second row of key 2 (id): --sorted takes records in the order of their keys, each once; nothing was imported and there is no table t",
+        "x.csv: table t, row (1): two rows have this key; nothing was imported and there is no table t",
     ),
     ("x.jsonl --key id", b"", "x.jsonl: there are no records, so the columns are not known"),
     (
@@ -53,9 +46,9 @@ const WRONG: &[(&str, &[u8], &str)] = &[
     ("x.jsonl --key id", b"{\"id\": 1}\n7\n", "x.jsonl: line 2: it is JSON, but not an object"),
     ("x.jsonl --key id", b"{\"id\": \"\xff\"}\n", "x.jsonl: line 1: it is not UTF-8"),
     (
-        "x.jsonl --key id --types n=int",
+        "x.jsonl --key id --types n=i64",
         b"{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": \"x\"}\n",
-        "x.jsonl: line 2: column n: \"x\" is not of type int; nothing was imported and there is no table t",
+        "x.jsonl: line 2: column n: \"x\" is not of type i64; nothing was imported and there is no table t",
     ),
 ];
 
@@ -80,14 +73,14 @@ fn requests_against_the_table_there_is_are_refused() {
     let advice = "leave the option out, or import into a new table";
     let refused = [
         ("--table t --key n", format!("table t exists with the key id; {advice}")),
-        ("--table t --types n=text", format!("table t exists and its column n is of type int; {advice}")),
+        ("--table t --types n=text", format!("table t exists and its column n is of type i64; {advice}")),
         ("--table t --types k=text", format!("table t exists without a column \"k\"; {advice}")),
         ("--table t --index other=n", format!("table t exists without an index other; {advice}")),
         ("--table t --sum n", format!("table t exists and does not add up n; {advice}")),
         ("--table t --compress", format!("table t exists and is not compressed; {advice}")),
         ("--table t --in-memory", format!("table t exists and is not kept in memory; {advice}")),
         ("--table t.by", "table t.by is an index: import into table t, and it follows".to_owned()),
-        ("--table plain", "table plain exists and has no schema: rows of a file do not go into it".to_owned()),
+        ("--table plain", "table plain exists and has no columns: rows of a file do not go into it".to_owned()),
     ];
     for (arguments, complaint) in refused {
         assert_eq!(
@@ -118,18 +111,12 @@ fn wrong_usage_ends_with_2() {
             "import x.txt --data db --table t --key id",
             "x.txt has no name that tells its format: add --format csv or jsonl",
         ),
-        (
-            "import x.csv --data db --table t --key id --types id=blob",
-            "\"blob\" is no type; there are bool, int, float, text, json",
-        ),
+        ("import x.csv --data db --table t --key id --types id=blob", "\"blob\" is no type; there are bool, i8, i16"),
         ("import x.csv --data db --table t --key id --index id", "write it as name=column,column"),
         ("import x.csv --data db --table t --key id --batch 0", "0 is not in 1.."),
         ("import x.csv --data db --table t --key id --batch 5 --atomic", "cannot be used with"),
-        ("import x.csv --data db --table t --key id --sorted --atomic", "cannot be used with"),
-        (
-            "import x.csv --data db --table t --key id --sorted --on-conflict skip",
-            "--sorted replaces rows or refuses them: --on-conflict skip needs --batch",
-        ),
+        ("import x.csv --data db --schema s.json --key id", "cannot be used with"),
+        ("import x.csv --data db --key id", "--table <TABLE>"),
         ("export --data db --table t --prefix a --from b", "cannot be used with"),
         ("demo --data . --rows 2000", ". is not empty; the demo wants a directory of its own"),
     ];

@@ -14,7 +14,8 @@ fn database() -> Place {
     place.write("b.csv", format!("id,n\n{}", rows(5_000..6_000)));
     place.run("import a.csv --data db --table t --key id --index by=n --sum n").success();
     let info: Json = serde_json::from_str(&place.out("shell --data db --json -c checkpoint")).unwrap();
-    assert_eq!(info["checkpoint"]["rows_written"], 10_000);
+    // Three of the catalogue among them.
+    assert_eq!(info["checkpoint"]["rows_written"], 10_003);
     place.run("import b.csv --data db --table t").success();
     place
 }
@@ -32,9 +33,9 @@ fn whole_files_are_well() {
     let place = database();
     let report: Json = serde_json::from_str(&place.out("check db --json")).unwrap();
     assert_eq!(report["faults"], serde_json::json!([]));
-    assert_eq!(report["runs"], 2);
+    assert_eq!(report["runs"], 3, "that of the catalogue among them");
     let rows: Vec<&Json> = report["tables"].as_array().unwrap().iter().map(|table| &table["rows"]).collect();
-    assert_eq!(rows, [6_000, 6_000]);
+    assert_eq!(rows[..2], [6_000, 6_000]);
     let text = place.out("check db");
     assert!(text.ends_with("all is well: every checksum and every tally is right\n"), "{text}");
 
@@ -69,7 +70,8 @@ fn what_is_damaged_is_rebuilt_from_the_rest() {
     let place = database();
     assert!(place.out("check --repair db").starts_with("there is nothing to repair"));
     assert!(!place.path("db/damaged-1").exists());
-    let run = files(&place, "run-").remove(0);
+    let size = |path: &std::path::PathBuf| path.metadata().unwrap().len();
+    let run = files(&place, "run-").into_iter().max_by_key(size).unwrap();
     let whole = std::fs::read(&run).unwrap();
     let mut bytes = whole.clone();
     bytes[whole.len() / 3] ^= 1;
@@ -79,6 +81,9 @@ fn what_is_damaged_is_rebuilt_from_the_rest() {
     assert!(outcome.out.contains("written anew: table \"t\" with 5,"), "{}", outcome.out);
     assert!(outcome.failure().contains("whole again"));
     assert_eq!(std::fs::read(place.path("db/damaged-1").join(run.file_name().unwrap())).unwrap(), bytes);
+    // The index has entries of the rows that are lost; built again, it has not.
+    assert!(place.run("check db").out.contains("index t.by"), "{}", place.run("check db").out);
+    place.run("shell --data db --table t -c 'drop t.by' -c 'index by:n'").success();
     place.run("check db").success();
     // Cut off, it has lost all; the log has not.
     let run = files(&place, "run-").pop().unwrap();
@@ -88,10 +93,32 @@ fn what_is_damaged_is_rebuilt_from_the_rest() {
     assert_eq!((&report["lost"][0]["low"], &report["faults"]), (&Json::Null, &serde_json::json!([])));
     outcome.failure();
     assert!(place.path("db/damaged-2").exists());
-    place.run("check db").success();
+    assert!(place.run("check db").failure().contains(" fault"), "entries of the index have no rows");
     // Without it, nothing is known.
     std::fs::write(place.path("db/MANIFEST"), "nonsense").unwrap();
     assert!(place.run("check --repair db").failure().contains("cannot be repaired"));
+}
+
+/// After the repair of a damaged catalogue, opening the database once dropped the trees that no definition named any
+/// more: all rows there were.
+#[test]
+fn a_lost_catalogue_takes_no_rows_with_it() {
+    let place = database();
+    let smallest = files(&place, "run-").into_iter().min_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&smallest).unwrap();
+    bytes[32] ^= 1;
+    std::fs::write(&smallest, bytes).unwrap();
+    assert!(place.run("check --repair db").out.contains("lost: 3 entries of table \"rows.catalogue\""));
+    for command in ["shell --data db -c tables", "import a.csv --data db --table t", "check db"] {
+        let outcome = place.run(command);
+        let said = format!("{}{}", outcome.out, outcome.err);
+        assert!(said.contains("a part of the catalogue of rows is lost"), "{command}: {said}");
+        assert_ne!(outcome.code, Some(0), "{command}");
+    }
+    let db = quipu::Db::open(place.path("db"), quipu::Options::default()).unwrap();
+    let stats = db.stats();
+    let rows = stats.tables.iter().find(|table| table.comment == "rows of table t").map(|table| table.tally.rows);
+    assert_eq!(rows, Some(6_000), "{stats:?}");
 }
 
 #[test]

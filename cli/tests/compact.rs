@@ -4,6 +4,7 @@ mod program;
 
 use program::Place;
 use quipu::{Db, Options, ReadableTable, RunLayout, WritableTable};
+use quipu_rows::Database;
 
 /// A table on disk in three runs, and one in memory.
 fn database(place: &Place) {
@@ -65,12 +66,15 @@ fn imported_rows_are_stored_as_the_import_says() {
         place.run(&format!("import rows.csv --data db --table {table} --key id {flags}")).success();
     }
     let db = Db::open(place.path("db"), Options::default()).unwrap();
-    let open = |name: &str| db.open_table(name).unwrap().unwrap();
+    let names = Database::open(&db).unwrap().tree_names().unwrap();
+    let tree = |name: &str| names.iter().find(|(_, table)| *table == name).unwrap().0.clone();
+    let open = |name: &str| db.open_table(&tree(name)).unwrap().unwrap();
     for name in ["plain", "packed"] {
         open(name).flush().unwrap();
     }
     assert_eq!((open("plain").options().in_memory, open("stays").options().in_memory), (false, true));
-    let bytes = |name: &str| db.stats().tables.iter().find(|table| table.name == name).map(|table| table.run_bytes);
+    let bytes =
+        |name: &str| db.stats().tables.iter().find(|table| table.name == tree(name)).map(|table| table.run_bytes);
     assert!(2 * bytes("packed").unwrap() < bytes("plain").unwrap(), "{:?}", db.stats().tables);
     drop(db);
     // A table that exists takes the flags that it was made with.

@@ -23,8 +23,8 @@ fn a_table_with_columns() {
         &Place::new(),
         "",
         "\
-> create towns key country:text,city:text value people:int,altitude:float index size:people sum people
-towns: key country text, city text; value people int, altitude float
+> create towns key country:text,city:text value people:i64,altitude:f64 index size:people sum people
+towns: key country text, city text; value people i64, altitude f64
 > put PE,Cusco 428450,3399.5
 done
 > insert PE,Lima people=10092000
@@ -99,21 +99,23 @@ country  city    people  altitude
 ───────  ────  ────────  ────────
 PE       Lima  10092000
 > use towns.size
-towns.size: key people int, country text, city text
+towns.size: index size (people) of table towns
 > scan
-  people  country  city
-────────  ───────  ──────
-          GL       Nuuk
-  428450  PE       Cusco
-  816044  BO       La Paz
-10092000  PE       Lima
+country  city      people  altitude
+───────  ──────  ────────  ────────
+GL       Nuuk                   5.0
+PE       Cusco     428450    3399.5
+BO       La Paz    816044
+PE       Lima    10092000
 4 rows
 > quantile 0.5 0 ..
-people  country  city
-──────  ───────  ──────
-816044  BO       La Paz
+country  city    people  altitude
+───────  ──────  ──────  ────────
+BO       La Paz  816044
+> explain count 1 .. 1000000
+2 rows; through index size; all in memory
 > use towns
-towns: key country text, city text; value people int, altitude float
+towns: key country text, city text; value people i64, altitude f64
 > put PE,Cusco people=1
 done
 > remove GL,Nuuk
@@ -121,19 +123,44 @@ removed
 > remove GL,Nuuk
 no row
 > use towns.size
-towns.size: key people int, country text, city text
+towns.size: index size (people) of table towns
 > scan
-  people  country  city
-────────  ───────  ──────
-       1  PE       Cusco
-  816044  BO       La Paz
-10092000  PE       Lima
+country  city      people  altitude
+───────  ──────  ────────  ────────
+PE       Cusco          1
+BO       La Paz    816044
+PE       Lima    10092000
 3 rows
+> use towns
+towns: key country text, city text; value people i64, altitude f64
+> index name:lower(city) unique
+created
+> update PE,Cusco altitude=3399.5
+done
+> groups 1
+country  rows
+───────  ────
+BO          1
+PE          2
+2 groups
+> schema
+table towns
+  country text not null
+  city text not null
+  people i64
+  altitude f64
+  key (country, city)
+  index size (people)
+  index unique name (lower(city))
+  sum people
 > tables
-table       rows  key                  index of
-──────────  ────  ───────────────────  ────────
+table       rows  key           index of
+──────────  ────  ────────────  ────────
 towns          3  country,city
-towns.size     3  people,country,city  towns
+towns.size     3  people        towns
+towns.name     3  lower(city)   towns
+> drop towns.size
+dropped
 > drop towns
 dropped
 > tables
@@ -189,8 +216,8 @@ fn transactions_and_savepoints() {
         &Place::new(),
         "",
         "\
-> create n key n:int value text:text index t:text
-n: key n int; value text text
+> create n key n:i64 value text:text index t:text
+n: key n i64; value text text
 > put 1 one
 done
 > begin
@@ -236,12 +263,12 @@ rolled back
 > len
 2 rows
 > use n.t
-n.t: key text text, n int
+n.t: index t (text) of table n
 > scan
-text  n
-────  ─
-one   1
-two   2
+n  text
+─  ────
+1  one
+2  two
 2 rows
 ",
     );
@@ -250,36 +277,34 @@ two   2
 #[test]
 fn a_script_ends_at_its_first_error() {
     let place = Place::new();
-    let script = "create t key n:int\nput 1\n\n# a comment\nput x\nput 2\n";
+    let script = "create t key n:i64\nput 1\n\n# a comment\nput x\nput 2\n";
     let outcome = place.run_with("shell --data db --create", script);
-    assert_eq!(outcome.out, "t: key n int\ndone\n");
-    assert_eq!(outcome.failure(), "quipu: line 5: column n: \"x\" is not of type int\n");
+    assert_eq!(outcome.out, "t: key n i64\ndone\n");
+    assert_eq!(outcome.failure(), "quipu: line 5: column n: \"x\" is not of type i64\n");
 
     let outcome = place.run_with("shell --data db --keep-going", "put x\nput 2\nput\nlen\n");
     assert_eq!(outcome.out, "done\n2 rows\n");
-    let errors = "quipu: line 1: column n: \"x\" is not of type int\nquipu: line 3: usage: put KEY VALUE\nquipu: 2 commands failed\n";
+    let errors = "quipu: line 1: column n: \"x\" is not of type i64\nquipu: line 3: usage: put KEY VALUE\nquipu: 2 commands failed\n";
     assert_eq!(outcome.failure(), errors);
 }
 
 #[test]
 fn errors_say_what_to_do() {
     let place = Place::new();
-    let create = "create t key n:int value a:text index by:a\ncreate u key n:int\nput 1\n";
+    let create = "create t key n:i64 value a:text index by:a\ncreate u key n:i64\nput 1\n";
     place.run_with("shell --data db --create", create).success();
     let errors = [
         ("count", "no table is in use; there are t, t.by, u"),
         ("use v", "there is no table \"v\"; there are t, t.by, u"),
         ("use t.by\nput x,1", "table t.by is an index: write to table t, and it follows"),
-        ("drop t.by", "table t.by is an index of t and goes with it"),
         ("use u\ninsert 1", "there is a row of that key; `put` replaces it"),
         ("commit", "no transaction is open; `begin` opens one"),
         ("begin\nbegin", "a transaction is open; `commit` or `rollback` ends it"),
         ("begin\ncreate v", "`create` is no part of a transaction; `commit` or `rollback` first"),
         ("begin\nrollback to x", "there is no savepoint \"x\""),
         ("begin", "the script ends within a transaction, which was rolled back"),
-        ("create v key a:text,a:int", "two columns have the name \"a\""),
-        ("create v key a:blob", "\"blob\" is no type; there are bool, int, float, text, json"),
-        ("create v value a:int", "columns of the value, indexes and sums need columns of the key"),
+        ("create v key a:text,a:i64", "table v: two columns have the name a"),
+        ("create v value a:i64", "columns of the value, indexes and sums need columns of the key"),
         ("help nothing", "there is no such command"),
     ];
     for (script, complaint) in errors {
@@ -290,9 +315,15 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
+fn an_unknown_type_is_told_with_those_there_are() {
+    let error = Place::new().run("shell --data db --create -c 'create v key a:blob'").failure();
+    assert!(error.starts_with("quipu: line 1: \"blob\" is no type; there are bool, i8, i16, i32, i64, "), "{error}");
+}
+
+#[test]
 fn a_database_open_for_reading_is_not_changed() {
     let place = Place::new();
-    place.run_with("shell --data db --create", "create t key n:int\nput 1\n").success();
+    place.run_with("shell --data db --create", "create t key n:i64\nput 1\n").success();
     assert_eq!(place.out("shell --data db --read-only -c len"), "1 row\n");
     let error = place.run("shell --data db --read-only -c 'put 2'").failure();
     assert!(error.starts_with("quipu: line 1: "), "{error}");
@@ -302,9 +333,9 @@ fn a_database_open_for_reading_is_not_changed() {
 #[test]
 fn json_answers_are_one_object_each() {
     let place = Place::new();
-    let script = "create t key n:int value a:float sum n\n";
-    assert!(place.run_with("shell --data db --create", script).failure().contains("only a column of the value"));
-    let script = "create t key n:int value a:float\nput 1 0.5\nput 2 inf\ntiming on\ncount\ntiming off\ntables\nsample 9\nsplit 2\nget 3\n";
+    let script = "create t key n:i64 value a:f64 sum a\n";
+    assert!(place.run_with("shell --data db --create", script).failure().contains("sum: column a is of type f64"));
+    let script = "create t key n:i64 value a:f64\nput 1 0.5\nput 2 inf\ntiming on\ncount\ntiming off\ntables\nsample 9\nsplit 2\nget 3\n";
     let out = place.run_with("shell --data db --create --json", script).success();
     let answers: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers.len(), 10);

@@ -72,7 +72,7 @@ fn a_histogram_is_drawn() {
     place.run("import a.csv --data db --table t --key carrier,flight").success();
     let out = place.out("stats db --histogram --buckets 4");
     let (head, lines) = out.split_at(out.match_indices('\n').nth(2).unwrap().0 + 1);
-    assert_eq!(head.lines().next(), Some("t: 8 rows, 342 B"));
+    assert_eq!(head.lines().next(), Some("t: 8 rows"));
     assert!(head.lines().nth(1).unwrap().starts_with("from  "), "{head}");
     let firsts: Vec<&str> = lines.lines().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(firsts, ["AA,0", "AA,2", "B6,4", "B6,6"]);
@@ -113,8 +113,11 @@ fn an_explanation_says_what_an_answer_took() {
     assert_eq!((cost["runs"].as_u64(), cost["pages"].as_u64()), (Some(1), cost["pages_read"].as_u64()));
     let out = place.out("shell --data db --table t -c 'explain count' -c 'explain count \"row 01\" .. \"row 02\"'");
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines[0], "3,000 rows; 0 pages of 1 run, 0 read in 0 rounds");
-    assert!(lines[1].starts_with("1,000 rows; ") && lines[1].ends_with(" rounds"), "{out}");
+    assert!(
+        lines[0].starts_with("3,000 rows; 0 pages of 1 run, 0 read in 0 rounds; the range has 3,000 rows on "),
+        "{out}"
+    );
+    assert!(lines[1].starts_with("1,000 rows; ") && lines[1].contains(" round; the range has 1,000 rows on "), "{out}");
     place.run("shell --data new --create -c 'create t' -c 'put a b' -c 'explain get a'").success();
 }
 

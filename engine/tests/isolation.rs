@@ -338,7 +338,8 @@ fn random_transactions_with_patches_and_parts_are_serial() {
                             transaction.rollback_to(savepoint).unwrap();
                             // What was told stays relied upon.
                             let rest = done.split_off(len);
-                            // What it was told of its own writes depends on these, so only what comes before them counts.
+                            // What it was told of its own writes depends on these, so only what comes before them
+                            // counts.
                             let told =
                                 rest.into_iter().take_while(|done| matches!(done, Done::Told(..) | Done::Counted(_)));
                             done.extend(told);

@@ -88,8 +88,8 @@ impl Database {
         names(self.shared.catalogue())
     }
 
-    /// What the trees of the engine are that belong to rows: by the name of the tree, the name of its table, or that of a
-    /// table and its index with a point between them.
+    /// What the trees of the engine are that belong to rows: by the name of the tree, the name of its table, or that of
+    /// a table and its index with a point between them.
     ///
     /// # Errors
     /// Those of reading the catalogue.
@@ -326,8 +326,8 @@ impl Database {
     /// Gives an index, a check or a foreign key another name.
     ///
     /// # Errors
-    /// [`Missing`](ErrorKind::Missing) if there is none of that name, [`Invalid`](ErrorKind::Invalid) if there is one of
-    /// the new one; those of [`Database::add_column`].
+    /// [`Missing`](ErrorKind::Missing) if there is none of that name, [`Invalid`](ErrorKind::Invalid) if there is one
+    /// of the new one; those of [`Database::add_column`].
     pub fn rename_constraint(&self, table: &str, name: &str, new_name: &str) -> Result<()> {
         self.shared.rename_constraint(table, name, new_name)
     }
@@ -525,8 +525,8 @@ impl RowTable {
         self.ask(|table| table.count(&span))
     }
 
-    /// Asks the table as it is now, without a snapshot: for questions that are one look at its rows. The answer must not
-    /// be a row, which may be of columns that are not known yet.
+    /// Asks the table as it is now, without a snapshot: for questions that are one look at its rows. The answer must
+    /// not be a row, which may be of columns that are not known yet.
     ///
     /// # Errors
     /// Those of `question`.

@@ -7,7 +7,6 @@ mod database;
 mod definition;
 mod encoding;
 mod expression;
-pub mod old;
 mod read;
 mod schema;
 mod transaction;

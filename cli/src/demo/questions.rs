@@ -1,12 +1,11 @@
 //! The questions, each answered by the counts of the trees and by scanning.
 
-use std::ops::Range;
 use std::time::Duration;
 
-use quipu::tuple::{self, Element};
-use quipu::{Bounds, Db, ReadableTable, TableView};
+use quipu::Snapshot;
+use quipu_rows::{Database, EntriesIn, Ordered, RowView, Span, TableIn, Value};
 
-use super::flights::{self, DISTANCE, Tables};
+use super::flights::{self, NAME};
 use crate::clock::timed;
 use crate::failure::{Failure, Result};
 use crate::grid::thousands;
@@ -31,12 +30,10 @@ impl Answer {
 }
 
 /// Asks all of them at one snapshot.
-pub(super) fn ask(db: &Db, tables: &Tables) -> Result<Vec<Answer>> {
-    let snapshot = db.snapshot();
-    let flights = snapshot.table(&tables.flights.table)?;
-    let origin = snapshot.table(&tables.origin.table)?;
-    let dest = snapshot.table(&tables.dest.table)?;
-    let delay = snapshot.table(&tables.delay.table)?;
+pub(super) fn ask(database: &Database) -> Result<Vec<Answer>> {
+    let snapshot = database.snapshot();
+    let flights = snapshot.table(NAME)?;
+    let (origin, dest, delay) = (flights.entries("origin")?, flights.entries("dest")?, flights.entries("delay")?);
     let rows = flights.len()?;
     Ok(vec![
         jfk_in_july(&origin)?,
@@ -77,153 +74,151 @@ fn median(runs: usize, work: impl Fn() -> quipu::Result<String>) -> Result<(Stri
     Ok((text, times[runs / 2]))
 }
 
-fn jfk_in_july(origin: &TableView<'_>) -> Result<Answer> {
-    let july = tuple::range(&[Element::from("JFK"), Element::from(7)]);
+fn jfk_in_july(origin: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
+    let july = Span::eq(("JFK", 7));
     both(
         "How many flights left JFK in July?".to_owned(),
-        || Ok(thousands(origin.count(bounds(&july))?)),
-        || Ok(thousands(scan_count(origin, bounds(&july))?)),
+        || Ok(thousands(origin.count(&july)?)),
+        || Ok(thousands(scan_count(origin, &july)?)),
     )
 }
 
-fn nth_of_the_year(flights: &TableView<'_>, number: u64) -> Result<Answer> {
+fn nth_of_the_year(flights: &TableIn<'_, Snapshot>, number: u64) -> Result<Answer> {
     both(
         format!("Which was the {}th flight of the year?", thousands(number)),
-        || Ok(flights.nth(.., number - 1)?.map_or_else(none, |entry| show_flight(&entry.key))),
-        || Ok(scan_to(flights, Bounds::from(..), number - 1)?.map_or_else(none, |key| show_flight(&key))),
+        || flights.nth(.., number - 1)?.map_or_else(|| Ok(none()), |row| show_flight(&row.view()?)),
+        || scan_to(flights, &Span::all(), number - 1, show_flight),
     )
 }
 
-fn rank_of_a_flight(flights: &TableView<'_>, offset: u64) -> Result<Answer> {
-    let key = flights.nth(.., offset)?.ok_or_else(|| Failure::new("there are no flights"))?.key;
+fn rank_of_a_flight(flights: &TableIn<'_, Snapshot>, offset: u64) -> Result<Answer> {
+    let row = flights.nth(.., offset)?.ok_or_else(|| Failure::new("there are no flights"))?;
+    let key = row.key_values()?;
     let number = |before: u64| format!("number {}", thousands(before + 1));
     both(
-        format!("What number in the year is {}?", show_flight(&key)),
-        || Ok(number(flights.rank(&key)?)),
-        || Ok(number(scan_count(flights, Bounds::from(..&key))?)),
+        format!("What number in the year is {}?", show_flight(&row.view()?)?),
+        || Ok(number(flights.rank(key.as_slice())?)),
+        || Ok(number(scan_count(flights, &Span::lt(key.as_slice()))?)),
     )
 }
 
-fn median_delay(delay: &TableView<'_>) -> Result<Answer> {
-    let jetblue = tuple::range(&[Element::from("B6")]);
+fn median_delay(delay: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
     // Missing delays sort first and are left out.
-    let known = tuple::range(&[Element::from("B6"), Element::Null]).end..jetblue.end;
-    let minutes = |key: &[u8]| match tuple::element_at(key, 1) {
-        Some(Element::Int(minutes)) => format!("{minutes} minutes"),
-        _ => none(),
+    let known = Span::gt(("B6", Value::Null)).and_le("B6");
+    let minutes = |row: &RowView<'_>| match row.get("dep_delay")? {
+        Value::Int(minutes) => Ok(format!("{minutes} minutes")),
+        _ => Ok(none()),
     };
     both(
         "What was the median delay of JetBlue at departure?".to_owned(),
-        || Ok(delay.quantile(bounds(&known), 0.5)?.map_or_else(none, |entry| minutes(&entry.key))),
+        || delay.quantile(&known, 0.5)?.map_or_else(|| Ok(none()), |row| minutes(&row.view()?)),
         || {
-            let count = scan_count(delay, bounds(&known))?;
+            let count = scan_count(delay, &known)?;
             let middle = (0.5 * count.saturating_sub(1) as f64 + 0.5).floor() as u64;
-            Ok(scan_to(delay, bounds(&known), middle)?.map_or_else(none, |key| minutes(&key)))
+            scan_to(delay, &known, middle, minutes)
         },
     )
 }
 
-fn page_to_los_angeles(dest: &TableView<'_>) -> Result<Answer> {
+fn page_to_los_angeles(dest: &EntriesIn<'_, Snapshot>) -> Result<Answer> {
     const PAGE_ROWS: usize = 3;
-    let los_angeles = tuple::range(&[Element::from("LAX")]);
-    let pages = dest.count(bounds(&los_angeles))?.div_ceil(PAGE_ROWS as u64);
+    let los_angeles = Span::eq("LAX");
+    let pages = dest.count(&los_angeles)?.div_ceil(PAGE_ROWS as u64);
     let number = pages.clamp(1, 4_711);
     let offset = (number - 1) * PAGE_ROWS as u64;
-    let show = |keys: &[&[u8]], total: u64| {
-        let flight = |key: &&[u8]| match (tuple::element_at(key, 5), tuple::element_at(key, 6)) {
-            (Some(Element::Text(carrier)), Some(Element::Int(flight))) => format!("{carrier} {flight}"),
-            _ => none(),
-        };
-        let flights: Vec<String> = keys.iter().map(flight).collect();
+    let flight = |row: &RowView<'_>| -> quipu::Result<String> {
+        match (row.get("carrier")?, row.get("flight")?) {
+            (Value::Text(carrier), Value::Int(flight)) => Ok(format!("{carrier} {flight}")),
+            _ => Ok(none()),
+        }
+    };
+    let show = |flights: &[String], total: u64| {
         format!("{} (of {} pages)", flights.join(", "), thousands(total.div_ceil(PAGE_ROWS as u64)))
     };
     both(
         format!("What is on page {} of the flights to Los Angeles?", thousands(number)),
         || {
-            let page = dest.page(bounds(&los_angeles), offset, PAGE_ROWS)?;
-            Ok(show(&page.entries.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), page.total))
+            let page = dest.page(&los_angeles, offset, PAGE_ROWS)?;
+            let flights: quipu::Result<Vec<String>> = page.rows.iter().map(|row| flight(&row.view()?)).collect();
+            Ok(show(&flights?, page.total))
         },
         || {
-            let (mut keys, mut total) = (Vec::new(), 0);
-            dest.for_each(bounds(&los_angeles), |key, _| {
-                if total >= offset && keys.len() < PAGE_ROWS {
-                    keys.push(key.to_vec());
+            let (mut flights, mut total) = (Vec::new(), 0);
+            dest.for_each(&los_angeles, |row| {
+                if total >= offset && flights.len() < PAGE_ROWS {
+                    flights.push(flight(&row)?);
                 }
                 total += 1;
-                true
+                Ok(true)
             })?;
-            Ok(show(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>(), total))
+            Ok(show(&flights, total))
         },
     )
 }
 
-fn miles_of_the_summer(flights: &TableView<'_>) -> Result<Answer> {
-    let summer = tuple::encode(&[2013.into(), 6.into()])..tuple::encode(&[2013.into(), 9.into()]);
+fn miles_of_the_summer(flights: &TableIn<'_, Snapshot>) -> Result<Answer> {
+    let summer = Span::ge((2013, 6)).and_lt((2013, 9));
+    let miles = |sum: &Value<'_>| match sum {
+        Value::Int(miles) => thousands(*miles),
+        _ => none(),
+    };
     both(
         "How many miles were flown from June to August?".to_owned(),
-        || Ok(thousands(flights.tally(bounds(&summer))?.sum)),
+        || Ok(miles(&flights.sum(&summer)?)),
         || {
-            let mut sum = 0;
-            flights.for_each(bounds(&summer), |_, value| {
-                if let Some(Element::Int(miles)) = tuple::element_at(value, DISTANCE) {
+            let mut sum: i128 = 0;
+            let place = flights.schema().place("distance").unwrap_or_default();
+            flights.for_each(&summer, |row| {
+                if let Value::Int(miles) = row.value(place)? {
                     sum += miles;
                 }
-                true
+                Ok(true)
             })?;
-            Ok(thousands(sum))
+            Ok(miles(&Value::Int(sum)))
         },
     )
-}
-
-fn bounds(range: &Range<Vec<u8>>) -> Bounds<'_> {
-    Bounds::from(&range.start..&range.end)
 }
 
 /// The rows of a range, counted one by one.
-fn scan_count(view: &TableView<'_>, bounds: Bounds<'_>) -> quipu::Result<u64> {
+fn scan_count(rows: &impl Ordered, span: &Span<'_>) -> quipu::Result<u64> {
     let mut count = 0;
-    view.for_each(bounds, |_, _| {
+    rows.for_each(span, |_| {
         count += 1;
-        true
+        Ok(true)
     })?;
     Ok(count)
 }
 
-/// The key at an offset, found by passing over those before it.
-fn scan_to(view: &TableView<'_>, bounds: Bounds<'_>, offset: u64) -> quipu::Result<Option<Vec<u8>>> {
-    let mut passed = 0;
-    let mut found = None;
-    view.for_each(bounds, |key, _| {
+/// What `show` makes of the row at an offset, found by passing over those before it.
+fn scan_to(
+    rows: &impl Ordered,
+    span: &Span<'_>,
+    offset: u64,
+    show: impl Fn(&RowView<'_>) -> quipu::Result<String>,
+) -> quipu::Result<String> {
+    let (mut passed, mut found) = (0, None);
+    rows.for_each(span, |row| {
         if passed == offset {
-            found = Some(key.to_vec());
+            found = Some(show(&row)?);
         }
         passed += 1;
-        found.is_none()
+        Ok(found.is_none())
     })?;
-    Ok(found)
+    Ok(found.unwrap_or_else(none))
 }
 
 fn none() -> String {
     "none".to_owned()
 }
 
-/// `UA 1545 of 4 July, 12:05`, from the key of a flight.
-fn show_flight(key: &[u8]) -> String {
+/// `UA 1545 of 4 July, 12:05`.
+fn show_flight(row: &RowView<'_>) -> quipu::Result<String> {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "June", "July", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    match tuple::decode(key).as_deref() {
-        Ok(
-            [
-                _,
-                Element::Int(month),
-                Element::Int(day),
-                Element::Int(time),
-                Element::Text(carrier),
-                Element::Int(flight),
-            ],
-        ) => {
+    Ok(match row.key_values()?.as_slice() {
+        [_, Value::Int(month), Value::Int(day), Value::Int(time), Value::Text(carrier), Value::Int(flight)] => {
             let month = usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"?");
             format!("{carrier} {flight} of {day} {month}, {}:{:02}", time / 100, time % 100)
         }
         _ => none(),
-    }
+    })
 }

@@ -1,36 +1,36 @@
-use std::ops::RangeBounds;
-
-use quipu_rows::old::Column;
+use quipu::{Db, Options};
+use quipu_rows::{Column, Database, Ordered, TableSchema};
 
 use super::*;
 
-fn schema() -> Schema {
-    let columns = [
-        ("origin", ColumnType::Text),
-        ("month", ColumnType::Int),
-        ("delay", ColumnType::Float),
-        ("carrier", ColumnType::Text),
-        ("seats", ColumnType::Int),
-    ]
-    .map(|(name, column_type)| Column { name: name.to_owned(), column_type });
-    Schema::new(columns.to_vec(), &["origin", "month", "delay"].map(str::to_owned)).unwrap()
+fn notation() -> KeyNotation {
+    let columns = [("origin", DataType::TEXT), ("month", DataType::I8), ("delay", DataType::F64)];
+    KeyNotation { columns: columns.map(|(name, data_type)| (name.to_owned(), data_type)).to_vec() }
 }
 
-fn range(text: &str, schema: Option<&Schema>) -> Result<KeyRange> {
-    parse_range(&words::split(text).unwrap(), schema)
+fn span(text: &str) -> Result<Span<'static>> {
+    notation().span(&words::split(text).unwrap())
 }
 
-/// The rows of a small table that lie in a range.
+/// The keys of a small index that lie in a range.
 fn within(text: &str) -> String {
-    let schema = schema();
-    let keys =
-        ["EWR,1,0.5", "JFK,null,null", "JFK,7,null", "JFK,7,-3.0", "JFK,7,2.5", "JFK,8,1.0", "JFKX,1,1.0", "LGA,1,1.0"];
-    let range = range(text, Some(&schema)).unwrap();
-    let mut encoded: Vec<Vec<u8>> =
-        keys.iter().map(|key| parse(&words::single(key).unwrap(), Some(&schema)).unwrap()).collect();
-    assert!(encoded.is_sorted());
-    encoded.retain(|key| range.contains(key));
-    encoded.iter().map(|key| show(key, Some(&schema))).collect::<Vec<_>>().join(" ")
+    let keys = "EWR,1,0.5 JFK,null,null JFK,7,null JFK,7,-3.0 JFK,7,2.5 JFK,8,1.0 JFKX,1,1.0 LGA,1,1.0";
+    let database = Database::open(&Db::open("/keys", Options::in_memory()).unwrap()).unwrap();
+    let mut schema = TableSchema::new("t").column(Column::new("id", DataType::I8)).key(["id"]);
+    for (name, data_type) in notation().columns {
+        schema = schema.column(Column::new(name, data_type));
+    }
+    let schema = schema.index(quipu_rows::IndexSchema::new("by", ["origin", "month", "delay"]));
+    let table = database.create_table(&schema).unwrap();
+    for (id, key) in keys.split(' ').enumerate() {
+        let mut values = vec![Value::from(id as i8)];
+        values.extend(notation().whole_key(&words::single(key).unwrap()).unwrap());
+        table.insert(values).unwrap();
+    }
+    let snapshot = database.snapshot();
+    let index = snapshot.table("t").unwrap().index("by").unwrap();
+    let rows = index.rows(span(text).unwrap()).unwrap();
+    rows.map(|row| notation().show(&index.key_values(&row.unwrap()).unwrap())).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -52,8 +52,11 @@ fn ranges_of_partial_keys_hold_what_they_say() {
 
 #[test]
 fn ranges_of_strings_hold_what_they_say() {
+    use std::ops::RangeBounds;
+
+    let range = |text: &str| string_range(&words::split(text).unwrap());
     let within = |text: &str| {
-        let range = range(text, None).unwrap();
+        let range = range(text).unwrap();
         ["a", "a,b", "ab", "ac", "b"]
             .into_iter()
             .filter(|key| range.contains(&key.as_bytes().to_vec()))
@@ -65,38 +68,37 @@ fn ranges_of_strings_hold_what_they_say() {
     assert_eq!(within("a .. ab"), ["a", "a,b"]);
     assert_eq!(within("a ..= ab"), ["a", "a,b", "ab"]);
     assert_eq!(within("ab .."), ["ab", "ac", "b"]);
-    assert_eq!(range(r"\xff\xff", None).unwrap(), (Bound::Included(vec![0xff, 0xff]), Bound::Unbounded));
-    assert_eq!(range(r"a\xff", None).unwrap(), (Bound::Included(b"a\xff".to_vec()), Bound::Excluded(b"b".to_vec())));
+    assert_eq!(range(r"\xff\xff").unwrap(), (Bound::Included(vec![0xff, 0xff]), Bound::Unbounded));
+    assert_eq!(range(r"a\xff").unwrap(), (Bound::Included(b"a\xff".to_vec()), Bound::Excluded(b"b".to_vec())));
 }
 
 #[test]
 fn wrong_ranges_are_explained() {
-    let schema = schema();
-    let error = |text: &str| range(text, Some(&schema)).unwrap_err().to_string();
-    assert_eq!(error("JFK,x"), r#"column month: "x" is not of type int"#);
+    let error = |text: &str| span(text).unwrap_err().to_string();
+    assert_eq!(error("JFK,x"), r#"column month: "x" is not of type i8"#);
     assert_eq!(error("JFK,7,1,2"), "a key of this table has 3 columns, origin,month,delay; here are 4");
     assert_eq!(error("JFK,"), r#"column month: there is nothing; write null, or "" for an empty text"#);
     assert_eq!(error("JFK,7*"), "a star continues text, and this column is not of type text");
+    assert_eq!(error("JFK* .. K"), "a star stands for a range of its own, not for an end of one");
     assert_eq!(error("JFK EWR"), r#""EWR" is too much: a range is `a`, `a .. b`, `a ..= b`, `a ..` or `.. b`"#);
     assert_eq!(error("JFK ..="), "there is no key behind `..=`");
     assert_eq!(error("a b .. c"), "more than one key stands before `..`");
     assert_eq!(error("a .. b c"), "more than one key stands behind `..`");
-    let error = parse(&words::single("JFK,7").unwrap(), Some(&schema)).unwrap_err();
+    let error = notation().whole_key(&words::single("JFK,7").unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "a key of this table has 3 columns, origin,month,delay; here are 2");
 }
 
 #[test]
 fn values_are_all_columns_or_some_by_name() {
-    let schema = schema();
-    let value = |text: &str| parse_value(&words::split(text).unwrap(), Some(&schema));
-    let expected = tuple::encode(&[Element::from("B6"), Element::Int(150)]);
-    assert_eq!(value("B6,150").unwrap(), expected);
-    assert_eq!(value("seats=150 carrier=B6").unwrap(), expected);
-    assert_eq!(value("carrier=\"a b\"").unwrap(), tuple::encode(&[Element::from("a b"), Element::Null]));
-    assert_eq!(value("null,null").unwrap(), tuple::encode(&[Element::Null, Element::Null]));
-    let reason = "a value of this table has 2 columns, carrier,seats; write all between commas, or some as name=value";
-    assert_eq!(value("B6").unwrap_err().to_string(), reason);
-    assert_eq!(value("colour=red").unwrap_err().to_string(), reason);
-    assert_eq!(value("B6,many").unwrap_err().to_string(), r#"column seats: "many" is not of type int"#);
-    assert_eq!(parse_value(&words::split("two words").unwrap(), None).unwrap(), b"two words");
+    let columns = [("carrier".to_owned(), DataType::TEXT), ("seats".to_owned(), DataType::I16)];
+    let values = |text: &str| assignments(&words::split(text).unwrap(), &columns);
+    assert_eq!(values("B6,150").unwrap(), [(0, Value::from("B6")), (1, Value::Int(150))]);
+    assert_eq!(values("seats=150 carrier=B6").unwrap(), [(1, Value::Int(150)), (0, Value::from("B6"))]);
+    assert_eq!(values("carrier=\"a b\"").unwrap(), [(0, Value::from("a b"))]);
+    assert_eq!(values("null,null").unwrap(), [(0, Value::Null), (1, Value::Null)]);
+    let reason = "a row of this table has 2 columns beside its key, carrier,seats; \
+                  write all between commas, or some as name=value";
+    assert_eq!(values("B6").unwrap_err().to_string(), reason);
+    assert_eq!(values("colour=red").unwrap_err().to_string(), reason);
+    assert_eq!(values("B6,many").unwrap_err().to_string(), r#"column seats: "many" is not of type i16"#);
 }

@@ -19,9 +19,9 @@ fn read(text: &'static [u8], format: Format) -> Vec<String> {
             Ok(true) => {
                 let fields: Vec<String> = (0..records.columns().len())
                     .map(|place| match records.field(place) {
-                        SumField::Missing => "-".to_owned(),
-                        SumField::Text(text) => text.to_owned(),
-                        SumField::Json(json) => json.to_string(),
+                        Field::Missing | Field::Empty => "-".to_owned(),
+                        Field::Text(text) => text.to_owned(),
+                        Field::Json(json) => json.to_owned(),
                     })
                     .collect();
                 lines.push(format!("{}: {}", records.line(), fields.join("|")));
@@ -77,7 +77,7 @@ fn empty_and_na_are_missing() {
     assert_eq!(csv(b"a,b,c\nNA,,\"\"\nNaN,na,\"NA\"\n"), ["2: -|-|-", "3: NaN|na|-"]);
     let mut records = Records::open(Input::from_bytes(b"code\nNA\n"), Format::Csv, "").unwrap();
     assert!(records.advance().unwrap());
-    assert!(matches!(records.field(0), SumField::Text("NA")), "Namibia");
+    assert!(matches!(records.field(0), Field::Text("NA")), "Namibia");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn json_lines_gather_their_columns() {
 
 {"c": [1, 2], "a": null}
 "#;
-    assert_eq!(read(text, Format::Jsonl), [r#"1: 1|"x""#, "3: -|-|[1,2]"]);
+    assert_eq!(read(text, Format::Jsonl), [r#"1: 1|"x""#, "3: -|-|[1, 2]"]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn expected_columns_may_stand_in_another_order() {
     let mut records = open(b"a,b\n1,2\n", Format::Csv).unwrap();
     records.expect_columns(&names).unwrap();
     assert!(records.advance().unwrap());
-    assert!(matches!((records.field(0), records.field(1)), (SumField::Text("2"), SumField::Text("1"))));
+    assert!(matches!((records.field(0), records.field(1)), (Field::Text("2"), Field::Text("1"))));
 
     let mut records = open(b"a,b,c\n", Format::Csv).unwrap();
     assert_eq!(records.expect_columns(&names).unwrap_err().to_string(), r#"line 1: column "c" is not in the table"#);

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use quipu::Entry;
-use quipu_rows::old::{ColumnType, Schema, element_text, escape};
 use serde_json::{Map, Value as Json};
 
-use crate::export::row_json;
+use crate::asked::Asked;
+use crate::failure::Result;
 use crate::grid::Grid;
 
 /// The answer to one command: a part to be looked at, a line that sums it up, and the same as JSON.
@@ -28,24 +27,18 @@ impl Answer {
         Answer { summary: summary.into(), ..Answer::default() }
     }
 
-    /// Rows of a table in columns.
-    pub(super) fn rows(entries: &[Entry], schema: Option<&Schema>, summary: impl Into<String>) -> Answer {
-        let rows: Vec<Json> = entries.iter().map(|entry| row_json(entry, schema)).collect();
-        Answer { grid: Some(grid(entries, schema)), summary: summary.into(), ..Answer::default() }.with("rows", rows)
+    /// Rows in columns.
+    pub(super) fn rows<A: Asked>(asked: &A, records: &[A::Record], summary: impl Into<String>) -> Result<Answer> {
+        let rows = records.iter().map(|record| json(asked, record)).collect::<Result<Vec<Json>>>()?;
+        let grid = Some(grid(asked, records)?);
+        Ok(Answer { grid, summary: summary.into(), ..Answer::default() }.with("rows", rows))
     }
 
     /// One row, or none.
-    pub(super) fn row(entry: Option<&Entry>, schema: Option<&Schema>, summary: impl Into<String>) -> Answer {
-        let row = entry.map(|entry| row_json(entry, schema));
-        let answer = match entry {
-            Some(entry) => Answer {
-                grid: Some(grid(std::slice::from_ref(entry), schema)),
-                summary: summary.into(),
-                ..Answer::default()
-            },
-            None => Answer::line("no row"),
-        };
-        answer.with("row", row)
+    pub(super) fn row<A: Asked>(asked: &A, record: Option<&A::Record>) -> Result<Answer> {
+        let Some(record) = record else { return Ok(Answer::line("no row").with("row", Json::Null)) };
+        let grid = Some(grid(asked, std::slice::from_ref(record))?);
+        Ok(Answer { grid, ..Answer::default() }.with("row", json(asked, record)?))
     }
 
     /// The same, with one more member in its JSON.
@@ -70,24 +63,17 @@ impl Answer {
     }
 }
 
-/// Rows with the names of their columns; of a table without a schema, keys and values as text.
-fn grid(entries: &[Entry], schema: Option<&Schema>) -> Grid {
-    let decoded = |schema: &Schema| {
-        entries.iter().map(|entry| schema.decode_row(&entry.key, &entry.value)).collect::<Option<Vec<_>>>()
-    };
-    if let Some(schema) = schema
-        && let Some(rows) = decoded(schema)
-    {
-        let is_number = |column_type| matches!(column_type, ColumnType::Int | ColumnType::Float);
-        let mut grid = Grid::new(schema.columns.iter().map(|column| (&column.name, is_number(column.column_type))));
-        for row in rows {
-            grid.push(row.iter().map(|element| escape(element_text(element).as_bytes())).collect());
-        }
-        return grid;
+fn json<A: Asked>(asked: &A, record: &A::Record) -> Result<Json> {
+    let text = asked.json(record)?;
+    // A JSON column may hold a number that no other type does.
+    Ok(serde_json::from_str(&text).unwrap_or(Json::String(text)))
+}
+
+/// Rows with the names of their columns.
+fn grid<A: Asked>(asked: &A, records: &[A::Record]) -> Result<Grid> {
+    let mut grid = Grid::new(asked.header());
+    for record in records {
+        grid.push(asked.shown(record)?);
     }
-    let mut grid = Grid::new([("key", false), ("value", false)]);
-    for entry in entries {
-        grid.push(vec![escape(&entry.key), escape(&entry.value)]);
-    }
-    grid
+    Ok(grid)
 }

@@ -1,9 +1,8 @@
 //! What a line of the shell asks for.
 
-use quipu_rows::old::escape;
-
 use crate::failure::{Failure, Result};
-use crate::words::{self, Word};
+use crate::import::split_list;
+use crate::words::{self, Word, escape};
 
 /// The rows that `scan` shows if nobody says how many.
 pub(super) const SCAN_ROWS: u64 = 20;
@@ -14,12 +13,15 @@ pub(super) enum Command {
     Help { topic: Option<String> },
     Use { table: String },
     Tables,
+    Schema,
     Create(Box<Creation>),
+    Index { name: String, columns: Vec<String>, unique: bool },
     Drop { table: String },
     Stats,
     Get { key: Word },
     Put { key: Word, value: Vec<Word> },
     Insert { key: Word, value: Vec<Word> },
+    Update { key: Word, value: Vec<Word> },
     Remove { key: Word },
     Scan { range: Vec<Word>, limit: u64, reverse: bool },
     Count { range: Vec<Word> },
@@ -30,6 +32,7 @@ pub(super) enum Command {
     Quantile { q: f64, range: Vec<Word> },
     Sample { rows: u64, range: Vec<Word> },
     Split { parts: u64, range: Vec<Word> },
+    Groups { columns: u64, range: Vec<Word> },
     Tally { range: Vec<Word> },
     First { range: Vec<Word> },
     Last { range: Vec<Word> },
@@ -68,6 +71,28 @@ impl Command {
     }
 }
 
+impl Command {
+    /// The range that a question is about.
+    pub(super) fn range(&self) -> Option<&[Word]> {
+        use Command::*;
+        match self {
+            Scan { range, .. }
+            | Count { range }
+            | Nth { range, .. }
+            | Page { range, .. }
+            | Quantile { range, .. }
+            | Sample { range, .. }
+            | Split { range, .. }
+            | Tally { range }
+            | First { range }
+            | Last { range } => Some(range),
+            Get { key } | Rank { key } => Some(std::slice::from_ref(key)),
+            Len => Some(&[]),
+            _ => None,
+        }
+    }
+}
+
 /// What `create` is told.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Creation {
@@ -75,21 +100,24 @@ pub(super) struct Creation {
     /// Names and types.
     pub(super) key: Vec<(String, String)>,
     pub(super) value: Vec<(String, String)>,
-    /// Names and columns.
+    /// Names and columns, or expressions of one.
     pub(super) indexes: Vec<(String, Vec<String>)>,
     pub(super) sum: Option<String>,
 }
 
 /// Every command's name, in the order of the help.
-pub(super) const NAMES: [&str; 32] = [
+pub(super) const NAMES: [&str; 36] = [
     "use",
     "tables",
+    "schema",
     "create",
+    "index",
     "drop",
     "stats",
     "get",
     "put",
     "insert",
+    "update",
     "remove",
     "scan",
     "count",
@@ -100,6 +128,7 @@ pub(super) const NAMES: [&str; 32] = [
     "quantile",
     "sample",
     "split",
+    "groups",
     "tally",
     "first",
     "last",
@@ -132,12 +161,15 @@ fn parse_words(words: &[Word]) -> Result<Command> {
         "help" | "?" => Command::Help { topic: arguments.optional_name()? },
         "use" => Command::Use { table: arguments.name()? },
         "tables" => Command::Tables,
+        "schema" => Command::Schema,
+        "index" => arguments.index()?,
         "create" => Command::Create(Box::new(arguments.creation()?)),
         "drop" => Command::Drop { table: arguments.name()? },
         "stats" => Command::Stats,
         "get" => Command::Get { key: arguments.word()? },
         "put" => Command::Put { key: arguments.word()?, value: arguments.all() },
         "insert" => Command::Insert { key: arguments.word()?, value: arguments.all() },
+        "update" => Command::Update { key: arguments.word()?, value: arguments.all() },
         "remove" => Command::Remove { key: arguments.word()? },
         "scan" => arguments.scan()?,
         "count" => Command::Count { range: arguments.all() },
@@ -148,6 +180,7 @@ fn parse_words(words: &[Word]) -> Result<Command> {
         "quantile" => Command::Quantile { q: arguments.fraction()?, range: arguments.all() },
         "sample" => Command::Sample { rows: arguments.number()?, range: arguments.all() },
         "split" => Command::Split { parts: arguments.number()?, range: arguments.all() },
+        "groups" => Command::Groups { columns: arguments.number()?, range: arguments.all() },
         "tally" => Command::Tally { range: arguments.all() },
         "first" => Command::First { range: arguments.all() },
         "last" => Command::Last { range: arguments.all() },
@@ -175,6 +208,13 @@ fn parse_words(words: &[Word]) -> Result<Command> {
             Err(Failure::new(format!("{word:?} is too much; usage: {}", arguments.usage)))
         }
     }
+}
+
+/// The name and the columns of an index, written as `name:column,column`.
+fn index_of(text: &str) -> Result<(String, Vec<String>)> {
+    let wrong = || Failure::new(format!("{text:?}: write an index as name:column,column"));
+    let (name, columns) = text.split_once(':').ok_or_else(wrong)?;
+    Ok((name.to_owned(), split_list(columns).into_iter().map(str::to_owned).collect()))
 }
 
 /// The words behind a command's name that are not taken yet.
@@ -273,6 +313,17 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// `NAME:COL,COL [unique]`.
+    fn index(&mut self) -> Result<Command> {
+        let (name, columns) = index_of(&self.name()?)?;
+        let unique = match self.next() {
+            None => false,
+            Some(word) if word.is("unique") => true,
+            Some(_) => return Err(self.wrong()),
+        };
+        Ok(Command::Index { name, columns, unique })
+    }
+
     /// `TABLE [key COL:TYPE,... [value COL:TYPE,...]] [index NAME:COL,...]... [sum COL]`.
     fn creation(&mut self) -> Result<Creation> {
         let mut creation = Creation { table: self.name()?, ..Creation::default() };
@@ -282,18 +333,13 @@ impl<'a> Arguments<'a> {
             let columns = || -> Result<Vec<(String, String)>> {
                 let column = |text: &str| text.split_once(':').map(|(name, kind)| (name.to_owned(), kind.to_owned()));
                 let wrong = || Failure::new(format!("{list:?}: write columns as name:type,name:type"));
-                list.split(',').map(|text| column(text).ok_or_else(wrong)).collect()
+                split_list(&list).into_iter().map(|text| column(text).ok_or_else(wrong)).collect()
             };
             match part.as_str() {
                 "key" => creation.key = columns()?,
                 "value" => creation.value = columns()?,
                 "sum" => creation.sum = Some(list),
-                "index" => {
-                    let (name, columns) = list
-                        .split_once(':')
-                        .ok_or_else(|| Failure::new(format!("{list:?}: write an index as name:column,column")))?;
-                    creation.indexes.push((name.to_owned(), columns.split(',').map(str::to_owned).collect()));
-                }
+                "index" => creation.indexes.push(index_of(&list)?),
                 _ => return Err(self.wrong()),
             }
         }
@@ -334,11 +380,11 @@ mod tests {
         let creation = Creation {
             table: "towns".to_owned(),
             key: vec![("city".to_owned(), "text".to_owned())],
-            value: vec![("people".to_owned(), "int".to_owned())],
+            value: vec![("people".to_owned(), "i64".to_owned())],
             indexes: vec![("size".to_owned(), vec!["people".to_owned(), "city".to_owned()])],
             sum: Some("people".to_owned()),
         };
-        let line = "create towns key city:text value people:int index size:people,city sum people";
+        let line = "create towns key city:text value people:i64 index size:people,city sum people";
         assert_eq!(parsed(line), Command::Create(Box::new(creation)));
     }
 

@@ -11,19 +11,30 @@ const fn topic(usage: &'static str, about: &'static str, example: &'static str) 
     Topic { usage, about, example }
 }
 
-const TOPICS: [Topic; 32] = [
+const TOPICS: [Topic; 36] = [
     topic("use TABLE", "Makes it the table of the commands that follow.", "use flights.airport"),
-    topic("tables", "Lists the tables with their rows and keys.", "tables"),
+    topic("tables", "Lists the tables with their rows and keys, and the indexes.", "tables"),
+    topic("schema", "Shows the columns, indexes and constraints of the table in use.", "schema"),
     topic(
         "create TABLE [key COL:TYPE,... [value COL:TYPE,...]] [index NAME:COL,...]... [sum COL]",
-        "Creates a table. Types: bool, int, float, text, json. Without columns it holds strings.",
-        "create towns key city:text value people:int index size:people sum people",
+        "Creates a table. Types: i64, f64, decimal(10,2), text, date ... Without columns, strings.",
+        "create towns key city:text value people:i64 index size:people sum people",
     ),
-    topic("drop TABLE", "Drops a table and its indexes, at once and for good.", "drop towns"),
+    topic(
+        "index NAME:COL,... [unique]",
+        "Creates an index of the table in use, by columns or expressions of one.",
+        "index by_name:lower(city) unique",
+    ),
+    topic(
+        "drop TABLE[.INDEX]",
+        "Drops a table with its indexes, or an index, at once and for good.",
+        "drop towns.size",
+    ),
     topic("stats", "Shows what the database holds and does.", "stats"),
     topic("get KEY", "Shows one row.", "get JFK,7"),
     topic("put KEY VALUE", "Adds a row, or replaces the one of that key.", "put Cusco people=428450"),
     topic("insert KEY VALUE", "Adds a row; an error if there is one of that key.", "insert Cusco 428450"),
+    topic("update KEY VALUE", "Changes columns of a row.", "update Cusco people=428450"),
     topic("remove KEY", "Removes a row.", "remove Cusco"),
     topic(
         "scan [RANGE] [limit N|all] [reverse]",
@@ -42,10 +53,15 @@ const TOPICS: [Topic; 32] = [
     ),
     topic("sample ROWS [RANGE]", "Rows by chance, all equally likely.", "sample 5 JFK"),
     topic("split PARTS [RANGE]", "The keys that cut a range into parts of equal count.", "split 4"),
-    topic("tally [RANGE]", "Rows, bytes, hash and sum, as far as the table keeps them.", "tally 2013,7"),
+    topic("groups COLUMNS [RANGE]", "How many rows have each value of the first columns of the key.", "groups 1"),
+    topic("tally [RANGE]", "Rows and their sum; of strings also bytes and hash. As far as it is kept.", "tally 2013,7"),
     topic("first [RANGE]", "The first row.", "first JFK"),
     topic("last [RANGE]", "The last row.", "last JFK"),
-    topic("explain QUESTION", "Answers a question, and says how many pages of runs that took.", "explain count JFK,7"),
+    topic(
+        "explain QUESTION",
+        "Answers a question, and says by which order, and how many pages of runs that took.",
+        "explain count JFK,7",
+    ),
     topic("begin", "Begins a transaction: what follows is seen by nobody until `commit`.", "begin"),
     topic("commit", "Commits; an error if what the transaction read has changed meanwhile.", "commit"),
     topic("rollback [to SAVEPOINT]", "Undoes the transaction, or what it did since a savepoint.", "rollback to here"),

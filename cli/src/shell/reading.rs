@@ -1,76 +1,121 @@
 //! The commands that read one table, whether it is seen directly or through a transaction.
 
-use quipu::{Cost, Entry, ReadableTable, Table};
-use quipu_rows::old::{KeyRange, Schema, bounds};
-use rand::Rng;
+use quipu::{Cost, ReadableTable};
+use quipu_rows::Ordered;
+use rand::rngs::ThreadRng;
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;
 use super::command::Command;
+use crate::asked::{Asked, Rows, Strings, rows_text};
 use crate::failure::Result;
-use crate::grid::{self, thousands};
-use crate::key::{self, parse_range};
+use crate::grid::{Grid, bytes, thousands};
+use crate::words::Word;
+
+/// What the shell can ask: also what an answer costs.
+pub(super) trait Explained: Asked {
+    /// The answer to a question, and what it cost.
+    fn explained(&self, question: &Command, random: &mut ThreadRng) -> Result<(Option<Answer>, Cost)>;
+    /// How many rows have each value of the first columns of the key.
+    fn groups(&self, columns: usize, range: &[Word]) -> Result<Option<Answer>>;
+    /// What is read: the index, or the table.
+    fn order_name(&self) -> String;
+}
+
+impl<O: Ordered> Explained for Rows<'_, O> {
+    fn explained(&self, question: &Command, random: &mut ThreadRng) -> Result<(Option<Answer>, Cost)> {
+        let (answer, cost) = self.of.with_cost(|costed| Ok(plain(question, &self.through(costed), random)))?;
+        Ok((answer?, cost))
+    }
+
+    fn groups(&self, columns: usize, range: &[Word]) -> Result<Option<Answer>> {
+        let range = self.range(range)?;
+        let mut grid = Grid::new(self.group_header(columns));
+        let mut list: Vec<Json> = Vec::new();
+        for group in self.of.groups(&range, columns)? {
+            let group = group?;
+            let mut row: Vec<String> = self.key.texts(&group.values);
+            list.push(json!({"values": row, "rows": group.rows}));
+            row.push(thousands(group.rows));
+            grid.push(row);
+        }
+        let summary = match list.len() {
+            1 => "1 group".to_owned(),
+            count => format!("{} groups", thousands(count as u64)),
+        };
+        Ok(Some(Answer { grid: Some(grid), summary, ..Answer::default() }.with("groups", list)))
+    }
+
+    fn order_name(&self) -> String {
+        match &self.index {
+            Some(index) => format!("through index {index}"),
+            None => "by the primary key".to_owned(),
+        }
+    }
+}
+
+impl<R: ReadableTable> Explained for Strings<'_, R> {
+    fn explained(&self, question: &Command, random: &mut ThreadRng) -> Result<(Option<Answer>, Cost)> {
+        let measures = self.measures;
+        let (answer, cost) =
+            self.of.with_cost(|version| Ok(plain(question, &Strings { of: version, measures }, random)))?;
+        Ok((answer?, cost))
+    }
+
+    fn groups(&self, _columns: usize, _range: &[Word]) -> Result<Option<Answer>> {
+        Err(crate::failure::Failure::new("strings have no columns to make groups of"))
+    }
+
+    fn order_name(&self) -> String {
+        String::new()
+    }
+}
 
 /// The answer to `command` if it reads a table.
-///
-/// `table` tells what is declared, `reader` is asked.
-pub(super) fn answer(
-    command: &Command,
-    table: &Table,
-    schema: Option<&Schema>,
-    reader: &impl ReadableTable,
-    random: &mut impl Rng,
-) -> Result<Option<Answer>> {
+pub(super) fn answer<A: Explained>(command: &Command, asked: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
+    match command {
+        Command::Explain { question } => explain(question, asked, random),
+        Command::Groups { columns, range } => asked.groups(usize::try_from(*columns).unwrap_or(usize::MAX), range),
+        command => plain(command, asked, random),
+    }
+}
+
+/// The answer to a question about rows.
+fn plain<A: Asked>(command: &Command, asked: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
     Ok(Some(match command {
-        Command::Get { key } => Answer::row(get(reader, &key::parse(key, schema)?)?.as_ref(), schema, ""),
-        Command::First { range } => {
-            Answer::row(reader.nth(bounds(&parse_range(range, schema)?), 0)?.as_ref(), schema, "")
-        }
-        Command::Last { range } => {
-            let entry = reader.range(bounds(&parse_range(range, schema)?)).next_back().transpose()?;
-            Answer::row(entry.as_ref(), schema, "")
-        }
+        Command::Get { key } => Answer::row(asked, asked.get(key)?.as_ref())?,
+        Command::First { range } => Answer::row(asked, asked.nth(&asked.range(range)?, 0)?.as_ref())?,
+        Command::Last { range } => Answer::row(asked, asked.last(&asked.range(range)?)?.as_ref())?,
         Command::Scan { range, limit, reverse } => {
-            let range = parse_range(range, schema)?;
-            let total = reader.count(bounds(&range))?;
-            let rows = reader.range(bounds(&range));
-            let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
-            let entries: Vec<Entry> = if *reverse {
-                rows.rev().take(limit).collect::<quipu::Result<_>>()?
-            } else {
-                rows.take(limit).collect::<quipu::Result<_>>()?
-            };
-            let summary = match (entries.len() as u64, total) {
+            let range = asked.range(range)?;
+            let total = asked.count(&range)?;
+            let rows = asked.read(&range, *reverse, usize::try_from(*limit).unwrap_or(usize::MAX))?;
+            let summary = match (rows.len() as u64, total) {
                 (shown, total) if shown == total => rows_text(total),
                 (shown, total) => format!("{} of {}", thousands(shown), rows_text(total)),
             };
-            Answer::rows(&entries, schema, summary).with("total", total)
+            Answer::rows(asked, &rows, summary)?.with("total", total)
         }
         Command::Count { range } => {
-            let count = reader.count(bounds(&parse_range(range, schema)?))?;
+            let count = asked.count(&asked.range(range)?)?;
             Answer::line(rows_text(count)).with("count", count)
         }
         Command::Len => {
-            let count = reader.len()?;
+            let count = asked.count(&asked.range(&[])?)?;
             Answer::line(rows_text(count)).with("count", count)
         }
         Command::Rank { key } => {
             // A part of a key has a rank as well: that of the first key it begins.
-            let before = parse_range(std::slice::from_ref(key), schema)?;
-            let std::ops::Bound::Included(key) = before.0 else { return Ok(None) };
-            let rank = reader.rank(&key)?;
-            let there = reader.contains(&key)?;
+            let (rank, there) = asked.rank(key)?;
             let note = if there { "the key is there" } else { "the key is not there" };
             Answer::line(format!("{} before it, {note}", rows_text(rank))).with("rank", rank).with("present", there)
         }
         Command::Nth { offset, range } => {
-            Answer::row(reader.nth(bounds(&parse_range(range, schema)?), *offset)?.as_ref(), schema, "")
-                .with("offset", *offset)
+            Answer::row(asked, asked.nth(&asked.range(range)?, *offset)?.as_ref())?.with("offset", *offset)
         }
         Command::Page { offset, limit, range } => {
-            let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
-            let page = reader.page(bounds(&parse_range(range, schema)?), *offset, limit)?;
-            let summary = match page.entries.len() as u64 {
+            let page = asked.page(&asked.range(range)?, *offset, usize::try_from(*limit).unwrap_or(usize::MAX))?;
+            let summary = match page.records.len() as u64 {
                 0 => format!("no row at offset {} of {}", thousands(*offset), rows_text(page.total)),
                 shown => format!(
                     "offsets {} to {} of {}",
@@ -79,68 +124,60 @@ pub(super) fn answer(
                     rows_text(page.total)
                 ),
             };
-            Answer::rows(&page.entries, schema, summary).with("offset", page.offset).with("total", page.total)
+            Answer::rows(asked, &page.records, summary)?.with("offset", page.offset).with("total", page.total)
         }
         Command::Quantile { q, range } => {
-            Answer::row(reader.quantile(bounds(&parse_range(range, schema)?), *q)?.as_ref(), schema, "").with("q", *q)
+            Answer::row(asked, asked.quantile(&asked.range(range)?, *q)?.as_ref())?.with("q", *q)
         }
         Command::Sample { rows, range } => {
-            let rows = usize::try_from(*rows).unwrap_or(usize::MAX);
-            let entries = reader.sample(bounds(&parse_range(range, schema)?), rows, random)?;
-            Answer::rows(&entries, schema, rows_text(entries.len() as u64))
+            let rows = asked.sample(&asked.range(range)?, usize::try_from(*rows).unwrap_or(usize::MAX), random)?;
+            Answer::rows(asked, &rows, rows_text(rows.len() as u64))?
         }
         Command::Split { parts, range } => {
-            let parts = usize::try_from(*parts).unwrap_or(usize::MAX);
-            let keys = reader.split_points(bounds(&parse_range(range, schema)?), parts)?;
-            let keys: Vec<String> = keys.iter().map(|key| key::show(key, schema)).collect();
+            let keys = asked.cuts(&asked.range(range)?, *parts)?;
             let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
             let summary = format!("{} parts", keys.len() + 1);
             Answer { text, summary, ..Answer::default() }.with("keys", keys)
         }
-        Command::Explain { question } => {
-            let (answer, cost) =
-                reader.with_cost(|version| Ok(self::answer(question, table, schema, version, random)))?;
-            let Some(mut answer) = answer? else { return Ok(None) };
-            let parts = [std::mem::take(&mut answer.summary), cost_text(&cost)];
-            answer.summary =
-                parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("; ");
-            answer.with("cost", cost_json(&cost))
+        Command::Tally { range } => {
+            let figures = asked.figures(&asked.range(range)?)?;
+            let texts: Vec<&str> = figures.iter().map(|(_, text, _)| text.as_str()).collect();
+            let line = Answer::line(texts.join(", "));
+            figures.iter().fold(line, |answer, (name, _, json)| answer.with(name, json.clone()))
         }
-        Command::Tally { range } => tally(table, schema, reader, parse_range(range, schema)?)?,
         _ => return Ok(None),
     }))
 }
 
-fn get(reader: &impl ReadableTable, key: &[u8]) -> Result<Option<Entry>> {
-    // One row as an entry: the first of the range of this key alone.
-    Ok(reader.nth(key..=key, 0)?)
+/// The answer to a question with what it cost, and what its whole range would.
+fn explain<A: Explained>(question: &Command, asked: &A, random: &mut ThreadRng) -> Result<Option<Answer>> {
+    let (answer, cost) = asked.explained(question, random)?;
+    let Some(mut answer) = answer else { return Ok(None) };
+    let footprint = question.range().map(|range| asked.footprint(&asked.range(range)?)).transpose()?;
+    let plan = asked.order_name();
+    let range = footprint.filter(|footprint| footprint.pages > 0).map(|footprint| {
+        format!(
+            "the range has {} on {} of {}",
+            rows_text(footprint.rows),
+            pages(footprint.pages),
+            bytes(footprint.page_bytes)
+        )
+    });
+    let parts = [std::mem::take(&mut answer.summary), plan.clone(), cost_text(&cost), range.unwrap_or_default()];
+    answer.summary = parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("; ");
+    let mut answer = answer.with("cost", cost_json(&cost));
+    if !plan.is_empty() {
+        answer = answer.with("order", plan);
+    }
+    if let Some(footprint) = footprint {
+        let json = json!({"rows": footprint.rows, "pages": footprint.pages, "bytes": footprint.page_bytes});
+        answer = answer.with("range", json);
+    }
+    Ok(Some(answer))
 }
 
-fn tally(table: &Table, schema: Option<&Schema>, reader: &impl ReadableTable, range: KeyRange) -> Result<Answer> {
-    let tally = reader.tally(bounds(&range))?;
-    let measures = table.options().measures;
-    let mut parts = vec![rows_text(tally.rows.unsigned_abs())];
-    let mut answer = Answer::default().with("rows", tally.rows);
-    if measures.bytes {
-        parts.push(grid::bytes(tally.bytes.unsigned_abs()));
-        answer = answer.with("bytes", tally.bytes);
-    }
-    if measures.hash {
-        parts.push(format!("hash {:016x}", tally.hash));
-        answer = answer.with("hash", format!("{:016x}", tally.hash));
-    }
-    if let Some(field) = measures.sum {
-        let name = match (field, schema) {
-            (quipu::SumField::Element { at }, Some(schema)) => {
-                schema.value_columns().nth(at as usize).map(|c| c.name.as_str())
-            }
-            _ => None,
-        };
-        parts.push(format!("{} {}", name.unwrap_or("sum"), thousands(tally.sum)));
-        answer = answer.with("sum", tally.sum);
-    }
-    answer.summary = parts.join(", ");
-    Ok(answer)
+fn pages(count: u64) -> String {
+    format!("{} page{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
 fn cost_text(cost: &Cost) -> String {
@@ -149,7 +186,7 @@ fn cost_text(cost: &Cost) -> String {
         0 => "all in memory".to_owned(),
         runs => format!(
             "{} of {}, {} read in {}",
-            many(cost.pages, "page"),
+            pages(cost.pages),
             many(runs, "run"),
             thousands(cost.pages_read),
             many(cost.rounds, "round")
@@ -159,11 +196,4 @@ fn cost_text(cost: &Cost) -> String {
 
 fn cost_json(cost: &Cost) -> Json {
     json!({ "runs": cost.runs, "pages": cost.pages, "pages_read": cost.pages_read, "rounds": cost.rounds })
-}
-
-pub(super) fn rows_text(count: u64) -> String {
-    match count {
-        1 => "1 row".to_owned(),
-        count => format!("{} rows", thousands(count)),
-    }
 }

@@ -4,26 +4,32 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use quipu::{Db, Error, ErrorKind, Measures, ReadableTable, Savepoint, TableOptions, Transaction};
-use quipu_rows::old::{Column, ColumnType, RowTable, RowWriter, Schema};
+use quipu::{ErrorKind, Measures, ReadableTable, Savepoint, TableOptions, WritableTable};
+use quipu_rows::{
+    Column, Constraint, DataType, Database, IndexSchema, Ordered, RowTransaction, TableSchema, Value, Violation,
+};
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;
 use super::command::{Command, Creation};
 use super::{help, reading};
+use crate::asked::{Rows, Strings, shown_columns};
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, thousands};
-use crate::import::sum_field;
-use crate::key;
+use crate::import::parse_type;
+use crate::key::{self, KeyNotation};
+use crate::load::key_column;
+use crate::progress::Follower;
+use crate::relation::{self, Relation};
+use crate::stats;
 use crate::words::Word;
-use crate::{database, stats};
 
 /// The state between two commands.
 pub(super) struct Session {
-    db: Db,
+    database: Database,
     dir: PathBuf,
-    table: Option<RowTable>,
-    transaction: Option<Transaction>,
+    table: Option<Relation>,
+    transaction: Option<RowTransaction<'static>>,
     /// The names of the open transaction's savepoints, the first set first.
     savepoints: Vec<(String, Savepoint)>,
     pub(super) json: bool,
@@ -33,10 +39,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(db: Db, dir: PathBuf, timing: bool) -> Session {
+    pub(super) fn new(database: Database, dir: PathBuf, timing: bool) -> Result<Session> {
         let table_names = Rc::default();
         let mut session = Session {
-            db,
+            database,
             dir,
             table: None,
             transaction: None,
@@ -45,18 +51,17 @@ impl Session {
             timing,
             table_names,
         };
-        session.refresh_names();
-        session
+        session.refresh_names()?;
+        Ok(session)
     }
 
-    /// The table to begin with: the one named, or the only one that is not an index.
+    /// The table to begin with: the one named, or the only one there is.
     pub(super) fn choose(&mut self, named: Option<&str>) -> Result<()> {
-        let tables = self.db.tables();
-        let is_index = |table: &quipu::Table| Schema::of(table).is_some_and(|schema| schema.index_of.is_some());
-        let mut others = tables.iter().filter(|table| !is_index(table));
-        let name = match (named, others.next(), others.next()) {
-            (Some(name), _, _) => name.to_owned(),
-            (None, Some(only), None) => only.name().to_owned(),
+        let mut tables = self.database.tables()?;
+        tables.extend(relation::strings(&self.database).iter().map(|table| table.name().to_owned()));
+        let name = match (named, tables.as_slice()) {
+            (Some(name), _) => name.to_owned(),
+            (None, [only]) => only.clone(),
             _ => return Ok(()),
         };
         self.use_table(&name)
@@ -64,7 +69,7 @@ impl Session {
 
     /// What stands before the cursor.
     pub(super) fn prompt(&self) -> String {
-        let name = self.table.as_ref().map_or("quipu", |table| table.table.name());
+        let name = self.table.as_ref().map_or_else(|| "quipu".to_owned(), Relation::name);
         format!("{name}{}> ", if self.transaction.is_some() { "*" } else { "" })
     }
 
@@ -73,8 +78,9 @@ impl Session {
         self.transaction.is_some()
     }
 
-    fn refresh_names(&mut self) {
-        *self.table_names.borrow_mut() = self.db.tables().iter().map(|table| table.name().to_owned()).collect();
+    fn refresh_names(&mut self) -> Result<()> {
+        *self.table_names.borrow_mut() = relation::names(&self.database)?;
+        Ok(())
     }
 
     /// Runs one command.
@@ -86,39 +92,27 @@ impl Session {
             }
             Command::Use { table } => {
                 self.use_table(table)?;
-                Ok(Answer::line(self.describe()).with("table", table.as_str()))
+                Ok(Answer::line(self.describe()?).with("table", table.as_str()))
             }
             Command::Tables => self.tables(),
+            Command::Schema => self.schema(),
             Command::Create(creation) => self.create(creation),
+            Command::Index { name, columns, unique } => self.index(name, columns, *unique),
             Command::Drop { table } => self.drop(table),
             Command::Stats => {
-                let stats = self.db.stats();
+                let stats = stats::of(&self.database)?;
                 Ok(Answer { grid: Some(stats::grid(&stats)), below: stats::text(&stats), ..Answer::default() }
                     .with("stats", stats::json(&stats)))
             }
-            Command::Put { key, value } => {
-                self.write(key, value, |writer, key, value| writer.put(key, value))?;
-                Ok(Answer::line("done").with("done", true))
-            }
-            Command::Insert { key, value } => {
-                self.write(key, value, |writer, key, value| match writer.insert(key, value) {
-                    Err(error) if error.kind() == ErrorKind::Exists => {
-                        Err(Error::new(ErrorKind::Exists, "there is a row of that key; `put` replaces it"))
-                    }
-                    other => other,
-                })?;
-                Ok(Answer::line("done").with("done", true))
-            }
-            Command::Remove { key } => {
-                let key = key::parse(key, self.current()?.schema.as_ref())?;
-                let removed = self.change(|writer| writer.remove(&key))?;
-                Ok(Answer::line(if removed { "removed" } else { "no row" }).with("removed", removed))
-            }
+            Command::Put { key, value } => self.write(key, value, Writing::Put),
+            Command::Insert { key, value } => self.write(key, value, Writing::Insert),
+            Command::Update { key, value } => self.write(key, value, Writing::Update),
+            Command::Remove { key } => self.remove(key),
             Command::Begin => {
                 if self.transaction.is_some() {
                     return Err(Failure::new("a transaction is open; `commit` or `rollback` ends it"));
                 }
-                self.transaction = Some(self.db.begin());
+                self.transaction = Some(self.database.begin());
                 Ok(Answer::line("begun").with("done", true))
             }
             Command::Commit => self.commit(),
@@ -137,7 +131,7 @@ impl Session {
             }
             Command::Checkpoint => {
                 self.refuse_in_transaction("checkpoint")?;
-                let info = self.db.checkpoint()?;
+                let info = self.database.db().checkpoint()?;
                 Ok(Answer::line(stats::checkpoint_text(&info)).with("checkpoint", stats::checkpoint_json(&info)))
             }
             Command::Json { on } => {
@@ -149,23 +143,49 @@ impl Session {
                 Ok(Answer::default().with("timing", *on))
             }
             Command::Quit => Ok(Answer::default()),
-            reading => {
-                let table = self.current()?;
-                let schema = table.schema.as_ref();
-                let mut random = rand::rng();
-                let answer = match &self.transaction {
+            question => self.answer(question)?.ok_or_else(|| Failure::new("a key is needed")),
+        }
+    }
+
+    /// The answer to a question about the table in use, in the open transaction or now.
+    fn answer(&self, question: &Command) -> Result<Option<Answer>> {
+        let mut random = rand::rng();
+        match (self.current()?, &self.transaction) {
+            (Relation::Rows(name), Some(transaction)) => {
+                let table = transaction.table(name)?;
+                reading::answer(question, &Rows::of_table(&table, table.schema()), &mut random)
+            }
+            (Relation::Rows(name), None) => {
+                let snapshot = self.database.snapshot();
+                let table = snapshot.table(name)?;
+                reading::answer(question, &Rows::of_table(&table, table.schema()), &mut random)
+            }
+            (Relation::Index { table, index }, Some(transaction)) => {
+                let table = transaction.table(table)?;
+                let index = table.index(index)?;
+                reading::answer(question, &Rows::of_index(&index, table.schema(), index.schema()), &mut random)
+            }
+            (Relation::Index { table, index }, None) => {
+                let snapshot = self.database.snapshot();
+                let table = snapshot.table(table)?;
+                let index = table.index(index)?;
+                reading::answer(question, &Rows::of_index(&index, table.schema(), index.schema()), &mut random)
+            }
+            (Relation::Strings(table), transaction) => {
+                let measures = table.options().measures;
+                match transaction {
                     Some(transaction) => {
-                        reading::answer(reading, &table.table, schema, &transaction.table(&table.table)?, &mut random)?
+                        let of = &transaction.engine().table(table)?;
+                        reading::answer(question, &Strings { of, measures }, &mut random)
                     }
-                    None => reading::answer(reading, &table.table, schema, &table.table, &mut random)?,
-                };
-                answer.ok_or_else(|| Failure::new("a key is needed"))
+                    None => reading::answer(question, &Strings { of: table, measures }, &mut random),
+                }
             }
         }
     }
 
     /// The table in use.
-    fn current(&self) -> Result<&RowTable> {
+    fn current(&self) -> Result<&Relation> {
         self.table.as_ref().ok_or_else(|| {
             let names = self.table_names.borrow().join(", ");
             let choice = if names.is_empty() { "`create` makes one".to_owned() } else { format!("there are {names}") };
@@ -173,42 +193,71 @@ impl Session {
         })
     }
 
+    /// The table in use, which must have columns.
+    fn current_rows(&self) -> Result<&str> {
+        match self.current()? {
+            Relation::Rows(name) => Ok(name),
+            Relation::Index { table, index } => {
+                Err(Failure::new(format!("table {table}.{index} is an index: `use {table}` first")))
+            }
+            Relation::Strings(table) => Err(Failure::new(format!("table {} has no columns", table.name()))),
+        }
+    }
+
     fn use_table(&mut self, name: &str) -> Result<()> {
-        database::table(&self.db, name)?;
-        self.table = RowTable::open(&self.db, name)?;
+        self.table = Some(Relation::find(&self.database, name)?);
         Ok(())
     }
 
-    fn describe(&self) -> String {
-        let Some(table) = &self.table else { return String::new() };
-        let name = table.table.name();
-        match &table.schema {
-            None => format!("{name}: keys and values are strings"),
-            Some(schema) => {
-                let key: Vec<String> =
-                    schema.key_columns().map(|column| format!("{} {}", column.name, column.column_type)).collect();
-                let value: Vec<String> =
-                    schema.value_columns().map(|column| format!("{} {}", column.name, column.column_type)).collect();
-                let value = if value.is_empty() { String::new() } else { format!("; value {}", value.join(", ")) };
-                format!("{name}: key {}{value}", key.join(", "))
+    fn describe(&self) -> Result<String> {
+        let Some(relation) = &self.table else { return Ok(String::new()) };
+        let columns = |columns: &mut dyn Iterator<Item = &Column>| -> String {
+            columns.map(|column| format!("{} {}", column.name, column.data_type)).collect::<Vec<_>>().join(", ")
+        };
+        Ok(match relation {
+            Relation::Strings(table) => format!("{}: keys and values are strings", table.name()),
+            Relation::Rows(name) => {
+                let schema = self.database.table(name)?.schema()?;
+                let is_key = |column: &&Column| schema.key.iter().any(|key| key_column(key) == column.name);
+                let key = schema.key.iter().filter_map(|name| schema.place(key_column(name)));
+                let key = columns(&mut key.map(|place| &schema.columns[place]));
+                let value = columns(&mut schema.columns.iter().filter(|column| !is_key(column)));
+                let value = if value.is_empty() { value } else { format!("; value {value}") };
+                format!("{name}: key {key}{value}")
             }
-        }
+            Relation::Index { table, index } => {
+                let schema = self.database.table(table)?.schema()?;
+                let declared = schema.indexes.iter().find(|declared| declared.name == *index);
+                let declared = declared.map_or_else(|| index.clone(), IndexSchema::to_string);
+                format!("{table}.{index}: index {declared} of table {table}")
+            }
+        })
     }
 
     fn tables(&self) -> Result<Answer> {
         let mut grid = Grid::new([("table", false), ("rows", true), ("key", false), ("index of", false)]);
         let mut list = Vec::new();
-        for table in self.db.tables() {
-            let schema = Schema::of(&table);
-            let rows = table.len()?;
-            let key = schema.as_ref().map_or_else(|| "(string)".to_owned(), Schema::key_names);
-            let index_of = schema.as_ref().and_then(|schema| schema.index_of.clone());
-            list.push(json!({
-                "table": table.name(), "rows": rows, "index_of": index_of,
-                "columns": schema.as_ref().map(|schema| schema.columns.iter().map(|c| &c.name).collect::<Vec<_>>()),
-                "key": schema.as_ref().map(|schema| schema.key_columns().map(|c| &c.name).collect::<Vec<_>>()),
-            }));
-            grid.push(vec![table.name().to_owned(), thousands(rows), key, index_of.unwrap_or_default()]);
+        let mut add =
+            |name: String, rows: u64, columns: Option<Vec<String>>, key: Option<Vec<String>>, of: Option<&str>| {
+                let key_text = key.as_ref().map_or_else(|| "(string)".to_owned(), |key| key.join(","));
+                list.push(json!({"table": name, "rows": rows, "index_of": of, "columns": columns, "key": key}));
+                grid.push(vec![name, thousands(rows), key_text, of.unwrap_or_default().to_owned()]);
+            };
+        let snapshot = self.database.snapshot();
+        for name in snapshot.tables()? {
+            let table = snapshot.table(&name)?;
+            let schema = table.schema();
+            let columns = shown_columns(schema).into_iter().map(|(name, _)| name).collect();
+            add(name.clone(), table.len()?, Some(columns), Some(schema.key.clone()), None);
+            for declared in &schema.indexes {
+                // One that is still being built cannot be asked yet.
+                let Ok(index) = table.entries(&declared.name) else { continue };
+                let full_name = format!("{name}.{}", declared.name);
+                add(full_name, index.len()?, None, Some(declared.columns.clone()), Some(&name));
+            }
+        }
+        for table in relation::strings(&self.database) {
+            add(table.name().to_owned(), table.len()?, None, None, None);
         }
         let summary = match list.len() {
             0 => "no table; `create` makes one",
@@ -218,82 +267,191 @@ impl Session {
             .with("tables", Json::from(list)))
     }
 
+    fn schema(&self) -> Result<Answer> {
+        let schema = self.database.table(self.current_rows()?)?.schema()?;
+        let mut lines = vec![format!("table {}", schema.table)];
+        lines.extend(schema.columns.iter().map(|column| format!("  {column}")));
+        lines.push(format!("  key ({})", schema.key.join(", ")));
+        lines.extend(schema.indexes.iter().map(|index| format!("  index {index}")));
+        lines.extend(schema.checks.iter().map(|check| format!("  check {} ({})", check.name, check.condition)));
+        lines.extend(schema.foreign_keys.iter().map(|key| {
+            let (columns, to) = (key.columns.join(", "), key.references.join(", "));
+            let (name, table, delete, update) = (&key.name, &key.table, key.on_delete, key.on_update);
+            format!("  foreign key {name} ({columns}) to {table} ({to}), on delete {delete}, on update {update}")
+        }));
+        lines.extend(schema.sum.iter().map(|sum| format!("  sum {sum}")));
+        let json: Json = serde_json::from_str(&schema.to_json()).unwrap_or(Json::Null);
+        Ok(Answer { text: lines.join("\n") + "\n", ..Answer::default() }.with("schema", json))
+    }
+
     fn create(&mut self, creation: &Creation) -> Result<Answer> {
         self.refuse_in_transaction("create")?;
-        let measures = Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS };
         let name = creation.table.as_str();
+        if Relation::find(&self.database, name).is_ok() {
+            return Err(Failure::new(format!("table {name} exists")));
+        }
         if creation.key.is_empty() {
             if !creation.value.is_empty() || !creation.indexes.is_empty() || creation.sum.is_some() {
                 return Err(Failure::new("columns of the value, indexes and sums need columns of the key"));
             }
-            self.db.create_table(name, TableOptions { measures, ..TableOptions::default() })?;
+            let measures = Measures { bytes: true, hash: true, sum: None, ..Measures::ROWS };
+            self.database.db().create_table(name, TableOptions { measures, ..TableOptions::default() })?;
         } else {
-            let column = |(name, kind): &(String, String)| {
-                let column_type = ColumnType::parse(kind)
-                    .ok_or_else(|| Failure::new(format!("{kind:?} is no type; there are {}", ColumnType::names())))?;
-                Ok(Column { name: name.clone(), column_type })
+            let column = |(name, kind): &(String, String)| -> Result<Column> {
+                Ok(Column::new(name.clone(), parse_type(kind).map_err(Failure::new)?))
             };
-            let columns: Vec<Column> = creation.key.iter().chain(&creation.value).map(column).collect::<Result<_>>()?;
-            if let Some(twice) =
-                (1..columns.len()).find(|&place| columns[..place].iter().any(|c| c.name == columns[place].name))
-            {
-                return Err(Failure::new(format!("two columns have the name {:?}", columns[twice].name)));
-            }
-            let key: Vec<String> = creation.key.iter().map(|(name, _)| name.clone()).collect();
-            let schema = Schema::new(columns, &key)?;
-            let sum = creation.sum.as_deref().map(|name| sum_field(&schema, name)).transpose()?;
-            let options = TableOptions { measures: Measures { sum, ..measures }, ..TableOptions::default() };
-            RowTable::create(&self.db, name, &schema, &creation.indexes, options)?;
+            let index = |(name, columns): &(String, Vec<String>)| IndexSchema::new(name.clone(), columns.clone());
+            self.database.create_table(&TableSchema {
+                table: name.to_owned(),
+                columns: creation.key.iter().chain(&creation.value).map(column).collect::<Result<_>>()?,
+                key: creation.key.iter().map(|(name, _)| name.clone()).collect(),
+                indexes: creation.indexes.iter().map(index).collect(),
+                sum: creation.sum.clone(),
+                ..TableSchema::default()
+            })?;
         }
-        self.refresh_names();
+        self.refresh_names()?;
         self.use_table(name)?;
-        Ok(Answer::line(self.describe()).with("table", name))
+        Ok(Answer::line(self.describe()?).with("table", name))
+    }
+
+    fn index(&mut self, name: &str, columns: &[String], unique: bool) -> Result<Answer> {
+        self.refuse_in_transaction("index")?;
+        let index = IndexSchema { unique, ..IndexSchema::new(name, columns.iter().map(String::as_str)) };
+        let mut follower = Follower::default();
+        self.database.create_index(self.current_rows()?, index, &mut |progress| follower.show(progress))?;
+        drop(follower);
+        self.refresh_names()?;
+        Ok(Answer::line("created").with("done", true))
     }
 
     fn drop(&mut self, name: &str) -> Result<Answer> {
         self.refuse_in_transaction("drop")?;
-        database::table(&self.db, name)?;
-        let table = RowTable::open(&self.db, name)?.ok_or_else(|| Failure::new("the table is gone"))?;
-        if let Some(owner) = table.index_of() {
-            return Err(Failure::new(format!("table {name} is an index of {owner} and goes with it")));
+        match Relation::find(&self.database, name)? {
+            Relation::Rows(table) => drop(self.database.drop_table(&table)?),
+            Relation::Index { table, index } => self.database.drop_index(&table, &index)?,
+            Relation::Strings(table) => drop(self.database.db().drop_table(table.name())?),
         }
-        table.drop(&self.db)?;
-        self.refresh_names();
+        self.refresh_names()?;
         // The table in use may have been that one, or an index of it.
-        let gone = |used: &RowTable| !self.table_names.borrow().iter().any(|name| name == used.table.name());
+        let gone = |used: &Relation| !self.table_names.borrow().contains(&used.name());
         if self.table.as_ref().is_some_and(gone) {
             self.table = None;
         }
         Ok(Answer::line("dropped").with("done", true))
     }
 
-    /// Parses a key and a value and gives them to `change`.
-    fn write(
-        &self,
-        key: &Word,
-        value: &[Word],
-        change: impl FnOnce(&mut RowWriter<'_>, &[u8], &[u8]) -> quipu::Result<()>,
-    ) -> Result<()> {
-        let schema = self.current()?.schema.as_ref();
-        let key = key::parse(key, schema)?;
-        let value = key::parse_value(value, schema)?;
-        self.change(|writer| change(writer, &key, &value))
+    /// Writes a row of the table in use.
+    fn write(&self, key: &Word, value: &[Word], writing: Writing) -> Result<Answer> {
+        let there_is_one = || Failure::new("there is a row of that key; `put` replaces it");
+        let done = match self.current()? {
+            Relation::Strings(table) => {
+                let (key, value) = (key.bytes(), value.iter().map(Word::bytes).collect::<Vec<_>>().join(&b' '));
+                self.change(|transaction| {
+                    let table = transaction.engine().table(table)?;
+                    match writing {
+                        Writing::Put => table.put(&key, &value).map(|_| true),
+                        Writing::Insert => table.insert(&key, &value).map(|()| true),
+                        Writing::Update if !table.contains(&key)? => Ok(false),
+                        Writing::Update => table.put(&key, &value).map(|_| true),
+                    }
+                })
+            }
+            _ => {
+                let name = self.current_rows_to_write()?;
+                let row = self.row(name, key, value)?;
+                self.change(|transaction| {
+                    let table = transaction.table(name)?;
+                    let given: Vec<&str> = row.columns.iter().map(|(name, _)| name.as_str()).collect();
+                    let values: Vec<Value<'_>> = row.columns.iter().map(|(_, value)| value.clone()).collect();
+                    let changes = |named: &[(String, Value<'static>)]| -> Vec<(String, Value<'static>)> {
+                        named.iter().filter(|(name, _)| !row.key_names.contains(name)).cloned().collect()
+                    };
+                    let update = |changes: Vec<(String, Value<'static>)>| {
+                        let changes: Vec<(&str, Value<'_>)> =
+                            changes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+                        table.update(row.key.as_slice(), &changes)
+                    };
+                    match writing {
+                        Writing::Put if table.contains(row.key.as_slice())? => {
+                            let mut all = changes(&row.columns);
+                            all.extend(row.others.iter().map(|name| (name.clone(), Value::Null)));
+                            update(all)
+                        }
+                        Writing::Put | Writing::Insert => table.insert_columns(&given, values).map(|_| true),
+                        Writing::Update => update(changes(&row.columns)),
+                    }
+                })
+            }
+        };
+        match done {
+            Ok(true) => Ok(Answer::line("done").with("done", true)),
+            Ok(false) => Ok(Answer::line("no row").with("done", false)),
+            Err(error) if error.kind() == ErrorKind::Exists && writing == Writing::Insert => {
+                match Violation::of(&error).map(|violation| violation.constraint) {
+                    None | Some(Constraint::PrimaryKey) => Err(there_is_one()),
+                    Some(_) => Err(error.into()),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Changes the table in use, in the open transaction or in one of its own.
-    fn change<T>(&self, change: impl FnOnce(&mut RowWriter<'_>) -> quipu::Result<T>) -> Result<T> {
-        let table = self.current()?;
-        if let Some(owner) = table.index_of() {
-            let name = table.table.name();
-            return Err(Failure::new(format!("table {name} is an index: write to table {owner}, and it follows")));
+    fn remove(&self, key: &Word) -> Result<Answer> {
+        let removed = match self.current()? {
+            Relation::Strings(table) => {
+                self.change(|transaction| transaction.engine().table(table)?.remove(key.bytes()))?
+            }
+            _ => {
+                let name = self.current_rows_to_write()?;
+                let row = self.row(name, key, &[])?;
+                self.change(|transaction| transaction.table(name)?.delete(row.key.as_slice()))?
+            }
+        };
+        Ok(Answer::line(if removed { "removed" } else { "no row" }).with("removed", removed))
+    }
+
+    /// The table in use, if rows of it can be written.
+    fn current_rows_to_write(&self) -> Result<&str> {
+        match self.current()? {
+            Relation::Index { table, index } => {
+                let what = format!("table {table}.{index} is an index: write to table {table}, and it follows");
+                Err(Failure::new(what))
+            }
+            _ => self.current_rows(),
         }
+    }
+
+    /// The row that words say.
+    fn row(&self, name: &str, key: &Word, value: &[Word]) -> Result<GivenRow> {
+        let schema = self.database.table(name)?.schema()?;
+        let is_key = |column: &Column| schema.key.iter().any(|key| key_column(key) == column.name);
+        let key_columns: Vec<(String, DataType)> = (schema.key.iter())
+            .filter_map(|name| schema.place(key_column(name)))
+            .map(|place| (schema.columns[place].name.clone(), schema.columns[place].data_type))
+            .collect();
+        let rest = schema.columns.iter().filter(|column| !column.hidden && !is_key(column));
+        let rest: Vec<(String, DataType)> = rest.map(|column| (column.name.clone(), column.data_type)).collect();
+        let notation = KeyNotation { columns: key_columns };
+        let key = notation.whole_key(key)?;
+        let given = key::assignments(value, &rest)?;
+        let key_names: Vec<String> = notation.columns.into_iter().map(|(name, _)| name).collect();
+        let mut columns: Vec<(String, Value<'static>)> = key_names.iter().cloned().zip(key.iter().cloned()).collect();
+        let is_given = |place: usize| given.iter().any(|(given, _)| *given == place);
+        let others = (0..rest.len()).filter(|&place| !is_given(place)).map(|place| rest[place].0.clone()).collect();
+        columns.extend(given.into_iter().map(|(place, value)| (rest[place].0.clone(), value)));
+        Ok(GivenRow { key, key_names, columns, others })
+    }
+
+    /// Changes something, in the open transaction or in one of its own.
+    fn change<T>(&self, change: impl FnOnce(&RowTransaction<'_>) -> quipu::Result<T>) -> quipu::Result<T> {
         match &self.transaction {
-            Some(transaction) => Ok(change(&mut table.within(transaction)?)?),
-            None => Ok(self.db.write(|transaction| change(&mut table.within(transaction)?))?),
+            Some(transaction) => change(transaction),
+            None => self.database.write(change),
         }
     }
 
-    fn open_transaction(&self) -> Result<&Transaction> {
+    fn open_transaction(&self) -> Result<&RowTransaction<'static>> {
         self.transaction.as_ref().ok_or_else(|| Failure::new("no transaction is open; `begin` opens one"))
     }
 
@@ -341,14 +499,35 @@ impl Session {
     }
 
     /// What is shown when a person comes in.
-    pub(super) fn greeting(&self) -> String {
+    pub(super) fn greeting(&self) -> Result<String> {
         let count = self.table_names.borrow().len();
         let tables = if count == 1 { "1 table".to_owned() } else { format!("{count} tables") };
         let version = env!("CARGO_PKG_VERSION");
         let mut text = format!("quipu {version}, {} with {tables}. `help` teaches, Tab completes.", self.dir.display());
         if self.table.is_some() {
-            text = format!("{text}\n{}", self.describe());
+            text = format!("{text}\n{}", self.describe()?);
         }
-        text
+        Ok(text)
     }
+}
+
+/// How a row is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    /// It is added, or replaces the one of its key.
+    Put,
+    /// It is added.
+    Insert,
+    /// The one of its key changes.
+    Update,
+}
+
+/// A row that somebody has typed.
+struct GivenRow {
+    key: Vec<Value<'static>>,
+    key_names: Vec<String>,
+    /// Names and values, those of the key first.
+    columns: Vec<(String, Value<'static>)>,
+    /// The names of the columns without a value.
+    others: Vec<String>,
 }

@@ -43,7 +43,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The layers of a transaction's table made relative to a newer version, if all that it has read is unchanged there.
+    /// The layers of a transaction's table made relative to a newer version, if all that it has read is unchanged
+    /// there.
     /// `None` if the table is the same in both. Reads files, a few pages at a time.
     ///
     /// # Errors

@@ -78,7 +78,8 @@ impl Patches {
         self.0.values_mut().flatten().for_each(|(written, _)| *written = (*written).min(depth));
     }
 
-    /// What the layers up to a depth hold of a key whose value below is `value`; `None` if that does not follow from it.
+    /// What the layers up to a depth hold of a key whose value below is `value`; `None` if that does not follow from
+    /// it.
     ///
     /// # Errors
     /// Those of a patch.

@@ -365,12 +365,12 @@ impl Transaction {
         shared.commit_transaction(self, durability)
     }
 
-    /// Moves an optimistic transaction to the present version, if all that it relies on is unchanged there: what it reads
-    /// from now on is of that version, and other commits so far can no longer make it conflict.
+    /// Moves an optimistic transaction to the present version, if all that it relies on is unchanged there: what it
+    /// reads from now on is of that version, and other commits so far can no longer make it conflict.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if it relies on something that has changed, and those of reading a page of a run: then it
-    /// is as it was. [`ErrorKind::Invalid`] for that of a [`Db::write`](crate::Db::write), which is always at the
+    /// [`ErrorKind::Conflict`] if it relies on something that has changed, and those of reading a page of a run: then
+    /// it is as it was. [`ErrorKind::Invalid`] for that of a [`Db::write`](crate::Db::write), which is always at the
     /// present version.
     pub fn refresh(&mut self) -> Result<()> {
         if !self.is_optimistic() {
@@ -512,8 +512,8 @@ impl<'t> TableTransaction<'t> {
     /// Changes the value of a live key to what `patch` makes of it. Returns whether the key is live.
     ///
     /// If another commit has changed the row meanwhile, the patch is applied again, to the value of then: so the
-    /// transaction relies on no more than that the key is live, under any isolation, and two transactions that patch one
-    /// row do not conflict. What it is told of the patched value it relies on as on any other.
+    /// transaction relies on no more than that the key is live, under any isolation, and two transactions that patch
+    /// one row do not conflict. What it is told of the patched value it relies on as on any other.
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {

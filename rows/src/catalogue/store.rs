@@ -125,6 +125,11 @@ pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, Ent
     Ok(entries)
 }
 
+/// The number of definitions.
+pub(crate) fn count_documents(catalogue: &impl ReadableTable) -> Result<u64> {
+    catalogue.count(&tuple::range(&[DOCUMENTS]))
+}
+
 /// The definition of a table.
 ///
 /// # Errors

@@ -3,17 +3,20 @@
 //! ```text
 //!  1  the definition has the index, with a tree for what it misses: from now on writers note there each row that they
 //!     change, with the entry that it had when the note was made
-//!  2  the entries of all rows of a snapshot from after 1 are sorted and written to the index, which nobody else touches
+//!  2  the entries of all rows of a snapshot from after 1 are sorted and written to the index, which nobody
+//!     else touches
 //!  3  noted rows are caught up with, some at a time, in turns of the writer: their noted entries go, those of now come
-//!  4  in one turn, the last of them are caught up with, and the definition has the index without that tree: it is ready
+//!  4  in one turn, the last of them are caught up with, and the definition has the index without that tree: it
+//!     is ready
 //! ```
 //!
 //! Why it is right: the index has the entries of the snapshot, but for rows that are noted; of a noted row it has the
-//! entry that the note says, or none. That holds after 2, since a row that is not noted is as it was in the snapshot, and
-//! each turn of 3 keeps it.
+//! entry that the note says, or none. That holds after 2, since a row that is not noted is as it was in the snapshot,
+//! and each turn of 3 keeps it.
 //!
-//! A unique index is not compared with while it is built: two rows of the same values are found when entries are sorted,
-//! or when the last of the noted rows are caught up with. Entries that two rows have in between are not of one moment.
+//! A unique index is not compared with while it is built: two rows of the same values are found when entries are
+//! sorted, or when the last of the noted rows are caught up with. Entries that two rows have in between are not of one
+//! moment.
 //!
 //! Cost: a scan, a sort, an ingest; for writers meanwhile, a look at the notes for each row in place of an entry.
 

@@ -85,8 +85,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Missing`](ErrorKind::Missing) if there is no such table; [`Invalid`](ErrorKind::Invalid) if it has rows, refers
-    /// to itself or has an index that is being built; those of a commit.
+    /// [`Missing`](ErrorKind::Missing) if there is no such table; [`Invalid`](ErrorKind::Invalid) if it has rows,
+    /// refers to itself or has an index that is being built; those of a commit.
     pub fn begin_load(&self, table: &str, options: &BuildOptions) -> Result<Load> {
         let shared = Arc::clone(self.shared());
         let transaction = RowTransaction::optimistic(Arc::clone(&shared), Isolation::Serializable);

@@ -42,8 +42,8 @@ impl RowShape {
     /// The value of a column.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are of no such row, [`Invalid`](ErrorKind::Invalid) if the column is
-    /// not there.
+    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are of no such row, [`Invalid`](ErrorKind::Invalid) if the column
+    /// is not there.
     #[inline]
     pub(crate) fn read<'r>(&'r self, column: usize, key: &'r [u8], value: &'r [u8]) -> Result<Value<'r>> {
         match &self.places[column] {
@@ -55,7 +55,8 @@ impl RowShape {
         }
     }
 
-    /// The bytes of a column that is stored in the value with this type, or that it is NULL; none if it stands elsewhere.
+    /// The bytes of a column that is stored in the value with this type, or that it is NULL; none if it stands
+    /// elsewhere.
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are of no such row.

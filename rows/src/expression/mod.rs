@@ -1,4 +1,5 @@
-//! Expressions over the columns of one row: checks, predicates of partial indexes, keys of expression indexes, defaults.
+//! Expressions over the columns of one row: checks, predicates of partial indexes, keys of expression indexes,
+//! defaults.
 //!
 //! The words are SQL's: comparisons, `AND OR NOT`, `+ - * / %`, `IN`, `BETWEEN`, `LIKE`, `IS NULL`, some functions of
 //! one value; and so is the logic of three values, in which NULL is neither true nor false. Subqueries, other rows, the

@@ -157,8 +157,8 @@ impl Batch {
     /// The value of a column and a row, both from 0.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if there is no such column or row, or what was put into the buffers is no value of
-    /// the column's type.
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such column or row, or what was put into the buffers is no value
+    /// of the column's type.
     pub fn value(&self, column: usize, row: usize) -> Result<Value<'_>> {
         let found = self.columns.get(column).ok_or_else(|| invalid(format!("the batch has no column {column}")))?;
         found.value(row).ok_or_else(|| {

@@ -47,8 +47,8 @@ pub trait InOrder {
 
 /// Rows in the order of a key: those of a table, in the order of its primary key, or of an index.
 ///
-/// Every answer is exact for what is read: the table as it is now, a snapshot, or a transaction. Counts, ranks, offsets,
-/// quantiles and sums cost what they cost the engine: one or two descents, however many rows there are.
+/// Every answer is exact for what is read: the table as it is now, a snapshot, or a transaction. Counts, ranks,
+/// offsets, quantiles and sums cost what they cost the engine: one or two descents, however many rows there are.
 pub trait Ordered: InOrder {
     /// The number of rows in a range.
     ///
@@ -193,8 +193,8 @@ pub trait Ordered: InOrder {
         Ok(RowIter { of: self, entries, front: Vec::new().into_iter(), back: Vec::new().into_iter(), chunk: 1 })
     }
 
-    /// Lends each row of a range to `visit`, in order, until it returns false. The fastest way to read many rows: nothing
-    /// is copied.
+    /// Lends each row of a range to `visit`, in order, until it returns false. The fastest way to read many rows:
+    /// nothing is copied.
     ///
     /// # Errors
     /// Those of [`Ordered::count`], and those of `visit`.

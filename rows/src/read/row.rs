@@ -39,8 +39,8 @@ impl<'r> RowView<'r> {
     /// The value of the column at this place of the schema.
     ///
     /// # Errors
-    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are no such row; [`Invalid`](ErrorKind::Invalid) if this is an entry
-    /// of an index that does not have the column.
+    /// [`Corrupt`](ErrorKind::Corrupt) if the bytes are no such row; [`Invalid`](ErrorKind::Invalid) if this is an
+    /// entry of an index that does not have the column.
     #[inline]
     pub fn value(&self, place: usize) -> Result<Value<'r>> {
         self.shape.read(place, self.key, self.value)

@@ -118,7 +118,8 @@ impl Scan {
     }
 }
 
-/// The batches of a scan. As an iterator it makes a new one each time; [`Batches::read_into`] fills one again and again.
+/// The batches of a scan. As an iterator it makes a new one each time; [`Batches::read_into`] fills one again and
+/// again.
 pub struct Batches {
     scan: Scan,
     rows: OwnedRows,

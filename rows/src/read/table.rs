@@ -36,8 +36,8 @@ impl<'t, T: Trees> TableIn<'t, T> {
     /// The row of this key; none if there is none.
     ///
     /// # Errors
-    /// [`Invalid`](quipu::ErrorKind::Invalid) if these are not the values of a whole key, and those of reading a page of
-    /// a file.
+    /// [`Invalid`](quipu::ErrorKind::Invalid) if these are not the values of a whole key, and those of reading a page
+    /// of a file.
     pub fn get<'v>(&self, key: impl IntoValues<'v>) -> Result<Option<Row>> {
         let key = self.key_of(&key.into_values())?;
         let value = self.tree.get(&key)?;

@@ -6,7 +6,8 @@
 /// |---|---|---|---|---|
 /// | serializable | refused | refused | refused | none |
 /// | snapshot | refused | possible | none, but as write skew | none |
-/// | read committed | possible between statements, refused within one | possible | possible | from statement to statement |
+/// | read committed | possible between statements, refused within one | possible | possible | from statement to
+/// statement |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// It might as well have run alone, at the moment of its commit.

@@ -115,8 +115,8 @@ impl<'x> RowTransaction<'x> {
         if self.isolation == Isolation::ReadCommitted { self.refresh() } else { Ok(()) }
     }
 
-    /// Moves the transaction to the present version, if all that it relies on is unchanged there: what it reads from now
-    /// on is of that version.
+    /// Moves the transaction to the present version, if all that it relies on is unchanged there: what it reads from
+    /// now on is of that version.
     ///
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) if it relies on something that has changed; [`Invalid`](ErrorKind::Invalid) in

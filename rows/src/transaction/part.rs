@@ -117,8 +117,8 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         Ok(value.map(|value| self.row(key.as_slice().into(), value)))
     }
 
-    /// A change of columns of these names to what `make` makes of a row: one value for each. It depends on the row alone,
-    /// and is the same for the same row, since it may be made again.
+    /// A change of columns of these names to what `make` makes of a row: one value for each. It depends on the row
+    /// alone, and is the same for the same row, since it may be made again.
     ///
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if there is no such column, or one is named twice.

@@ -38,8 +38,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The wait before an attempt, counted from 1: a random part of a span that doubles each time, so that those who met
-    /// each other do not meet again.
+    /// The wait before an attempt, counted from 1: a random part of a span that doubles each time, so that those who
+    /// met each other do not meet again.
     fn wait_before(&self, attempt: u32, random: &mut impl Rng) -> Duration {
         let doubled = 1u32.checked_shl(attempt.saturating_sub(2)).unwrap_or(u32::MAX);
         let longest = self.first_wait.saturating_mul(doubled).min(self.wait_max);

@@ -1,8 +1,8 @@
 //! Whether a value fits a type, and what it becomes there.
 //!
-//! What a value means does not change: an integer may become a float or a decimal that is equal to it, and a decimal one
-//! of another scale if no digit is lost. Only a float may be rounded, to the nearest of single precision. All else is
-//! refused with what was expected.
+//! What a value means does not change: an integer may become a float or a decimal that is equal to it, and a decimal
+//! one of another scale if no digit is lost. Only a float may be rounded, to the nearest of single precision. All else
+//! is refused with what was expected.
 
 use std::borrow::Cow;
 

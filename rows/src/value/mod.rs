@@ -30,9 +30,9 @@ use time::{Date, Timestamp};
 
 /// A value of a column, borrowed or owned.
 ///
-/// There is one variant for all integers and one for both kinds of floats: the column's [`DataType`] says how large they
-/// may be. Equality and order are those of keys: values of one variant compare by what they are (`-0.0` is `0.0`, and
-/// all NaN are one value, after `+inf`), those of different variants by the variant, NULL first.
+/// There is one variant for all integers and one for both kinds of floats: the column's [`DataType`] says how large
+/// they may be. Equality and order are those of keys: values of one variant compare by what they are (`-0.0` is `0.0`,
+/// and all NaN are one value, after `+inf`), those of different variants by the variant, NULL first.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// No value.

@@ -95,8 +95,8 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         self.update_at(&key, places)
     }
 
-    /// Changes columns, said by their places, of the row of this key to what `change` makes of it. Returns whether there
-    /// is one.
+    /// Changes columns, said by their places, of the row of this key to what `change` makes of it. Returns whether
+    /// there is one.
     ///
     /// # Errors
     /// Those of [`TableIn::update`], and those of `change`.
