@@ -114,7 +114,9 @@ fn a_read_through_a_stale_node_returns_what_was_written_meanwhile() {
     for round in 0..6 {
         let (stale, fresh) = (round % 3, (round + 1) % 3);
         let key = format!("/v0/entity?id=round-{round}");
-        assert_eq!(nodes.status(0, "PUT", &format!("{key}&ack=3&from=3"), b"v1"), 201);
+        // All three are needed, and the one that was down may not be connected again to each.
+        let target = format!("{key}&ack=3&from=3");
+        eventually("all nodes take a write", || nodes.status(0, "PUT", &target, b"v1") < 300);
         nodes.kill(stale);
         assert_eq!(nodes.status(fresh, "PUT", &key, b"v2"), 201);
         nodes.restart(stale);

@@ -238,6 +238,20 @@ const OWN: &[Action] = &[
         },
     },
     Action {
+        name: "resize_cache",
+        weight: 1,
+        covers: &["Db::set_cache_bytes", "Db::cache_bytes_max"],
+        draw: |dice, _| Some(vec![Word::Number(*dice.pick(&[&0, &(16 << 10), &(1 << 20), &(64 << 20)]))]),
+        apply: |world, words| {
+            let (db, wanted) = (world.db()?, words.number(0));
+            db.set_cache_bytes(wanted);
+            match db.cache_bytes_max() {
+                bytes if bytes == wanted => Ok(()),
+                bytes => wrong(format!("a cache of {wanted} bytes says that it may have {bytes}")),
+            }
+        },
+    },
+    Action {
         name: "compact",
         weight: 2,
         covers: &["Table::compact", "Table::compact_with"],

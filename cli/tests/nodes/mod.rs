@@ -233,8 +233,18 @@ impl Nodes {
         self.ask(node, method, target, body).status
     }
 
+    /// Asks for something. An entity for which the replicas did not answer in time is asked for again: this machine may
+    /// be busy, and that answer loses nothing.
     pub fn get(&self, node: usize, target: &str) -> Reply {
-        self.ask(node, "GET", target, b"")
+        let mut attempts = 0;
+        loop {
+            let reply = self.ask(node, "GET", target, b"");
+            attempts += 1;
+            if reply.status != 503 || !target.starts_with("/v0/entity") || attempts == 5 {
+                return reply;
+            }
+            pause(200);
+        }
     }
 
     /// A figure of `/metrics`.
