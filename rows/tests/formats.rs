@@ -2,6 +2,7 @@
 //! example in `docs/format-row.md` and `docs/format-catalogue.md` begins with what is done, as `schema`, `change` and
 //! `row` lines; it is done on a new database, and what lies in the trees then is compared with the rest of the block.
 //! `BLESS=1` writes the blocks anew.
+#![expect(clippy::disallowed_methods, reason = "documents are read and written, not a database")]
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
