@@ -169,7 +169,7 @@ fn a_range_that_grows_over_no_more_entries_has_the_bytes_of_its_own_keys() {
         let options = options(&disk);
         let db = Db::open(DIR, options.clone()).unwrap();
         let (table, mut model) = (db.table("t").unwrap(), Model::new());
-        put(&table, &mut model, (100..200), 1);
+        put(&table, &mut model, 100..200, 1);
         table.flush().unwrap();
         for (low, high) in order {
             remove(&table, &mut model, low, high);
