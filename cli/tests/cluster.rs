@@ -512,6 +512,14 @@ fn redis_clients_share_the_entities_and_are_told_what_cannot_be_replicated() {
     assert_eq!(nodes.get(0, "/v0/entity?id=b&ack=3").body, b"all");
     assert_eq!(nodes.status(2, "PUT", "/v0/entity?id=http&ack=3", b"over"), 201);
     assert_eq!(clients[0].ask("GET http"), "$4|over|");
+    // A command may have more keys than a node takes requests at once.
+    let keys: Vec<String> = (0..5000).map(|number| format!("many-{number}")).collect();
+    let pairs: Vec<String> = keys.iter().map(|key| format!("{key} v")).collect();
+    let (keys, pairs) = (keys.join(" "), pairs.join(" "));
+    assert_eq!(clients[0].ask(&format!("MSET {pairs}")), "+OK|");
+    assert_eq!(clients[1].ask(&format!("MGET {keys}")), format!("*5000|{}", "$1|v|".repeat(5000)));
+    assert_eq!(clients[2].ask(&format!("DEL {keys}")), ":5000|");
+    assert_eq!(clients[0].ask(&format!("EXISTS {keys}")), ":0|");
     nodes.kill(2);
     assert!(clients[1].ask("SET b 1").starts_with("-NOREPLICAS"));
     assert_eq!(clients[0].ask("SET b 1"), "+OK|");

@@ -183,6 +183,8 @@ fn what_was_written_since_the_savepoint_is_taken_back() {
                     let number = rng.random_range(0..ROWS + 50);
                     let value = value(&mut rng);
                     match rng.random_range(0..6) {
+                        _ if rng.random_ratio(1, 60) => drop(latched.remove_range(&plain, ..)?),
+                        _ if rng.random_ratio(1, 60) => drop(latched.remove_range(&table, ..)?),
                         0 => drop(latched.remove(&table, &key(number))?),
                         1 => drop(latched.remove(&plain, &key(number % 350))?),
                         2 => drop(latched.put(&plain, &key(number % 350), &value)?),
@@ -216,6 +218,89 @@ fn what_was_written_since_the_savepoint_is_taken_back() {
         drop((table, plain, db));
         let report = quipu::check("/db", &options(&disk, 1 << 20), &mut |_| ()).unwrap();
         assert!(report.faults.is_empty(), "{:?}", report.faults);
+    }
+}
+
+/// Rows of a whole table that went were kept in memory as long as any older snapshot lived, those too that it could not
+/// see; and while the log was replayed, those of all such removals.
+#[test]
+fn what_the_removal_of_all_rows_takes_away_is_freed() {
+    for is_latched in [false, true] {
+        let disk = SimDisk::new();
+        let options = Options { memtable_bytes: 0, ..options(&disk, 64 << 10) };
+        let db = Db::open("/db", options.clone()).unwrap();
+        let (table, runs) = (db.table("t").unwrap(), db.table("runs").unwrap());
+        runs.put(key(0), b"so that pages may be missing").unwrap();
+        runs.flush().unwrap();
+        table.put(key(0), b"seen").unwrap();
+        let snapshot = db.snapshot();
+        let mut most = [0; 2];
+        for generation in 0..8 {
+            for number in 0..1000 {
+                table.put(key(number), [7; 40]).unwrap();
+            }
+            most[usize::from(generation > 1)] = most[usize::from(generation > 1)].max(db.memory_bytes());
+            if !is_latched {
+                assert_eq!(table.remove_range(..).unwrap(), 1000);
+                continue;
+            }
+            let mut latched = db.latched_write().unwrap();
+            assert!(latched.may_fault());
+            latched.set_savepoint();
+            assert_eq!(latched.remove_range(&table, ..).unwrap(), 1000);
+            latched.rollback_to_savepoint().unwrap();
+            assert_eq!(latched.remove_range(&table, ..).unwrap(), 1000);
+            latched.put(&table, &key(0), b"and is gone").unwrap();
+            assert_eq!(latched.remove_range(&table, ..).unwrap(), 1);
+            latched.release_savepoint();
+            latched.commit().unwrap().wait(Durability::Os).unwrap();
+        }
+        assert!(most[1] <= most[0] + most[0] / 8, "{most:?}");
+        assert_eq!(snapshot.table(&table).unwrap().get(key(0)).unwrap().as_deref(), Some(&b"seen"[..]));
+        drop(snapshot);
+        let replayed = Db::open("/db", Options { disk: Arc::new(disk.kill()), ..options }).unwrap();
+        assert!(replayed.memory_bytes() < most[0] / 4, "{} of {most:?}", replayed.memory_bytes());
+    }
+}
+
+/// The trees of a table stood aside before it was known that the removal had room in the log.
+#[test]
+fn a_removal_of_all_rows_that_has_no_room_leaves_them() {
+    for rolls_back in [true, false] {
+        let disk = SimDisk::new();
+        let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
+        let (table, mut model) = (db.table("t").unwrap(), Model::new());
+        for number in 0..300 {
+            table.put(key(number), [4; 10]).unwrap();
+            model.insert(key(number).to_vec(), vec![4; 10]);
+        }
+        let before = model.clone();
+        let mut latched = db.latched_write().unwrap();
+        disk.set_capacity(0);
+        latched.set_savepoint();
+        let mut numbers = ROWS..;
+        for bytes in [200, 1] {
+            let (number, full) = loop {
+                let number = key(numbers.next().unwrap());
+                model.insert(number.to_vec(), vec![3; bytes]);
+                if let Err(error) = latched.put(&table, &number, &vec![3; bytes]) {
+                    break (number, error);
+                }
+            };
+            assert_eq!(full.kind(), ErrorKind::Full);
+            model.remove(&number[..]);
+        }
+        assert_eq!(latched.remove_range(&table, ..).unwrap_err().kind(), ErrorKind::Full);
+        if rolls_back {
+            latched.rollback_to_savepoint().unwrap();
+            model = before;
+        }
+        disk.set_capacity(u64::MAX);
+        latched.commit().unwrap().wait(Durability::Os).unwrap();
+        compare(&table, &model, &table.options().measures, &mut rng(1));
+        let killed = Db::open("/db", options(&disk.kill(), 1 << 20)).unwrap();
+        let table = killed.open_table("t").unwrap().unwrap();
+        compare(&table, &model, &table.options().measures, &mut rng(2));
     }
 }
 

@@ -158,6 +158,28 @@ fn a_table_of_which_nothing_is_left_is_in_memory_again() {
 }
 
 /// Files in the midst of a range go from the run at once, and from the disk with the next manifest.
+/// A range that began at another key before the same entries took its bytes from the one before it: `check` found that
+/// they are not those of its key. Found by the storm.
+#[test]
+fn a_range_that_grows_over_no_more_entries_has_the_bytes_of_its_own_keys() {
+    let (narrow, wide) = ((Some(50), Some(120)), (None, Some(125)));
+    let (upper, last) = ((Some(180), Some(250)), (Some(175), None));
+    for order in [[narrow, wide, upper, last], [wide, narrow, last, upper]] {
+        let disk = SimDisk::new();
+        let options = options(&disk);
+        let db = Db::open(DIR, options.clone()).unwrap();
+        let (table, mut model) = (db.table("t").unwrap(), Model::new());
+        put(&table, &mut model, 100..200, 1);
+        table.flush().unwrap();
+        for (low, high) in order {
+            remove(&table, &mut model, low, high);
+            db.checkpoint().unwrap();
+            assert_sound(&disk.kill(), &options, model.len());
+        }
+        compare(&table, &model, &Measures::ROWS, &mut rng(1));
+    }
+}
+
 #[test]
 fn files_of_which_nothing_is_left_go() {
     let disk = SimDisk::new();

@@ -6,9 +6,10 @@
 mod sockets;
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quipu::io::sim::SimDisk;
@@ -29,8 +30,11 @@ fn options(disk: &SimDisk) -> Options {
 }
 
 fn running(disk: &SimDisk) -> Running {
+    over(Db::open(Path::new("/server"), options(disk)).expect("a database"))
+}
+
+fn over(db: Db) -> Running {
     let config = Config { port: Some(0), ..Config::default() }.with_durability(Durability::Os);
-    let db = Db::open(Path::new("/server"), options(disk)).expect("a database");
     let server = Arc::new(Server::over(db, config).expect("a server"));
     let listening = net::listen(&server).expect("listening");
     Running { server, listening: Some(listening) }
@@ -45,6 +49,14 @@ fn flush(running: &Running) {
 
 fn faults(running: &Running) -> u64 {
     running.server.statistics.page_faults.load(Ordering::Relaxed)
+}
+
+/// Sends a command, whose words may be long, and takes its answer.
+fn take_answer(client: &mut TcpStream, words: &[&str], answer: &str) {
+    let mut command = format!("*{}\r\n", words.len());
+    words.iter().for_each(|word| command += &bulk(word));
+    client.write_all(command.as_bytes()).expect("sent");
+    take(client, answer);
 }
 
 fn bulk(text: &str) -> String {
@@ -254,4 +266,41 @@ fn a_full_disk_refuses_writes_and_answers_reads() {
     assert!(refused.starts_with("-MISCONF") || refused.starts_with("-OOM"), "{refused}");
     ask(&mut client, "GET key:02345", &bulk(&value(2345)));
     ask(&mut client, "ZSCORE z member:00007", &bulk("7"));
+}
+
+/// Does something at the end of a block, also where that panics.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// What the command prepared went to runs before it held the data, so each attempt lacked other pages than the one
+/// before, and prepared all of it again: for ever. Found by the storm.
+#[test]
+fn a_long_value_is_written_however_often_runs_change() {
+    let disk = SimDisk::new();
+    let db = Db::open(Path::new("/server"), Options { cache_bytes: 0, ..options(&disk) }).expect("a database");
+    let running = over(db);
+    let mut client = running.connect();
+    let [long, other] = ["v", "w"].map(|letter| letter.repeat(1_100_000));
+    take_answer(&mut client, &["SET", "long", &long], "+OK\r\n");
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                flush(&running);
+                for table in running.server.keyspace.db().tables() {
+                    table.compact().expect("a merge");
+                }
+            }
+        });
+        let _ends = OnDrop(|| is_done.store(true, Ordering::Relaxed));
+        for _ in 0..3 {
+            take_answer(&mut client, &["MSET", "long", &other, "long", &long], "+OK\r\n");
+        }
+    });
+    take_answer(&mut client, &["STRLEN", "long"], ":1100000\r\n");
 }

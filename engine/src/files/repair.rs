@@ -241,8 +241,8 @@ impl Repair<'_> {
     }
 
     /// Replays the log like opening does. Tables to which a record cannot be applied, and those whose runs have lost
-    /// ranges that the log does not know of, are added to `unsound`; if there
-    /// are any, the manifest gets the tables that exist at the end of the log, since rebuilt tables must be in it.
+    /// ranges that the log does not know of, are added to `unsound`; if there are any, the manifest gets the tables
+    /// that exist at the end of the log, since rebuilt tables must be in it.
     fn replay_log(&mut self, unsound: &mut BTreeSet<TableId>, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let (options, dir, manifest) = (self.options, self.dir, &self.manifest);
         let arena = Arc::new(Arena::new(options.page_bytes, options.memory_bytes)?);

@@ -152,16 +152,12 @@ impl Excisions {
         let first = list.partition_point(|other| other.through.entries() < added.before.entries());
         let last = list.partition_point(|other| other.before.entries() <= added.through.entries());
         if let [one, .., other] | [one @ other] = &list[first..last] {
-            if one.before.entries() <= added.before.entries() {
-                added.before = one.before;
-                added.start = added.start.min(one.start.clone());
+            // A key and what the file has before it stay together: the bytes may differ where the entries do not.
+            if one.start < added.start {
+                (added.start, added.before) = (one.start.clone(), one.before);
             }
-            if other.through.entries() >= added.through.entries() {
-                added.through = other.through;
-                added.end = match (added.end, &other.end) {
-                    (Some(end), Some(other)) => Some(end.max(other.clone())),
-                    _ => None,
-                };
+            if added.end.as_ref().is_some_and(|end| other.end.as_ref().is_none_or(|other| other > end)) {
+                (added.end, added.through) = (other.end.clone(), other.through);
             }
         }
         Excisions::of([&list[..first], &[added], &list[last..]].concat())
@@ -353,6 +349,32 @@ mod tests {
             all = Some(with);
         }
         assert_eq!(all.unwrap().len(), 2);
+    }
+
+    /// Two keys with the same entries before them may have different bytes before them: a cut before the first key of a
+    /// leaf, say, and one at the end of the leaf before. Each key of an excision has its own.
+    #[test]
+    fn keys_keep_what_is_before_them() {
+        let at = |key: i64, entries: i64| Prefix { bytes: key as u64, ..prefix(entries) };
+        let of = |start: i64, end: i64| {
+            let (before, through) = (at(start, 5), at(end, 8));
+            Excision { start: key(start), end: Some(key(end)), before, through }
+        };
+        for [(start, end), (other_start, other_end)] in
+            [[(9, 15), (10, 16)], [(10, 16), (9, 15)], [(9, 16), (10, 15)], [(10, 15), (9, 16)]]
+        {
+            let one = Excisions::with(None, of(start, end));
+            let both = Excisions::with(Some(&one), of(other_start, other_end));
+            assert_eq!(both.as_slice(), [of(9, 16)]);
+        }
+        let all = Excision { start: KeyBuffer::new(), end: None, before: Prefix::default(), through: prefix(ENTRIES) };
+        let rest = Excision { end: None, through: Prefix { bytes: 1, ..prefix(ENTRIES) }, ..of(9, 15) };
+        let with = |first: &Excision, second: &Excision| {
+            Excisions::with(Some(&Excisions::with(None, first.clone())), second.clone())
+        };
+        assert_eq!(with(&of(9, 15), &all).as_slice(), [all.clone()]);
+        assert_eq!(with(&all, &of(9, 15)).as_slice(), [all]);
+        assert_eq!(with(&rest, &of(10, 15)).as_slice(), [rest]);
     }
 
     #[test]

@@ -44,9 +44,7 @@ impl Sway {
     pub(super) fn width(&self) -> i64 {
         self.fresh + self.erased
     }
-}
 
-impl Sway {
     /// What lies between two places of a run.
     fn between(from: &Prefix, to: &Prefix) -> Sway {
         let sums = to.sums - from.sums;

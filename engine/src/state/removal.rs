@@ -10,9 +10,8 @@
 //! 3. Nothing is left of a run, or the run has gone, but for one that stays while it is the only one and the table is
 //!    not empty: so a tree in memory that is not the bottom always has a run below it.
 //!
-//! Cost: of each run the pages at the ends of the range; of each tree what [`Tree::remove_range`] says, or nothing if
-//! the whole table goes: its trees are freed once nobody needs them. Not here: which calls remove ranges (`write`,
-//! replay), and which runs are written meanwhile (`maintenance`).
+//! Cost: of each run the pages at the ends of the range; of each tree what [`Tree::remove_range`] says. Not here: which
+//! calls remove ranges (`write`, replay), and which runs are written meanwhile (`maintenance`).
 
 use std::sync::Arc;
 
@@ -186,26 +185,40 @@ impl TableTrees {
     /// Takes the range out of all layers. Room for it has been reserved. The caller then notes it for the jobs of the
     /// table, and settles what may be empty: see [`Jobs::note`] and [`TableTrees::settle_if_empty`].
     pub(crate) fn remove(&mut self, removal: &Removal, epochs: Epochs) -> Result<()> {
-        if removal.is_of_all() {
-            // Snapshots may still read the trees, and a latched write may take the removal back.
-            for tree in self.layers.iter_mut().filter(|tree| tree.entries() > 0) {
-                let emptied = Tree::new(tree.arena().clone(), *tree.measures(), tree.is_bottom());
-                self.merged.push((epochs.epoch, std::mem::replace(tree, emptied)));
-            }
-        } else {
-            let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
-            for tree in self.layers.iter_mut().chain(self.unresolved.as_deref_mut()) {
-                epochs.open(tree);
-                tree.remove_range(low, high)?;
-            }
+        let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
+        for tree in self.layers.iter_mut().chain(self.unresolved.as_deref_mut()) {
+            epochs.open(tree);
+            tree.remove_range(low, high)?;
         }
-        if let Some(tree) = self.unresolved.take_if(|tree| removal.is_of_all() || tree.entries() == 0) {
+        if let Some(tree) = self.unresolved.take_if(|tree| tree.entries() == 0) {
+            // Snapshots may still read it.
             self.merged.push((epochs.epoch, *tree));
         }
         if let Some(Remaining { runs, emptied }) = &removal.runs {
             self.runs = emptied.as_ref().map_or_else(|| runs.clone(), |emptied| Runs::new(vec![emptied.clone()]));
         }
         Ok(())
+    }
+
+    /// Sets the trees that have entries aside and puts empty ones in their place, for whoever may want them back. They
+    /// come to the end of those that only snapshots read: those of the layers in their order, then that of unresolved
+    /// entries.
+    pub(crate) fn set_aside(&mut self, epochs: Epochs) {
+        for tree in self.layers.iter_mut().filter(|tree| tree.entries() > 0) {
+            let empty = Tree::new(tree.arena().clone(), *tree.measures(), tree.is_bottom());
+            self.merged.push((epochs.epoch, std::mem::replace(tree, empty)));
+        }
+        self.merged.extend(self.unresolved.take().map(|tree| (epochs.epoch, *tree)));
+    }
+
+    /// Frees what only a tree that was set aside has. What snapshots read of it stays until these end.
+    pub(crate) fn give_up_aside(&mut self, at: usize, epochs: Epochs) {
+        let tree = &mut self.merged[at].1;
+        epochs.open(tree);
+        tree.clear();
+        if tree.retired() == 0 {
+            self.merged.remove(at);
+        }
     }
 
     /// Makes a table one empty tree in memory if nothing is left of it in memory and in runs, and no job writes what it

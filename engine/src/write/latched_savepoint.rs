@@ -2,15 +2,15 @@
 //!
 //! A latched write changes trees in place. Before each change the entry that the newest tree has at the key is noted
 //! here, and before the removal of a range those of all trees, and the list of runs; taking back writes these entries
-//! again, the last change first. Trees that lost all entries were kept whole, and come back as they were.
+//! again, the last change first. The trees of a table that loses all rows are set aside, and come back as they were.
 //!
 //! Invariants:
 //! 1. Taking back cannot fail for lack of space: the room for it is part of what each write checks.
 //! 2. Afterwards every tree has the entries, with the weights, that it had at the savepoint, and the record of the
 //!    commit is what it was. Pages may be split differently.
 //!
-//! Cost: a copy of the old entry for each change; of a range, of those in memory, unless it is the
-//! whole table. Nothing while no savepoint is set.
+//! Cost: a copy of the old entry for each change; of a range, of those in memory; none where all rows of a table go.
+//! Nothing while no savepoint is set.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::state::publish::dropped;
 use crate::state::removal::Removal;
 use crate::state::versions::Runs;
-use crate::state::writer::TableTrees;
+use crate::state::writer::{Epochs, TableTrees};
 use crate::tally::Tally;
 use crate::tree::{Side, Tree, Walk, When};
 use crate::write::latched_write::LatchedWrite;
@@ -109,23 +109,29 @@ impl Changes {
         Before::Entry { value: value.map(|value| self.push(value)), below }
     }
 
+    /// Sets the trees of a table aside before all of its rows are removed, and notes where they are. Nothing that can
+    /// fail may come between this and the removal.
+    pub(super) fn note_all(&mut self, trees: &mut TableTrees, removal: &Removal, epochs: Epochs) {
+        let table = trees.declaration.id;
+        if removal.changes_runs() {
+            self.entries.push(Change { table, layer: 0, key: 0..0, before: Before::Runs(trees.runs.clone()) });
+        }
+        let mut at = trees.merged.len();
+        for (layer, _) in trees.layers.iter().enumerate().filter(|(_, tree)| tree.entries() > 0) {
+            self.entries.push(Change { table, layer, key: 0..0, before: Before::Tree(at) });
+            at += 1;
+        }
+        if trees.unresolved.is_some() {
+            self.entries.push(Change { table, layer: 0, key: 0..0, before: Before::UnresolvedTree(at) });
+        }
+        trees.set_aside(epochs);
+    }
+
     /// Notes what all layers have in a range before it is removed.
     pub(super) fn note_range(&mut self, trees: &TableTrees, removal: &Removal) {
         let table = trees.declaration.id;
         if removal.changes_runs() {
             self.entries.push(Change { table, layer: 0, key: 0..0, before: Before::Runs(trees.runs.clone()) });
-        }
-        if removal.is_of_all() {
-            let filled = trees.layers.iter().enumerate().filter(|(_, tree)| tree.entries() > 0);
-            let mut kept_at = trees.merged.len()..;
-            for ((layer, _), at) in filled.zip(&mut kept_at) {
-                self.entries.push(Change { table, layer, key: 0..0, before: Before::Tree(at) });
-            }
-            if trees.unresolved.is_some() {
-                let before = Before::UnresolvedTree(kept_at.start);
-                self.entries.push(Change { table, layer: 0, key: 0..0, before });
-            }
-            return;
         }
         let numbered = trees.layers.iter().enumerate().map(|(layer, tree)| (Some(layer), tree));
         for (layer, tree) in numbered.chain(trees.unresolved.as_deref().map(|tree| (None, tree))) {
@@ -149,10 +155,9 @@ impl LatchedWrite<'_> {
     /// Sets a savepoint: [`LatchedWrite::rollback_to_savepoint`] takes back what is written from here on. An earlier
     /// savepoint is forgotten. Each write then costs a copy of what it replaces.
     pub fn set_savepoint(&mut self) {
+        self.forget_changes();
         let (record_bytes, changed_tables) = (self.turn.record.len(), self.changed.len());
         let changes = &mut self.changes;
-        changes.entries.clear();
-        changes.bytes.clear();
         (changes.is_set, changes.group) = (true, self.group);
         (changes.record_bytes, changes.changed_tables) = (record_bytes, changed_tables);
         changes.removed_ranges = self.removed.len();
@@ -160,8 +165,21 @@ impl LatchedWrite<'_> {
 
     /// Forgets the savepoint: later writes cost nothing for it.
     pub fn release_savepoint(&mut self) {
+        self.forget_changes();
         self.changes.is_set = false;
-        self.changes.entries.clear();
+    }
+
+    /// Forgets what was noted, and frees the trees that were set aside.
+    pub(super) fn forget_changes(&mut self) {
+        let (epochs, writer) = (self.epochs, &mut *self.turn);
+        // The last first: so the places of the others stay what they are.
+        for change in self.changes.entries.drain(..).rev() {
+            if let Before::Tree(at) | Before::UnresolvedTree(at) = change.before
+                && let Some(Some(trees)) = writer.tables.get_mut(change.table as usize)
+            {
+                trees.give_up_aside(at, epochs);
+            }
+        }
         self.changes.bytes.clear();
     }
 

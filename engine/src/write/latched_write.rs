@@ -457,7 +457,7 @@ impl<'db> LatchedWrite<'db> {
         };
         let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
         let pages = trees.room_to_remove();
-        if self.changes.is_set() {
+        if self.changes.is_set() && !removal.is_of_all() {
             self.changes.note_range(trees, &removal);
         }
         self.reserve_log(low.map_or(0, <[u8]>::len) + high.map_or(0, <[u8]>::len) + 64)?;
@@ -468,7 +468,12 @@ impl<'db> LatchedWrite<'db> {
         let writer = &mut *self.turn;
         record::put_remove_range(&mut writer.record, id, low, high, removal.rows);
         self.versions.set_changing(true);
-        let removed = table_of(writer, id).and_then(|trees| trees.remove(&removal, self.epochs));
+        let removed = table_of(writer, id).and_then(|trees| {
+            if self.changes.is_set() && removal.is_of_all() {
+                self.changes.note_all(trees, &removal, self.epochs);
+            }
+            trees.remove(&removal, self.epochs)
+        });
         removed.map_err(|error| db.broken(error))?;
         self.versions.set_changing(false);
         let rows = removal.rows;
@@ -504,6 +509,8 @@ impl<'db> LatchedWrite<'db> {
     fn finish(&mut self) -> Result<Option<Lsn>> {
         self.committed = true;
         let db = self.db;
+        // Not needed any more, whether the changes stay or nobody can use them.
+        self.forget_changes();
         if self.versions.is_changing() || db.check_failed().is_err() {
             // Pages are half changed, and no record says what they should become.
             db.failed.store(true, Ordering::SeqCst);

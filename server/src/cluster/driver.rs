@@ -9,11 +9,11 @@
 //!    has asked for stays.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use mio::{Interest, Poll, Token, Waker};
+use mio::{Interest, Poll, Token};
 use quipu::{ReadableTable, Result};
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::ids::{NodeId, Now};
@@ -25,14 +25,13 @@ use tokio::sync::{oneshot, watch};
 
 use super::greeting::{self, Failure, Greeted};
 use super::host::Host;
+use super::inbox::{Event, Inbox};
 use super::link::Link;
 use super::register::{Register, Standing};
 use super::report::{PeerReport, Report};
 use crate::system::clock;
 use crate::system::log::Level;
 
-/// The waker's token; those of connections come after it.
-const WAKER: Token = Token(0);
 /// Bytes of a frame beside its value.
 const FRAME_EXTRA_BYTES: usize = 1 << 20;
 /// How long a new node, or one that has failed, waits before it looks again.
@@ -43,67 +42,11 @@ const DIAL_AFTER_MS: (u64, u64) = (20, 500);
 const REFUSED_AFTER_MS: (u64, u64) = (500, 5000);
 /// How long peers are waited for at the start.
 const SETTLE_MS: u64 = 1500;
-/// How long a peer that comes with a new store is held up until requests under way are forgotten.
-const FENCE_MAX: Duration = Duration::from_secs(2);
 /// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
 const REFUSALS_EVERY_MS: u64 = 60_000;
 const REFUSALS_MAX: usize = 64;
 /// How old a report may be.
 const REPORT_MS: u64 = 50;
-
-/// What is given to the thread.
-pub(super) enum Event {
-    Ask(Request, oneshot::Sender<Answer>),
-    /// A connection that was asked for is there, or not.
-    Dialed(NodeId, Result<Greeted, Failure>),
-    /// The same for one that came.
-    Accepted(Result<Greeted, Failure>),
-    /// What the old store of a peer has confirmed must count no more.
-    Fence(Arc<Fence>),
-    Repair,
-    Stop,
-}
-
-/// Waits until the node has forgotten its requests.
-#[derive(Default)]
-pub(super) struct Fence(Mutex<bool>, Condvar);
-
-/// Events on their way to the thread.
-pub(super) struct Inbox {
-    events: Mutex<Vec<Event>>,
-    waker: Waker,
-    /// Whether the thread was woken and has not looked yet.
-    is_woken: AtomicBool,
-}
-
-impl Inbox {
-    pub(super) fn new(poll: &Poll) -> std::io::Result<Inbox> {
-        let waker = Waker::new(poll.registry(), WAKER)?;
-        Ok(Inbox { events: Mutex::default(), waker, is_woken: AtomicBool::new(false) })
-    }
-
-    pub(super) fn post(&self, event: Event) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
-        if !self.is_woken.swap(true, Ordering::AcqRel) {
-            // The thread looks by itself ten times a second.
-            let _ = self.waker.wake();
-        }
-    }
-
-    fn take(&self, into: &mut Vec<Event>) {
-        self.is_woken.store(false, Ordering::Release);
-        std::mem::swap(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner), into);
-    }
-
-    /// Returns when the node has forgotten its requests under way.
-    pub(super) fn fence(&self, _: NodeId) {
-        let fence = Arc::new(Fence::default());
-        self.post(Event::Fence(fence.clone()));
-        let done = fence.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // If the thread is held up for longer, so are its requests, beyond their time limit.
-        drop(fence.1.wait_timeout_while(done, FENCE_MAX, |done| !*done));
-    }
-}
 
 /// How a peer without a connection is asked for one.
 #[derive(Default)]
@@ -293,8 +236,7 @@ impl Driver {
             Event::Accepted(Err(Failure::Unreachable(_))) => {}
             Event::Fence(fence) => {
                 self.forget("a peer has come back with a new data directory");
-                *fence.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                fence.1.notify_all();
+                fence.open();
             }
             Event::Repair => self.steps.push(Step::Repair),
             Event::Stop => self.stops = true,
@@ -550,6 +492,10 @@ impl Driver {
 
     /// Has threads connect to peers that it is time for.
     fn dial(&mut self) {
+        // Most of the time all are connected: this is asked each turn.
+        if self.links.len() + 1 == self.register.members() {
+            return;
+        }
         let now_ms = self.now().ticks_ms;
         for (node, _) in self.register.peers() {
             let is_linked = self.links.contains_key(&node);
@@ -559,7 +505,7 @@ impl Driver {
             }
             let (register, inbox) = (self.register.clone(), self.inbox.clone());
             let work = move || {
-                let fence = |node| inbox.fence(node);
+                let fence = || inbox.fence();
                 let greeted = greeting::dial(&register, node, &fence);
                 inbox.post(Event::Dialed(node, greeted));
             };

@@ -5,11 +5,11 @@
 //! that each side has drawn, so that what was overheard is of no use. Frames are neither hidden nor signed: the network
 //! between nodes must be trusted, or be a tunnel.
 //!
-//! Everything here waits, for some seconds at most: it is not for the thread of the node.
+//! Everything here waits, for a few seconds at most: it is not for the thread of the node.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quipu_cluster::ids::NodeId;
 use quipu_cluster::protocol::hello::Hello;
@@ -18,11 +18,14 @@ use ring::hmac;
 
 use super::address;
 use super::register::{Admitted, Register};
+use crate::system::clock;
 
 /// What the request asks to be upgraded to.
 pub const PROTOCOL: &str = "quipu-peer/1";
-/// How long a connection, and each message, is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a connection is waited for.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How long a greeting takes, as a whole: a fence on each side has its time in it.
+const GREETING_MAX: Duration = Duration::from_secs(6);
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const NONCE_BYTES: usize = 32;
@@ -54,22 +57,67 @@ impl From<std::io::Error> for Failure {
 
 type Result<T> = std::result::Result<T, Failure>;
 
-fn send(stream: &mut TcpStream, message: &[u8]) -> Result<()> {
-    let mut bytes = (message.len() as u32).to_le_bytes().to_vec();
-    bytes.extend_from_slice(message);
-    Ok(stream.write_all(&bytes)?)
+/// A connection on which one greets, until it is too late: however slowly the bytes of the other side come.
+struct Greeter {
+    stream: TcpStream,
+    begun: Instant,
+    patience: Duration,
 }
 
-fn receive(stream: &mut TcpStream) -> Result<Vec<u8>> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length) as usize;
-    if length > MESSAGE_BYTES_MAX {
-        return Err(Failure::Refused(format!("a greeting of {length} bytes is none")));
+impl Greeter {
+    fn new(stream: TcpStream, patience: Duration) -> Result<Greeter> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        Ok(Greeter { stream, begun: clock::moment(), patience })
     }
-    let mut message = vec![0; length];
-    stream.read_exact(&mut message)?;
-    Ok(message)
+
+    /// The time that is left.
+    fn left(&self) -> Result<Option<Duration>> {
+        let left = self.patience.checked_sub(clock::since(self.begun)).filter(|left| !left.is_zero());
+        left.map(Some).ok_or_else(|| Failure::Unreachable("its greeting took too long".to_owned()))
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            self.stream.set_write_timeout(self.left()?)?;
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(std::io::Error::from(ErrorKind::WriteZero).into()),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, mut into: &mut [u8]) -> Result<()> {
+        while !into.is_empty() {
+            self.stream.set_read_timeout(self.left()?)?;
+            match self.stream.read(into) {
+                Ok(0) => return Err(std::io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Ok(count) => into = &mut into[count..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<()> {
+        self.write(&[&(message.len() as u32).to_le_bytes(), message].concat())
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>> {
+        let mut length = [0; 4];
+        self.read(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > MESSAGE_BYTES_MAX {
+            return Err(Failure::Refused(format!("a greeting of {length} bytes is none")));
+        }
+        let mut message = vec![0; length];
+        self.read(&mut message)?;
+        Ok(message)
+    }
 }
 
 /// A greeting: the number drawn, whether the store is new, and who greets.
@@ -159,11 +207,11 @@ fn take_verdict(register: &Register, node: NodeId, bytes: &[u8]) -> Result<()> {
 }
 
 /// Decides about a peer that has proven that it knows the secret, and notes its store.
-fn decide(register: &Register, greeting: &Greeting, fence: &dyn Fn(NodeId)) -> Result<Admitted> {
+fn decide(register: &Register, greeting: &Greeting, fence: &dyn Fn()) -> Result<Admitted> {
     let (is_new, hello) = greeting.parse()?;
     let admitted = register.admit(&hello, is_new).map_err(Failure::Refused)?;
     if admitted.is_replaced {
-        fence(admitted.node);
+        fence();
     }
     if let Some(store) = admitted.store {
         register.note(admitted.node, store).map_err(|error| Failure::Unreachable(error.to_string()))?;
@@ -171,23 +219,15 @@ fn decide(register: &Register, greeting: &Greeting, fence: &dyn Fn(NodeId)) -> R
     Ok(admitted)
 }
 
-fn prepare(stream: &TcpStream) -> Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    Ok(stream.set_write_timeout(Some(PATIENCE))?)
-}
-
 /// Connects to a peer and greets it. `fence` is called where a peer has come with a new store.
-pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn(NodeId)) -> Result<Greeted> {
+pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn()) -> Result<Greeted> {
     let url = register.url_of(node);
-    let mut stream = connect(&url)?;
-    prepare(&stream)?;
-    ask_for_upgrade(&mut stream, &url)?;
+    let mut peer = Greeter::new(connect(&url)?, GREETING_MAX)?;
+    ask_for_upgrade(&mut peer, &url)?;
     let own = Greeting::of(register);
-    send(&mut stream, &own.0)?;
-    let theirs = Greeting(receive(&mut stream)?);
-    let their_proof = receive(&mut stream)?;
+    peer.send(&own.0)?;
+    let theirs = Greeting(peer.receive()?);
+    let their_proof = peer.receive()?;
     let decided = check_proof(register, ACCEPTOR, (&own, &theirs), &their_proof)
         .and_then(|()| decide(register, &theirs, fence))
         .and_then(|admitted| match admitted.node == node {
@@ -196,16 +236,16 @@ pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn(NodeId)) ->
         });
     let mut message = proof(register.secret(), DIALER, &own, &theirs).to_vec();
     message.extend_from_slice(&verdict(register, &decided));
-    send(&mut stream, &message)?;
+    peer.send(&message)?;
     decided?;
-    take_verdict(register, node, &receive(&mut stream)?)?;
-    Ok(Greeted { node, stream, is_dialed: true })
+    take_verdict(register, node, &peer.receive()?)?;
+    Ok(Greeted { node, stream: peer.stream, is_dialed: true })
 }
 
 fn connect(url: &str) -> Result<TcpStream> {
     let mut last = Failure::Unreachable("its name has no address".to_owned());
     for address in address::resolve(url)? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error.into(),
         }
@@ -213,15 +253,15 @@ fn connect(url: &str) -> Result<TcpStream> {
     Err(last)
 }
 
-fn ask_for_upgrade(stream: &mut TcpStream, url: &str) -> Result<()> {
+fn ask_for_upgrade(peer: &mut Greeter, url: &str) -> Result<()> {
     let host = url.strip_prefix("http://").unwrap_or(url);
     let request =
         format!("GET /v0/peer HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
+    peer.write(request.as_bytes())?;
     // Byte by byte: what comes after the head is the greeting's.
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte)?;
+        peer.read(&mut byte)?;
         head.push(byte[0]);
         if head.len() > HEAD_BYTES_MAX {
             return Err(Failure::Refused("what answers there is no node".to_owned()));
@@ -237,22 +277,22 @@ fn ask_for_upgrade(stream: &mut TcpStream, url: &str) -> Result<()> {
 }
 
 /// Greets a peer that has asked for the node protocol.
-pub(super) fn accept(register: &Register, mut stream: TcpStream, fence: &dyn Fn(NodeId)) -> Result<Greeted> {
-    prepare(&stream)?;
-    let theirs = Greeting(receive(&mut stream)?);
+pub(super) fn accept(register: &Register, stream: TcpStream, fence: &dyn Fn()) -> Result<Greeted> {
+    let mut peer = Greeter::new(stream, GREETING_MAX)?;
+    let theirs = Greeting(peer.receive()?);
     let own = Greeting::of(register);
-    send(&mut stream, &own.0)?;
-    send(&mut stream, &proof(register.secret(), ACCEPTOR, &theirs, &own))?;
-    let message = receive(&mut stream)?;
+    peer.send(&own.0)?;
+    peer.send(&proof(register.secret(), ACCEPTOR, &theirs, &own))?;
+    let message = peer.receive()?;
     let (their_proof, their_verdict) = message.split_at_checked(PROOF_BYTES).unwrap_or((&message, &[]));
     let decided =
         check_proof(register, DIALER, (&theirs, &own), their_proof).and_then(|()| decide(register, &theirs, fence));
     let node = decided.as_ref().map(|admitted| admitted.node);
-    send(&mut stream, &verdict(register, &decided))?;
+    peer.send(&verdict(register, &decided))?;
     match (node, theirs.parse()) {
         (Ok(node), _) => {
             take_verdict(register, node, their_verdict)?;
-            Ok(Greeted { node, stream, is_dialed: false })
+            Ok(Greeted { node, stream: peer.stream, is_dialed: false })
         }
         (Err(_), Ok((_, hello))) => Err(match decided {
             Err(Failure::Refused(why)) => Failure::Refused(format!("node {} of {}: {why}", hello.node, hello.list)),
@@ -260,5 +300,32 @@ pub(super) fn accept(register: &Register, mut stream: TcpStream, fence: &dyn Fn(
             Ok(_) => Failure::Refused("it was refused".to_owned()),
         }),
         (Err(_), Err(failure)) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Each byte that came began the wait anew: a client that sent one now and then kept a thread for as long as it
+    /// liked.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a client that sends slowly")]
+    fn a_greeting_that_comes_byte_by_byte_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut peer = Greeter::new(listener.accept().unwrap().0, Duration::from_millis(100)).unwrap();
+        client.write_all(&(MESSAGE_BYTES_MAX as u32).to_le_bytes()).unwrap();
+        let sender = std::thread::spawn(move || {
+            // Until nobody takes them any more.
+            while client.write_all(&[0]).is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        assert!(matches!(peer.receive(), Err(Failure::Unreachable(_))));
+        drop(peer);
+        sender.join().unwrap();
     }
 }

@@ -7,6 +7,7 @@
 //! | `register` | which node has which data directory; when a new node may begin |
 //! | `greeting` | how two nodes get to know each other, before frames flow |
 //! | `host` | what a node needs, and is told at its start |
+//! | `inbox` | what others give to the node's thread |
 //! | `link` | a connection to a peer: frames in, frames out |
 //! | `driver` | the thread that runs the node |
 //! | `report` | what the node says of itself |
@@ -24,6 +25,7 @@ mod address;
 mod driver;
 mod greeting;
 mod host;
+mod inbox;
 mod link;
 mod local;
 mod register;
@@ -41,9 +43,10 @@ use quipu_cluster::routing::Routing;
 use tokio::sync::{oneshot, watch};
 
 pub use address::normal as normal_address;
-use driver::{Driver, Event, Inbox};
+use driver::Driver;
 pub use greeting::PROTOCOL;
 pub use host::{ClusterOptions, Host};
+use inbox::{Event, Inbox};
 pub use local::LocalRange;
 use register::Register;
 pub use report::{PeerReport, Report};
@@ -147,7 +150,7 @@ impl Cluster {
     /// Takes a connection whose peer has asked for the node protocol. To be called where it may wait for seconds.
     pub fn accept(&self, stream: TcpStream) {
         let inbox = &self.inbox;
-        let fence = |node| inbox.fence(node);
+        let fence = || inbox.fence();
         let greeted = greeting::accept(&self.register, stream, &fence);
         inbox.post(Event::Accepted(greeted));
     }

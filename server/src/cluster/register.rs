@@ -181,6 +181,11 @@ impl Register {
         self.state().standing
     }
 
+    /// How many members there are.
+    pub(super) fn members(&self) -> usize {
+        self.state().routing.topology().members.len()
+    }
+
     /// The other members and their addresses.
     pub(super) fn peers(&self) -> Vec<(NodeId, String)> {
         let routing = self.routing();

@@ -6,6 +6,8 @@
 //!
 //! A command waits for its answers: it runs on the threads of long commands.
 
+use std::collections::VecDeque;
+
 use quipu_cluster::api::{Answer as Outcome, Condition, Offset, Range, Request};
 use quipu_cluster::ids::Quorum;
 use tokio::sync::oneshot::Receiver;
@@ -22,6 +24,8 @@ use crate::system::clock;
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[Handler::new("q.ack", set_quorum)];
 
+/// Keys of one command that the node is asked for at once: it has room for the requests of others, too.
+const AT_ONCE: usize = 128;
 /// Attempts at a write on condition while others write the same key.
 const TRIES: usize = 16;
 
@@ -154,12 +158,31 @@ impl Coordinator<'_> {
         }
     }
 
+    /// Asks for many things, some of them side by side. After the first that fails it asks for no more.
+    fn ask_all<T>(
+        asked: impl Iterator<Item = T>,
+        ask: impl Fn(T) -> Receiver<Outcome>,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let (mut under_way, mut outcomes) = (VecDeque::new(), Vec::new());
+        for one in asked {
+            if under_way.len() == AT_ONCE
+                && let Some(first) = under_way.pop_front()
+            {
+                outcomes.push(Self::wait(first)?);
+            }
+            under_way.push_back(ask(one));
+        }
+        for answer in under_way {
+            outcomes.push(Self::wait(answer)?);
+        }
+        Ok(outcomes)
+    }
+
     /// Reads several keys side by side.
     fn get_all(&self, keys: &[&[u8]]) -> Result<Vec<Option<Found>>, Refusal> {
-        let ask =
-            |key: &&[u8]| self.cluster.ask(Request::Get { key: key.to_vec(), quorum: self.quorum, is_blocking: false });
-        let answers: Vec<Receiver<Outcome>> = keys.iter().map(ask).collect();
-        answers.into_iter().map(|answer| Ok(Self::found(Self::wait(answer)?))).collect()
+        let get = |key: &&[u8]| Request::Get { key: key.to_vec(), quorum: self.quorum, is_blocking: false };
+        let outcomes = Self::ask_all(keys.iter(), |key| self.cluster.ask(get(key)))?;
+        Ok(outcomes.into_iter().map(Self::found).collect())
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Found>, Refusal> {
@@ -232,8 +255,7 @@ pub fn run(cluster: &Cluster, session: &Session, spec: &Spec, args: &[&[u8]], re
             keys.dedup();
             let there = node.get_all(&keys)?.iter().flatten().count();
             // Those that are absent here may be on their way: they are removed as well.
-            let answers: Vec<_> = keys.iter().map(|key| node.put(key, None, None, None)).collect();
-            answers.into_iter().try_for_each(|answer| Coordinator::wait(answer).map(drop))?;
+            Coordinator::ask_all(keys.iter(), |key| node.put(key, None, None, None))?;
             reply.integer(there as i64);
         }
         ("set", [_, key, value, options @ ..]) => set(&node, key, value, options, reply)?,
@@ -251,9 +273,7 @@ pub fn run(cluster: &Cluster, session: &Session, spec: &Spec, args: &[&[u8]], re
             if !pairs.len().is_multiple_of(2) {
                 return Err(refusal::wrong_arity("mset"));
             }
-            let answers: Vec<_> =
-                pairs.chunks_exact(2).map(|pair| node.put(pair[0], Some(pair[1]), None, None)).collect();
-            answers.into_iter().try_for_each(|answer| Coordinator::wait(answer).map(drop))?;
+            Coordinator::ask_all(pairs.chunks_exact(2), |pair| node.put(pair[0], Some(pair[1]), None, None))?;
             reply.ok();
         }
         ("ttl" | "pttl" | "expiretime" | "pexpiretime", [_, key]) => {

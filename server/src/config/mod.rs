@@ -8,6 +8,7 @@
 
 pub mod file;
 pub mod parameters;
+mod texts;
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;

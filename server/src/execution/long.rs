@@ -15,7 +15,7 @@ use quipu::PageFaults;
 use crate::command::admission::admit;
 use crate::command::replicated;
 use crate::command::table::handlers;
-use crate::command::{Answer, Call, Refusal};
+use crate::command::{Answer, Call, Refusal, TRIES_MAX};
 use crate::execution::single::{guard, need_of, run};
 use crate::execution::words::Words;
 use crate::facts::{Flags, Spec, find};
@@ -138,12 +138,17 @@ impl LongCommand {
 }
 
 /// Runs a command that writes much: it prepares that while nothing is held. It is run again while it lacks pages, which
-/// this thread loads.
+/// this thread loads. What it prepares goes to runs meanwhile, and moves others on, so that pages that were loaded may
+/// be those of files that have gone: after a few attempts it does all in the hold, which moves nothing.
 fn write(server: &Server, session: &mut Session, spec: &'static Spec, args: &[&[u8]], reply: &mut Reply) -> Answer {
     let mark = reply.bytes.len();
-    let mut lent = PageFaults::default();
+    let (mut lent, mut attempts) = (PageFaults::default(), 0);
     loop {
         let mut data = Data::beside(&server.keyspace, clock::now_ms(), lent);
+        if attempts >= TRIES_MAX {
+            data.begin_writing(clock::now_ms())?;
+        }
+        attempts += 1;
         // What is not prepared by now is done in the hold.
         session.can_wait = false;
         session.begin_attempt();

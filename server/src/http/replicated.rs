@@ -394,7 +394,7 @@ fn with_sources(mut response: Response<Answer>, sources: &Sources) -> Response<A
 /// `/v0/count`, `/v0/rank`, `/v0/nth`.
 async fn position(node: &Arc<Node>, cluster: &Arc<Cluster>, path: &str, query: Option<&str>) -> Response<Answer> {
     match path {
-        "/v0/nth" => nth(cluster, query).await,
+        "/v0/nth" => nth(node, cluster, query).await,
         _ => count(node, cluster, path == "/v0/rank", query).await,
     }
 }
@@ -434,7 +434,7 @@ async fn count(node: &Arc<Node>, cluster: &Arc<Cluster>, is_rank: bool, query: O
     }
 }
 
-async fn nth(cluster: &Arc<Cluster>, query: Option<&str>) -> Response<Answer> {
+async fn nth(node: &Arc<Node>, cluster: &Arc<Cluster>, query: Option<&str>) -> Response<Answer> {
     let (start, end, offset, is_cluster) = match positions::parse_nth(query) {
         Ok(asked) => asked,
         Err(reason) => return answer::bad_request(reason),
@@ -447,6 +447,9 @@ async fn nth(cluster: &Arc<Cluster>, query: Option<&str>) -> Response<Answer> {
             other => return refusal(other),
         }
     } else {
+        let Some(_taken) = node.streams.take(1) else {
+            return answer::overloaded("too many ranges are being read");
+        };
         let cluster = cluster.clone();
         let find = move || {
             let mut range = cluster.local((start, end), clock::now_ms());

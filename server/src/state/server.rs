@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use quipu::{Db, Durability, Error, ErrorKind, Measures, Options, Result};
+use quipu::{Db, Durability, Error, ErrorKind, Measures, Options, ReadableTable, Result};
 
 use crate::cluster::{Cluster, ClusterOptions, Host, Running};
 use crate::config::Config;
@@ -83,8 +83,11 @@ impl Server {
     /// [`ErrorKind::Invalid`] if the data are those of a node alone, and those of [`Cluster::start`].
     pub fn join(self: &Arc<Self>, options: ClusterOptions) -> Result<(Arc<Cluster>, Running)> {
         let db = self.keyspace.db();
-        let keys = (0..DATABASES).filter_map(|database| self.keyspace.tables(database));
-        if keys.into_iter().any(|tables| quipu::ReadableTable::len(&tables.keys).is_ok_and(|rows| rows > 0)) {
+        let mut keys = 0;
+        for tables in (0..DATABASES).filter_map(|database| self.keyspace.tables(database)) {
+            keys += tables.keys.len()?;
+        }
+        if keys > 0 {
             let text = "the data directory has keys of a node alone, which a cluster would not show: read them out and \
                         write them to the cluster, which needs another directory";
             return Err(Error::new(ErrorKind::Invalid, text));

@@ -1,0 +1,234 @@
+use super::*;
+use crate::db::Db;
+use crate::io::sim::SimDisk;
+use crate::maintenance::merge_choice::FAN_IN;
+use crate::options::{Options, TableOptions};
+use crate::read::readable::ReadableTable;
+use crate::run::made_up::IS_WRITTEN;
+use crate::state::handle::Table;
+use crate::write::writable::WritableTable;
+
+/// Flushes during a merge, and checks how many runs there are meanwhile.
+#[test]
+fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
+    for background in [true, false] {
+        let disk = SimDisk::new();
+        let options = Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::in_memory() };
+        let db = Db::open("/db", options.clone()).unwrap();
+        let table = db.table("t").unwrap();
+        let rows = 12_000u32;
+        for half in 0..2 {
+            (half..rows).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 1000]).unwrap());
+            table.flush().unwrap();
+        }
+        let runs = || table.shared.versions.read().table(table.id()).unwrap().runs.len();
+        let (mut flushes, mut most) = (0, 0);
+        let mut report = |_| {
+            for _ in 0..3 {
+                let keys = (0..rows).skip(flushes).step_by(1000);
+                keys.for_each(|key| table.put(key.to_be_bytes(), [8]).unwrap());
+                table.flush().unwrap();
+                flushes += 1;
+            }
+            most = most.max(runs());
+        };
+        table.shared.compact(table.id(), &mut report).unwrap();
+        assert!(flushes > 30);
+        // The two being merged, fewer of each tier above than become one, and three that have just come.
+        let expected = if background { 5..=2 + 2 * FAN_IN + 3 } else { 30..=flushes + 2 };
+        assert!(expected.contains(&most), "{most} runs while {flushes} came");
+        for key in 0..rows {
+            let is_new = key as usize % 1000 < flushes;
+            assert_eq!(table.get(key.to_be_bytes()).unwrap().unwrap().len(), if is_new { 1 } else { 1000 }, "{key}");
+        }
+        assert_eq!(table.count(..).unwrap(), u64::from(rows));
+        drop(table);
+        db.close().unwrap();
+        let report = crate::check("/db", &options, &mut |_| ()).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
+    }
+}
+
+/// Memory no longer matches the manifest then, so what a merge would write of the two would not fit.
+#[test]
+fn a_merge_writes_no_manifest_once_the_database_has_failed() {
+    let disk = SimDisk::new();
+    let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::in_memory() };
+    let db = Db::open("/db", options).unwrap();
+    let table = db.table("t").unwrap();
+    for half in 0..2 {
+        put(&table, half * 1000..half * 1000 + 1500);
+        table.flush().unwrap();
+    }
+    let manifest = || disk.read_file("/db/MANIFEST");
+    let before = manifest();
+    table.shared.failed.store(true, Ordering::SeqCst);
+    assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(manifest(), before);
+}
+
+#[test]
+fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_removed() {
+    let disk = SimDisk::new();
+    let options = Options {
+        disk: Arc::new(disk.clone()),
+        memtable_bytes: 64 << 20,
+        run_file_bytes: 100_000,
+        background: false,
+        ..Options::in_memory()
+    };
+    let db = Db::open("/db", options).unwrap();
+    let table = db.table("t").unwrap();
+    put(&table, 0..20_000);
+    table.flush().unwrap();
+    table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
+    let due = |is_at_rest| while table.shared.compact_if_due(is_at_rest) {};
+    let files = || disk.file_names().iter().filter(|name| name.to_string_lossy().contains("/run-")).count();
+    let excised = || db.stats().tables[0].excised;
+    let remove = |keys: Range<u32>| {
+        table.remove_range(&keys.start.to_be_bytes()..&keys.end.to_be_bytes()).unwrap();
+    };
+    let before = files();
+    assert!(before > 8);
+    // Less than a quarter of what is left, all of it in files that have other rows too.
+    remove(100..1000);
+    remove(19_000..19_900);
+    due(false);
+    assert_eq!((excised(), files()), (1800, before));
+    // The files between go at once, and from the disk with the next manifest.
+    remove(5000..15_000);
+    assert_eq!(files(), before);
+    table.shared.name_left_runs(table.id()).unwrap();
+    assert!(files() <= before * 2 / 3, "{} of {before} files", files());
+    due(false);
+    assert_eq!((excised(), table.len().unwrap()), (0, 8200));
+    remove(0..20_000);
+    due(false);
+    assert_eq!((files(), db.stats().tables[0].runs, table.len().unwrap()), (0, 0, 0));
+}
+
+/// The indexes of a table's runs, newest first.
+fn indexes(table: &Table) -> Vec<RunLayout> {
+    let versions = table.shared.versions.read();
+    let runs = &versions.table(table.id()).unwrap().runs;
+    runs.iter().map(|run| run.info().index).collect()
+}
+
+fn put(table: &Table, keys: Range<u32>) {
+    keys.for_each(|key| table.put(key.to_be_bytes(), [7; 40]).unwrap());
+}
+
+#[test]
+fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_changes_it() {
+    let disk = SimDisk::new();
+    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+    let open = || Db::open("/db", options.clone()).unwrap();
+    let db = open();
+    let flat = TableOptions { layout: RunLayout::Flat, ..TableOptions::default() };
+    let table = db.create_table("t", flat.clone()).unwrap();
+    put(&table, 0..3000);
+    table.flush().unwrap();
+    put(&table, 2000..5000);
+    db.checkpoint().unwrap();
+    assert_eq!(indexes(&table), [RunLayout::Flat; 2]);
+    drop(table);
+    db.close().unwrap();
+    let db = open();
+    let table = db.table("t").unwrap();
+    assert_eq!(*table.options(), flat);
+    put(&table, 0..10);
+    table.flush().unwrap();
+    table.compact().unwrap();
+    assert_eq!(indexes(&table), [RunLayout::Flat]);
+    let mut reports = Vec::new();
+    table.rewrite(RunLayout::Tree, &mut |progress| reports.push(progress)).unwrap();
+    assert_eq!(indexes(&table), [RunLayout::Tree]);
+    assert_eq!(db.table("t").unwrap().options().layout, RunLayout::Tree);
+    put(&table, 4000..6000);
+    table.flush().unwrap();
+    assert_eq!((indexes(&table), table.len().unwrap()), (vec![RunLayout::Tree; 2], 6000));
+    drop(table);
+    db.close().unwrap();
+    assert_eq!(open().table("t").unwrap().options().layout, RunLayout::Tree);
+}
+
+#[test]
+fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
+    let disk = SimDisk::new();
+    let options = Options { disk: Arc::new(disk), background: false, ..Options::in_memory() };
+    let open = || Db::open("/db", options.clone()).unwrap();
+    let versions = |table: &Table| {
+        let versions = table.shared.versions.read();
+        let runs = &versions.table(table.id()).unwrap().runs;
+        runs.iter().map(|run| run.info().version).collect::<Vec<_>>()
+    };
+    let db = open();
+    let table = db.table("t").unwrap();
+    put(&table, 0..3000);
+    IS_WRITTEN.set(true);
+    table.flush().unwrap();
+    IS_WRITTEN.set(false);
+    put(&table, 2000..5000);
+    let newest = versions(&table)[0] + 1;
+    drop(table);
+    db.close().unwrap();
+    let db = open();
+    let table = db.table("t").unwrap();
+    assert_eq!((versions(&table), table.len().unwrap()), (vec![newest - 1], 5000));
+    table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
+    assert_eq!((versions(&table), table.len().unwrap()), (vec![newest], 5000));
+}
+
+#[test]
+fn a_rewrite_leaves_a_table_in_memory_there() {
+    let disk = SimDisk::new();
+    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+    let db = Db::open("/db", options.clone()).unwrap();
+    let table = db.table("t").unwrap();
+    put(&table, 0..3000);
+    db.checkpoint().unwrap();
+    let checkpoint = db.stats().checkpoint;
+    table.rewrite(RunLayout::Flat, &mut |_| ()).unwrap();
+    assert!(indexes(&table).is_empty() && db.stats().checkpoint > checkpoint);
+    drop(table);
+    db.close().unwrap();
+    let db = Db::open("/db", options).unwrap();
+    let table = db.table("t").unwrap();
+    assert_eq!((table.len().unwrap(), table.options().layout), (3000, RunLayout::Flat));
+    table.flush().unwrap();
+    assert_eq!(indexes(&table), [RunLayout::Flat]);
+}
+
+/// Runs that flushes and merges leave are fetched as they are written; images of tables in memory, which are read
+/// once from front to back, are not.
+#[test]
+fn runs_of_tables_on_disk_are_fetched_and_images_are_not() {
+    for memtable_bytes in [0, 64 << 20] {
+        let disk = SimDisk::new();
+        let options = Options {
+            disk: Arc::new(disk.clone()),
+            durability: crate::Durability::Os,
+            memtable_bytes,
+            ..Options::default()
+        };
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        for half in 0..2 {
+            (half..2000u32).step_by(2).for_each(|key| table.put(key.to_be_bytes(), [7; 100]).unwrap());
+            if memtable_bytes > 0 {
+                table.flush().unwrap();
+            } else {
+                db.checkpoint().unwrap();
+            }
+        }
+        table.compact().unwrap();
+        let names = disk.file_names();
+        let mut runs = names.iter().filter(|name| name.to_string_lossy().contains("/run-")).peekable();
+        assert!(runs.peek().is_some());
+        for run in runs {
+            let fetched: u64 = disk.read_soon(run).iter().map(|bytes| bytes.end - bytes.start).sum();
+            let bytes = disk.read_file(run).unwrap().len() as u64;
+            assert_eq!(fetched, if memtable_bytes > 0 { bytes } else { 0 }, "{}", run.display());
+        }
+    }
+}
