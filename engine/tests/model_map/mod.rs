@@ -214,11 +214,18 @@ fn compare_range(
     compare_histogram(reader, bounds, &rows, Resolution::of_rows(resolution));
     assert_eq!(reader.with_cost(|reader| reader.count(bounds)).unwrap().0, count, "{bounds:?}");
 
-    let mut lent = reader.range(bounds);
-    for (key, value) in &rows {
-        assert_eq!(lent.lend_next().unwrap(), Some((&***key, &***value)), "{bounds:?}");
+    let (mut lent, mut left) = (reader.range(bounds), &rows[..]);
+    while !left.is_empty() {
+        let (row, (key, value));
+        (row, (key, value), left) = match left {
+            [expected, rest @ ..] if rng.random_range(0..3) > 0 => (lent.lend_next(), *expected, rest),
+            [rest @ .., expected] => (lent.lend_next_back(), *expected, rest),
+            [] => unreachable!("some are left"),
+        };
+        assert_eq!(row.unwrap(), Some((&key[..], &value[..])), "{bounds:?}");
     }
     assert_eq!(lent.lend_next().unwrap(), None, "{bounds:?}");
+    assert_eq!(lent.lend_next_back().unwrap(), None, "{bounds:?}");
     drop(lent);
 
     // A walk that takes from both ends in turn.
