@@ -78,6 +78,171 @@ fn a_blind_write_looks_at_no_page_of_a_run() {
     assert!(looked_at(&db) > before);
 }
 
+/// Writes in batches, in transactions of both kinds and in place are as blind as single ones, and tell as little.
+#[test]
+fn many_blind_writes_look_at_no_page_of_a_run() {
+    let disk = SimDisk::new();
+    let db = uncached(&disk);
+    let table = in_runs(&db);
+    let before = looked_at(&db);
+    let mut batch = WriteBatch::new();
+    for number in 0..20 {
+        batch.put(&table, key(number), b"second");
+        batch.put(&table, (2 * number + 1).to_be_bytes(), b"new");
+        batch.remove(&table, key(100 + number));
+    }
+    db.apply(batch).unwrap();
+    assert_eq!((unresolved(&db), looked_at(&db)), (60, before));
+    // Again: over unresolved entries now.
+    db.write(|transaction| {
+        let view = transaction.table(&table)?;
+        (0..10).try_for_each(|number| view.put(key(number), b"third"))?;
+        (10..20).try_for_each(|number| view.delete(key(number)))?;
+        (200..210).try_for_each(|number| view.delete(key(number)))
+    })
+    .unwrap();
+    let transaction = db.begin();
+    let view = transaction.table(&table).unwrap();
+    (210..220).for_each(|number| view.put(key(number), b"third").unwrap());
+    table.put(key(219), b"between").unwrap();
+    table.put(key(300), b"elsewhere").unwrap();
+    transaction.commit().unwrap();
+    let ((), commit) = db
+        .write_latched(|edit| {
+            for number in 220..230 {
+                assert!(!edit.put(&table, &key(number), b"third")?);
+                assert!(edit.remove(&table, &(2 * number + 1).to_be_bytes())?);
+                assert!(!edit.remove(&table, &(2 * number + 1).to_be_bytes())?);
+            }
+            Ok(())
+        })
+        .unwrap();
+    commit.wait(Durability::Os).unwrap();
+    assert_eq!((unresolved(&db), looked_at(&db)), (60 + 10 + 11 + 20, before));
+
+    let mut model: Model = (0..ROWS).map(|number| (key(number).to_vec(), b"first".to_vec())).collect();
+    (0..10).chain(210..230).for_each(|number| drop(model.insert(key(number).to_vec(), b"third".to_vec())));
+    (0..20).for_each(|number: u32| drop(model.insert((2 * number + 1).to_be_bytes().to_vec(), b"new".to_vec())));
+    (10..20).chain(100..120).chain(200..210).for_each(|number| drop(model.remove(&key(number)[..])));
+    model.insert(key(300).to_vec(), b"elsewhere".to_vec());
+    let killed = disk.kill();
+    for db in [db, open(&killed)] {
+        let table = db.open_table("t").unwrap().unwrap();
+        assert_eq!(unresolved(&db), 101);
+        compare(&table, &model, &blind_options().measures, &mut rng(1));
+        table.flush().unwrap();
+        assert_eq!(unresolved(&db), 0);
+        compare(&table, &model, &blind_options().measures, &mut rng(2));
+    }
+}
+
+/// A batch over a blind table knows what is in memory, and says so in the log.
+#[test]
+fn a_blind_batch_weighs_the_keys_that_are_in_memory() {
+    let disk = SimDisk::new();
+    let db = uncached(&disk);
+    let table = in_runs(&db);
+    table.put(key(1), b"in memory").unwrap();
+    table.remove(key(2)).unwrap();
+    table.resolve_blind_writes(..).unwrap();
+    assert_eq!(unresolved(&db), 0);
+    let before = looked_at(&db);
+    let mut batch = WriteBatch::new();
+    for number in 1..3 {
+        batch.put(&table, key(number), b"known");
+    }
+    batch.remove(&table, key(3));
+    db.apply(batch).unwrap();
+    assert_eq!((unresolved(&db), looked_at(&db)), (1, before));
+    let mut batch = WriteBatch::new();
+    (1..3).for_each(|number| batch.remove(&table, key(number)));
+    db.apply(batch).unwrap();
+    assert_eq!((unresolved(&db), looked_at(&db)), (1, before));
+    // A tombstone over nothing that is known to be one writes nothing, and is no commit.
+    let sequence = db.latched_read().sequence();
+    let mut batch = WriteBatch::new();
+    batch.remove(&table, key(1));
+    db.apply(batch).unwrap();
+    assert_eq!(db.latched_read().sequence(), sequence);
+    let killed = disk.kill();
+    for db in [db, open(&killed)] {
+        let table = db.open_table("t").unwrap().unwrap();
+        assert_eq!(table.count(&key(0)..&key(5)).unwrap(), 2);
+        table.flush().unwrap();
+        assert_eq!((table.len().unwrap(), unresolved(&db)), (u64::from(ROWS) - 3, 0));
+    }
+}
+
+/// What counts were told before blind writes of the same transaction has to hold at the commit, so these are looked up.
+#[test]
+fn a_blind_transaction_that_has_counted_is_serializable() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let table = in_runs(&db);
+    for (disturb, outcome) in [(false, Ok(())), (true, Err(ErrorKind::Conflict))] {
+        let transaction = db.begin();
+        let view = transaction.table(&table).unwrap();
+        assert_eq!(view.count(&key(0)..&key(10)).unwrap(), 10);
+        view.put(key(5), b"counted").unwrap();
+        view.put(key(400), b"and another").unwrap();
+        if disturb {
+            table.remove(key(5)).unwrap();
+        }
+        assert_eq!(transaction.commit().map_err(|error| error.kind()), outcome);
+    }
+    // A savepoint looks up what came before it, and its own writes are its own.
+    db.write(|transaction| {
+        let view = transaction.table(&table)?;
+        view.put(key(50), b"before")?;
+        let savepoint = transaction.savepoint();
+        view.delete(key(50))?;
+        view.put(key(51), b"undone")?;
+        transaction.rollback_to(savepoint)?;
+        view.put(key(52), b"after")
+    })
+    .unwrap();
+    assert_eq!(table.get(key(50)).unwrap().as_deref(), Some(&b"before"[..]));
+    assert_eq!(table.get(key(51)).unwrap().as_deref(), Some(&b"first"[..]));
+    assert_eq!(table.get(key(52)).unwrap().as_deref(), Some(&b"after"[..]));
+    assert_eq!(table.len().unwrap(), u64::from(ROWS) - 1);
+}
+
+/// Rolling back to a savepoint takes out of the unresolved entries what was laid over the table since.
+#[test]
+fn an_edit_takes_back_what_was_laid_over_a_blind_table() {
+    let disk = SimDisk::new();
+    let db = uncached(&disk);
+    let table = in_runs(&db);
+    table.put(key(7), b"kept").unwrap();
+    let snapshot = db.snapshot();
+    let ((), commit) = db
+        .write_latched(|edit| {
+            edit.set_savepoint();
+            edit.put(&table, &key(7), b"undone")?;
+            edit.remove(&table, &key(8))?;
+            edit.put(&table, &key(9), b"undone")?;
+            edit.rollback_to_savepoint()
+        })
+        .unwrap();
+    commit.wait(Durability::Os).unwrap();
+    assert_eq!(unresolved(&db), 1);
+    assert_eq!(table.get(key(7)).unwrap().as_deref(), Some(&b"kept"[..]));
+    table.resolve_blind_writes(..).unwrap();
+    // Nothing is left over it, and the tree that was made for it is gone.
+    let ((), commit) = db
+        .write_latched(|edit| {
+            edit.set_savepoint();
+            edit.put(&table, &key(9), b"undone")?;
+            edit.rollback_to_savepoint()
+        })
+        .unwrap();
+    commit.wait(Durability::Os).unwrap();
+    assert_eq!(unresolved(&db), 0);
+    assert_eq!(table.get(key(9)).unwrap().as_deref(), Some(&b"first"[..]));
+    let view = snapshot.table(&table).unwrap();
+    assert_eq!((view.len().unwrap(), table.len().unwrap()), (u64::from(ROWS), u64::from(ROWS)));
+}
+
 #[test]
 fn bounds_become_exact_as_entries_are_resolved() {
     let disk = SimDisk::new();

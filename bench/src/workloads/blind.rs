@@ -2,13 +2,13 @@
 //! that asks with each write and in a `blind` one that asks for many at once, later.
 //!
 //! Rows lie in one run, and the cache has room for a sixteenth of them. Then keys at random are written anew, or new
-//! ones. A blind table has asked nothing by then; so the time until its entries are resolved is told apart, and the
+//! ones, one a commit or in batches. A blind table has asked nothing by then; so the time until its entries are resolved is told apart, and the
 //! time until all is in runs for both. The files are in the memory of the operating system, so a page read is a copy
 //! here, and what it would be on a disk goes by their number.
 //!
 //! In the end both tables must count the same rows.
 
-use quipu::{Db, Durability, Options, ReadableTable, TableOptions, WritableTable};
+use quipu::{Db, Durability, Options, ReadableTable, TableOptions, WritableTable, WriteBatch};
 
 use crate::clock::Stopwatch;
 use crate::report::{Cell, Table};
@@ -29,10 +29,14 @@ const ROWS_A_CACHED_ROW: u64 = 16;
 /// Rows for each write.
 const ROWS_A_WRITE: u64 = 4;
 
-/// Which keys are written.
+/// Rows of a batch.
+const BATCH_ROWS: u64 = 1000;
+
+/// Which keys are written, and how.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
     Live,
+    LiveInBatches,
     New,
 }
 
@@ -69,7 +73,9 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
     let (of, out_of) = (Cell::Count(writes), Cell::Count(count));
     let title = format!("{of} writes to {out_of} rows in runs, of 8 and {VALUE_BYTES} bytes, few of them cached");
     let mut table = Table::new(title, &columns).with_bars("writes/s, all in runs", 1);
-    for (keys, name) in [(Keys::Live, "live keys"), (Keys::New, "new keys")] {
+    for (keys, name) in
+        [(Keys::Live, "live keys"), (Keys::LiveInBatches, "live keys, in batches"), (Keys::New, "new keys")]
+    {
         let mut counted = Vec::new();
         for (blind, kind) in [(false, "asks"), (true, "blind")] {
             bench.progress(format_args!("{count} rows, {name}, {kind}"));
@@ -95,7 +101,7 @@ fn one_size(bench: &Bench<'_>, count: u64) -> Result<Table> {
         }
     }
     table.note(
-        "Commits of one row, not synced. Resolving: asking for all that was not asked, in order. In runs: with resolving and the flush. The files are in the memory of the \
+        "Commits of one row, or of 1,000 in batches, not synced. Resolving: asking for all that was not asked, in order. In runs: with resolving and the flush. The files are in the memory of the \
          operating system.",
     );
     Ok(table)
@@ -133,12 +139,18 @@ fn measure(bench: &Bench<'_>, rows: &Rows, writes: u64, keys: Keys, blind: bool)
     let mut draw = Draw::new(bench.options.seed + 1);
     let value = [b'w'; VALUE_BYTES];
     let (before, watch) = (reads(), Stopwatch::start());
-    for number in 0..writes {
-        let key = match keys {
-            Keys::Live => rows.key(draw.below(rows.count())),
-            Keys::New => rows.key(rows.count() + number),
-        };
-        table.put(key, value)?;
+    match keys {
+        Keys::Live => (0..writes).try_for_each(|_| table.put(rows.key(draw.below(rows.count())), value))?,
+        Keys::LiveInBatches => {
+            for first in (0..writes).step_by(BATCH_ROWS as usize) {
+                let mut batch = WriteBatch::new();
+                for _ in first..writes.min(first + BATCH_ROWS) {
+                    batch.put(&table, rows.key(draw.below(rows.count())), value);
+                }
+                db.apply(batch)?;
+            }
+        }
+        Keys::New => (0..writes).try_for_each(|number| table.put(rows.key(rows.count() + number), value))?,
     }
     let (write_s, write_reads) = (watch.stop().wall_s, reads() - before);
     let (before, watch) = (reads(), Stopwatch::start());

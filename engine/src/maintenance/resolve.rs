@@ -38,12 +38,7 @@ impl TableTrees {
             top.write_over(key, found.value(), |existing| Some(existing.map_or(*below, |existing| existing.below)))?;
             unresolved::take_out(&mut tree, key)
         });
-        if tree.entries() > 0 {
-            self.unresolved = Some(tree);
-        } else {
-            // Snapshots may still read it.
-            self.merged.push((epochs.epoch, *tree));
-        }
+        self.keep_unresolved(tree, epochs);
         moved
     }
 }

@@ -37,6 +37,8 @@ impl Shared {
             let moved = self.moved(table, &snapshot.versions, &newer.versions)?;
             let layers = std::mem::take(table.layers.get_mut());
             *layer = moved.unwrap_or(layers).pop().map(|(_, layer)| layer);
+            // All keys have been looked up.
+            table.unasked.get_mut().forget_from(0);
             table.born = None;
         }
         *snapshot = newer;
@@ -57,7 +59,7 @@ impl Shared {
     ) -> Result<Option<Layers>> {
         let then = table.version_in(then)?;
         let now = newer.table(table.id).map_err(|_| dropped())?;
-        if now.sequence == then.sequence && then.runs.are(&now.runs) {
+        if now.sequence == then.sequence && then.runs.are(&now.runs) && table.unasked.borrow().is_empty() {
             return Ok(None);
         }
         let observations = table.observations.borrow();
@@ -116,6 +118,10 @@ impl Shared {
         for (table, layer) in parts {
             let now = turn.tables.get(table.id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
             let then = table.version_in(&snapshot.versions)?;
+            if !table.unasked.borrow().is_empty() && !now.is_taking_blind() {
+                // The keys are to be looked up after all.
+                return Err(Stopped::Missing);
+            }
             if now.sequence == then.sequence {
                 rebased.push(None);
                 continue;

@@ -7,7 +7,7 @@
 //!    it writes.
 //! 4. Entries whose keys have not been looked up below are all in the newest layer of their table, and listed in
 //!    [`Unasked`]. Their keys are looked up together, before weights are read, another layer begins, or the transaction
-//!    commits. Until then they weigh as if their keys were live.
+//!    commits; those of a blind table may never be. Until then they weigh as if their keys were live.
 //!
 //! Not here: validation and rebasing (`conflicts`), commit (`write/commit`).
 
@@ -78,7 +78,7 @@ pub(crate) struct PrivateTable {
     pub(crate) layers: RefCell<Layers>,
     /// Created by the first read. Never borrowed during a caller's closure, so a closure that visits rows can read on.
     pub(crate) observations: RefCell<Option<Box<Observations>>>,
-    unasked: RefCell<Unasked>,
+    pub(crate) unasked: RefCell<Unasked>,
     pub(crate) patches: RefCell<Patches>,
     /// The last key of the version below, asked for when writes go behind each other.
     last_below: OnceCell<Option<KeyBuffer>>,
@@ -118,7 +118,7 @@ impl PrivateTable {
 
 /// Keys written without looking below, in the layer of one depth.
 #[derive(Default)]
-struct Unasked {
+pub(crate) struct Unasked {
     depth: u32,
     /// The keys, concatenated.
     bytes: Vec<u8>,
@@ -129,22 +129,32 @@ struct Unasked {
 const LIVE_BELOW: Tally = Tally { rows: 1, ..Tally::ZERO };
 
 impl Unasked {
-    fn add(&mut self, depth: u32, key: &[u8]) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, depth: u32, key: &[u8]) {
         self.depth = depth;
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
     }
 
     /// Forgets the keys if their layer has this depth or a larger one: it was dropped.
-    fn forget_from(&mut self, depth: u32) {
+    pub(crate) fn forget_from(&mut self, depth: u32) {
         if self.depth >= depth {
             self.bytes.clear();
             self.ends.clear();
         }
     }
 
+    /// Tells whether a key is one of these, of keys that come in order.
+    pub(crate) fn in_step(&self) -> impl FnMut(&[u8]) -> bool + '_ {
+        let mut keys = self.sorted().into_iter().peekable();
+        move |key| keys.next_if(|next| *next == key).is_some()
+    }
+
     /// The keys in order, without duplicates.
-    fn sorted(&self) -> Vec<&[u8]> {
+    pub(crate) fn sorted(&self) -> Vec<&[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let mut keys: Vec<&[u8]> = starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end]).collect();
         keys.sort_unstable();
@@ -311,7 +321,7 @@ impl Transaction {
     /// Those of reading a page of a run. Weights corrected before the error stay so.
     fn settle(&self, table: &PrivateTable) -> Result<()> {
         let unasked = &mut *table.unasked.borrow_mut();
-        if unasked.ends.is_empty() {
+        if unasked.is_empty() {
             return Ok(());
         }
         let mut layers = table.layers.try_borrow_mut().map_err(|_| busy())?;
@@ -399,8 +409,8 @@ impl Transaction {
     pub fn rollback(self) {}
 
     /// Takes the transaction apart for its commit: what it did to each table, in one layer, and for an optimistic one
-    /// its snapshot.
-    pub(crate) fn into_parts(self) -> Result<(Parts, Option<Snapshot>)> {
+    /// its snapshot. Keys that were not looked up are so now, but for tables that `is_blind` tells.
+    pub(crate) fn into_parts(self, is_blind: impl Fn(TableId) -> bool) -> Result<(Parts, Option<Snapshot>)> {
         if self.broken.get() {
             return Err(Error::new(
                 ErrorKind::Full,
@@ -408,7 +418,9 @@ impl Transaction {
             ));
         }
         for table in self.tables.iter() {
-            self.settle(table)?;
+            if !(table.may_stay_blind() && is_blind(table.id)) {
+                self.settle(table)?;
+            }
         }
         let mut parts = Parts::new();
         for table in self.tables.into_tables() {
@@ -428,6 +440,15 @@ impl PrivateTable {
     /// Whether rows were counted.
     pub(crate) fn has_counted(&self) -> bool {
         self.observations.borrow().as_ref().is_some_and(|observations| observations.relies_on_weights().0)
+    }
+
+    /// Whether keys that were not looked up need not be for the commit: all that depends on their weights is what the
+    /// table will count.
+    fn may_stay_blind(&self) -> bool {
+        self.declaration.options.blind_writes
+            && self.layers.borrow().len() == 1
+            && self.patches.borrow().is_empty()
+            && !self.has_counted()
     }
 
     /// Notes the keys of writes that are about to be undone as read, if earlier counts relied on the weights of these

@@ -1,7 +1,7 @@
 //! Blind tables: writes that do not look up whether their key is live.
 //!
 //! A put or a removal whose key has no entry in memory, in a table that has runs, is logged with an unknown weight and
-//! laid over the table (`read/unresolved.rs`). Resolving moves such entries, in order and many at a time, into the
+//! laid over the table (`read/unresolved.rs`), be it alone or in a batch, a transaction or an edit. Resolving moves such entries, in order and many at a time, into the
 //! newest tree, with the weights that follow from what lies below. No answer changes, so it is no commit: the log stays
 //! as it is, and replay lays the entries over the table again.
 //!
@@ -17,6 +17,7 @@
 //! Not here: the tree of these entries and the exact answers in spite of it (`unresolved`, `table_stack`), and
 //! resolving them (`maintenance/resolve.rs`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::catalog::declaration::TableId;
@@ -29,8 +30,17 @@ use crate::state::ending::Readers;
 use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
 use crate::state::writer::{Epochs, TableTrees, Turn};
-use crate::tree::{When, Written};
+use crate::tally::Tally;
+use crate::transactions::transaction::Unasked;
+use crate::tree::{Tree, When, Written};
+
 impl TableTrees {
+    /// Whether writes need not look below memory.
+    #[inline]
+    pub(crate) fn is_taking_blind(&self) -> bool {
+        self.declaration.options.blind_writes && !self.is_settling && !self.runs.is_empty()
+    }
+
     /// The result of a write that need not look below memory, because its key is unresolved or may become so; `None` if
     /// it has to look, or finds its key in memory.
     // Out of line, like the next: every write calls them, and its path is short.
@@ -44,9 +54,8 @@ impl TableTrees {
                 (true, true, None) => Written::Removed,
             });
         }
-        let is_taken = self.declaration.options.blind_writes && !self.is_settling && !self.runs.is_empty();
         let has_to_know = value.is_some() && when != When::Always;
-        if !is_taken || has_to_know || self.views().any(|view| view.get(key).is_some()) {
+        if !self.is_taking_blind() || has_to_know || self.views().any(|view| view.get(key).is_some()) {
             return None;
         }
         Some(if value.is_some() { Written::Replaced } else { Written::Removed })
@@ -57,6 +66,53 @@ impl TableTrees {
     pub(crate) fn unresolved_at(&self, key: &[u8]) -> Option<bool> {
         let found = self.unresolved.as_ref()?.view().get(key)?;
         Some(found.value().is_some())
+    }
+
+    /// Of the keys of a layer that were not looked up, those that have to be laid over the table: neither are they known
+    /// to memory nor are they looked up now. The others get their weights.
+    pub(crate) fn weigh_known(&self, layer: &mut Tree, unasked: &Unasked) -> Result<Unasked> {
+        debug_assert!(self.is_taking_blind() || unasked.is_empty());
+        let mut unknown = Unasked::default();
+        for key in unasked.sorted() {
+            let found = self.views().find_map(|view| Some(view.get(key)?.value()));
+            match found.filter(|_| self.unresolved_at(key).is_none()) {
+                Some(old) => {
+                    let of_row = |old| self.declaration.options.measures.of_row(key, old);
+                    layer.reweigh(key, old.map_or(Tally::ZERO, of_row))?;
+                }
+                None => unknown.add(0, key),
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// The pages that laying so many entries over the table may need.
+    pub(crate) fn room_for_unresolved(&self, entries: u64, bytes: u64) -> u64 {
+        self.unresolved.as_deref().unwrap_or(&self.layers[0]).room_for(entries, bytes)
+    }
+
+    /// The number of unresolved entries.
+    pub(crate) fn unresolved_entries(&self) -> u64 {
+        self.unresolved.as_ref().map_or(0, |tree| tree.entries())
+    }
+
+    /// Takes an entry back that was laid over the table.
+    pub(crate) fn take_out_unresolved(&mut self, key: &[u8], epochs: Epochs) -> Result<()> {
+        let Some(mut tree) = self.unresolved.take() else { return Ok(()) };
+        epochs.open(&mut tree);
+        let taken = unresolved::take_out(&mut tree, key);
+        self.keep_unresolved(tree, epochs);
+        taken
+    }
+
+    /// Puts the tree of unresolved entries back, unless it has none left.
+    pub(crate) fn keep_unresolved(&mut self, tree: Box<Tree>, epochs: Epochs) {
+        if tree.entries() > 0 {
+            self.unresolved = Some(tree);
+        } else {
+            // Snapshots may still read it.
+            self.merged.push((epochs.epoch, *tree));
+        }
     }
 
     /// Lays an entry over the table. Room for it has been reserved.
@@ -81,27 +137,39 @@ impl Shared {
     ) -> Result<()> {
         let writer = &mut *turn;
         let trees = writer.tables.get(id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-        let tree = trees.unresolved.as_deref().unwrap_or(&trees.layers[0]);
-        let pages = tree.room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
+        let pages = trees.room_for_unresolved(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
         self.check_room(writer, pages, value.is_some())?;
         writer.record.clear();
         record::put_entries_header(&mut writer.record, id, 1);
         record::put_blind_entry(&mut writer.record, key, value);
-        let mut entries = 0;
+        let mut more = 0..0;
         self.commit(
             turn,
             (&[id], Readers::Wait, durability),
             |writer| self.append_record(writer),
             |writer, epochs| {
                 let trees = table_of(writer, id)?;
+                more.start = trees.unresolved_entries();
                 trees.write_unresolved(key, value, epochs)?;
-                entries = trees.unresolved.as_ref().map_or(0, |tree| tree.entries());
+                more.end = trees.unresolved_entries();
                 Ok(())
             },
         )?;
-        if entries > 0 && entries.is_multiple_of(DUE_ENTRIES) {
-            self.has_woken_keeper();
-        }
+        self.note_unresolved(&more);
         Ok(())
     }
+
+    /// Wakes the keeper if a table that has come to so many unresolved entries is due to be resolved.
+    #[inline]
+    pub(crate) fn note_unresolved(&self, more: &Range<u64>) {
+        if is_due(more) {
+            self.has_woken_keeper();
+        }
+    }
+}
+
+/// Whether a table is due to be resolved, now that it has `more.end` unresolved entries and not `more.start`.
+#[inline]
+pub(crate) fn is_due(more: &Range<u64>) -> bool {
+    more.end / DUE_ENTRIES > more.start / DUE_ENTRIES
 }

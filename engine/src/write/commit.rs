@@ -8,6 +8,7 @@
 //! A small commit is applied in place under the latch. A larger one first protects the published version like a
 //! snapshot, applies with copy-on-write while readers go on, and takes the latch only to publish.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -26,7 +27,7 @@ use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
 use crate::state::writer::{Epochs, TableTrees, Turn, Writer};
 use crate::tally::Tally;
-use crate::transactions::transaction::Transaction;
+use crate::transactions::transaction::{PrivateTable, Transaction, Unasked};
 use crate::tree::{Tree, Walk, When, Written};
 use crate::tree::{merge_layer, merge_layer_but};
 use crate::write::decision::{Decision, old_of};
@@ -136,15 +137,16 @@ impl Shared {
         let turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;
-        let (parts, _) = transaction.into_parts()?;
-        let layers = parts.into_iter().filter_map(|(table, layer)| Some((table.id, layer?))).collect();
+        let is_blind = |id| matches!(turn.tables.get(id as usize), Some(Some(trees)) if trees.is_taking_blind());
+        let (parts, _) = transaction.into_parts(is_blind)?;
+        let layers = parts.into_iter().filter_map(|(table, layer)| TableWrites::of(table, layer)).collect();
         self.commit_layers(turn, layers, durability)?;
         Ok(result)
     }
 
     /// Validates and commits an optimistic transaction.
     pub(crate) fn commit_transaction(self: &Arc<Self>, transaction: Transaction, durability: Durability) -> Result<()> {
-        let (mut parts, snapshot) = transaction.into_parts()?;
+        let (mut parts, snapshot) = transaction.into_parts(|_| true)?;
         let Some(mut snapshot) = snapshot else {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -169,8 +171,9 @@ impl Shared {
                 Ok(rebased) => {
                     drop(snapshot);
                     let layers = parts.into_iter().zip(rebased);
-                    let layers =
-                        layers.filter_map(|((table, layer), rebased)| Some((table.id, rebased.or(layer)?))).collect();
+                    let layers = layers
+                        .filter_map(|((table, layer), rebased)| TableWrites::of(table, rebased.or(layer)))
+                        .collect();
                     return self.commit_layers(turn, layers, durability);
                 }
                 Err(Stopped::Failed(error)) => return Err(error),
@@ -188,24 +191,34 @@ impl Shared {
     fn commit_layers(
         self: &Arc<Self>,
         mut turn: Turn<'_>,
-        layers: SmallVec<[(TableId, Tree); 1]>,
+        mut layers: SmallVec<[TableWrites; 1]>,
         durability: Durability,
     ) -> Result<()> {
         let writer = &mut *turn;
-        let entries: u64 = layers.iter().map(|(_, layer)| layer.entries()).sum();
+        for TableWrites { id, layer, unasked } in &mut layers {
+            if !unasked.is_empty() {
+                let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+                *unasked = trees.weigh_known(layer, unasked)?;
+            }
+        }
+        let entries: u64 = layers.iter().map(|writes| writes.layer.entries()).sum();
         if entries == 0 {
             return Ok(());
         }
         let (mut pages, mut long_bytes) = (0, 0);
         let (mut grows, mut is_adopted) = (false, true);
         writer.record.clear();
-        for (id, layer) in &layers {
+        for TableWrites { id, layer, unasked } in &layers {
             let trees = writer.tables.get(*id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
             grows |= layer.view().total().rows >= 0;
-            let long_bytes_here = encode_layer(&mut writer.record, *id, layer);
+            let long_bytes_here = encode_layer(&mut writer.record, *id, layer, unasked);
             if !adoptable(trees, layer) {
                 is_adopted = false;
-                pages += trees.layers[0].room_for(layer.entries(), layer.entries() * 16 + layer.page_bytes_estimate());
+                let bytes = layer.entries() * 16 + layer.page_bytes_estimate();
+                pages += trees.layers[0].room_for(layer.entries(), bytes);
+                if !unasked.is_empty() {
+                    pages += trees.room_for_unresolved(layer.entries(), bytes);
+                }
                 // Long values are copied, and the layer keeps them until it is applied.
                 long_bytes += long_bytes_here;
             }
@@ -213,15 +226,38 @@ impl Shared {
         let long_pages = long_bytes.div_ceil(self.arena.page_bytes() as u64);
         self.check_room(writer, pages + long_pages, grows)?;
         let readers = if entries <= IN_PLACE_MAX || is_adopted { Readers::Wait } else { Readers::GoOn };
-        let tables: SmallVec<[TableId; 4]> = layers.iter().map(|(id, _)| *id).collect();
+        let tables: SmallVec<[TableId; 4]> = layers.iter().map(|writes| writes.id).collect();
         let append = |writer: &mut Writer| {
             let lsn = self.append_record(writer)?;
             writer.shrink_record();
             Ok(lsn)
         };
+        let mut more = SmallVec::<[Range<u64>; 1]>::new();
         self.commit(turn, (&tables, readers, durability), append, |writer, epochs| {
-            layers.into_iter().try_for_each(|(id, layer)| table_of(writer, id)?.apply(layer, epochs))
-        })
+            layers.into_iter().try_for_each(|TableWrites { id, layer, unasked }| {
+                let trees = table_of(writer, id)?;
+                let before = trees.unresolved_entries();
+                trees.apply(layer, &unasked, epochs)?;
+                more.push(before..trees.unresolved_entries());
+                Ok(())
+            })
+        })?;
+        more.iter().for_each(|more| self.note_unresolved(more));
+        Ok(())
+    }
+}
+
+/// What a commit writes to a table.
+struct TableWrites {
+    id: TableId,
+    layer: Tree,
+    /// The keys of the layer whose weights are not known, nor will be.
+    unasked: Unasked,
+}
+
+impl TableWrites {
+    fn of(table: PrivateTable, layer: Option<Tree>) -> Option<TableWrites> {
+        Some(TableWrites { id: table.id, layer: layer?, unasked: table.unasked.into_inner() })
     }
 }
 
@@ -232,8 +268,9 @@ fn adoptable(trees: &TableTrees, layer: &Tree) -> bool {
         && layer.view().total().rows == layer.entries() as i64
 }
 
-/// Writes the entries of a layer into a record. Returns the bytes that lie out of line.
-fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) -> u64 {
+/// Writes the entries of a layer into a record, those of `unasked` with unknown weights. Returns the bytes that lie out
+/// of line.
+fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree, unasked: &Unasked) -> u64 {
     let view = layer.view();
     let mut long_bytes = 0;
     let measures = *layer.measures();
@@ -241,11 +278,18 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) -> u64 {
     record::put_entries_header(out, id, layer.entries());
     let mut walk = Walk::first(view);
     let mut key = KeyBuffer::new();
+    let mut is_unasked = unasked.in_step();
     while walk.valid() {
         let found = walk.record();
         key.clear();
         walk.key_into(&mut key);
         let value = walk.value();
+        long_bytes += layer.long_bytes(key.len(), value.map_or(0, <[u8]>::len));
+        if is_unasked(&key) {
+            record::put_blind_entry(out, &key, value);
+            walk.next();
+            continue;
+        }
         let weight = if measures.only_rows() { Tally::ZERO } else { view.weight_of(&key, &found) };
         let state = match (value, found.rows()) {
             (Some(_), 1) => State::Fresh,
@@ -253,27 +297,30 @@ fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree) -> u64 {
             (None, _) => State::Tombstone,
         };
         record::put_entry(out, state, &key, value, &weight, &measures);
-        long_bytes += layer.long_bytes(key.len(), value.map_or(0, <[u8]>::len));
         walk.next();
     }
     long_bytes
 }
 
 impl TableTrees {
-    /// Merges a layer of writes into the newest layer.
-    fn apply(&mut self, layer: Tree, epochs: Epochs) -> Result<()> {
+    /// Merges a layer of writes into the newest layer, but lays the entries of `unasked` over the table.
+    fn apply(&mut self, layer: Tree, unasked: &Unasked, epochs: Epochs) -> Result<()> {
         let adopt = adoptable(self, &layer);
-        let top = &mut self.layers[0];
-        epochs.open(top);
+        epochs.open(&mut self.layers[0]);
         if adopt {
-            top.adopt(layer);
+            self.layers[0].adopt(layer);
             return Ok(());
         }
-        let Some(unresolved) = &mut self.unresolved else { return merge_layer(top, &layer) };
+        if self.unresolved.is_none() && unasked.is_empty() {
+            return merge_layer(&mut self.layers[0], &layer);
+        }
+        let arena = self.layers[0].arena();
+        let unresolved = &mut **self.unresolved.get_or_insert_with(|| Box::new(unresolved::new_tree(arena)));
         epochs.open(unresolved);
+        let mut is_unasked = unasked.in_step();
         // What lies below the entry of an unresolved key is as unknown as before.
-        merge_layer_but(top, &layer, |key, value| {
-            let is_unresolved = unresolved.view().get(key).is_some();
+        merge_layer_but(&mut self.layers[0], &layer, |key, value| {
+            let is_unresolved = is_unasked(key) || unresolved.view().get(key).is_some();
             if is_unresolved {
                 unresolved::write(unresolved, key, value)?;
             }

@@ -218,8 +218,11 @@ impl LatchedWrite<'_> {
         let trees = writer.tables.get_mut(change.table as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         let key = &bytes[change.key.clone()];
         let at = |value: &Option<Range<usize>>| value.clone().map(|value| &bytes[value]);
+        epochs.open(&mut trees.layers[change.layer]);
+        if matches!(change.before, Before::Nothing) && trees.unresolved_at(key).is_some() {
+            return trees.take_out_unresolved(key, epochs);
+        }
         let tree = &mut trees.layers[change.layer];
-        epochs.open(tree);
         match &change.before {
             Before::Row(value) => tree.put(key, &bytes[value.clone()], When::Always).map(|_| ()),
             Before::Nothing if tree.is_bottom() => tree.remove(key).map(|_| ()),

@@ -41,6 +41,7 @@ use crate::state::versions::failed_half_way;
 use crate::state::writer::{Epochs, Turn};
 use crate::sync::atomic::Ordering;
 use crate::tree::{self, GROUP, Place, When, Written};
+use crate::write::blind::is_due;
 use crate::write::decision::Decision;
 use crate::write::latched_savepoint::Changes;
 
@@ -131,6 +132,8 @@ pub struct LatchedWrite<'db> {
     /// The new value that an update's closure writes.
     value: Vec<u8>,
     places: Option<Box<[Place; GROUP]>>,
+    /// Whether a table has come to as many unresolved entries as the keeper resolves.
+    is_resolving_due: bool,
     committed: bool,
 }
 
@@ -158,6 +161,7 @@ impl<'db> LatchedWrite<'db> {
             changes: Changes::default(),
             value: Vec::new(),
             places: None,
+            is_resolving_due: false,
             committed: false,
         })
     }
@@ -215,7 +219,8 @@ impl<'db> LatchedWrite<'db> {
         self.pages = ReadPages::without_waiting(&self.db.cache);
     }
 
-    /// Puts a row, whether or not the key exists. Returns whether the key is new.
+    /// Puts a row, whether or not the key exists. Returns whether the key is new; for a
+    /// [`blind`](crate::TableOptions::blind_writes) table, whether it is known to be.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.write(table, key, Some(value), When::Always)? == Written::Inserted)
     }
@@ -225,7 +230,7 @@ impl<'db> LatchedWrite<'db> {
         Ok(self.write(table, key, Some(value), When::Absent)? == Written::Inserted)
     }
 
-    /// Removes a row. Returns whether there was one.
+    /// Removes a row. Returns whether there was one; for a blind table, whether there may have been.
     pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
         Ok(self.write(table, key, None, When::Present)? == Written::Removed)
     }
@@ -318,11 +323,53 @@ impl<'db> LatchedWrite<'db> {
 
     fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         table.check_owner(self.db)?;
+        if let Some(written) = self.write_unasked(table.id(), key, value, when)? {
+            return Ok(written);
+        }
         self.write_row(table.id(), key, Known::Nothing, |old| match (when.allows(old.is_some()), value) {
             (false, _) => (Action::Keep, &[]),
             (true, None) => (Action::Remove, &[]),
             (true, Some(value)) => (Action::Put, value),
         })
+    }
+
+    /// Writes to a blind table without a look below memory; `None` if it has to look.
+    fn write_unasked(&mut self, id: TableId, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Option<Written>> {
+        let db = self.db;
+        let writer = &mut *self.turn;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        if !trees.declaration.options.blind_writes || trees.is_single() {
+            return Ok(None);
+        }
+        db.check_row(key, value)?;
+        let Some(written) = trees.unasked(key, value, when) else { return Ok(None) };
+        if written == Written::Nothing {
+            return Ok(Some(written));
+        }
+        let bytes = key.len() + value.map_or(0, <[u8]>::len);
+        let mut pages = trees.room_for_unresolved(1, bytes as u64);
+        if self.changes.is_set() {
+            self.changes.note(trees, key);
+            pages += self.changes.room_pages(db.options.page_bytes);
+        }
+        db.check_room(writer, pages, value.is_some())?;
+        self.begin_entries(id, bytes)?;
+        self.lay_over(id, key, value)?;
+        Ok(Some(written))
+    }
+
+    /// Records an entry of unknown weight and lays it over the table. Room for it has been reserved.
+    fn lay_over(&mut self, id: TableId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let (db, epochs) = (self.db, self.epochs);
+        let writer = &mut *self.turn;
+        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
+        record::put_blind_entry(&mut writer.record, key, value);
+        self.versions.set_changing(true);
+        let before = trees.unresolved_entries();
+        trees.write_unresolved(key, value, epochs).map_err(|error| db.broken(error))?;
+        self.is_resolving_due |= is_due(&(before..trees.unresolved_entries()));
+        self.versions.set_changing(false);
+        Ok(())
     }
 
     /// Decides one write by the existing row, records it and makes it.
@@ -396,8 +443,7 @@ impl<'db> LatchedWrite<'db> {
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         if trees.unresolved_at(key).is_some() {
             // What lies below it is as unknown as before.
-            record::put_blind_entry(&mut writer.record, key, value);
-            trees.write_unresolved(key, value, self.epochs).map_err(|error| db.broken(error))?;
+            self.lay_over(id, key, value)?;
             return Ok(decision.written());
         }
         decision.record(&mut writer.record, key, value, &measures);
@@ -499,10 +545,16 @@ impl<'db> LatchedWrite<'db> {
     /// # Errors
     /// [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned) if the log failed meanwhile; then reopen the database.
     pub fn commit(mut self) -> Result<PendingCommit<'db>> {
+        let (db, is_resolving_due) = (self.db, self.is_resolving_due);
+        let finished = self.finish();
+        drop(self);
+        if is_resolving_due {
+            db.has_woken_keeper();
+        }
         // Without a change, what it has read may still be on its way to the disk.
-        Ok(match self.finish()? {
-            Some(lsn) => PendingCommit::up_to(self.db, lsn),
-            None => PendingCommit::all(self.db),
+        Ok(match finished? {
+            Some(lsn) => PendingCommit::up_to(db, lsn),
+            None => PendingCommit::all(db),
         })
     }
 

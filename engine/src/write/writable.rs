@@ -14,7 +14,7 @@ pub trait WritableTable: ReadableTable {
     fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
 
     /// Puts a row, whether or not the key exists. In a transaction over rows on disk, keys are looked up together, when
-    /// it commits or before it counts.
+    /// it commits or before it counts; those of a [`blind`](crate::TableOptions::blind_writes) table only before.
     fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
 
     /// Replaces the value of a live key.
