@@ -93,6 +93,16 @@ impl TableTrees {
         self.newest_views().find_map(|view| view.get(key)).map(|found| found.value())
     }
 
+    /// Puts the tree of unresolved entries back, unless it has none left.
+    pub(crate) fn keep_unresolved(&mut self, tree: Box<Tree>, epochs: Epochs) {
+        if tree.entries() > 0 {
+            self.unresolved = Some(tree);
+        } else {
+            // Snapshots may still read it.
+            self.merged.push((epochs.epoch, *tree));
+        }
+    }
+
     /// All layers below those that writes go to, read through `pages`.
     pub(crate) fn stack_below_newest<'a>(&'a self, pages: &'a ReadPages<'a>) -> TableStack<'a> {
         let frozen = self.layers[1..].iter().map(Tree::view);

@@ -4,3 +4,4 @@ pub(crate) mod conflicts;
 pub(crate) mod isolation;
 pub(crate) mod patches;
 pub(crate) mod transaction;
+pub(crate) mod unasked;

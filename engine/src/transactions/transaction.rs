@@ -34,6 +34,7 @@ use crate::state::versions::{Runs, TableVersion, Versions};
 use crate::tally::Tally;
 use crate::transactions::isolation::Isolation;
 use crate::transactions::patches::{Patch, Patches};
+use crate::transactions::unasked::Unasked;
 use crate::tree::{Tree, View, merge_layer};
 use crate::write::writable::{WritableTable, exists, missing};
 
@@ -116,51 +117,8 @@ impl PrivateTable {
     }
 }
 
-/// Keys written without looking below, in the layer of one depth.
-#[derive(Default)]
-pub(crate) struct Unasked {
-    depth: u32,
-    /// The keys, concatenated.
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
 /// What lies below a key that was not looked up, until it is: a live row. So a removal leaves a tombstone.
 const LIVE_BELOW: Tally = Tally { rows: 1, ..Tally::ZERO };
-
-impl Unasked {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    pub(crate) fn add(&mut self, depth: u32, key: &[u8]) {
-        self.depth = depth;
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Forgets the keys if their layer has this depth or a larger one: it was dropped.
-    pub(crate) fn forget_from(&mut self, depth: u32) {
-        if self.depth >= depth {
-            self.bytes.clear();
-            self.ends.clear();
-        }
-    }
-
-    /// Tells whether a key is one of these, of keys that come in order.
-    pub(crate) fn in_step(&self) -> impl FnMut(&[u8]) -> bool + '_ {
-        let mut keys = self.sorted().into_iter().peekable();
-        move |key| keys.next_if(|next| *next == key).is_some()
-    }
-
-    /// The keys in order, without duplicates.
-    pub(crate) fn sorted(&self) -> Vec<&[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let mut keys: Vec<&[u8]> = starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end]).collect();
-        keys.sort_unstable();
-        keys
-    }
-}
 
 /// The tables of a transaction. A table never moves, so others can be added while it is read. The first takes no
 /// allocation.

@@ -31,7 +31,7 @@ use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
 use crate::state::writer::{Epochs, TableTrees, Turn};
 use crate::tally::Tally;
-use crate::transactions::transaction::Unasked;
+use crate::transactions::unasked::Unasked;
 use crate::tree::{Tree, When, Written};
 
 impl TableTrees {
@@ -103,16 +103,6 @@ impl TableTrees {
         let taken = unresolved::take_out(&mut tree, key);
         self.keep_unresolved(tree, epochs);
         taken
-    }
-
-    /// Puts the tree of unresolved entries back, unless it has none left.
-    pub(crate) fn keep_unresolved(&mut self, tree: Box<Tree>, epochs: Epochs) {
-        if tree.entries() > 0 {
-            self.unresolved = Some(tree);
-        } else {
-            // Snapshots may still read it.
-            self.merged.push((epochs.epoch, *tree));
-        }
     }
 
     /// Lays an entry over the table. Room for it has been reserved.

@@ -1,0 +1,44 @@
+//! Keys that were written without a look at what is below them.
+
+/// Keys written without looking below, in the layer of one depth.
+#[derive(Default)]
+pub(crate) struct Unasked {
+    depth: u32,
+    /// The keys, concatenated.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Unasked {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, depth: u32, key: &[u8]) {
+        self.depth = depth;
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Forgets the keys if their layer has this depth or a larger one: it was dropped.
+    pub(crate) fn forget_from(&mut self, depth: u32) {
+        if self.depth >= depth {
+            self.bytes.clear();
+            self.ends.clear();
+        }
+    }
+
+    /// Tells whether a key is one of these, of keys that come in order.
+    pub(crate) fn in_step(&self) -> impl FnMut(&[u8]) -> bool + '_ {
+        let mut keys = self.sorted().into_iter().peekable();
+        move |key| keys.next_if(|next| *next == key).is_some()
+    }
+
+    /// The keys in order, without duplicates.
+    pub(crate) fn sorted(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let mut keys: Vec<&[u8]> = starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end]).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
