@@ -153,5 +153,5 @@ def test_rows_that_are_none(table):
             table.insert(wrong)
     with pytest.raises(TypeError):
         table.insert({1: 2})
-    with pytest.raises(ValueError, match="no column "nothing""):
+    with pytest.raises(ValueError, match='no column "nothing"'):
         table.select("nothing")[:]
