@@ -112,8 +112,33 @@ fn array(column: BatchColumn, rows: usize) -> std::result::Result<ArrayRef, Arro
 enum From {
     /// A scan of a snapshot.
     Scan(Box<Batches>),
-    /// A chunk at a time: rows that an index looks up in its table, and those of a transaction.
-    Chunks { reader: Reader, rest: Option<KeyRange>, places: Vec<usize>, empty: Batch, rows: usize, is_reverse: bool },
+    /// A range, some rows at a time.
+    Chunks(Box<Chunks>),
+}
+
+/// Rows that an index looks up in its table, or those of a transaction, some at a time.
+struct Chunks {
+    reader: Reader,
+    /// What is to be read; none at the end.
+    rest: Option<KeyRange>,
+    places: Vec<usize>,
+    empty: Batch,
+    rows: usize,
+    is_reverse: bool,
+}
+
+impl Chunks {
+    fn next_batch(&mut self) -> Result<Option<Batch>> {
+        let Some(range) = self.rest.take() else { return Ok(None) };
+        let (limit, is_reverse) = (self.rows as u64, self.is_reverse);
+        let read: Chunk<_> = ask!(self.reader, |rows| chunk(rows, &range, limit, is_reverse))?;
+        self.rest = read.rest;
+        let mut batch = self.empty.clone();
+        for row in &read.rows {
+            batch.push(&row.view()?, &self.places)?;
+        }
+        Ok((batch.rows() > 0).then_some(batch))
+    }
 }
 
 /// A stream of record batches.
@@ -160,24 +185,14 @@ impl Stream {
             }
         }
         let empty = Batch::new(columns);
-        let from = From::Chunks { reader, rest: Some(range), places, empty, rows, is_reverse };
-        Ok(Stream { schema, from, is_over: false })
+        let chunks = Chunks { reader, rest: Some(range), places, empty, rows, is_reverse };
+        Ok(Stream { schema, from: From::Chunks(Box::new(chunks)), is_over: false })
     }
 
     fn next_batch(&mut self) -> Result<Option<Batch>> {
         match &mut self.from {
             From::Scan(batches) => batches.next().transpose(),
-            From::Chunks { reader, rest, places, empty, rows, is_reverse } => {
-                let Some(range) = rest.take() else { return Ok(None) };
-                let (limit, is_reverse) = (*rows as u64, *is_reverse);
-                let read: Chunk<_> = ask!(reader, |rows| chunk(rows, &range, limit, is_reverse))?;
-                *rest = read.rest;
-                let mut batch = empty.clone();
-                for row in &read.rows {
-                    batch.push(&row.view()?, places)?;
-                }
-                Ok((batch.rows() > 0).then_some(batch))
-            }
+            From::Chunks(chunks) => chunks.next_batch(),
         }
     }
 }

@@ -112,7 +112,7 @@ fn converted(object: &Bound<'_, PyAny>, data_type: DataType) -> PyResult<Option<
         }
         DataType::Date if object.is_instance_of::<PyDateTime>() => None,
         DataType::Date => match object.cast::<PyDate>() {
-            Ok(date) => date_of(&*date).map(Value::Date),
+            Ok(date) => date_of(date).map(Value::Date),
             Err(_) => None,
         },
         DataType::Timestamp => match object.cast::<PyDateTime>() {
