@@ -28,7 +28,8 @@ pub enum Durability {
 pub struct Options {
     /// Create the directory and the database if there is none. Default: true.
     pub create: bool,
-    /// Open without writing anything; a damaged log is read up to the damage. Default: false.
+    /// Open without writing anything, beside other processes that do the same; a damaged log is read up to the damage.
+    /// Default: false.
     pub read_only: bool,
     /// Durability of commits that do not choose their own. Default: [`Durability::Sync`].
     pub durability: Durability,

@@ -360,6 +360,26 @@ fn a_directory_in_use_is_busy() {
 }
 
 #[test]
+fn those_who_only_read_share_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |read_only: bool| {
+        let disk = Arc::new(RealDisk);
+        Db::open(directory.path(), Options { disk, read_only, ..options(&SimDisk::new()) })
+    };
+    let db = open(false).unwrap();
+    db.table("t").unwrap().put("k", "v").unwrap();
+    refused(open(true), ErrorKind::Busy, &["open in another process"]);
+    drop(db);
+    let readers = [open(true).unwrap(), open(true).unwrap()];
+    for reader in &readers {
+        assert_eq!(reader.table("t").unwrap().len().unwrap(), 1);
+    }
+    refused(open(false), ErrorKind::Busy, &["open in another process"]);
+    drop(readers);
+    open(false).unwrap().table("t").unwrap().put("k", "w").unwrap();
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "a file that no disk of the engine would make")]
 fn a_missing_database_is_not_made_when_that_was_not_asked() {
     let directory = tempfile::tempdir().unwrap();

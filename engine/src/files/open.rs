@@ -114,7 +114,7 @@ fn missing_ingest(manifest: &Manifest, last: u64) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Creates the directory and takes the lock on it.
+/// Creates the directory and takes the lock on it: alone, or together with others that only read.
 fn prepare_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Option<Box<dyn Lock>>> {
     if options.create && !options.read_only {
         disk.create_dir_all(dir).map_err(|error| Error::io("cannot create directory", dir, error))?;
@@ -125,7 +125,8 @@ fn prepare_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Option<
             return Err(no_database(dir));
         }
     }
-    match disk.lock(&dir.join(LOCK_NAME)) {
+    let lock = dir.join(LOCK_NAME);
+    match if options.read_only { disk.lock_shared(&lock) } else { disk.lock(&lock) } {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Error::new(
             ErrorKind::Busy,
@@ -133,7 +134,7 @@ fn prepare_dir(disk: &dyn Disk, dir: &Path, options: &Options) -> Result<Option<
         )),
         // Others cannot write a read-only medium either.
         Err(_) if options.read_only => Ok(None),
-        Err(error) => Err(Error::io("cannot lock", &dir.join(LOCK_NAME), error)),
+        Err(error) => Err(Error::io("cannot lock", &lock, error)),
     }
 }
 

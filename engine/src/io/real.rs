@@ -83,11 +83,27 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(RealLock { _file: file })),
-            Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(fs::TryLockError::Error(error)) => Err(error),
-        }
+        locked(file.try_lock(), file)
+    }
+
+    /// A lock file that is there is only read, so that the directory may be one of others.
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn Lock>> {
+        let file = match fs::OpenOptions::new().read(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?
+            }
+            file => file?,
+        };
+        locked(file.try_lock_shared(), file)
+    }
+}
+
+/// The lock of a file, if it was taken.
+fn locked(taken: Result<(), fs::TryLockError>, file: fs::File) -> io::Result<Box<dyn Lock>> {
+    match taken {
+        Ok(()) => Ok(Box::new(RealLock { _file: file })),
+        Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }
 

@@ -183,6 +183,18 @@ pub trait Ordered: InOrder {
         Ok(range.cut_at(cuts.iter().map(|key| key.to_vec())))
     }
 
+    /// A range cut at an offset: its first `offset` rows, and the rest; none if there are no more rows.
+    ///
+    /// # Errors
+    /// Those of [`Ordered::count`].
+    fn cut<'v>(&self, span: impl Into<Span<'v>>, offset: u64) -> Result<(KeyRange, Option<KeyRange>)> {
+        let range = self.range_of(span)?;
+        let Some(entry) = self.tree().nth(range.bounds(), offset)? else { return Ok((range, None)) };
+        let mut parts = range.cut_at(std::iter::once(entry.key.to_vec())).into_iter();
+        let first = parts.next().unwrap_or_else(|| KeyRange::beginning_with(Vec::new()));
+        Ok((first, parts.next()))
+    }
+
     /// The rows of a range, from either end.
     ///
     /// # Errors

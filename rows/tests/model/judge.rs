@@ -174,7 +174,12 @@ fn judge_order(
         assert_eq!(owned(row.values().unwrap()), values_of(table, rows[at]));
         let parts = ordered.split(.., 3).unwrap();
         assert_eq!(parts.len(), rows.len().min(3));
+        let (before, after) = ordered.cut(.., place as u64).unwrap();
+        let counts = (ordered.count(&before).unwrap(), ordered.count(&after.unwrap()).unwrap());
+        assert_eq!(counts, (place as u64, (rows.len() - place) as u64));
     }
+    let (all, none) = ordered.cut(.., rows.len() as u64).unwrap();
+    assert_eq!((ordered.count(&all).unwrap(), none), (rows.len() as u64, None));
 }
 
 /// Compares a table with the model.

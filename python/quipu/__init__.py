@@ -1,0 +1,53 @@
+"""Quipu: an ordered, durable, transactional database in which every tree is counted.
+
+``open`` gives a ``Database``, whose tables count, rank and slice their rows by position in logarithmic time.
+"""
+
+from ._database import Database, Snapshot, Transaction, open
+from ._errors import (
+    ConflictError,
+    ConstraintError,
+    CorruptError,
+    Error,
+    ExistsError,
+    InvalidError,
+    MissingError,
+    WrongTypeError,
+)
+from ._partition import Partition, close_readers
+from ._quipu import VERSION as __version__
+from ._rows import Group, Page, Rows, Table
+
+for _error in (
+    ConflictError,
+    ConstraintError,
+    CorruptError,
+    Error,
+    ExistsError,
+    InvalidError,
+    MissingError,
+    WrongTypeError,
+):
+    _error.__module__ = __name__
+
+__all__ = [
+    "ConflictError",
+    "ConstraintError",
+    "CorruptError",
+    "Database",
+    "Error",
+    "ExistsError",
+    "Group",
+    "InvalidError",
+    "MissingError",
+    "Page",
+    "Partition",
+    "Rows",
+    "Snapshot",
+    "Table",
+    "Transaction",
+    "WrongTypeError",
+    "__version__",
+    "close_readers",
+    "open",
+]

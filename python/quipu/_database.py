@@ -1,0 +1,250 @@
+"""Databases, snapshots and transactions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from types import TracebackType
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Type, TypeVar, Union
+
+from . import _quipu, _schema
+from ._errors import ConflictError, Error
+from ._rows import Rows, Table, absolute
+
+T = TypeVar("T")
+
+_FIRST_WAIT_SECONDS, _WAIT_SECONDS_MAX = 0.0001, 0.02
+
+
+def open(
+    path: Union[str, "os.PathLike[str]"],
+    *,
+    read_only: bool = False,
+    create: bool = True,
+    durability: Optional[str] = None,
+    memtable_bytes: Optional[int] = None,
+    cache_bytes: Optional[int] = None,
+) -> "Database":
+    """Opens the database in a directory, and creates it if there is none; ``":memory:"`` is one without files.
+
+    One process can write to a database; those that open it ``read_only`` share it while nobody does. A commit is
+    acknowledged when it is on stable storage (``durability="sync"``), when the operating system has it (``"os"``), or
+    at once (``"none"``). Tables take ``memtable_bytes`` in memory before rows go to disk, and ``cache_bytes`` are kept
+    of what is read from there.
+    """
+    where = None if os.fspath(path) == ":memory:" else absolute(path)
+    found = _quipu.Database.open(where, read_only, create, durability, memtable_bytes, cache_bytes)
+    return Database(found, where)
+
+
+class _Source:
+    """What has tables."""
+
+    _source: Any
+    path: Optional[str]
+
+    def table(self, name: str) -> Table:
+        """The table of that name."""
+        return Table(self._source.table(name), self, self.path)
+
+    def __getitem__(self, name: str) -> Table:
+        return self.table(name)
+
+    @contextlib.contextmanager
+    def _writing(self, reader: _quipu.Reader) -> Iterator[_quipu.Reader]:
+        yield reader
+
+
+class Database(_Source):
+    """An open database. As a context manager it is closed at the end, with its snapshots and transactions."""
+
+    def __init__(self, source: _quipu.Database, path: Optional[str]) -> None:
+        self._source, self.path = source, path
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._source.is_open() else " (closed)"
+        return f"<quipu.Database {self.path or ':memory:'}{state}>"
+
+    def close(self) -> None:
+        """Ends snapshots and transactions, and closes the database. Closing it again does nothing."""
+        self._source.close()
+
+    def tables(self) -> List[str]:
+        """The names of all tables."""
+        return self._source.tables()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._source.tables()
+
+    def create_table(
+        self,
+        name: str,
+        columns: _schema.Columns,
+        *,
+        key: Union[str, Sequence[str], None] = None,
+        indexes: Optional[_schema.Indexes] = None,
+        **more: Any,
+    ) -> Table:
+        """Creates a table.
+
+        Columns are ``{name: type}``: a name such as ``"i64"``, ``"text not null"`` or ``"decimal(10,2)"``, a Python
+        type, or a dict with ``type``, ``not_null``, ``default`` and ``identity``. Indexes are ``{name: columns}``, or
+        dicts with ``columns``, ``unique``, ``include``, ``where`` and ``sum``. Further parts of a schema are
+        ``checks``, ``foreign_keys``, ``sum``, ``comment``, ``in_memory`` and ``compressed``.
+        """
+        self._source.create_table(_schema.schema(name, columns, key, indexes, **more))
+        return self.table(name)
+
+    def drop_table(self, name: str) -> bool:
+        """Drops a table. Returns whether there was one."""
+        return self._source.drop_table(name)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Gives a table another name."""
+        self._source.rename_table(name, new_name)
+
+    def add_column(self, table: str, name: str, column: _schema.ColumnType) -> None:
+        """Adds a column; rows that there are have its default."""
+        self._source.add_column(table, _schema.schema(table, {name: column}))
+
+    def drop_column(self, table: str, name: str) -> None:
+        """Drops a column."""
+        self._source.drop_column(table, name)
+
+    def rename_column(self, table: str, name: str, new_name: str) -> None:
+        """Gives a column another name."""
+        self._source.rename_column(table, name, new_name)
+
+    def create_index(self, table: str, name: str, index: _schema.IndexType) -> Rows:
+        """Creates an index while others write, and returns the rows in its order."""
+        self._source.create_index(table, _schema.schema(table, indexes={name: index}))
+        return self.table(table).index(name)
+
+    def drop_index(self, table: str, name: str) -> None:
+        """Drops an index."""
+        self._source.drop_index(table, name)
+
+    def load(self, table: str, stream: Any) -> int:
+        """Adds the rows of anything with an Arrow stream to a table: see ``Table.load``."""
+        return self.table(table).load(stream)
+
+    def snapshot(self) -> "Snapshot":
+        """All tables at this moment, whatever their size."""
+        return Snapshot(self._source.snapshot(), self.path)
+
+    def transaction(self, isolation: str = "serializable", *, durability: Optional[str] = None) -> "Transaction":
+        """Begins an optimistic transaction: ``serializable``, ``snapshot`` or ``read committed``.
+
+        Others write meanwhile. If one of their commits changes what it relies on, its own raises ``ConflictError``.
+        """
+        return Transaction(self._source.transaction(isolation, durability), self.path)
+
+    def write(self, *, durability: Optional[str] = None) -> "Transaction":
+        """Waits for its turn and begins the transaction of the single writer, which never conflicts.
+
+        Other writers wait until it ends, readers do not. The thread that has it must write through it alone.
+        """
+        return Transaction(self._source.writer(durability), self.path)
+
+    def retry(self, work: Callable[["Transaction"], T], *, attempts: int = 10, isolation: str = "serializable") -> T:
+        """Runs ``work`` in an optimistic transaction and commits it, again after a conflict with growing pauses.
+
+        When the attempts are used up it runs as the single writer.
+        """
+        wait = _FIRST_WAIT_SECONDS
+        for attempt in range(attempts):
+            if attempt > 0:
+                time.sleep(random.random() * wait)
+                wait = min(wait * 2, _WAIT_SECONDS_MAX)
+            with contextlib.suppress(ConflictError):
+                with self.transaction(isolation) as transaction:
+                    result = work(transaction)
+                return result
+        with self.write() as transaction:
+            return work(transaction)
+
+    def checkpoint(self) -> None:
+        """Writes what memory holds to files, so that the next opening is fast."""
+        self._source.checkpoint()
+
+    @contextlib.contextmanager
+    def _writing(self, reader: _quipu.Reader) -> Iterator[_quipu.Reader]:
+        name = reader.table_name
+        with self.write() as transaction:
+            yield transaction._source.table(name)
+
+
+class Snapshot(_Source):
+    """All tables at one moment. While it is open, rows that change are kept twice."""
+
+    def __init__(self, source: _quipu.Snapshot, path: Optional[str]) -> None:
+        self._source, self.path = source, path
+
+    def __enter__(self) -> "Snapshot":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def tables(self) -> List[str]:
+        """The names of all tables that there were."""
+        return self._source.tables()
+
+    def close(self) -> None:
+        """Forgets it. Closing it again does nothing."""
+        self._source.close()
+
+
+class Transaction(_Source):
+    """A transaction. As a context manager it commits at the end, and rolls back at an exception."""
+
+    def __init__(self, source: _quipu.Transaction, path: Optional[str]) -> None:
+        self._source, self.path = source, path
+
+    def __enter__(self) -> "Transaction":
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._source.is_over():
+            return
+        if kind is None:
+            self.commit()
+        else:
+            with contextlib.suppress(Error):
+                self.rollback()
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A block of which all is undone at an exception; the transaction goes on."""
+        point = self._source.savepoint()
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(Error):
+                self._source.rollback_to(point)
+                self._source.release(point)
+            raise
+        self._source.release(point)
+
+    @contextlib.contextmanager
+    def _writing(self, reader: _quipu.Reader) -> Iterator[_quipu.Reader]:
+        with self.savepoint():
+            yield reader
+
+    def commit(self) -> None:
+        """Commits what it did."""
+        self._source.commit()
+
+    def rollback(self) -> None:
+        """Undoes what it did."""
+        self._source.rollback()

@@ -1,0 +1,82 @@
+"""Schemas of tables as Python writes them, and as the JSON that the database takes."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import uuid
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+
+#: A type by its name (``"i64"``, ``"text not null"``), a Python type, or all that a column can have.
+ColumnType = Union[str, type, Mapping[str, Any]]
+Columns = Union[Mapping[str, ColumnType], Iterable[Mapping[str, Any]]]
+#: The columns of an index, or all that it can have.
+IndexType = Union[str, Sequence[str], Mapping[str, Any]]
+Indexes = Union[Mapping[str, IndexType], Iterable[Mapping[str, Any]]]
+
+_PYTHON_TYPES = {
+    bool: "bool",
+    int: "i64",
+    float: "f64",
+    str: "text",
+    bytes: "bytes",
+    datetime.date: "date",
+    datetime.datetime: "timestamp",
+    uuid.UUID: "uuid",
+    dict: "json",
+}
+_NOT_NULL = " not null"
+
+
+def column(name: str, given: ColumnType) -> Dict[str, Any]:
+    """A column as a schema in JSON has it."""
+    if isinstance(given, Mapping):
+        found = {"name": name, **given}
+        if isinstance(found.get("type"), type):
+            found["type"] = column(name, found["type"])["type"]
+        return found
+    if isinstance(given, type):
+        if given not in _PYTHON_TYPES:
+            known = ", ".join(known.__name__ for known in _PYTHON_TYPES)
+            raise TypeError(f"column {name}: {given.__name__} is no type of a column; there are {known}, and names")
+        return {"name": name, "type": _PYTHON_TYPES[given]}
+    if not isinstance(given, str):
+        raise TypeError(f"column {name}: a type is a name, a Python type or a dict, not {type(given).__name__}")
+    is_not_null = given.lower().endswith(_NOT_NULL)
+    return {"name": name, "type": given[: -len(_NOT_NULL)] if is_not_null else given, "not_null": is_not_null}
+
+
+def index(name: str, given: IndexType) -> Dict[str, Any]:
+    """An index as a schema in JSON has it."""
+    if isinstance(given, Mapping):
+        return {"name": name, **given}
+    return {"name": name, "columns": names(given)}
+
+
+def names(given: Union[str, Sequence[str]]) -> List[str]:
+    """One name, or a list of them."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def schema(
+    table: str,
+    columns: Columns = (),
+    key: Union[str, Sequence[str], None] = None,
+    indexes: Optional[Indexes] = None,
+    **more: Any,
+) -> str:
+    """A schema in JSON."""
+    if isinstance(columns, Mapping):
+        columns = [column(name, given) for name, given in columns.items()]
+    if isinstance(indexes, Mapping):
+        indexes = [index(name, given) for name, given in indexes.items()]
+    found: Dict[str, Any] = {"table": table, "columns": list(columns)}
+    if key is not None:
+        found["key"] = names(key)
+    if indexes is not None:
+        found["indexes"] = list(indexes)
+    checks = more.pop("checks", None)
+    if isinstance(checks, Mapping):
+        checks = [{"name": name, "condition": condition} for name, condition in checks.items()]
+    found.update({name: value for name, value in {"checks": checks, **more}.items() if value is not None})
+    return json.dumps(found)

@@ -1,0 +1,236 @@
+//! Databases, snapshots and transactions as Python has them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use quipu::{Db, Durability, Options, Result, Savepoint};
+use quipu_rows::{Column, IndexSchema, Isolation, TableSchema};
+
+use crate::error::{detached, invalid, raised};
+use crate::reader::Reader;
+use crate::source::{Moment, Opened, Running, Source};
+
+fn durability(name: Option<&str>) -> Result<Option<Durability>> {
+    Ok(match name {
+        None => None,
+        Some("sync") => Some(Durability::Sync),
+        Some("os") => Some(Durability::Os),
+        Some("none") => Some(Durability::None),
+        Some(name) => return Err(invalid(format!("durability is 'sync', 'os' or 'none', not {name:?}"))),
+    })
+}
+
+/// A table of a source, if there is one.
+fn table(py: Python<'_>, source: Source, name: String) -> PyResult<Reader> {
+    let reader = Reader::new(source, name, None);
+    detached(py, || reader.schema_now())?;
+    Ok(reader)
+}
+
+/// An open database.
+#[pyclass(frozen, module = "quipu._quipu")]
+pub(crate) struct Database {
+    opened: Arc<Opened>,
+}
+
+#[pymethods]
+impl Database {
+    #[staticmethod]
+    #[pyo3(signature = (path, read_only, create, durability, memtable_bytes, cache_bytes))]
+    fn open(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        read_only: bool,
+        create: bool,
+        durability: Option<&str>,
+        memtable_bytes: Option<u64>,
+        cache_bytes: Option<u64>,
+    ) -> PyResult<Database> {
+        let durability = self::durability(durability).map_err(|error| raised(py, &error))?;
+        let opened = detached(py, || {
+            let defaults = if path.is_none() { Options::in_memory() } else { Options::default() };
+            let options = Options {
+                read_only,
+                create,
+                durability: durability.unwrap_or(defaults.durability),
+                memtable_bytes: memtable_bytes.unwrap_or(defaults.memtable_bytes),
+                cache_bytes: cache_bytes.unwrap_or(defaults.cache_bytes),
+                ..defaults
+            };
+            let db = Db::open(path.unwrap_or_else(|| PathBuf::from("/memory")), options)?;
+            quipu_rows::Database::open(&db).map(Opened::new)
+        })?;
+        Ok(Database { opened })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.opened.close())
+    }
+
+    fn is_open(&self) -> bool {
+        self.opened.is_open()
+    }
+
+    /// How many commits there were: the same number means the same rows.
+    fn sequence(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || Ok(self.opened.database()?.snapshot().engine().sequence()))
+    }
+
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || self.opened.database()?.tables())
+    }
+
+    fn table(&self, py: Python<'_>, name: String) -> PyResult<Reader> {
+        table(py, Source::Live(Arc::clone(&self.opened)), name)
+    }
+
+    /// Creates the table of a schema in JSON.
+    fn create_table(&self, py: Python<'_>, schema: &str) -> PyResult<()> {
+        detached(py, || {
+            let schema = TableSchema::from_json(schema)?;
+            self.opened.database_to_write()?.create_table(&schema).map(drop)
+        })
+    }
+
+    fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        detached(py, || self.opened.database_to_write()?.drop_table(name))
+    }
+
+    fn rename_table(&self, py: Python<'_>, name: &str, new_name: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.rename_table(name, new_name))
+    }
+
+    /// Adds the column of a schema in JSON of a table that has nothing else.
+    fn add_column(&self, py: Python<'_>, table: &str, schema: &str) -> PyResult<()> {
+        detached(py, || {
+            let columns: Vec<Column> = TableSchema::from_json(schema)?.columns;
+            let database = self.opened.database_to_write()?;
+            columns.into_iter().try_for_each(|column| database.add_column(table, column))
+        })
+    }
+
+    fn drop_column(&self, py: Python<'_>, table: &str, column: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.drop_column(table, column))
+    }
+
+    fn rename_column(&self, py: Python<'_>, table: &str, column: &str, new_name: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.rename_column(table, column, new_name))
+    }
+
+    /// Creates the indexes of a schema in JSON of a table that has nothing else.
+    fn create_index(&self, py: Python<'_>, table: &str, schema: &str) -> PyResult<()> {
+        detached(py, || {
+            let indexes: Vec<IndexSchema> = TableSchema::from_json(schema)?.indexes;
+            let database = self.opened.database_to_write()?;
+            indexes.into_iter().try_for_each(|index| database.create_index(table, index, &mut |_| ()))
+        })
+    }
+
+    fn drop_index(&self, py: Python<'_>, table: &str, index: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.drop_index(table, index))
+    }
+
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        Ok(Snapshot { moment: detached(py, || Moment::new(&self.opened))? })
+    }
+
+    /// Begins an optimistic transaction.
+    fn transaction(&self, py: Python<'_>, isolation: &str, durability: Option<&str>) -> PyResult<Transaction> {
+        let running = detached(py, || {
+            let isolation = match isolation {
+                "serializable" => Isolation::Serializable,
+                "snapshot" => Isolation::Snapshot,
+                "read committed" => Isolation::ReadCommitted,
+                name => {
+                    let known = "'serializable', 'snapshot' or 'read committed'";
+                    return Err(invalid(format!("isolation is {known}, not {name:?}")));
+                }
+            };
+            Running::optimistic(&self.opened, isolation, self::durability(durability)?)
+        })?;
+        Ok(Transaction { running })
+    }
+
+    /// Begins the transaction of the single writer, after those of others.
+    fn writer(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<Transaction> {
+        Ok(Transaction { running: detached(py, || Running::writer(&self.opened, self::durability(durability)?))? })
+    }
+
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.db().checkpoint().map(drop))
+    }
+}
+
+/// All tables at one moment.
+#[pyclass(frozen, module = "quipu._quipu")]
+pub(crate) struct Snapshot {
+    moment: Arc<Moment>,
+}
+
+#[pymethods]
+impl Snapshot {
+    fn table(&self, py: Python<'_>, name: String) -> PyResult<Reader> {
+        table(py, Source::Moment(Arc::clone(&self.moment)), name)
+    }
+
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || self.moment.snapshot()?.tables())
+    }
+
+    fn sequence(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || Ok(self.moment.snapshot()?.engine().sequence()))
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.moment.close());
+    }
+}
+
+/// A point of a transaction to roll back to.
+#[pyclass(frozen, module = "quipu._quipu")]
+pub(crate) struct SavedPoint {
+    savepoint: Savepoint,
+}
+
+/// A transaction.
+#[pyclass(frozen, module = "quipu._quipu")]
+pub(crate) struct Transaction {
+    running: Arc<Running>,
+}
+
+#[pymethods]
+impl Transaction {
+    fn table(&self, py: Python<'_>, name: String) -> PyResult<Reader> {
+        table(py, Source::Running(Arc::clone(&self.running)), name)
+    }
+
+    /// Marks a point to roll back to.
+    fn savepoint(&self, py: Python<'_>) -> PyResult<SavedPoint> {
+        Ok(SavedPoint { savepoint: detached(py, || self.running.run(|transaction| Ok(transaction.savepoint())))? })
+    }
+
+    /// Undoes every write since a point.
+    fn rollback_to(&self, py: Python<'_>, point: &SavedPoint) -> PyResult<()> {
+        let savepoint = point.savepoint;
+        detached(py, || self.running.run(move |transaction| transaction.rollback_to(savepoint)))
+    }
+
+    /// Forgets a point and keeps the writes since.
+    fn release(&self, py: Python<'_>, point: &SavedPoint) -> PyResult<()> {
+        let savepoint = point.savepoint;
+        detached(py, || self.running.run(move |transaction| transaction.release(savepoint)))
+    }
+
+    fn is_over(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.running.is_over())
+    }
+
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.running.commit())
+    }
+
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.running.rollback())
+    }
+}

@@ -1,0 +1,39 @@
+//! The Python package of Quipu: what lies below its Python sources in `quipu/`.
+//!
+//! Invariants:
+//! 1. Whatever may wait or take long runs with the GIL released ([`error::detached`]).
+//! 2. No panic on any Python object: what is wrong is an exception that says what was expected.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `database` | databases, snapshots and transactions |
+//! | `source` | where tables are read and written, and what ends with a database |
+//! | `reader` | a table or an index: questions and writes |
+//! | `range` | ranges of encoded keys |
+//! | `rows`, `value` | rows and values from Python's objects, and back |
+//! | `arrow_out`, `arrow_in` | Arrow's C stream of rows, and rows of one |
+//! | `error` | exceptions |
+
+mod arrow_in;
+mod arrow_out;
+mod database;
+mod error;
+mod range;
+mod reader;
+mod rows;
+mod source;
+mod value;
+
+use pyo3::prelude::*;
+
+/// The classes that the Python sources are built on.
+#[pymodule]
+fn _quipu(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<database::Database>()?;
+    module.add_class::<database::Snapshot>()?;
+    module.add_class::<database::Transaction>()?;
+    module.add_class::<database::SavedPoint>()?;
+    module.add_class::<range::Range>()?;
+    module.add_class::<reader::Reader>()?;
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))
+}

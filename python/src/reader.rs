@@ -1,0 +1,529 @@
+//! A table, or one of its indexes: what can be asked of its rows, and what can be written.
+//!
+//! Each method is one question: all that it answers is of one moment, also where the table is asked as it is now. The
+//! rows of a transaction are those that it sees.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use quipu::Result;
+use quipu_rows::{DataType, KeyRange, Ordered, Row, Span, TableSchema, Value};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::error::{detached, invalid, raised};
+use crate::range::{Range, all, intersection};
+use crate::rows::{Columns, GivenRow, dict_of, dicts_of, key_to_python};
+use crate::source::Source;
+use crate::value::{key_from_python, to_python};
+
+/// Up to which step a slice reads all rows between its ends: a further descent costs as much as some rows.
+const READ_THROUGH_STEP: i64 = 8;
+
+/// A table or an index of a source.
+#[pyclass(frozen, module = "quipu._quipu")]
+pub(crate) struct Reader {
+    pub(crate) source: Source,
+    pub(crate) table: String,
+    pub(crate) index: Option<String>,
+    /// The columns as they were looked up last.
+    columns: Mutex<Option<Arc<Columns>>>,
+}
+
+/// Asks a table or an index: `question` is an expression over `rows`, which can be any [`Ordered`]. It must own what it
+/// uses.
+macro_rules! ask {
+    ($reader:expr, |$rows:ident| $question:expr) => {
+        ask!($reader, |$rows, _table| $question)
+    };
+    ($reader:expr, |$rows:ident, $table:ident| $question:expr) => {{
+        let (name, index) = ($reader.table.clone(), $reader.index.clone());
+        match &$reader.source {
+            $crate::source::Source::Running(running) => running.run(move |transaction| {
+                let $table = transaction.table(&name)?;
+                match index {
+                    None => {
+                        let $rows = &$table;
+                        $question
+                    }
+                    Some(index) => {
+                        let $rows = &$table.index(&index)?;
+                        $question
+                    }
+                }
+            }),
+            source => source.snapshot().and_then(move |snapshot| {
+                let $table = snapshot.table(&name)?;
+                match index {
+                    None => {
+                        let $rows = &$table;
+                        $question
+                    }
+                    Some(index) => {
+                        let $rows = &$table.index(&index)?;
+                        $question
+                    }
+                }
+            }),
+        }
+    }};
+}
+pub(crate) use ask;
+
+/// Rows of one question, and where the next one begins; none at the end.
+pub(crate) struct Chunk<T> {
+    pub(crate) rows: T,
+    pub(crate) rest: Option<KeyRange>,
+}
+
+/// The first rows of a range, or the last ones from the end on, and the rest of the range.
+pub(crate) fn chunk(rows: &impl Ordered, range: &KeyRange, limit: u64, is_reverse: bool) -> Result<Chunk<Vec<Row>>> {
+    if is_reverse {
+        let total = rows.count(range)?;
+        let (before, last) = rows.cut(range, total.saturating_sub(limit))?;
+        let rest = (total > limit).then_some(before);
+        let Some(last) = last else { return Ok(Chunk { rows: Vec::new(), rest: None }) };
+        let rows = rows.rows(&last)?.rev().collect::<Result<_>>()?;
+        return Ok(Chunk { rows, rest });
+    }
+    let (first, rest) = rows.cut(range, limit)?;
+    Ok(Chunk { rows: rows.rows(&first)?.collect::<Result<_>>()?, rest })
+}
+
+/// The rows of a slice, in its order, as Python's lists have it.
+fn slice(rows: &impl Ordered, range: &KeyRange, ends: (Option<i64>, Option<i64>), step: i64) -> Result<Vec<Row>> {
+    let len = rows.count(range)? as i64;
+    let (least, most) = if step > 0 { (0, len) } else { (-1, len - 1) };
+    let place = |end: Option<i64>, open: i64| match end {
+        None => open,
+        Some(end) if end < 0 => end.saturating_add(len).max(least),
+        Some(end) => end.min(most),
+    };
+    let (start, stop) = match step > 0 {
+        true => (place(ends.0, 0), place(ends.1, len)),
+        false => (place(ends.0, len - 1), place(ends.1, -1)),
+    };
+    let distance = if step > 0 { stop - start } else { start - stop };
+    if distance <= 0 {
+        return Ok(Vec::new());
+    }
+    let stride = step.saturating_abs();
+    let count = (distance - 1) / stride + 1;
+    if stride > READ_THROUGH_STEP {
+        let offsets = (0..count).map(|number| (start + number * step) as u64);
+        return offsets.filter_map(|offset| rows.nth(range, offset).transpose()).collect();
+    }
+    let last = start + (count - 1) * step;
+    let (low, high) = (start.min(last), start.max(last));
+    let page = rows.page(range, low as u64, (high - low + 1) as usize)?;
+    let mut taken: Vec<Row> = page.rows.into_iter().step_by(stride as usize).collect();
+    if step < 0 {
+        taken.reverse();
+    }
+    Ok(taken)
+}
+
+impl Reader {
+    pub(crate) fn new(source: Source, table: String, index: Option<String>) -> Reader {
+        Reader { source, table, index, columns: Mutex::default() }
+    }
+
+    pub(crate) fn schema_now(&self) -> Result<TableSchema> {
+        ask!(self, |_rows, table| Ok(table.schema().clone()))
+    }
+
+    /// The columns, as they were looked up last, if that is new enough.
+    fn columns(&self, py: Python<'_>, is_new_enough: impl Fn(&Columns) -> bool) -> PyResult<Arc<Columns>> {
+        {
+            let known = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(columns) = known.as_ref().filter(|columns| is_new_enough(columns)) {
+                return Ok(Arc::clone(columns));
+            }
+        }
+        let columns = Arc::new(Columns::of(&detached(py, || self.schema_now())?));
+        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&columns));
+        Ok(columns)
+    }
+
+    /// The values that a Python object gives for columns of a row.
+    fn given(&self, row: &Bound<'_, PyAny>) -> PyResult<GivenRow> {
+        let columns = self.columns(row.py(), |known| match row.cast::<PyDict>() {
+            Ok(dict) => dict
+                .keys()
+                .iter()
+                .all(|name| name.extract::<String>().is_ok_and(|name| known.data_type(&name).is_some())),
+            Err(_) => row.len().is_ok_and(|len| len == known.columns.iter().filter(|(.., hidden)| !hidden).count()),
+        })?;
+        columns.row(row)
+    }
+
+    fn key_columns_now(&self) -> Result<Vec<(String, DataType)>> {
+        ask!(self, |rows| Ok(rows.key_columns()))
+    }
+
+    fn table_key(&self, key: &Bound<'_, PyAny>) -> PyResult<Vec<Value<'static>>> {
+        let table = Reader::new(self.source.clone(), self.table.clone(), None);
+        let columns = detached(key.py(), || table.key_columns_now())?;
+        key_from_python(key, &columns, &self.table)
+    }
+
+    /// The range of one end: the words of [`Span`].
+    fn end_range(&self, py: Python<'_>, word: &str, values: Vec<Value<'static>>) -> PyResult<KeyRange> {
+        let span = match word {
+            "eq" => Span::eq(values),
+            "ge" => Span::ge(values),
+            "gt" => Span::gt(values),
+            "le" => Span::le(values),
+            "lt" => Span::lt(values),
+            "starts_with" => Span::starts_with(values),
+            word => return Err(raised(py, &invalid(format!("{word:?} is no end of a range")))),
+        };
+        detached(py, || ask!(self, |rows| rows.range_of(&span)))
+    }
+}
+
+#[pymethods]
+impl Reader {
+    #[getter]
+    fn table_name(&self) -> &str {
+        &self.table
+    }
+
+    #[getter]
+    fn index_name(&self) -> Option<&str> {
+        self.index.as_deref()
+    }
+
+    /// The number of commits before the snapshot that is read; none of what is no snapshot.
+    fn sequence(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        detached(py, || match &self.source {
+            Source::Moment(moment) => Ok(Some(moment.snapshot()?.engine().sequence())),
+            _ => Ok(None),
+        })
+    }
+
+    /// The same table or index, unchanged by others as long as it is read.
+    fn at_one_moment(&self, py: Python<'_>) -> PyResult<Reader> {
+        let source = detached(py, || self.source.at_one_moment())?;
+        Ok(Reader::new(source, self.table.clone(), self.index.clone()))
+    }
+
+    /// An index of the table.
+    fn with_index(&self, py: Python<'_>, index: String) -> PyResult<Reader> {
+        let reader = Reader::new(self.source.clone(), self.table.clone(), Some(index));
+        detached(py, || reader.key_columns_now())?;
+        Ok(reader)
+    }
+
+    /// Fails unless there are columns of these names.
+    fn require_columns(&self, py: Python<'_>, names: Vec<String>) -> PyResult<()> {
+        let is_known = |columns: &Columns| names.iter().all(|name| columns.data_type(name).is_some());
+        let columns = self.columns(py, is_known)?;
+        match names.iter().find(|name| columns.data_type(name).is_none()) {
+            Some(name) => Err(raised(py, &columns.no_column(name))),
+            None => Ok(()),
+        }
+    }
+
+    /// The schema of the table as JSON.
+    fn schema(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(detached(py, || self.schema_now())?.to_json())
+    }
+
+    fn key_columns(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        let columns = detached(py, || self.key_columns_now())?;
+        Ok(columns.into_iter().map(|(name, data_type)| (name, data_type.to_string())).collect())
+    }
+
+    /// The range in which all of these ends hold.
+    fn range(&self, py: Python<'_>, ends: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Range> {
+        let mut keys = all();
+        if !ends.is_empty() {
+            let columns = detached(py, || self.key_columns_now())?;
+            for (word, values) in ends {
+                let values = key_from_python(&values, &columns, &self.table)?;
+                keys = intersection(&keys, &self.end_range(py, &word, values)?);
+            }
+        }
+        Ok(Range { keys })
+    }
+
+    fn count(&self, py: Python<'_>, range: &Range) -> PyResult<u64> {
+        let keys = range.keys.clone();
+        detached(py, || ask!(self, |rows| rows.count(&keys)))
+    }
+
+    /// How many rows of a range come before all whose key begins with these values.
+    fn rank(&self, range: &Range, values: Bound<'_, PyAny>) -> PyResult<u64> {
+        let py = values.py();
+        let columns = detached(py, || self.key_columns_now())?;
+        let values = key_from_python(&values, &columns, &self.table)?;
+        let before = self.end_range(py, "lt", values)?;
+        let keys = intersection(&range.keys, &before);
+        detached(py, || ask!(self, |rows| rows.count(&keys)))
+    }
+
+    /// The row at a place, counted from the end if it is negative.
+    #[pyo3(signature = (range, place, columns=None))]
+    fn nth<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        place: i64,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let keys = range.keys.clone();
+        let row = detached(py, || {
+            ask!(self, |rows| match u64::try_from(place) {
+                Ok(place) => rows.nth(&keys, place),
+                Err(_) => rows.nth_back(&keys, place.unsigned_abs() - 1),
+            })
+        })?;
+        row.map(|row| dict_of(py, &row, columns.as_deref())).transpose()
+    }
+
+    #[pyo3(signature = (range, start, stop, step, columns=None))]
+    fn slice<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        start: Option<i64>,
+        stop: Option<i64>,
+        step: i64,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        if step == 0 {
+            return Err(raised(py, &invalid("slice step cannot be zero")));
+        }
+        let keys = range.keys.clone();
+        let rows = detached(py, || ask!(self, |rows| slice(rows, &keys, (start, stop), step)))?;
+        dicts_of(py, &rows, columns.as_deref())
+    }
+
+    /// Rows from an offset on, and how many the range has.
+    #[pyo3(signature = (range, offset, limit, columns=None))]
+    fn page<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        offset: u64,
+        limit: usize,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<(Bound<'py, PyList>, u64)> {
+        let keys = range.keys.clone();
+        let page = detached(py, || ask!(self, |rows| rows.page(&keys, offset, limit)))?;
+        Ok((dicts_of(py, &page.rows, columns.as_deref())?, page.total))
+    }
+
+    #[pyo3(signature = (range, q, columns=None))]
+    fn quantile<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        q: f64,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let keys = range.keys.clone();
+        let row = detached(py, || ask!(self, |rows| rows.quantile(&keys, q)))?;
+        row.map(|row| dict_of(py, &row, columns.as_deref())).transpose()
+    }
+
+    fn sum<'py>(&self, py: Python<'py>, range: &Range) -> PyResult<Bound<'py, PyAny>> {
+        let keys = range.keys.clone();
+        let sum = detached(py, || ask!(self, |rows| rows.sum(&keys)))?;
+        to_python(py, &sum)
+    }
+
+    #[pyo3(signature = (range, rows, seed, columns=None))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        rows: usize,
+        seed: u64,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (keys, count) = (range.keys.clone(), rows);
+        let mut random = StdRng::seed_from_u64(seed);
+        let rows = detached(py, || ask!(self, |rows| rows.sample(&keys, count, &mut random)))?;
+        dicts_of(py, &rows, columns.as_deref())
+    }
+
+    /// Parts of equal counts, each with its count.
+    fn split(&self, py: Python<'_>, range: &Range, parts: usize) -> PyResult<Vec<(Range, u64)>> {
+        if parts == 0 {
+            return Err(raised(py, &invalid("a range is split into one part or more")));
+        }
+        let keys = range.keys.clone();
+        let parts = detached(py, || {
+            ask!(self, |rows| {
+                let parts = rows.split(&keys, parts)?.into_iter();
+                parts.map(|part| rows.count(&part).map(|count| (part, count))).collect::<Result<Vec<_>>>()
+            })
+        })?;
+        Ok(parts.into_iter().map(|(keys, count)| (Range { keys }, count)).collect())
+    }
+
+    /// The number of rows, and the sum if one is kept, by the values of the first columns of the key: up to `limit`
+    /// groups, and the range of those after them.
+    #[allow(clippy::type_complexity, reason = "groups, and where the next ones begin")]
+    fn groups<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        columns: usize,
+        limit: usize,
+    ) -> PyResult<(Vec<(Bound<'py, PyAny>, u64, Option<Bound<'py, PyAny>>)>, Option<Range>)> {
+        let keys = range.keys.clone();
+        let (groups, rest) = detached(py, || {
+            ask!(self, |rows| {
+                let groups = rows.groups(&keys, columns)?.take(limit).collect::<Result<Vec<_>>>()?;
+                let rest = match groups.last().filter(|_| groups.len() == limit) {
+                    None => None,
+                    Some(last) => Some(intersection(&keys, &rows.range_of(Span::gt(&last.values))?)),
+                };
+                Ok((groups, rest))
+            })
+        })?;
+        let mut shown = Vec::with_capacity(groups.len());
+        for group in groups {
+            let sum = group.sum.map(|sum| to_python(py, &sum)).transpose()?;
+            shown.push((key_to_python(py, &group.values)?, group.rows, sum));
+        }
+        Ok((shown, rest.map(|keys| Range { keys })))
+    }
+
+    /// Up to `limit` rows of a range from its start, or from its end backwards, and the rest of the range.
+    #[pyo3(signature = (range, limit, is_reverse, columns=None))]
+    fn chunk<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        limit: u64,
+        is_reverse: bool,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<(Bound<'py, PyList>, Option<Range>)> {
+        let keys = range.keys.clone();
+        let Chunk { rows, rest } = detached(py, || ask!(self, |rows| chunk(rows, &keys, limit, is_reverse)))?;
+        Ok((dicts_of(py, &rows, columns.as_deref())?, rest.map(|keys| Range { keys })))
+    }
+
+    /// The row of a key.
+    fn get<'py>(&self, key: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let (py, values) = (key.py(), self.table_key(&key)?);
+        let row = detached(py, || ask!(self, |_rows, table| table.get(values)))?;
+        row.map(|row| dict_of(py, &row, None)).transpose()
+    }
+
+    /// The rows of many keys, in their order.
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
+        let keys = keys.iter().map(|key| self.table_key(key)).collect::<PyResult<Vec<_>>>()?;
+        let rows = detached(py, || ask!(self, |_rows, table| table.get_many(keys)))?;
+        rows.into_iter().map(|row| row.map(|row| dict_of(py, &row, None)).transpose()).collect()
+    }
+
+    fn contains(&self, key: Bound<'_, PyAny>) -> PyResult<bool> {
+        let values = self.table_key(&key)?;
+        detached(key.py(), || ask!(self, |_rows, table| table.contains(values)))
+    }
+
+    /// Adds a row and returns its key.
+    fn insert<'py>(&self, row: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, row, table) = (row.py(), self.given(&row)?, self.table.clone());
+        let inserted = detached(py, || {
+            self.source.write(move |transaction| {
+                transaction.table(&table)?.insert_columns(&row.names(), row.values.as_slice())
+            })
+        })?;
+        key_to_python(py, &inserted.key_values().map_err(|error| raised(py, &error))?)
+    }
+
+    /// Adds rows, all or none.
+    fn insert_all(&self, py: Python<'_>, rows: Vec<Bound<'_, PyAny>>) -> PyResult<usize> {
+        let rows = rows.iter().map(|row| self.given(row)).collect::<PyResult<Vec<_>>>()?;
+        let (count, name) = (rows.len(), self.table.clone());
+        detached(py, || {
+            self.source.write(move |transaction| {
+                let table = transaction.table(&name)?;
+                for row in rows {
+                    let names: Vec<&str> = row.names.iter().map(String::as_str).collect();
+                    table.insert_columns(&names, row.values)?;
+                }
+                Ok(count)
+            })
+        })
+    }
+
+    /// Adds a row, or changes the given columns of the row of its key. Returns whether there was one.
+    fn upsert(&self, row: Bound<'_, PyAny>) -> PyResult<bool> {
+        let (py, row, name) = (row.py(), self.given(&row)?, self.table.clone());
+        detached(py, || {
+            self.source.write(move |transaction| {
+                let table = transaction.table(&name)?;
+                let mut key = Vec::new();
+                for (column, _) in table.key_columns() {
+                    match row.names.iter().position(|name| *name == column) {
+                        Some(place) => key.push(row.values[place].clone()),
+                        None => {
+                            table.insert_columns(&row.names(), row.values.as_slice())?;
+                            return Ok(false);
+                        }
+                    }
+                }
+                if !table.contains(&key)? {
+                    table.insert_columns(&row.names(), row.values.as_slice())?;
+                    return Ok(false);
+                }
+                let changes: Vec<(&str, Value<'static>)> = row.names().into_iter().zip(row.values.clone()).collect();
+                table.update(key, &changes)
+            })
+        })
+    }
+
+    /// Changes columns of the row of a key. Returns whether there is one.
+    fn update(&self, key: Bound<'_, PyAny>, changes: Bound<'_, PyDict>) -> PyResult<bool> {
+        let (key_values, row, name) = (self.table_key(&key)?, self.given(changes.as_any())?, self.table.clone());
+        detached(key.py(), || {
+            self.source.write(move |transaction| {
+                let changes: Vec<(&str, Value<'static>)> = row.names().into_iter().zip(row.values.clone()).collect();
+                transaction.table(&name)?.update(key_values, &changes)
+            })
+        })
+    }
+
+    /// Removes the row of a key. Returns whether there was one.
+    fn delete(&self, key: Bound<'_, PyAny>) -> PyResult<bool> {
+        let (values, name) = (self.table_key(&key)?, self.table.clone());
+        detached(key.py(), || self.source.write(move |transaction| transaction.table(&name)?.delete(values)))
+    }
+
+    /// Removes the rows of a range of the table. Returns how many there were.
+    fn delete_range(&self, py: Python<'_>, range: &Range) -> PyResult<u64> {
+        let (keys, name) = (range.keys.clone(), self.table.clone());
+        detached(py, || self.source.write(move |transaction| transaction.table(&name)?.delete_range(&keys)))
+    }
+
+    /// The rows of a range as a stream of Arrow: a capsule with the C structure.
+    #[pyo3(signature = (range, is_reverse, batch_rows, columns=None))]
+    fn stream<'py>(
+        &self,
+        py: Python<'py>,
+        range: &Range,
+        is_reverse: bool,
+        batch_rows: usize,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let reader = self.at_one_moment(py)?;
+        crate::arrow_out::capsule(py, reader, range.keys.clone(), is_reverse, batch_rows, columns)
+    }
+
+    /// Adds the rows of a stream of Arrow, all or none. Returns how many there are.
+    fn load(&self, stream: Bound<'_, PyAny>) -> PyResult<u64> {
+        crate::arrow_in::load(self, &stream)
+    }
+}

@@ -1,0 +1,348 @@
+//! What is read and written: the tables as they are now, a snapshot, or a transaction.
+//!
+//! Invariants:
+//! 1. Nothing here holds the GIL: callers release it first, so a wait for a lock or for the writer's turn stops no
+//!    other thread of Python. What is dropped with the GIL held waits for no Python code.
+//! 2. A thread that has the single writer's turn never waits for it: what would is refused.
+//! 3. Closing a database ends its snapshots and transactions, whoever holds their Python objects.
+
+use std::collections::HashSet;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle, ThreadId};
+
+use quipu::{Durability, Error, ErrorKind, Result};
+use quipu_rows::{Database, Isolation, RowSnapshot, RowTransaction};
+
+use crate::error::invalid;
+
+/// An open database, until it is closed.
+pub(crate) struct Opened {
+    database: Mutex<Option<Database>>,
+    /// Threads that have begun to write as the single writer and have not ended it.
+    writing: Mutex<HashSet<ThreadId>>,
+    /// What closing ends.
+    ended: Mutex<Vec<Weak<dyn Ended>>>,
+}
+
+/// What ends with its database.
+trait Ended: Send + Sync {
+    fn end(&self);
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Opened {
+    pub(crate) fn new(database: Database) -> Arc<Opened> {
+        Arc::new(Opened { database: Mutex::new(Some(database)), writing: Mutex::default(), ended: Mutex::default() })
+    }
+
+    /// The database.
+    ///
+    /// # Errors
+    /// `Invalid` if it was closed.
+    pub(crate) fn database(&self) -> Result<Database> {
+        locked(&self.database).clone().ok_or_else(|| invalid("the database is closed"))
+    }
+
+    /// The database, to be written to by a thread that does not have the writer's turn itself.
+    ///
+    /// # Errors
+    /// Those of [`Opened::database`]; `Invalid` if the thread has it.
+    pub(crate) fn database_to_write(&self) -> Result<Database> {
+        if locked(&self.writing).contains(&thread::current().id()) {
+            let what = "this thread is the single writer: write through its transaction, or end it first";
+            return Err(invalid(what));
+        }
+        self.database()
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        locked(&self.database).is_some()
+    }
+
+    /// Ends snapshots and transactions, and closes the database.
+    ///
+    /// # Errors
+    /// Those of a sync.
+    pub(crate) fn close(&self) -> Result<()> {
+        let Some(database) = locked(&self.database).take() else { return Ok(()) };
+        let ended = std::mem::take(&mut *locked(&self.ended));
+        for ended in ended {
+            if let Some(ended) = ended.upgrade() {
+                ended.end();
+            }
+        }
+        let db = database.db().clone();
+        drop(database);
+        db.close()
+    }
+
+    fn end_with_it(&self, ended: Weak<dyn Ended>) {
+        let mut all = locked(&self.ended);
+        if all.len() == all.capacity() {
+            all.retain(|ended| ended.strong_count() > 0);
+        }
+        all.push(ended);
+    }
+}
+
+/// A snapshot, until it is closed.
+pub(crate) struct Moment {
+    snapshot: Mutex<Option<RowSnapshot>>,
+}
+
+impl Ended for Moment {
+    fn end(&self) {
+        locked(&self.snapshot).take();
+    }
+}
+
+impl Moment {
+    pub(crate) fn new(opened: &Opened) -> Result<Arc<Moment>> {
+        let moment = Arc::new(Moment { snapshot: Mutex::new(Some(opened.database()?.snapshot())) });
+        let weak: Weak<Moment> = Arc::downgrade(&moment);
+        opened.end_with_it(weak);
+        Ok(moment)
+    }
+
+    pub(crate) fn snapshot(&self) -> Result<RowSnapshot> {
+        locked(&self.snapshot).clone().ok_or_else(|| invalid("the snapshot is closed"))
+    }
+
+    pub(crate) fn close(&self) {
+        self.end();
+    }
+}
+
+/// A statement of a transaction, told whether it has begun well.
+type Statement = Box<dyn FnOnce(&RowTransaction<'_>, Result<()>) + Send>;
+
+/// What is sent to the thread of a transaction.
+enum Message {
+    Do(Statement),
+    Commit,
+}
+
+/// A transaction under way. It stays in a thread of its own, which does what it is sent: that of the single writer is
+/// lent to a closure, and neither can go from thread to thread.
+struct Held {
+    sender: Sender<Message>,
+    thread: JoinHandle<Result<()>>,
+    /// Who has the single writer's turn, if it is its transaction.
+    writer: Option<ThreadId>,
+}
+
+/// A transaction, until it is committed or rolled back.
+pub(crate) struct Running {
+    opened: Arc<Opened>,
+    held: Mutex<Option<Held>>,
+}
+
+impl Ended for Running {
+    fn end(&self) {
+        // Whatever it says, it is rolled back.
+        let _ = self.rollback();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn over() -> Error {
+    invalid("the transaction has ended")
+}
+
+impl Running {
+    /// Begins a transaction in a thread that runs `work`, when that serves.
+    fn begin(
+        opened: &Arc<Opened>,
+        is_writer: bool,
+        work: impl FnOnce(&Sender<()>, &Receiver<Message>) -> Result<()> + Send + 'static,
+    ) -> Result<Arc<Running>> {
+        let (sender, receiver) = mpsc::channel();
+        let (began, begins) = mpsc::channel();
+        let thread = thread::Builder::new().name("quipu-transaction".to_owned()).spawn(move || work(&began, &receiver));
+        let thread = thread.map_err(|error| Error::caused_by(ErrorKind::Io, "cannot start a thread", error))?;
+        if begins.recv().is_err() {
+            return Err(joined(thread).err().unwrap_or_else(over));
+        }
+        let writer = is_writer.then(|| thread::current().id());
+        locked(&opened.writing).extend(writer);
+        let held = Mutex::new(Some(Held { sender, thread, writer }));
+        let running = Arc::new(Running { opened: Arc::clone(opened), held });
+        let weak: Weak<Running> = Arc::downgrade(&running);
+        opened.end_with_it(weak);
+        Ok(running)
+    }
+
+    pub(crate) fn optimistic(
+        opened: &Arc<Opened>,
+        isolation: Isolation,
+        durability: Option<Durability>,
+    ) -> Result<Arc<Running>> {
+        let database = opened.database()?;
+        Running::begin(opened, false, move |began, receiver| {
+            let mut transaction = database.begin_with(isolation);
+            // The database may be closed while the transaction waits to be dropped.
+            drop(database);
+            serve(&mut transaction, began, receiver)?;
+            match durability {
+                None => transaction.commit(),
+                Some(durability) => transaction.commit_with(durability),
+            }
+        })
+    }
+
+    /// Waits for the single writer's turn.
+    pub(crate) fn writer(opened: &Arc<Opened>, durability: Option<Durability>) -> Result<Arc<Running>> {
+        let database = opened.database_to_write()?;
+        Running::begin(opened, true, move |began, receiver| {
+            let work = |transaction: &RowTransaction<'_>| serve_writer(transaction, began, receiver);
+            match durability {
+                None => database.write(work),
+                Some(durability) => database.write_with(durability, work),
+            }
+        })
+    }
+
+    /// Does something in the transaction.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RowTransaction<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let held = locked(&self.held);
+        let held = held.as_ref().ok_or_else(over)?;
+        if held.writer.is_none() {
+            // It may reserve numbers of identity columns as the writer.
+            self.opened.database_to_write()?;
+        }
+        let (answer, answers) = mpsc::channel();
+        let work = move |transaction: &RowTransaction<'_>, begun: Result<()>| {
+            // Nobody waits for it if the caller is gone.
+            let _ = answer.send(begun.and_then(|()| work(transaction)));
+        };
+        held.sender.send(Message::Do(Box::new(work))).map_err(|_| over())?;
+        answers.recv().map_err(|_| over())?
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        locked(&self.held).is_none()
+    }
+
+    pub(crate) fn commit(&self) -> Result<()> {
+        if locked(&self.held).as_ref().is_some_and(|held| held.writer.is_none()) {
+            self.opened.database_to_write()?;
+        }
+        self.finish(true)
+    }
+
+    /// # Errors
+    /// `Invalid` if it has ended already.
+    pub(crate) fn rollback(&self) -> Result<()> {
+        self.finish(false)
+    }
+
+    fn finish(&self, commits: bool) -> Result<()> {
+        let Held { sender, thread, writer } = locked(&self.held).take().ok_or_else(over)?;
+        if commits {
+            // If it has ended, joining tells why.
+            let _ = sender.send(Message::Commit);
+        }
+        drop(sender);
+        let ended = joined(thread);
+        if let Some(writer) = writer {
+            locked(&self.opened.writing).remove(&writer);
+        }
+        // What is rolled back ends with the error that rolls it back.
+        if commits { ended } else { Ok(()) }
+    }
+}
+
+/// Does what is sent, each as a statement, until it is to commit.
+///
+/// # Errors
+/// If it is to roll back.
+fn serve(transaction: &mut RowTransaction<'_>, began: &Sender<()>, receiver: &Receiver<Message>) -> Result<()> {
+    // Whoever began it waits.
+    let _ = began.send(());
+    while let Some(work) = next(receiver)? {
+        let begun = transaction.begin_statement();
+        work(transaction, begun);
+    }
+    Ok(())
+}
+
+/// Like [`serve`], for the single writer, who sees all that is committed.
+fn serve_writer(transaction: &RowTransaction<'_>, began: &Sender<()>, receiver: &Receiver<Message>) -> Result<()> {
+    let _ = began.send(());
+    while let Some(work) = next(receiver)? {
+        work(transaction, Ok(()));
+    }
+    Ok(())
+}
+
+/// What is to be done next; none if it is to commit.
+fn next(receiver: &Receiver<Message>) -> Result<Option<Statement>> {
+    match receiver.recv() {
+        Ok(Message::Do(work)) => Ok(Some(work)),
+        Ok(Message::Commit) => Ok(None),
+        Err(_) => Err(invalid("rolled back")),
+    }
+}
+
+fn joined(thread: JoinHandle<Result<()>>) -> Result<()> {
+    thread.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Poisoned, "the writer's thread has failed")))
+}
+
+/// Where a table is read and written.
+#[derive(Clone)]
+pub(crate) enum Source {
+    Live(Arc<Opened>),
+    Moment(Arc<Moment>),
+    Running(Arc<Running>),
+}
+
+impl Source {
+    /// Writes: in the transaction, or as a commit of its own.
+    ///
+    /// # Errors
+    /// `ReadOnly` if it is a snapshot, and those of `work` and of a commit.
+    pub(crate) fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RowTransaction<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match self {
+            Source::Live(opened) => opened.database_to_write()?.write(work),
+            Source::Running(running) => running.run(work),
+            Source::Moment(_) => {
+                Err(Error::new(ErrorKind::ReadOnly, "a snapshot cannot be written to; write to the database"))
+            }
+        }
+    }
+
+    /// All tables at one moment: that of the snapshot, or now.
+    ///
+    /// # Errors
+    /// `Invalid` if it was closed, or is a transaction.
+    pub(crate) fn snapshot(&self) -> Result<RowSnapshot> {
+        match self {
+            Source::Live(opened) => Ok(opened.database()?.snapshot()),
+            Source::Moment(moment) => moment.snapshot(),
+            Source::Running(_) => Err(invalid("a transaction is no snapshot")),
+        }
+    }
+
+    /// The same tables, unchanged by others as long as they are read: those of now become a snapshot.
+    pub(crate) fn at_one_moment(&self) -> Result<Source> {
+        match self {
+            Source::Live(opened) => Moment::new(opened).map(Source::Moment),
+            source => Ok(source.clone()),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+"""Databases, transactions, snapshots, errors, threads."""
+
+import gc
+import pickle
+import sys
+import threading
+import time
+
+import pytest
+
+import quipu
+
+
+@pytest.fixture
+def stock(db):
+    table = db.create_table("stock", {"item": "text", "left": "i64 not null"}, key="item", checks={"some": "left >= 0"})
+    table.insert_many([{"item": "apples", "left": 5}, {"item": "pears", "left": 0}])
+    return table
+
+
+def test_a_database_is_opened_again(tmp_path):
+    with quipu.open(tmp_path) as db:
+        db.create_table("t", {"id": {"type": int, "identity": "always"}, "name": "text not null"}, key="id")
+        assert [db["t"].insert({"name": name}) for name in "abc"] == [1, 2, 3]
+        with pytest.raises(quipu.Error) as error:
+            quipu.open(tmp_path)
+        assert error.value.kind == "busy"
+    with quipu.open(tmp_path) as db:
+        assert db.tables() == ["t"] and "t" in db
+        assert [row["name"] for row in db["t"]] == ["a", "b", "c"]
+        assert db["t"].schema["columns"][1] == {"name": "name", "type": "text", "not_null": True}
+    first, second = quipu.open(tmp_path, read_only=True), quipu.open(tmp_path, read_only=True)
+    assert len(first["t"]) == len(second["t"]) == 3
+    with pytest.raises(quipu.Error) as error:
+        first["t"].insert({"name": "d"})
+    assert error.value.kind == "read_only"
+    first.close(), second.close()
+    with pytest.raises(KeyError):
+        quipu.open(tmp_path / "nothing", create=False)
+
+
+def test_closing_ends_what_is_open(tmp_path):
+    db = quipu.open(tmp_path)
+    table = db.create_table("t", {"id": int}, key="id")
+    table.insert({"id": 1})
+    snapshot, transaction, walk = db.snapshot(), db.transaction(), iter(table)
+    transaction["t"].insert({"id": 2})
+    next(walk)
+    writer = db.write()
+    writer["t"].insert({"id": 3})
+    db.close()
+    db.close()
+    for use in [lambda: len(table), lambda: snapshot["t"], transaction.commit, writer.commit, lambda: table[0]]:
+        with pytest.raises(ValueError):
+            use()
+    with quipu.open(tmp_path) as db:
+        assert [row["id"] for row in db["t"]] == [1]
+
+
+def test_names_that_are_not_there(db, stock):
+    for use in [lambda: db["nothing"], lambda: stock.index("nothing"), lambda: db.snapshot()["nothing"]]:
+        with pytest.raises(KeyError) as error:
+            use()
+        assert isinstance(error.value, quipu.MissingError) and "nothing" in str(error.value)
+    with pytest.raises(quipu.ExistsError):
+        db.create_table("stock", {"id": int})
+    with pytest.raises(ValueError, match="no type"):
+        db.create_table("t", {"id": "int"})
+    with pytest.raises(TypeError):
+        db.create_table("t", {"id": complex})
+    with pytest.raises(TypeError, match="no end of a range"):
+        stock.count(equal=1)
+    with pytest.raises(ValueError):
+        stock.count(eq=("apples", 5))
+    with pytest.raises(TypeError):
+        stock.count(eq=5)
+    with pytest.raises(ValueError):
+        stock.quantile(1.5)
+    with pytest.raises(ValueError, match="keeps no sums"):
+        stock.sum()
+    with pytest.raises(ValueError, match="step"):
+        stock[::0]
+    with pytest.raises(TypeError):
+        stock["apples"]
+    with pytest.raises(ValueError):
+        stock.split(0)
+    assert not db.drop_table("nothing") and db.drop_table("stock")
+
+
+def test_constraints_have_names(db, stock):
+    with pytest.raises(quipu.ConstraintError) as error:
+        stock.insert({"item": "plums", "left": -1})
+    found = error.value
+    assert (found.constraint, found.table, found.name, found.column) == ("check", "stock", "some", None)
+    again = pickle.loads(pickle.dumps(found))
+    assert (str(again), again.name) == (str(found), "some")
+    with pytest.raises(quipu.ConstraintError) as error:
+        stock.insert({"item": "plums"})
+    assert (error.value.constraint, error.value.column) == ("not_null", "left")
+    with pytest.raises(quipu.ConstraintError):
+        stock.insert_many([{"item": "plums", "left": 1}, {"item": "apples", "left": 1}])
+    assert len(stock) == 2, "all or none"
+
+
+def test_transactions_commit_or_roll_back(db, stock):
+    with db.transaction() as transaction:
+        transaction["stock"].update("apples", left=4)
+        transaction["stock"].insert({"item": "figs", "left": 1})
+        assert [row["item"] for row in transaction["stock"]] == ["apples", "figs", "pears"]
+        assert [row["item"] for row in reversed(transaction["stock"])] == ["pears", "figs", "apples"]
+        assert len(transaction["stock"]) == 3 and len(stock) == 2
+    assert stock[0]["left"] == 4 and len(stock) == 3
+    for begin in (db.transaction, db.write):
+        with pytest.raises(RuntimeError):
+            with begin() as transaction:
+                transaction["stock"].delete("apples")
+                raise RuntimeError
+        assert "apples" in stock
+        transaction = begin()
+        transaction["stock"].delete("apples")
+        transaction.rollback()
+        with pytest.raises(ValueError):
+            transaction.commit()
+        assert "apples" in stock
+    # A statement that fails does nothing, and the transaction goes on.
+    with db.write() as transaction:
+        with pytest.raises(quipu.ConstraintError):
+            transaction["stock"].insert_many([{"item": "x", "left": 1}, {"item": "apples", "left": 1}])
+        transaction["stock"].insert({"item": "kiwis", "left": 1})
+        with pytest.raises(RuntimeError):
+            with transaction.savepoint():
+                transaction["stock"].delete_range(ge="a")
+                raise RuntimeError
+        with transaction.savepoint():
+            transaction["stock"].delete("kiwis")
+    assert [row["item"] for row in stock] == ["apples", "figs", "pears"]
+
+
+def test_conflicts_are_told_and_retried(db, stock):
+    a, b = db.transaction(), db.transaction()
+    for transaction in (a, b):
+        left = transaction["stock"].get("apples")["left"]
+        transaction["stock"].update("apples", left=left - 1)
+    a.commit()
+    with pytest.raises(quipu.ConflictError):
+        b.commit()
+    # Counts are relied upon as well.
+    counting = db.transaction()
+    assert counting["stock"].count() == 2
+    counting["stock"].update("pears", left=9)
+    stock.insert({"item": "figs", "left": 1})
+    with pytest.raises(quipu.ConflictError):
+        counting.commit()
+    skewed = db.transaction("snapshot")
+    assert skewed["stock"].count() == 3
+    skewed["stock"].update("pears", left=8)
+    stock.insert({"item": "plums", "left": 1})
+    skewed.commit()
+    committed = db.transaction("read committed")
+    assert committed["stock"].count() == 4
+    stock.insert({"item": "kiwis", "left": 1})
+    assert committed["stock"].count() == 5
+    committed.rollback()
+    with pytest.raises(ValueError):
+        db.transaction("none")
+
+    def take(transaction):
+        pears = transaction["stock"].get("pears")
+        transaction["stock"].update("pears", left=pears["left"] + 1)
+        return pears["left"]
+
+    threads = [threading.Thread(target=lambda: [db.retry(take) for _ in range(25)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stock.get("pears")["left"] == 8 + 100
+
+
+def test_the_single_writer_does_not_wait_for_itself(db, stock):
+    with db.write() as transaction:
+        for use in [lambda: stock.delete("apples"), db.write, lambda: db.create_table("t", {"id": int})]:
+            with pytest.raises(ValueError, match="single writer"):
+                use()
+        assert transaction["stock"].delete("apples")
+    assert stock.delete("pears")
+    forgotten = db.write()
+    del forgotten
+    gc.collect()
+    assert len(stock) == 0
+    stock.insert({"item": "apples", "left": 1})
+
+
+def test_other_threads_run_while_one_waits(db, stock):
+    writer = db.write()
+    waiting, done = threading.Event(), threading.Event()
+
+    def wait():
+        waiting.set()
+        stock.insert({"item": "figs", "left": 1})
+        done.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert waiting.wait(10)
+    # This thread would not get here if the one that waits had the GIL.
+    for _ in range(100):
+        assert len(stock) == 2 and stock[0]["item"] == "apples"
+        time.sleep(0.001)
+    assert not done.is_set()
+    writer.commit()
+    assert done.wait(10)
+    thread.join()
+    assert len(stock) == 3
+
+
+def test_threads_read_and_write_together(db, seeded):
+    table = db.create_table("t", {"id": int, "thread": int}, key="id", indexes={"thread": "thread"})
+    failures = []
+
+    def write(number):
+        try:
+            for some in range(0, 400, 20):
+                table.insert_many((id * 4 + number, number) for id in range(some, some + 20))
+        except Exception as error:
+            failures.append(error)
+
+    def read():
+        try:
+            while len(table) < 1600 and not failures:
+                with db.snapshot() as snapshot:
+                    then = snapshot["t"]
+                    count = len(then)
+                    assert count % 20 == 0 and sum(1 for _ in then) == count
+                    assert sum(group.count for group in then.index("thread").groups()) == count
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    threads += [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == [] and [row["id"] for row in table] == list(range(1600))
+
+
+def test_snapshots_stay(db, stock):
+    snapshot = db.snapshot()
+    stock.delete("apples")
+    db.add_column("stock", "price", {"type": "decimal(8,2)", "default": "1.50"})
+    db.rename_table("stock", "fruit")
+    assert snapshot["stock"][:] == [{"item": "apples", "left": 5}, {"item": "pears", "left": 0}]
+    assert [str(row["price"]) for row in db["fruit"]] == ["1.50"]
+    assert db.create_index("fruit", "price", "price").count() == 1
+    with pytest.raises(quipu.Error) as error:
+        snapshot["stock"].insert({"item": "figs", "left": 1})
+    assert error.value.kind == "read_only"
+    snapshot.close()
+    with pytest.raises(ValueError):
+        snapshot.tables()
+
+
+def test_a_database_in_memory():
+    with quipu.open(":memory:") as db:
+        table = db.create_table("t", {"name": str})
+        assert table.insert({"name": "a"}) == 1 and table.get(1) == {"name": "a"}
+        assert table.select("rowid", "name")[0] == {"rowid": 1, "name": "a"}
+        assert sys.getrefcount(db) > 0 and "memory" in repr(db)
