@@ -219,6 +219,10 @@ impl Checker<'_> {
                 let Ok(view) = RowView::new(definition, row_key, &row) else { continue };
                 match index_entry(definition, index, &view, &mut own_key, &mut own_value) {
                     Ok(true) if own_key == *key && own_value == *value => {}
+                    Ok(true) if own_key == *key => problems.add(|| {
+                        let (is, own) = (shown(value), shown(&own_value));
+                        format!("{owner}, entry {}: it holds {is}, its row {} says {own}", shown(key), shown(row_key))
+                    }),
                     Ok(true) => problems.add(|| {
                         let own = shown(&own_key);
                         format!("{owner}, entry {}: the row {} has the entry {own}", shown(key), shown(row_key))

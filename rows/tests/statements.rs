@@ -435,3 +435,24 @@ fn text_without_case_and_accents_finds_and_keeps_the_original() {
     assert_eq!(names.get("zoe").unwrap().unwrap().get("name").unwrap(), Value::from("ZOË"));
     assert_eq!(names.len().unwrap(), 2);
 }
+
+/// Found by the storm: an index that had a float of the key kept the sign of its zero, which the key does not.
+#[test]
+fn entries_have_the_floats_that_keys_have() {
+    let database = database();
+    let schema = TableSchema::new("points")
+        .column(Column::new("at", DataType::F64))
+        .column(Column::new("small", DataType::F32))
+        .column(Column::new("name", DataType::TEXT))
+        .key(["at desc", "small"])
+        .index(IndexSchema::new("name", ["name"]).include(["at", "small"]));
+    let points = database.create_table(&schema).unwrap();
+    let odd_nan = f64::from_bits(f64::NAN.to_bits() | 1);
+    for (at, small, name) in [(-0.0, -0.0, "zero"), (odd_nan, odd_nan, "nan"), (-1.5, 0.0, "plain")] {
+        points.insert((Value::Float(at), Value::Float(small), name)).unwrap();
+    }
+    assert!(points.update((Value::Float(-1.5), Value::Float(0.0)), &[("at", Value::Float(-0.0))]).is_err());
+    assert!(points.update((Value::Float(-1.5), Value::Float(0.0)), &[("small", Value::Float(-0.0))]).unwrap());
+    let found = quipu_rows::check(database.db(), &mut |_| ()).unwrap();
+    assert_eq!(found.problems, Vec::<String>::new());
+}

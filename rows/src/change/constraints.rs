@@ -43,7 +43,13 @@ impl Shared {
 
     /// Makes a column NOT NULL.
     pub(crate) fn set_not_null(&self, table: &str, column: &str, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        // One that is so already must not be marked: a crash would take back what rows have always kept.
+        let ready = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
+        let is_done = ready.columns[ready.place(column)?].declared.not_null;
         let mark = Unvalidated::NotNull(column.to_owned());
+        if is_done && !ready.document.unvalidated.contains(&mark) {
+            return Ok(());
+        }
         self.add_validated(table, &mark, None, progress, |definitions, draft| {
             let place = definitions.ready(draft)?.place(column)?;
             draft.document.schema.columns[place].not_null = true;
@@ -65,7 +71,13 @@ impl Shared {
             let columns = foreign_key.columns.iter().map(|column| quoted(column));
             let declared = IndexSchema::new(format!("{}_index", foreign_key.name), columns);
             let mark = Unvalidated::Index(declared.name.clone());
-            self.create_index_for(table, declared, &BuildOptions::default(), Some(&mark), progress)?;
+            let created = self.create_index_for(table, declared, &BuildOptions::default(), Some(&mark), progress);
+            if let Err(error) = created {
+                // It may be there all the same, if what failed is the wait for the disk. If this fails too, the next
+                // opening of the database takes it back.
+                drop(self.take_back_index(table, &mark));
+                return Err(error);
+            }
             index = Some(mark);
         }
         let mark = Unvalidated::ForeignKey(foreign_key.name.clone());
@@ -86,6 +98,12 @@ impl Shared {
             }
             definitions.link(draft.number, &before, &draft.document.foreign_tables)
         })
+    }
+
+    /// Drops an index that was made for a constraint, if it is there and still marked.
+    fn take_back_index(&self, table: &str, index: &Unvalidated) -> Result<()> {
+        let trees = self.change_table(table, |definitions, draft| take_back_marked(definitions, draft, index))?;
+        self.drop_trees(trees)
     }
 
     /// Adds a constraint that all rows must keep, and for which an index may have been made.
@@ -109,8 +127,7 @@ impl Shared {
             (Ok(number), _) => number,
             (Err(error), None) => return Err(error),
             (Err(error), Some(index)) => {
-                self.change_table(table, |definitions, draft| take_back_marked(definitions, draft, index))
-                    .and_then(|trees| self.drop_trees(trees))?;
+                self.take_back_index(table, index)?;
                 return Err(error);
             }
         };

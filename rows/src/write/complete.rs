@@ -138,6 +138,10 @@ pub(crate) fn accept(definition: &TableDefinition, row: &mut [Value<'_>], place:
     }
     match declared.data_type.accept(value.borrowed()) {
         // Where nothing has changed, the value itself is kept, which may own its bytes.
+        // A key keeps neither the sign of zero nor the bits of NaN: nor do entries of indexes that have the column.
+        Ok(Value::Float(float)) if definition.primary.places.contains(&place) => {
+            row[place] = Value::Float(as_in_keys(float));
+        }
         Ok(accepted) if is_same(&accepted, &value) => {
             drop(accepted);
             row[place] = value;
@@ -149,6 +153,17 @@ pub(crate) fn accept(definition: &TableDefinition, row: &mut [Value<'_>], place:
         }
     }
     Ok(())
+}
+
+/// The float that comes back from a key.
+fn as_in_keys(float: f64) -> f64 {
+    if float.is_nan() {
+        f64::NAN
+    } else if float == 0.0 {
+        0.0
+    } else {
+        float
+    }
 }
 
 /// Whether a value was accepted as it is.
