@@ -2,9 +2,9 @@
 //! that asks with each write and in a `blind` one that asks for many at once, later.
 //!
 //! Rows lie in one run, and the cache has room for a sixteenth of them. Then keys at random are written anew, or new
-//! ones, one a commit or in batches. A blind table has asked nothing by then; so the time until its entries are resolved
-//! is told apart, and the time until all is in runs for both. The files are in the memory of the operating system, so a
-//! page read is a copy here, and what it would be on a disk goes by their number.
+//! ones, one a commit or in batches. A blind table has asked nothing by then; so the time until its entries are
+//! resolved is told apart, and the time until all is in runs for both. The files are in the memory of the operating
+//! system, so a page read is a copy here, and what it would be on a disk goes by their number.
 //!
 //! In the end both tables must count the same rows.
 
