@@ -34,38 +34,31 @@ pub(crate) struct Reader {
 /// Asks a table or an index: `question` is an expression over `rows`, which can be any [`Ordered`]. It must own what it
 /// uses.
 macro_rules! ask {
+    (@at $moment:ident, $name:ident, $index:ident, |$rows:ident, $table:ident| $question:expr) => {{
+        let $table = $moment.table(&$name)?;
+        match $index {
+            None => {
+                let $rows = &$table;
+                $question
+            }
+            Some(index) => {
+                let $rows = &$table.index(&index)?;
+                $question
+            }
+        }
+    }};
     ($reader:expr, |$rows:ident| $question:expr) => {
         ask!($reader, |$rows, _table| $question)
     };
     ($reader:expr, |$rows:ident, $table:ident| $question:expr) => {{
         let (name, index) = ($reader.table.clone(), $reader.index.clone());
         match &$reader.source {
-            $crate::source::Source::Running(running) => running.run(move |transaction| {
-                let $table = transaction.table(&name)?;
-                match index {
-                    None => {
-                        let $rows = &$table;
-                        $question
-                    }
-                    Some(index) => {
-                        let $rows = &$table.index(&index)?;
-                        $question
-                    }
-                }
-            }),
-            source => source.snapshot().and_then(move |snapshot| {
-                let $table = snapshot.table(&name)?;
-                match index {
-                    None => {
-                        let $rows = &$table;
-                        $question
-                    }
-                    Some(index) => {
-                        let $rows = &$table.index(&index)?;
-                        $question
-                    }
-                }
-            }),
+            $crate::source::Source::Running(running) => {
+                running.run(move |transaction| ask!(@at transaction, name, index, |$rows, $table| $question))
+            }
+            source => source
+                .snapshot()
+                .and_then(move |snapshot| ask!(@at snapshot, name, index, |$rows, $table| $question)),
         }
     }};
 }
