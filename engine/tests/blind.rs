@@ -207,6 +207,28 @@ fn a_blind_transaction_that_has_counted_is_serializable() {
     assert_eq!(table.len().unwrap(), u64::from(ROWS) - 1);
 }
 
+/// A transaction that has not looked its keys up finds at its commit that the table is blind no more, since its runs
+/// are gone: it looks them up after all.
+#[test]
+fn a_blind_transaction_looks_its_keys_up_once_the_runs_are_gone() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let table = in_runs(&db);
+    let transaction = db.begin();
+    let view = transaction.table(&table).unwrap();
+    (0..3).for_each(|number| view.put(key(number), b"after").unwrap());
+    assert_eq!(table.remove_range(..).unwrap(), u64::from(ROWS));
+    table.put(key(1), b"before").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(unresolved(&db), 0);
+    let model: Model = (0..3).map(|number| (key(number).to_vec(), b"after".to_vec())).collect();
+    let killed = disk.kill();
+    for db in [db, open(&killed)] {
+        let table = db.open_table("t").unwrap().unwrap();
+        compare(&table, &model, &blind_options().measures, &mut rng(1));
+    }
+}
+
 /// Rolling back to a savepoint takes out of the unresolved entries what was laid over the table since.
 #[test]
 fn an_edit_takes_back_what_was_laid_over_a_blind_table() {
