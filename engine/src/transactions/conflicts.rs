@@ -19,7 +19,7 @@ use crate::state::snapshot::Snapshot;
 use crate::state::versions::Versions;
 use crate::state::writer::{TableTrees, Turn};
 use crate::tally::Tally;
-use crate::transactions::transaction::{Layers, Parts, PrivateTable};
+use crate::transactions::private_table::{Layers, Parts, PrivateTable};
 use crate::tree::{Tree, Walk};
 
 impl Shared {

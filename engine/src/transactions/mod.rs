@@ -3,5 +3,6 @@
 pub(crate) mod conflicts;
 pub(crate) mod isolation;
 pub(crate) mod patches;
+pub(crate) mod private_table;
 pub(crate) mod transaction;
 pub(crate) mod unasked;

@@ -28,17 +28,22 @@ impl Unasked {
         }
     }
 
-    /// Tells whether a key is one of these, of keys that come in order.
+    /// Tells of keys that come in order whether they are among these, which were added in order.
     pub(crate) fn in_step(&self) -> impl FnMut(&[u8]) -> bool + '_ {
-        let mut keys = self.sorted().into_iter().peekable();
+        let mut keys = self.keys().peekable();
         move |key| keys.next_if(|next| *next == key).is_some()
     }
 
     /// The keys in order, without duplicates.
     pub(crate) fn sorted(&self) -> Vec<&[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let mut keys: Vec<&[u8]> = starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end]).collect();
+        let mut keys: Vec<&[u8]> = self.keys().collect();
         keys.sort_unstable();
         keys
+    }
+
+    /// The keys as they were added.
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
     }
 }

@@ -41,7 +41,6 @@ use crate::state::versions::failed_half_way;
 use crate::state::writer::{Epochs, Turn};
 use crate::sync::atomic::Ordering;
 use crate::tree::{self, GROUP, Place, When, Written};
-use crate::write::blind::is_due;
 use crate::write::decision::Decision;
 use crate::write::latched_savepoint::Changes;
 
@@ -133,7 +132,7 @@ pub struct LatchedWrite<'db> {
     value: Vec<u8>,
     places: Option<Box<[Place; GROUP]>>,
     /// Whether a table has come to as many unresolved entries as the keeper resolves.
-    is_resolving_due: bool,
+    pub(super) is_resolving_due: bool,
     committed: bool,
 }
 
@@ -333,45 +332,6 @@ impl<'db> LatchedWrite<'db> {
         })
     }
 
-    /// Writes to a blind table without a look below memory; `None` if it has to look.
-    fn write_unasked(&mut self, id: TableId, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Option<Written>> {
-        let db = self.db;
-        let writer = &mut *self.turn;
-        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
-        if !trees.declaration.options.blind_writes || trees.is_single() {
-            return Ok(None);
-        }
-        db.check_row(key, value)?;
-        let Some(written) = trees.unasked(key, value, when) else { return Ok(None) };
-        if written == Written::Nothing {
-            return Ok(Some(written));
-        }
-        let bytes = key.len() + value.map_or(0, <[u8]>::len);
-        let mut pages = trees.room_for_unresolved(1, bytes as u64);
-        if self.changes.is_set() {
-            self.changes.note(trees, key);
-            pages += self.changes.room_pages(db.options.page_bytes);
-        }
-        db.check_room(writer, pages, value.is_some())?;
-        self.begin_entries(id, bytes)?;
-        self.lay_over(id, key, value)?;
-        Ok(Some(written))
-    }
-
-    /// Records an entry of unknown weight and lays it over the table. Room for it has been reserved.
-    fn lay_over(&mut self, id: TableId, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let (db, epochs) = (self.db, self.epochs);
-        let writer = &mut *self.turn;
-        let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
-        record::put_blind_entry(&mut writer.record, key, value);
-        self.versions.set_changing(true);
-        let before = trees.unresolved_entries();
-        trees.write_unresolved(key, value, epochs).map_err(|error| db.broken(error))?;
-        self.is_resolving_due |= is_due(&(before..trees.unresolved_entries()));
-        self.versions.set_changing(false);
-        Ok(())
-    }
-
     /// Decides one write by the existing row, records it and makes it.
     #[inline]
     fn write_row<'v>(
@@ -429,16 +389,10 @@ impl<'db> LatchedWrite<'db> {
         };
         let Some(decision) = decision else { return Ok(Written::Nothing) };
         db.check_row(key, value)?;
-        let bytes = key.len() + value.map_or(0, <[u8]>::len);
         let top = &mut trees.layers[0];
         self.epochs.open(top);
-        let mut pages = top.room_for(1, bytes as u64);
-        if self.changes.is_set() {
-            self.changes.note(trees, key);
-            pages += self.changes.room_pages(db.options.page_bytes);
-        }
-        db.check_room(writer, pages, value.is_some())?;
-        self.begin_entries(id, bytes)?;
+        let pages = top.room_for(1, (key.len() + value.map_or(0, <[u8]>::len)) as u64);
+        self.begin_entry(id, key, value, pages)?;
         let writer = &mut *self.turn;
         let trees = writer.tables.get_mut(id as usize).and_then(Option::as_mut).ok_or_else(dropped)?;
         if trees.unresolved_at(key).is_some() {
@@ -449,6 +403,20 @@ impl<'db> LatchedWrite<'db> {
         decision.record(&mut writer.record, key, value, &measures);
         decision.apply(&mut trees.layers[0], place.take(), key, value).map_err(|error| db.broken(error))?;
         Ok(decision.written())
+    }
+
+    /// Makes room for an entry that may need so many pages, and notes for the savepoint what it replaces.
+    #[inline]
+    pub(super) fn begin_entry(&mut self, id: TableId, key: &[u8], value: Option<&[u8]>, mut pages: u64) -> Result<()> {
+        let db = self.db;
+        let writer = &mut *self.turn;
+        if self.changes.is_set() {
+            let trees = writer.tables.get(id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+            self.changes.note(trees, key);
+            pages += self.changes.room_pages(db.options.page_bytes);
+        }
+        db.check_room(writer, pages, value.is_some())?;
+        self.begin_entries(id, key.len() + value.map_or(0, <[u8]>::len))
     }
 
     /// Makes room in the log for an entry, and starts a group of entries of the table unless one is open.

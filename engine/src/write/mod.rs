@@ -4,6 +4,7 @@ pub(crate) mod blind;
 pub(crate) mod commit;
 pub(crate) mod decision;
 pub(crate) mod ingest;
+mod latched_blind;
 mod latched_savepoint;
 pub(crate) mod latched_write;
 pub(crate) mod range_removal;
