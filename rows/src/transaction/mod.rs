@@ -136,6 +136,11 @@ impl<'x> RowTransaction<'x> {
         matches!(self.held, Held::Own(_)) && self.isolation == Isolation::Serializable
     }
 
+    /// Whether others write meanwhile, and what it writes is noted but not what it reads.
+    pub(crate) fn notes_writes_alone(&self) -> bool {
+        matches!(self.held, Held::Own(_)) && self.isolation != Isolation::Serializable
+    }
+
     /// How far it is kept apart from others.
     pub fn isolation(&self) -> Isolation {
         self.isolation

@@ -73,8 +73,12 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         ValuePart::new(move |value| digest(&definition, &places, value))
     }
 
-    /// Notes that columns of a row must be unchanged at the commit.
-    pub(crate) fn rely_on(&self, key: &[u8], places: &[usize]) -> Result<()> {
+    /// Notes that columns of a row that a statement writes must be unchanged at the commit: of two that write them the
+    /// first wins. Where reads are noted, they say so; the single writer is alone.
+    pub(crate) fn rely_on_written(&self, key: &[u8], places: &[usize]) -> Result<()> {
+        if !self.trees.notes_writes_alone() {
+            return Ok(());
+        }
         self.tree.relying().get_part(key, &self.part(places.to_vec())).map(drop)
     }
 

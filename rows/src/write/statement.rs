@@ -162,10 +162,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         let places: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
         if self.can_patch(&places) {
             self.trees.refuse_broken()?;
-            if !self.trees.notes_reads() {
-                // Where reads are not noted, the values may come of one: the first of two that write them wins.
-                self.rely_on(key, &places)?;
-            }
+            self.rely_on_written(key, &places)?;
             let definition = Arc::clone(&self.definition);
             let patched_key = RowKey::from_slice(key);
             let changes: Vec<(usize, Value<'static>)> =
@@ -265,6 +262,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         let old: Values<'_> = (0..definition.columns.len()).map(|place| view.value(place)).collect::<Result<_>>()?;
         let mut row = old.clone();
         let mut changed: SmallVec<[usize; 16]> = SmallVec::new();
+        let given: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
         for (place, value) in changes {
             complete::refuse_own_number(definition, &row, place)?;
             row[place] = value.into_owned();
@@ -274,7 +272,8 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             }
         }
         if changed.is_empty() {
-            return Ok(());
+            // It is a write all the same: that these values stand at the commit.
+            return self.rely_on_written(key, &given);
         }
         complete::check(definition, &row, Some(&changed))?;
         let refers_to_itself = self.refers_to_itself();
