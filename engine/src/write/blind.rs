@@ -68,8 +68,8 @@ impl TableTrees {
         Some(found.value().is_some())
     }
 
-    /// Of the keys of a layer that were not looked up, in order, those that have to be laid over the table, since memory
-    /// does not know them. The others get their weights.
+    /// Of the keys of a layer that were not looked up, those that have to be laid over the table, since memory does not
+    /// know them, in order. The others get their weights.
     pub(crate) fn weigh_known(&self, layer: &mut Tree, unasked: &Unasked) -> Result<Unasked> {
         debug_assert!(self.is_taking_blind() || unasked.is_empty());
         let mut unknown = Unasked::default();
