@@ -58,12 +58,17 @@ impl Latencies {
     }
 
     pub(crate) fn median(&self) -> Cell {
-        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.median_nanos()) }
+        self.at(0.5)
     }
 
     /// The 99th percentile, if there are at least 100 samples.
     pub(crate) fn p99(&self) -> Cell {
         if self.0.len() < 100 { Cell::Missing } else { Cell::Nanos(self.p99_nanos()) }
+    }
+
+    /// The time that this part of the samples did not exceed, if there are any.
+    pub(crate) fn at(&self, quantile: f64) -> Cell {
+        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.0.value_at_quantile(quantile) as f64) }
     }
 
     pub(crate) fn p99_nanos(&self) -> f64 {

@@ -6,6 +6,7 @@
 //! | `quipu_store`, `peers/` | one adapter each; a comment says which settings and why |
 //! | `socket/` | servers and a client without a driver, for what is measured from outside |
 //! | `ycsb/` | the records, requests and threads of YCSB |
+//! | `tpcc/` | the tables, transactions and checks of TPC-C, over typed rows, SQL, and keys and values |
 //! | `disk/` | loading and asking stores of tables larger than memory, each in a process of its own |
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
 //! | [`rows`] | the keys, values and questions, equal for all stores |
@@ -33,6 +34,7 @@ pub mod rows;
 mod socket;
 mod sparse;
 pub mod store;
+mod tpcc;
 mod workloads;
 mod yardstick;
 mod ycsb;

@@ -81,6 +81,27 @@ pub struct Options {
     /// What only `ycsb` asks.
     #[command(flatten)]
     pub ycsb: YcsbOptions,
+
+    /// What only `tpcc` asks.
+    #[command(flatten)]
+    pub tpcc: TpccOptions,
+}
+
+/// What the workload `tpcc` asks.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Options of tpcc (terminals without think time: --threads)")]
+pub struct TpccOptions {
+    /// Warehouses, of about 75 MB each; default: 2
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub warehouses: Option<u32>,
+
+    /// Ten terminals a warehouse, with the keying and think times of the specification: reports the efficiency
+    #[arg(long)]
+    pub think_time: bool,
+
+    /// Memory for rows and caches, in percent of all rows, as in `50,10,2`; default: everything is in memory
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub cache_percent: Vec<u32>,
 }
 
 /// What the workload `ycsb` asks, and, of sizes of caches, `disk`.
@@ -130,6 +151,7 @@ impl Options {
             json: false,
             smoke: true,
             ycsb: YcsbOptions { operations: None, value_bytes: 1000, cache_bytes: vec![64_000_000], resp: false },
+            tpcc: TpccOptions::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithoutTls};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RoTxn, RwTxn, TlsUsage, WithoutTls};
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Rows, fingerprint};
@@ -30,7 +30,7 @@ pub(crate) const LMDB: StoreKind = StoreKind {
 };
 
 /// Address space, and length of the sparse file.
-const MAP_BYTES: usize = 64 << 30;
+pub(crate) const MAP_BYTES: usize = 64 << 30;
 
 struct LmdbStore {
     env: Env<WithoutTls>,
@@ -42,11 +42,7 @@ type Table = Database<'static, Bytes, Bytes>;
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(MAP_BYTES).max_dbs(1);
-    if setup.durability != Durability::Sync {
-        // SAFETY: without syncing, a crash of the system may damage the file; it is thrown away anyway. Nothing in this
-        // process writes through stray pointers into the writable mapping.
-        unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_MEM_INIT) };
-    }
+    set_flags(&mut options, setup.durability);
     // SAFETY: a fresh directory that nobody else opens, so the file is not changed behind the mapping.
     let env = unsafe { options.open(dir)? };
     let txn = env.write_txn()?;
@@ -56,6 +52,15 @@ fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
         })?
         .unwrap_commit();
     Ok(Box::new(LmdbStore { env, table }))
+}
+
+/// Has commits promise this.
+pub(crate) fn set_flags<T: TlsUsage>(options: &mut EnvOpenOptions<T>, durability: Durability) {
+    if durability != Durability::Sync {
+        // SAFETY: without syncing, a crash of the system may damage the file; it is thrown away anyway. Nothing in this
+        // process writes through stray pointers into the writable mapping.
+        unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::NO_MEM_INIT) };
+    }
 }
 
 impl LmdbStore {

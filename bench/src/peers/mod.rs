@@ -5,7 +5,7 @@ mod btree_map;
 #[cfg(feature = "peers")]
 mod fjall;
 #[cfg(feature = "peers")]
-mod lmdb;
+pub(crate) mod lmdb;
 #[cfg(feature = "peers")]
 mod redb;
 #[cfg(feature = "peers")]

@@ -13,6 +13,7 @@ mod replication;
 mod snapshots;
 mod sorted_load;
 mod sst_index;
+mod tpcc;
 mod transactions;
 mod ycsb;
 
@@ -45,4 +46,5 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     snapshots::WORKLOAD,
     transactions::WORKLOAD,
     ycsb::WORKLOAD,
+    tpcc::WORKLOAD,
 ];
