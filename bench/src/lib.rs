@@ -132,8 +132,8 @@ pub fn measure(
         return Err(format!("no workload `{asked}`; there are {} and all", names.join(", ")).into());
     }
     let place = Place::new(options.dir.as_deref())?;
-    // Servers have names of their own, which the workload that measures them knows.
-    let shelf = if workloads::is_of_servers(options) { stores } else { choose(stores, &options.stores)? };
+    // Servers, and the contestants of TPC-C, have names of their own, which their workloads know.
+    let shelf = if workloads::has_stores_of_its_own(options) { stores } else { choose(stores, &options.stores)? };
     for workload in chosen {
         let mut stores = shelf.clone();
         stores.retain(|store| !store.only_files || workloads::is_of_files(workload));

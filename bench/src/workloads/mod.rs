@@ -19,10 +19,10 @@ mod ycsb;
 
 use crate::{Options, Workload};
 
-/// Whether `--stores` means servers.
-pub(crate) fn is_of_servers(options: &Options) -> bool {
+/// Whether `--stores` means others than those on the shelf: servers, or the contestants of TPC-C.
+pub(crate) fn has_stores_of_its_own(options: &Options) -> bool {
     let is_asked = |workload: &Workload| options.workload.as_deref() == Some(workload.name);
-    is_asked(&offset_tree::WORKLOAD) || (is_asked(&ycsb::WORKLOAD) && options.ycsb.resp)
+    is_asked(&offset_tree::WORKLOAD) || is_asked(&tpcc::WORKLOAD) || (is_asked(&ycsb::WORKLOAD) && options.ycsb.resp)
 }
 
 /// Whether its tables are larger than memory, so that stores that differ in their files alone are worth a line each.

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quipu::{Db, Options};
-use quipu_rows::{BuildOptions, Database, IndexSchema, Ordered as _, Span};
+use quipu_rows::{BuildOptions, Database, IndexSchema, Ordered as _, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
@@ -49,7 +49,29 @@ enum Way {
 struct Typed {
     database: Database,
     way: Way,
+    /// Whether rows are inserted, which keeps them in memory, instead of written to files.
+    in_memory: bool,
     sessions: AtomicU64,
+}
+
+/// Rows that one transaction inserts.
+const INSERTED_AT_ONCE: usize = 10_000;
+
+impl Typed {
+    fn insert_all(&self, table: Table, rows: Rows<'_>) -> Result<()> {
+        let mut waiting: Vec<Vec<Value<'static>>> = Vec::new();
+        let insert = |waiting: &mut Vec<Vec<Value<'static>>>| {
+            self.database.write(|transaction| {
+                let table = transaction.table(table.name())?;
+                waiting.drain(..).try_for_each(|values| table.insert_values(&values))
+            })
+        };
+        rows(&mut |record| {
+            waiting.push(values(record).into_iter().map(Value::into_owned).collect());
+            if waiting.len() == INSERTED_AT_ONCE { Ok(insert(&mut waiting)?) } else { Ok(()) }
+        })?;
+        Ok(insert(&mut waiting)?)
+    }
 }
 
 fn open(dir: &Path, setup: Setup, way: Way) -> Result<Box<dyn Contestant>> {
@@ -66,11 +88,14 @@ fn open(dir: &Path, setup: Setup, way: Way) -> Result<Box<dyn Contestant>> {
             database.create_table(&schema(table))?;
         }
     }
-    Ok(Box::new(Typed { database, way, sessions: AtomicU64::new(0) }))
+    Ok(Box::new(Typed { database, way, in_memory: setup.in_memory, sessions: AtomicU64::new(0) }))
 }
 
 impl Contestant for Typed {
     fn load(&self, table: Table, rows: Rows<'_>) -> Result<()> {
+        if self.in_memory {
+            return self.insert_all(table, rows);
+        }
         let mut load = self.database.begin_load(table.name(), &BuildOptions::default())?;
         rows(&mut |record| Ok(load.push(&values(record))?))?;
         load.commit(&mut |_| ())?;
