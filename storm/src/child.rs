@@ -25,7 +25,7 @@ pub fn last_panic() -> String {
 }
 
 /// The modes, in the order in which they take turns.
-pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "threads", "kill", "resp", "http"];
+pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "rows", "threads", "kill", "resp", "http"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -72,6 +72,7 @@ fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
 pub fn run_script(script: &Script, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
     match script.mode.as_str() {
         "library" | "crash" | "faults" | "damage" => sequential::run(&script.mode, &Source::Script(script), journal),
+        "rows" => crate::row_tables::run(&Source::Script(script), journal),
         mode => run_seed(mode, script.setup.get("seed"), journal, options),
     }
 }
@@ -83,6 +84,7 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
         "library" | "crash" | "faults" | "damage" => {
             sequential::run(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal)
         }
+        "rows" => crate::row_tables::run(&Source::Seed { seed, deadline, steps: options.steps }, journal),
         "threads" => crate::threads::run(seed),
         "kill" => crate::kill::run(seed, options),
         "resp" => crate::resp::run(seed, options),
