@@ -15,9 +15,9 @@ use rand::rngs::StdRng;
 
 use table_model::world::World;
 
-fn options() -> Options {
+fn options(disk: &SimDisk) -> Options {
     Options {
-        disk: Arc::new(SimDisk::new()),
+        disk: Arc::new(disk.clone()),
         page_bytes: 256,
         run_page_bytes: 256,
         run_file_bytes: 2000,
@@ -39,12 +39,22 @@ fn rows_are_those_of_plain_maps_whatever_happens() {
     for seed in seeds {
         println!("SEED={seed}");
         let random = &mut StdRng::seed_from_u64(seed);
-        let mut world = World::open(options()).unwrap();
+        let disk = SimDisk::new();
+        let mut world = World::open(options(&disk)).unwrap();
         for _ in 0..250 {
             world.step(random).unwrap();
             world.judge(random);
         }
         world.reopen().unwrap();
+        world.judge(random);
+        // A process that is killed leaves what was committed.
+        let database = world.database();
+        let candidates = world.expected.candidates(database.db().latched_read().sequence());
+        world.close();
+        drop(database);
+        world.options.disk = Arc::new(disk.kill());
+        world.reopen().unwrap();
+        world.expected.settle(&world.database(), candidates).unwrap();
         world.judge(random);
         commits += world.commits;
         conflicts += world.conflicts;

@@ -6,6 +6,12 @@ use rand::rngs::StdRng;
 
 use super::model::{Index, Row, Sorted, Table};
 
+/// What is asked, by the names of the public functions.
+pub const ASKED: [&str; 24] = [
+    "tables", "table", "schema", "get", "index", "entries", "rows", "len", "count", "nth", "nth_back", "first", "last",
+    "page", "for_each", "tally", "groups", "rank", "quantile", "split", "cut", "values", "value", "check",
+];
+
 type Rows<'m> = Vec<&'m Row>;
 
 /// The values of a row in the order of the columns.

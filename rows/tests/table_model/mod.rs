@@ -15,6 +15,8 @@
 //! An answer that is wrong is a panic, as in any test. Errors of the disk are returned: what they leave is for the
 //! caller to find out.
 
+#![allow(dead_code, reason = "the model test and the storm each use a part")]
+
 pub mod changes;
 pub mod draw;
 pub mod expected;
