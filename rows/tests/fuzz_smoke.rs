@@ -36,8 +36,7 @@ fn mutate(random: &mut StdRng, bytes: &mut Vec<u8>, other: &[u8]) {
 
 /// Runs a target over its seeds and over mutations of them.
 fn smoke(name: &str, rounds: u64, target: fn(&[u8])) {
-    let seeds: Vec<Vec<u8>> =
-        fuzz::seeds().into_iter().filter(|(of, _)| *of == name).map(|(_, bytes)| bytes).collect();
+    let seeds: Vec<Vec<u8>> = fuzz::seeds().into_iter().filter(|(of, _)| *of == name).map(|(_, bytes)| bytes).collect();
     assert!(seeds.len() >= 4, "{}", seeds.len());
     for (number, seed) in seeds.iter().enumerate() {
         target(seed);

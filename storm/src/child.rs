@@ -69,11 +69,7 @@ fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
 }
 
 /// Does the steps of a mode that has such, so that scripts tell all of its runs; none if it has not.
-pub fn run_steps(
-    mode: &str,
-    source: &Source<'_>,
-    journal: &mut Journal,
-) -> Option<(Counters, Result<(), String>)> {
+pub fn run_steps(mode: &str, source: &Source<'_>, journal: &mut Journal) -> Option<(Counters, Result<(), String>)> {
     match mode {
         "library" | "crash" | "faults" | "damage" => Some(sequential::run(mode, source, journal)),
         "rows" => Some(crate::row_tables::run(source, journal)),

@@ -27,7 +27,6 @@ use crate::script::Journal;
 use crate::sequential::Source;
 use crate::setup::{Setup, durability};
 use crate::table_model::expected::difference;
-use crate::table_model::model::Model;
 use crate::table_model::statements::is_of_disk;
 use crate::table_model::world::{VERBS, World};
 use crate::watched::{Image, Watched, image_of};
@@ -172,7 +171,11 @@ impl Storm {
                 }
                 self.counters.reopens += u64::from(name == "reopen");
                 match (verb.apply)(&mut self.world, &mut StdRng::seed_from_u64(seed)) {
-                    Ok(()) => self.promised(),
+                    Ok(()) => {
+                        // Before what nobody may find any more is forgotten.
+                        self.judge_images()?;
+                        self.promised();
+                    }
                     Err(error) => self.refused(name, &error)?,
                 }
             }
@@ -234,7 +237,7 @@ impl Storm {
                 .world
                 .expected
                 .settle(&database, candidates)
-                .map_err(|text| format!("after an error it is neither as before nor as the call makes it: {text}; {error:?}"));
+                .map_err(|text| format!("after an error, neither the old state nor the new: {text}; {error:?}"));
         }
         self.world.close();
         self.counters.reopens += 1;
@@ -271,8 +274,11 @@ impl Storm {
 
     /// The database was opened after a crash, or after its log had stopped.
     fn take_what_is_found(&mut self, at_least: u64) -> Judged {
-        let database = self.world.database();
-        let candidates = self.candidates(&database, at_least)?;
+        let (database, found) = (self.world.database(), self.world.found);
+        if found < at_least {
+            return Err(format!("commits {} to {at_least} are lost", found + 1));
+        }
+        let candidates = self.world.expected.candidates(found);
         self.world.expected.settle(&database, candidates)?;
         if let Err(error) = database.db().sync() {
             // A fault that was still to come; each comes once.
@@ -291,15 +297,6 @@ impl Storm {
         }
         self.world.expected.history.retain(|&number, _| number == sequence);
         Ok(())
-    }
-
-    /// What may be found in a database that was opened after a crash.
-    fn candidates(&self, database: &Database, at_least: u64) -> Judged<Vec<Model>> {
-        let sequence = database.db().latched_read().sequence();
-        if sequence < at_least {
-            return Err(format!("commits {} to {at_least} are lost", sequence + 1));
-        }
-        Ok(self.world.expected.candidates(sequence))
     }
 
     fn judge_images(&mut self) -> Judged {

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use quipu_storm::script::Journal;
 use quipu_storm::child::run_steps;
+use quipu_storm::script::Journal;
 use quipu_storm::sequential::Source;
 use quipu_suite::clock::Deadline;
 

@@ -40,6 +40,11 @@ impl Shared {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).trees.extend(trees);
     }
 
+    /// Whether a tree is noted as one that could not be dropped.
+    pub(crate) fn is_left(&self, tree: TreeNumber) -> bool {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).trees.contains(&tree)
+    }
+
     /// What is left, which is no longer noted then.
     pub(crate) fn take_left(&self) -> Left {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))

@@ -87,23 +87,29 @@ impl Shared {
             index = Some(mark);
         }
         let mark = Unvalidated::ForeignKey(foreign_key.name.clone());
-        self.add_validated(table, &mark, index.as_ref().map(|index| (ready.number, index)), progress, |definitions, draft| {
-            let mut added = [foreign_key];
-            let name = draft.document.schema.table.clone();
-            let own = (draft.number, &*name, &draft.document.schema.key[..]);
-            let tables = definitions.complete_foreign_keys(own, &mut added)?;
-            let before = draft.document.foreign_tables.clone();
-            draft.document.schema.foreign_keys.extend(added);
-            draft.document.foreign_tables.extend(&tables);
-            if tables.contains(&draft.number) && !draft.document.referenced_by.contains(&draft.number) {
-                draft.document.referenced_by.push(draft.number);
-            }
-            let ready = definitions.ready(draft)?;
-            for foreign_key in &ready.foreign_keys {
-                definitions.check_foreign_key(&ready, foreign_key)?;
-            }
-            definitions.link(draft.number, &before, &draft.document.foreign_tables)
-        })
+        self.add_validated(
+            table,
+            &mark,
+            index.as_ref().map(|index| (ready.number, index)),
+            progress,
+            |definitions, draft| {
+                let mut added = [foreign_key];
+                let name = draft.document.schema.table.clone();
+                let own = (draft.number, &*name, &draft.document.schema.key[..]);
+                let tables = definitions.complete_foreign_keys(own, &mut added)?;
+                let before = draft.document.foreign_tables.clone();
+                draft.document.schema.foreign_keys.extend(added);
+                draft.document.foreign_tables.extend(&tables);
+                if tables.contains(&draft.number) && !draft.document.referenced_by.contains(&draft.number) {
+                    draft.document.referenced_by.push(draft.number);
+                }
+                let ready = definitions.ready(draft)?;
+                for foreign_key in &ready.foreign_keys {
+                    definitions.check_foreign_key(&ready, foreign_key)?;
+                }
+                definitions.link(draft.number, &before, &draft.document.foreign_tables)
+            },
+        )
     }
 
     /// Takes back what bears a mark, if it is still there, or notes that it is to be taken back.
@@ -226,7 +232,11 @@ fn same_mark(a: &Unvalidated, b: &Unvalidated) -> bool {
 
 /// Takes a constraint that bears a mark out of a definition, whatever its name is by now. Returns the trees that it no
 /// longer needs.
-pub(crate) fn take_back_marked(definitions: &Definitions<'_>, draft: &mut Draft, mark: &Unvalidated) -> Result<Vec<TreeNumber>> {
+pub(crate) fn take_back_marked(
+    definitions: &Definitions<'_>,
+    draft: &mut Draft,
+    mark: &Unvalidated,
+) -> Result<Vec<TreeNumber>> {
     let Some(at) = draft.document.unvalidated.iter().position(|other| same_mark(other, mark)) else {
         return Ok(Vec::new());
     };

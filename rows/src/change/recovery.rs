@@ -10,9 +10,9 @@ use std::sync::MutexGuard;
 
 use quipu::{Error, ErrorKind, Result};
 
+use crate::catalogue::left::{Half, Left};
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::catalogue::left::{Half, Left};
 use crate::change::constraints::{take_back, take_back_marked};
 use crate::change::definitions::Definitions;
 use crate::definition::document::{TableNumber, TreeNumber};

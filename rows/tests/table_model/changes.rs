@@ -7,20 +7,13 @@ use rand::rngs::StdRng;
 
 use super::draw::{self, pick};
 use super::model::{Column, Index, Model, Sorted, Table, TableId, Which};
-use super::schemas::{
-    add_foreign_index, check_text, declared, index_schema, schema_of, without_foreign_index,
-};
+use super::schemas::{add_foreign_index, check_text, declared, index_schema, schema_of, without_foreign_index};
 use super::statements::{self, constraint_of, is_of_disk};
 use super::world::World;
 
 /// Does a change that makes the model be `after`. It must be refused if `is_refused` or if a row of the table would
 /// break a constraint.
-fn change(
-    world: &mut World,
-    after: Model,
-    is_refused: bool,
-    make: impl FnOnce(&Database) -> Result<()>,
-) -> Result<()> {
+fn change(world: &mut World, after: Model, is_refused: bool, make: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
     let is_refused = is_refused || after.tables.keys().any(|id| !after.is_sound(*id));
     let database = world.database();
     let result = make(&database);
@@ -137,9 +130,7 @@ pub fn set_default(world: &mut World, random: &mut StdRng) -> Result<()> {
     let text = (!default.is_null()).then(|| draw::literal(&default));
     own(&mut table, &column).default = default;
     let name = table.name.clone();
-    change(world, with(world, id, table), false, |database| {
-        database.set_default(&name, &column.name, text.as_deref())
-    })
+    change(world, with(world, id, table), false, |database| database.set_default(&name, &column.name, text.as_deref()))
 }
 
 pub fn set_not_null(world: &mut World, random: &mut StdRng) -> Result<()> {
@@ -150,9 +141,7 @@ pub fn set_not_null(world: &mut World, random: &mut StdRng) -> Result<()> {
             && [foreign_key.on_delete, foreign_key.on_update].contains(&Action::SetNull)
     });
     let name = table.name.clone();
-    change(world, with(world, id, table), sets_null, |database| {
-        database.set_not_null(&name, &column.name, &mut |_| ())
-    })
+    change(world, with(world, id, table), sets_null, |database| database.set_not_null(&name, &column.name, &mut |_| ()))
 }
 
 pub fn drop_not_null(world: &mut World, random: &mut StdRng) -> Result<()> {
@@ -257,7 +246,8 @@ pub fn create_index(world: &mut World, random: &mut StdRng) -> Result<()> {
     let built = with_index(&expected.model);
     let is_sound = built.is_sound(id);
     // The failed write may have happened, or not.
-    let attempts_built: Vec<Model> = if failed.is_ok() { Vec::new() } else { expected.attempts.iter().map(with_index).collect() };
+    let attempts_built: Vec<Model> =
+        if failed.is_ok() { Vec::new() } else { expected.attempts.iter().map(with_index).collect() };
     match result {
         Ok(()) => {
             expected.model = built;

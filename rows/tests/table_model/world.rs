@@ -23,6 +23,8 @@ pub struct Open {
 pub struct World {
     pub options: Options,
     pub database: Option<Database>,
+    /// The last commit that the files had when they were opened, before what a crash had left was taken back.
+    pub found: u64,
     pub expected: Expected,
     pub names: Names,
     pub snapshots: Vec<(RowSnapshot, Model)>,
@@ -90,6 +92,7 @@ impl World {
         Ok(World {
             options,
             database: Some(database),
+            found: 0,
             expected,
             names: Names::default(),
             snapshots: Vec::new(),
@@ -138,7 +141,9 @@ impl World {
     /// Those of opening it; then it is closed.
     pub fn reopen(&mut self) -> Result<()> {
         self.close();
-        self.database = Some(Database::open(&Db::open("/db", self.options.clone())?)?);
+        let db = Db::open("/db", self.options.clone())?;
+        self.found = db.latched_read().sequence();
+        self.database = Some(Database::open(&db)?);
         Ok(())
     }
 
