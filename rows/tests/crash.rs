@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::{Db, Durability, ErrorKind, Options, Result};
+use quipu::{Db, Durability, ErrorKind, Options, Result, WritableTable};
 use quipu_rows::{
     Action, BuildOptions, Check, Column, DataType, Database, ForeignKey, IndexSchema, Ordered, TableSchema, Value,
 };
