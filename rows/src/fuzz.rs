@@ -88,7 +88,9 @@ pub fn row(bytes: &[u8]) {
             .collect()
     };
     let Some(values) = read(value) else { return };
-    for (column, value) in stored.iter().zip(&values).filter(|(_, value)| !value.is_null()) {
+    // JSON is not parsed when it is read.
+    let is_looked_at = |value: &Value<'_>| !matches!(value, Value::Null | Value::Json(_));
+    for (column, value) in stored.iter().zip(&values).filter(|(_, value)| is_looked_at(value)) {
         let accepted = column.data_type.accept(value.clone());
         assert_eq!(accepted.as_ref(), Ok(value), "{} reads what it does not hold", column.data_type);
     }
@@ -131,9 +133,12 @@ fn examine_row(definition: &TableDefinition, key: &[u8], value: &[u8]) {
     for index in &definition.indexes {
         let (mut index_key, mut index_value) = (Vec::new(), Vec::new());
         if let Ok(true) = index_entry(definition, index, &view, &mut index_key, &mut index_value) {
-            let row_key = index.row_key(&index_key, &index_value).expect("an entry that was made");
+            // The key may be none of this table.
             let is_key_whole = tuple::parts(key).count() == definition.primary.places.len();
-            assert!(row_key[..] == *key || !is_key_whole || view.key_values().is_err(), "an entry leads to its row");
+            if is_key_whole && view.key_values().is_ok() {
+                let row_key = index.row_key(&index_key, &index_value).expect("an entry that was made");
+                assert_eq!(row_key[..], *key, "an entry leads to its row");
+            }
         }
     }
     let row: Option<Values<'_>> = (0..definition.columns.len()).map(|place| view.value(place).ok()).collect();

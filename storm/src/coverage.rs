@@ -44,6 +44,12 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("with_index", "as with"),
     ("look_up", "as rows of an index"),
     ("scan", "judged by `rows/tests/loads.rs`"),
+    ("apply", "applies what an update makes of a row: as update"),
+    ("columns", "says which columns a change is about: as begin_with"),
+    ("has", "says what an entry has: the judge knows, and reads each"),
+    ("key_columns", "says what is declared: no answer"),
+    ("key_values", "as values"),
+    ("range_of", "the range of a span: each question goes through it"),
 ];
 
 /// Verbs of the library.
