@@ -79,7 +79,8 @@ pub fn check(db: &Db, progress: &mut dyn FnMut(Progress)) -> Result<RowCheck> {
         }
     }
     for name in snapshot.tables() {
-        if store::tree_number(&name).is_some_and(|tree| !named.contains_key(&tree)) && !shared.is_changing() {
+        let is_stray = |tree| !named.contains_key(&tree) && !shared.is_left(tree);
+        if store::tree_number(&name).is_some_and(is_stray) && !shared.is_changing() {
             checker.problem(format!("the tree {name} belongs to no table; the next opening for writing removes it"));
         }
     }

@@ -7,6 +7,9 @@ mod database;
 mod definition;
 mod encoding;
 mod expression;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod read;
 mod schema;
 mod transaction;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::{Db, Durability, ErrorKind, Options, Result};
+use quipu::{Db, Durability, ErrorKind, Options, Result, WritableTable};
 use quipu_rows::{
     Action, BuildOptions, Check, Column, DataType, Database, ForeignKey, IndexSchema, Ordered, TableSchema, Value,
 };
@@ -250,4 +250,56 @@ fn a_column_that_is_not_null_already_is_left_alone() {
     assert_eq!(disk.steps(), steps, "nothing is written");
     drop(database);
     assert_eq!(state(&open(&disk.kill()).unwrap()), before);
+}
+
+/// Fills the log on a disk that has room for nothing more, but for the last `left` records. Returns how many records
+/// there were; all that fit, if `left` is none.
+fn fill(disk: &SimDisk, database: &Database, left: Option<(usize, usize)>) -> usize {
+    let used: usize = disk.file_names().iter().filter_map(|path| disk.read_file(path)).map(|file| file.len()).sum();
+    disk.set_capacity(used as u64);
+    let filler = database.db().open_table("filler").unwrap().expect("it was created");
+    let most = left.map_or(usize::MAX, |(all, left)| all.saturating_sub(left));
+    (0..most).take_while(|_| filler.put(b"k", [7; 300]).is_ok()).count()
+}
+
+/// A constraint whose validation could not end on a full disk used to stay as if it were there, until a reopening took
+/// it back; the index of a foreign key, and one that was being built, stayed as well. Found by the storm.
+#[test]
+fn a_full_disk_leaves_a_change_done_or_not_begun_once_it_has_room_again() {
+    let begin = || {
+        let disk = SimDisk::new();
+        let database = set_up(&disk).unwrap();
+        database.db().create_table("filler", quipu::TableOptions::default()).unwrap();
+        (disk, database)
+    };
+    let (disk, database) = begin();
+    let all = fill(&disk, &database, None);
+    let mut taken_back = 0;
+    for (name, make) in CHANGES {
+        let (_, database) = begin();
+        let before = state(&database);
+        make(&database, &mut 0).unwrap();
+        let after = without_beside(&state(&database), &database);
+        for left in 0..14 {
+            let what = format!("{name}, with room for {left} records");
+            let (disk, database) = begin();
+            fill(&disk, &database, Some((all, left)));
+            let mut written = 0;
+            let result = make(&database, &mut written);
+            assert!(!database.db().stats().poisoned, "{what}");
+            let half_way = without_beside(&state(&database), &database);
+            taken_back += u32::from(half_way != before && half_way != after);
+            disk.set_capacity(u64::MAX);
+            // Any change takes back what is left of the one that failed.
+            database.drop_table("none of this name").unwrap();
+            let plain = without_beside(&state(&database), &database);
+            assert!(plain == after || result.is_err() && plain == before, "{what}: {plain:?}");
+            let found = quipu_rows::check(database.db(), &mut |_| ()).unwrap();
+            assert_eq!(found.problems, Vec::<String>::new(), "{what}");
+            drop(database);
+            let (before, after) = if plain == after { (&after, &after) } else { (&before, &before) };
+            survive(&disk.kill(), before, after, written, &what);
+        }
+    }
+    assert!(taken_back > 0, "no change was left half way");
 }

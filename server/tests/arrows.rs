@@ -40,7 +40,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("bench", &["engine", "server"]),
     ("suite", &[]),
     // Storm only asks the server for the table of commands.
-    ("storm", &["engine", "server", "suite"]),
+    ("storm", &["engine", "rows", "server", "suite"]),
     ("cli", &["engine", "rows", "server", "bench", "storm"]),
 ];
 

@@ -25,7 +25,7 @@ pub fn last_panic() -> String {
 }
 
 /// The modes, in the order in which they take turns.
-pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "threads", "kill", "resp", "http"];
+pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "rows", "threads", "kill", "resp", "http"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -68,21 +68,28 @@ fn answer(line: &str, options: &Options) -> (Counters, Result<(), String>) {
     guarded(|| run_seed(mode, what.parse().unwrap_or(0), &mut journal, options))
 }
 
+/// Does the steps of a mode that has such, so that scripts tell all of its runs; none if it has not.
+pub fn run_steps(mode: &str, source: &Source<'_>, journal: &mut Journal) -> Option<(Counters, Result<(), String>)> {
+    match mode {
+        "library" | "crash" | "faults" | "damage" => Some(sequential::run(mode, source, journal)),
+        "rows" => Some(crate::row_tables::run(source, journal)),
+        _ => None,
+    }
+}
+
 /// Does a script.
 pub fn run_script(script: &Script, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
-    match script.mode.as_str() {
-        "library" | "crash" | "faults" | "damage" => sequential::run(&script.mode, &Source::Script(script), journal),
-        mode => run_seed(mode, script.setup.get("seed"), journal, options),
-    }
+    let run = run_steps(&script.mode, &Source::Script(script), journal);
+    run.unwrap_or_else(|| run_seed(&script.mode, script.setup.get("seed"), journal, options))
 }
 
 /// Draws a run from a seed.
 pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options) -> (Counters, Result<(), String>) {
     let deadline = Deadline::after(Duration::from_secs_f64(options.run_seconds));
+    if let Some(run) = run_steps(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal) {
+        return run;
+    }
     match mode {
-        "library" | "crash" | "faults" | "damage" => {
-            sequential::run(mode, &Source::Seed { seed, deadline, steps: options.steps }, journal)
-        }
         "threads" => crate::threads::run(seed),
         "kill" => crate::kill::run(seed, options),
         "resp" => crate::resp::run(seed, options),

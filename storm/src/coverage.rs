@@ -1,5 +1,57 @@
 //! What the storm leaves out of the public faces, and why. A test counts that each verb is drawn or stands here.
 
+use crate::table_model::judge::ASKED;
+use crate::table_model::world::VERBS;
+
+/// The public functions of rows that the mode `rows` calls.
+pub fn called_of_rows() -> impl Iterator<Item = &'static str> {
+    VERBS.iter().flat_map(|verb| std::iter::once(verb.name).chain(verb.covers.iter().copied())).chain(ASKED)
+}
+
+/// Functions of rows.
+pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
+    ("db", "gives the database of the engine: no answer"),
+    ("engine", "as db"),
+    ("tree_names", "says how trees are called: no answer depends on it"),
+    ("open_table", "as table"),
+    ("write_with", "as write; the durability of a run is drawn"),
+    ("commit_with", "as write_with"),
+    ("begin_with", "an isolation is judged by the anomalies it prevents: `rows/tests/isolation.rs` has the list"),
+    ("isolation", "as begin_with"),
+    ("begin_statement", "as begin_with"),
+    ("refresh", "as begin_with"),
+    ("get_columns", "as begin_with: what conflicts is judged there, what is read by get"),
+    ("change", "as begin_with"),
+    ("savepoint", "the engine's own modes draw savepoints, of which these are made"),
+    ("rollback_to", "as savepoint"),
+    ("release", "as savepoint"),
+    ("insert_values", "as insert"),
+    ("insert_columns", "as insert; defaults are judged by `rows/tests/statements.rs`"),
+    ("update_with", "as update"),
+    ("push_at", "as push; judged by `rows/tests/loads.rs`"),
+    ("push_batch", "as push_at"),
+    ("contains", "as get"),
+    ("get_many", "as get; the look-ups of each index go through it"),
+    ("get_with", "as get"),
+    ("is_empty", "as len"),
+    ("sum", "as tally"),
+    ("sample", "draws by nth"),
+    ("footprint", "what answers would take: no answer"),
+    ("histogram", "as footprint"),
+    ("with_cost", "as footprint"),
+    ("into_entries", "as entries"),
+    ("with", "a question to a table of now: asked of snapshots"),
+    ("with_index", "as with"),
+    ("look_up", "as rows of an index"),
+    ("scan", "judged by `rows/tests/loads.rs`"),
+    ("apply", "applies what an update makes of a row: as update"),
+    ("columns", "says which columns a change is about: as begin_with"),
+    ("has", "says what an entry has: the judge knows, and reads each"),
+    ("key_columns", "says what is declared: no answer"),
+    ("key_values", "as values"),
+    ("range_of", "the range of a span: each question goes through it"),
+];
+
 /// Verbs of the library.
 pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("first_chunk", "says how many rows the first chunk of a range reads: no answer depends on it"),

@@ -8,6 +8,7 @@
 //! - [`world::World`] is a database beside its model ([`model::State`]); a copy of the model costs nothing, so every
 //!   commit and every snapshot has its own.
 //! - [`sequential`] draws steps: the modes `library`, `crash`, `faults` and `damage`.
+//! - [`row_tables`] is the mode `rows`: typed tables beside the model of the rows' own test.
 //! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a
 //!   finding like any other.
 
@@ -27,12 +28,15 @@ pub mod parent;
 pub mod questions;
 pub mod report;
 pub mod resp;
+pub mod row_tables;
 pub mod rows;
 pub mod script;
 pub mod sequential;
 pub mod server;
 pub mod setup;
 pub mod shrink;
+#[path = "../../rows/tests/table_model/mod.rs"]
+mod table_model;
 pub mod threads;
 pub mod transactions;
 mod upkeep;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use quipu_storm::actions::ACTIONS;
-use quipu_storm::coverage::{COMMANDS_LEFT_OUT, VERBS_LEFT_OUT};
+use quipu_storm::coverage::{COMMANDS_LEFT_OUT, ROWS_LEFT_OUT, VERBS_LEFT_OUT, called_of_rows};
 use quipu_storm::questions::QUESTIONS;
 use quipu_storm::resp::COMMANDS;
 use quipu_storm::writes::WRITINGS;
@@ -47,7 +47,8 @@ fn verbs(path: &Path) -> Vec<String> {
     let mut verbs = Vec::new();
     let mut hidden = false;
     for line in text.lines() {
-        let begins = ["pub trait ReadableTable:", "pub trait WritableTable:"].iter().any(|head| line.starts_with(head));
+        let traits = ["pub trait ReadableTable:", "pub trait WritableTable:", "pub trait Ordered:"];
+        let begins = traits.iter().any(|head| line.starts_with(head));
         in_trait = begins || in_trait && line != "}";
         let head = if in_trait { "    fn " } else { "    pub fn " };
         if let Some(rest) = line.strip_prefix(head) {
@@ -78,6 +79,29 @@ fn each_verb_of_the_library_is_drawn_or_left_out_with_a_reason() {
     assert!(all.len() > 60, "{all:?}");
     let missing: Vec<&String> = all.iter().filter(|name| !covered.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "give these an entry in a table of verbs: {missing:?}");
+}
+
+/// The files of rows whose public functions ask or change tables.
+const OF_ROWS: [&str; 9] = [
+    "check.rs",
+    "change/load.rs",
+    "database.rs",
+    "read/index.rs",
+    "read/ordered.rs",
+    "read/table.rs",
+    "transaction/mod.rs",
+    "transaction/part.rs",
+    "write/statement.rs",
+];
+
+#[test]
+fn each_function_of_rows_is_called_or_left_out_with_a_reason() {
+    let covered: BTreeSet<&str> = called_of_rows().chain(ROWS_LEFT_OUT.iter().map(|(name, _)| *name)).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rows/src");
+    let all: BTreeSet<String> = OF_ROWS.iter().flat_map(|file| verbs(&root.join(file))).collect();
+    assert!(all.len() > 60, "{all:?}");
+    let missing: Vec<&String> = all.iter().filter(|name| !covered.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "call these in a verb of `rows/tests/table_model`, or say why not: {missing:?}");
 }
 
 #[test]

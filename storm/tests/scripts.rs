@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use quipu_storm::child::run_steps;
 use quipu_storm::script::{Journal, Script};
-use quipu_storm::sequential::{Source, run};
+use quipu_storm::sequential::Source;
 
 #[test]
 fn what_was_found_and_mended_stays_so() {
@@ -16,7 +17,8 @@ fn what_was_found_and_mended_stays_so() {
     for path in paths {
         let script = Script::parse(&std::fs::read_to_string(&path).unwrap());
         let replayed = std::panic::catch_unwind(|| {
-            run(&script.mode, &Source::Script(&script), &mut Journal::create(None).unwrap()).1
+            let run = run_steps(&script.mode, &Source::Script(&script), &mut Journal::create(None).unwrap());
+            run.expect("a mode of steps").1
         });
         match replayed {
             Ok(Ok(())) => {}

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use quipu_storm::child::run_steps;
 use quipu_storm::script::Journal;
-use quipu_storm::sequential::{Source, run};
+use quipu_storm::sequential::Source;
 use quipu_suite::clock::Deadline;
 
 fn storm(mode: &str, seeds: std::ops::Range<u64>) {
@@ -13,7 +14,7 @@ fn storm(mode: &str, seeds: std::ops::Range<u64>) {
         let deadline = Deadline::after(Duration::from_secs(20));
         let source = Source::Seed { seed, deadline, steps: 250 };
         let mut journal = Journal::create(None).unwrap();
-        let (counters, result) = run(mode, &source, &mut journal);
+        let (counters, result) = run_steps(mode, &source, &mut journal).expect("a mode of steps");
         if let Err(text) = result {
             panic!("{mode} seed {seed}, 250 steps: {text}");
         }
@@ -34,6 +35,11 @@ fn a_crash_loses_nothing_that_was_promised() {
 #[test]
 fn faults_of_the_disk_are_told() {
     storm("faults", 0..8);
+}
+
+#[test]
+fn typed_tables_are_as_they_are_declared() {
+    storm("rows", 0..8);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! | `store` | the records of the catalogue: `docs/format-catalogue.md` |
 //! | `known` | definitions made ready, kept while they may be asked for again |
 //! | `numbers` | what identity columns give out |
+//! | `left` | what failed changes have left, to be taken back later |
 //! | `shared` | what all handles of an open database of rows share |
 //!
 //! Invariants:
@@ -15,6 +16,7 @@
 //!    names is removed when the database is opened.
 
 pub(crate) mod known;
+pub(crate) mod left;
 pub(crate) mod numbers;
 pub(crate) mod shared;
 pub(crate) mod store;

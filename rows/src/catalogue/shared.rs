@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use quipu::{Db, ErrorKind, Result, Snapshot, TableOptions};
 
 use crate::catalogue::known::Known;
+use crate::catalogue::left::Left;
 use crate::catalogue::numbers::Numbers;
 use crate::catalogue::store::{self, CATALOGUE, NUMBERS, Root};
 use crate::catalogue::trees::Trees;
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     /// One change of a definition at a time.
     changing: Mutex<()>,
     unnamed: AtomicU32,
+    pub(crate) left: Mutex<Left>,
     next_table: AtomicU32,
     next_tree: AtomicU32,
 }
@@ -63,6 +65,7 @@ impl Shared {
             changes: AtomicU64::new(0),
             changing: Mutex::new(()),
             unnamed: AtomicU32::new(0),
+            left: Mutex::default(),
             next_table: AtomicU32::new(root.next_table),
             next_tree: AtomicU32::new(root.next_tree),
         });

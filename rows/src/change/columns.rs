@@ -21,7 +21,7 @@ impl Shared {
         table: &str,
         work: impl FnOnce(&Definitions<'_>, &mut Draft) -> Result<T>,
     ) -> Result<T> {
-        let _changing = self.changing();
+        let _changing = self.begin_change()?;
         self.change(|definitions| {
             let mut draft = definitions.draft(table)?;
             let result = work(definitions, &mut draft)?;

@@ -5,15 +5,19 @@
 //!  2  all rows of a snapshot from after 1 are looked at, beside writers
 //!  3  the mark goes; or, if a row breaks the constraint, the constraint does
 //! ```
+//!
+//! If the disk refuses 3, the constraint is taken back before the next change, or by the next opening.
 
 use quipu::{Progress, ReadableTable, Result, Snapshot};
 
+use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, Draft};
 use crate::change::indexes::BuildOptions;
+use crate::change::recovery::take_back_half;
 use crate::change::tables::not_there;
-use crate::definition::document::{TreeNumber, Unvalidated};
+use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::Span;
 use crate::expression::quoted;
@@ -44,6 +48,7 @@ impl Shared {
     /// Makes a column NOT NULL.
     pub(crate) fn set_not_null(&self, table: &str, column: &str, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         // One that is so already must not be marked: a crash would take back what rows have always kept.
+        drop(self.begin_change()?);
         let ready = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
         let is_done = ready.columns[ready.place(column)?].declared.not_null;
         let mark = Unvalidated::NotNull(column.to_owned());
@@ -64,6 +69,8 @@ impl Shared {
         foreign_key: ForeignKey,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
+        // What a failed change has left must not be taken for what this one needs.
+        drop(self.begin_change()?);
         let ready = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
         let places = foreign_key.columns.iter().map(|column| ready.place(column)).collect::<Result<Vec<_>>>()?;
         let mut index = None;
@@ -73,37 +80,47 @@ impl Shared {
             let mark = Unvalidated::Index(declared.name.clone());
             let created = self.create_index_for(table, declared, &BuildOptions::default(), Some(&mark), progress);
             if let Err(error) = created {
-                // It may be there all the same, if what failed is the wait for the disk. If this fails too, the next
-                // opening of the database takes it back.
-                drop(self.take_back_index(table, &mark));
+                // It may be there all the same, if what failed came after the commit that made it ready.
+                self.take_back_now_or_later(ready.number, &mark);
                 return Err(error);
             }
             index = Some(mark);
         }
         let mark = Unvalidated::ForeignKey(foreign_key.name.clone());
-        self.add_validated(table, &mark, index.as_ref(), progress, |definitions, draft| {
-            let mut added = [foreign_key];
-            let name = draft.document.schema.table.clone();
-            let own = (draft.number, &*name, &draft.document.schema.key[..]);
-            let tables = definitions.complete_foreign_keys(own, &mut added)?;
-            let before = draft.document.foreign_tables.clone();
-            draft.document.schema.foreign_keys.extend(added);
-            draft.document.foreign_tables.extend(&tables);
-            if tables.contains(&draft.number) && !draft.document.referenced_by.contains(&draft.number) {
-                draft.document.referenced_by.push(draft.number);
-            }
-            let ready = definitions.ready(draft)?;
-            for foreign_key in &ready.foreign_keys {
-                definitions.check_foreign_key(&ready, foreign_key)?;
-            }
-            definitions.link(draft.number, &before, &draft.document.foreign_tables)
-        })
+        self.add_validated(
+            table,
+            &mark,
+            index.as_ref().map(|index| (ready.number, index)),
+            progress,
+            |definitions, draft| {
+                let mut added = [foreign_key];
+                let name = draft.document.schema.table.clone();
+                let own = (draft.number, &*name, &draft.document.schema.key[..]);
+                let tables = definitions.complete_foreign_keys(own, &mut added)?;
+                let before = draft.document.foreign_tables.clone();
+                draft.document.schema.foreign_keys.extend(added);
+                draft.document.foreign_tables.extend(&tables);
+                if tables.contains(&draft.number) && !draft.document.referenced_by.contains(&draft.number) {
+                    draft.document.referenced_by.push(draft.number);
+                }
+                let ready = definitions.ready(draft)?;
+                for foreign_key in &ready.foreign_keys {
+                    definitions.check_foreign_key(&ready, foreign_key)?;
+                }
+                definitions.link(draft.number, &before, &draft.document.foreign_tables)
+            },
+        )
     }
 
-    /// Drops an index that was made for a constraint, if it is there and still marked.
-    fn take_back_index(&self, table: &str, index: &Unvalidated) -> Result<()> {
-        let trees = self.change_table(table, |definitions, draft| take_back_marked(definitions, draft, index))?;
-        self.drop_trees(trees)
+    /// Takes back what bears a mark, if it is still there, or notes that it is to be taken back.
+    fn take_back_now_or_later(&self, table: TableNumber, mark: &Unvalidated) {
+        let half = (table, Half::Marked(mark.clone()));
+        let _changing = self.changing();
+        match self.change(|definitions| take_back_half(definitions, &half)) {
+            // What cannot be dropped now is dropped later.
+            Ok(trees) => drop(self.drop_trees(trees)),
+            Err(_) => self.leave(half.0, half.1),
+        }
     }
 
     /// Adds a constraint that all rows must keep, and for which an index may have been made.
@@ -111,7 +128,7 @@ impl Shared {
         &self,
         table: &str,
         mark: &Unvalidated,
-        index: Option<&Unvalidated>,
+        index: Option<(TableNumber, &Unvalidated)>,
         progress: &mut dyn FnMut(Progress),
         add: impl FnOnce(&Definitions<'_>, &mut Draft) -> Result<()>,
     ) -> Result<()> {
@@ -123,14 +140,16 @@ impl Shared {
             draft.document.unvalidated.push(mark.clone());
             Ok(draft.number)
         });
-        let number = match (begun, index) {
-            (Ok(number), _) => number,
-            (Err(error), None) => return Err(error),
-            (Err(error), Some(index)) => {
-                self.take_back_index(table, index)?;
+        let number = match begun {
+            Ok(number) => number,
+            Err(error) => {
+                if let Some((number, index)) = index {
+                    self.take_back_now_or_later(number, index);
+                }
                 return Err(error);
             }
         };
+        let index = index.map(|(_, index)| index);
         let validated = self.validate(table, mark, progress);
         let ended = {
             let _changing = self.changing();
@@ -148,6 +167,11 @@ impl Shared {
                 Ok(trees)
             })
         };
+        if ended.is_err() {
+            for mark in [Some(mark), index].into_iter().flatten() {
+                self.leave(number, Half::Marked(mark.clone()));
+            }
+        }
         validated.and(ended.and_then(|trees| self.drop_trees(trees)))
     }
 
@@ -208,7 +232,11 @@ fn same_mark(a: &Unvalidated, b: &Unvalidated) -> bool {
 
 /// Takes a constraint that bears a mark out of a definition, whatever its name is by now. Returns the trees that it no
 /// longer needs.
-fn take_back_marked(definitions: &Definitions<'_>, draft: &mut Draft, mark: &Unvalidated) -> Result<Vec<TreeNumber>> {
+pub(crate) fn take_back_marked(
+    definitions: &Definitions<'_>,
+    draft: &mut Draft,
+    mark: &Unvalidated,
+) -> Result<Vec<TreeNumber>> {
     let Some(at) = draft.document.unvalidated.iter().position(|other| same_mark(other, mark)) else {
         return Ok(Vec::new());
     };

@@ -25,10 +25,12 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, WritableTable};
 
+use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, Draft};
+use crate::change::recovery::take_back_half;
 use crate::change::sorter::{Refused, Sorter};
 use crate::change::tables::{NewTrees, not_there};
 use crate::definition::document::{IndexTree, TableNumber, TreeNumber, Unvalidated};
@@ -100,8 +102,9 @@ impl Shared {
         let build = self.begin_build(table, declared, options)?;
         let built = build.fill(progress).and_then(|()| build.catch_up(mark));
         if let Err(error) = built {
-            // What it has left is removed now, or when the database is opened again.
-            let _ = build.abandon();
+            if build.abandon().is_err() {
+                self.leave(build.table, Half::Build(build.tree));
+            }
             return Err(error);
         }
         self.drop_trees([build.missed])
@@ -111,7 +114,7 @@ impl Shared {
     fn begin_build(self: &Arc<Self>, table: &str, declared: IndexSchema, options: &BuildOptions) -> Result<Build<'_>> {
         let mut trees = NewTrees::new(Arc::clone(self));
         let (has_sum, name) = (declared.sum.is_some(), declared.name.clone());
-        let _changing = self.changing();
+        let _changing = self.begin_change()?;
         let definition = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
         if definition.indexes.iter().any(|index| index.declared.name == name) {
             return Err(Error::new(ErrorKind::Exists, format!("table {table} has an index {name} already")));
@@ -363,23 +366,12 @@ impl Build<'_> {
 
     /// Takes the index out of the definition, and drops its trees.
     fn abandon(&self) -> Result<()> {
-        {
-            let _changing = self.shared.changing();
-            self.shared.change(|definitions| {
-                let mut draft = match definitions.draft_of(self.table) {
-                    // The table was dropped meanwhile.
-                    Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(()),
-                    draft => draft?,
-                };
-                if let Ok(place) = self.place_in(&draft.document.indexes) {
-                    draft.document.schema.indexes.remove(place);
-                    draft.document.indexes.remove(place);
-                    definitions.put(&mut draft)?;
-                }
-                Ok(())
-            })?;
-        }
-        self.shared.drop_trees([self.tree, self.missed])
+        let _changing = self.shared.changing();
+        let half = (self.table, Half::Build(self.tree));
+        let trees = self.shared.change(|definitions| take_back_half(definitions, &half))?;
+        // What cannot be dropped now is dropped later.
+        let _ = self.shared.drop_trees(trees);
+        Ok(())
     }
 }
 

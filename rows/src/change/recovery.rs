@@ -1,17 +1,21 @@
-//! What a crash has left half way: indexes that were being built, constraints that were being validated, trees that no
-//! definition names.
+//! What a crash, or a change that failed, has left half way: indexes that were being built, constraints that were being
+//! validated, trees that no definition names.
 //!
 //! Invariant: no tree is dropped because a part of the catalogue is lost, as after `quipu check --repair`. The root is
 //! written before the first tree is created, so trees without a root say that it is; so does a definition without a
 //! name.
 
 use std::collections::HashSet;
+use std::sync::MutexGuard;
 
 use quipu::{Error, ErrorKind, Result};
 
+use crate::catalogue::left::{Half, Left};
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
-use crate::change::constraints::take_back;
+use crate::change::constraints::{take_back, take_back_marked};
+use crate::change::definitions::Definitions;
+use crate::definition::document::{TableNumber, TreeNumber};
 
 #[cold]
 fn lost(what: impl std::fmt::Display) -> Error {
@@ -19,7 +23,56 @@ fn lost(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Corrupt, format!("a part of the catalogue of rows is lost: {what}; {advice}"))
 }
 
+/// Takes a half-way part out of a definition, if it is still there. Returns the trees that are no longer needed.
+pub(crate) fn take_back_half(
+    definitions: &Definitions<'_>,
+    (table, half): &(TableNumber, Half),
+) -> Result<Vec<TreeNumber>> {
+    let mut draft = match definitions.draft_of(*table) {
+        // The table was dropped meanwhile.
+        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(Vec::new()),
+        draft => draft?,
+    };
+    let trees = match half {
+        Half::Marked(mark) => take_back_marked(definitions, &mut draft, mark)?,
+        Half::Build(tree) => {
+            let indexes = &mut draft.document.indexes;
+            let Some(place) = indexes.iter().position(|index| index.tree == *tree) else { return Ok(Vec::new()) };
+            let index = indexes.remove(place);
+            draft.document.schema.indexes.remove(place);
+            [Some(index.tree), index.missed].into_iter().flatten().collect()
+        }
+    };
+    definitions.put(&mut draft)?;
+    Ok(trees)
+}
+
 impl Shared {
+    /// The turn to change definitions, with nothing left of changes that failed.
+    ///
+    /// # Errors
+    /// Those of taking that back; then nothing has changed.
+    pub(crate) fn begin_change(&self) -> Result<MutexGuard<'_, ()>> {
+        let changing = self.changing();
+        let left = self.take_left();
+        if !left.is_empty() {
+            let Left { halves, mut trees } = left;
+            match self.change(|definitions| halves.iter().map(|half| take_back_half(definitions, half)).collect()) {
+                Ok(freed) => {
+                    let freed: Vec<Vec<TreeNumber>> = freed;
+                    trees.extend(freed.concat());
+                }
+                Err(error) => {
+                    halves.into_iter().for_each(|(table, half)| self.leave(table, half));
+                    self.leave_trees(trees);
+                    return Err(error);
+                }
+            }
+            self.drop_trees(trees)?;
+        }
+        Ok(changing)
+    }
+
     /// Takes back what a crash has left half way. Called when no other handle of the database is open.
     ///
     /// # Errors

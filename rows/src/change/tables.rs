@@ -47,8 +47,9 @@ impl NewTrees {
 impl Drop for NewTrees {
     fn drop(&mut self) {
         for &tree in &self.trees {
-            // What cannot be dropped now is removed when the database is opened again.
-            let _ = self.shared.db.drop_table(&store::tree_name(tree));
+            if self.shared.db.drop_table(&store::tree_name(tree)).is_err() {
+                self.shared.leave_trees([tree]);
+            }
         }
         self.shared.unnamed().fetch_sub(1, Ordering::Relaxed);
     }
@@ -58,17 +59,21 @@ impl Shared {
     /// Drops trees that no definition names any more.
     ///
     /// # Errors
-    /// Those of a commit. What is left then is removed when the database is opened again.
+    /// Those of a commit. What is left then is dropped before the next change.
     pub(crate) fn drop_trees(&self, trees: impl IntoIterator<Item = TreeNumber>) -> Result<()> {
-        for tree in trees {
-            self.db.drop_table(&store::tree_name(tree))?;
+        let mut trees = trees.into_iter();
+        while let Some(tree) = trees.next() {
+            if let Err(error) = self.db.drop_table(&store::tree_name(tree)) {
+                self.leave_trees([tree].into_iter().chain(trees));
+                return Err(error);
+            }
         }
         Ok(())
     }
 
     /// Creates a table.
     pub(crate) fn create_table(self: &Arc<Self>, declared: &TableSchema) -> Result<()> {
-        let _changing = self.changing();
+        let _changing = self.begin_change()?;
         let number = self.new_table();
         let schema = declared.completed();
         let name = schema.table.clone();
@@ -141,7 +146,7 @@ impl Shared {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if foreign keys of other tables refer to it.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
-        let _changing = self.changing();
+        let _changing = self.begin_change()?;
         let dropped = self.change(|definitions| {
             let draft = match definitions.draft(name) {
                 Err(error) if error.kind() == ErrorKind::Missing => return Ok(None),
@@ -169,7 +174,7 @@ impl Shared {
     /// Gives a table another name.
     pub(crate) fn rename_table(&self, name: &str, new_name: &str) -> Result<()> {
         check_name("a table", new_name)?;
-        let _changing = self.changing();
+        let _changing = self.begin_change()?;
         self.change(|definitions| {
             let mut draft = definitions.draft(name)?;
             if name == new_name {

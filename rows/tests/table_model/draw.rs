@@ -4,7 +4,7 @@ use quipu_rows::{Action, DataType, Date, Decimal, Value};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::model::{Check, Column, ColumnId, ForeignKey, Index, Model, Row, Sorted, Table, TableId, Which};
+use super::model::{Check, Column, ColumnId, ForeignKey, Index, Model, Row, Sorted, Table, TableId, Which};
 
 const TYPES: [DataType; 7] = [
     DataType::I32,
@@ -33,7 +33,7 @@ impl Names {
     }
 }
 
-fn pick<'p, T>(random: &mut StdRng, from: &'p [T]) -> Option<&'p T> {
+pub fn pick<'p, T>(random: &mut StdRng, from: &'p [T]) -> Option<&'p T> {
     if from.is_empty() { None } else { Some(&from[random.random_range(0..from.len())]) }
 }
 
@@ -76,12 +76,15 @@ pub fn column(random: &mut StdRng, names: &mut Names) -> Column {
         Column { id: names.number(), name: names.next("c"), data_type, not_null: false, default: Value::Null };
     column.not_null = chance(random, 3);
     if chance(random, 2) {
-        let drawn = value(random, &column);
-        if column.data_type.accept(drawn.clone()).is_ok() {
-            column.default = drawn;
-        }
+        column.default = default(random, &column);
     }
     column
+}
+
+/// A value that a column may have as its default; NULL stands for none.
+pub fn default(random: &mut StdRng, column: &Column) -> Value<'static> {
+    let drawn = value(random, column);
+    if column.data_type.accept(drawn.clone()).is_ok() { drawn } else { Value::Null }
 }
 
 pub fn table(random: &mut StdRng, names: &mut Names, model: &Model) -> Table {
@@ -101,7 +104,6 @@ pub fn table(random: &mut StdRng, names: &mut Names, model: &Model) -> Table {
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         rows: Vec::new(),
-        version: 0,
     };
     for _ in 0..random.random_range(0..3) {
         table.indexes.extend(index(random, names, &table));
@@ -218,46 +220,4 @@ pub fn row(random: &mut StdRng, table: &Table, model: &Model) -> Row {
         }
     }
     row
-}
-
-/// A statement about one table.
-#[derive(Clone, Debug)]
-pub enum Statement {
-    Insert(Row),
-    Put(Row),
-    Update(Vec<Value<'static>>, Row),
-    Delete(Vec<Value<'static>>),
-    /// All rows whose keys begin with the value.
-    DeleteRange(Value<'static>),
-}
-
-pub fn statement(random: &mut StdRng, model: &Model, id: TableId) -> Statement {
-    let table = &model.tables[&id];
-    let drawn = row(random, table, model);
-    let key = match pick(random, &table.rows) {
-        Some(row) if !chance(random, 8) => table.key_values(row),
-        _ => table.key_values(&drawn),
-    };
-    let is_key_good = table
-        .key
-        .iter()
-        .zip(&key)
-        .all(|((id, _), value)| !value.is_null() && table.column(*id).data_type.accept(value.clone()).is_ok());
-    match random.random_range(0..12) {
-        0..5 => Statement::Insert(drawn),
-        5 | 6 => Statement::Put(drawn),
-        _ if !is_key_good => Statement::Insert(drawn),
-        7..=9 => {
-            let columns = random.random_range(1..3);
-            let changes = (0..columns)
-                .filter_map(|_| pick(random, &table.columns))
-                .map(|column| (column.id, drawn[&column.id].clone()));
-            Statement::Update(key, changes.collect())
-        }
-        10 => Statement::Delete(key),
-        _ => match table.rows.len() {
-            12.. => Statement::DeleteRange(key[0].clone()),
-            _ => Statement::Delete(key),
-        },
-    }
 }

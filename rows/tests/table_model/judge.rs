@@ -4,13 +4,27 @@ use quipu_rows::{Decimal, OneMoment, Ordered, Span, TableIn, Value};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::model::{Index, Row, Sorted, Table};
+use super::model::{Index, Row, Sorted, Table};
+
+/// What is asked, by the names of the public functions.
+pub const ASKED: [&str; 24] = [
+    "tables", "table", "schema", "get", "index", "entries", "rows", "len", "count", "nth", "nth_back", "first", "last",
+    "page", "for_each", "tally", "groups", "rank", "quantile", "split", "cut", "values", "value", "check",
+];
 
 type Rows<'m> = Vec<&'m Row>;
 
 /// The values of a row in the order of the columns.
-fn values_of(table: &Table, row: &Row) -> Vec<Value<'static>> {
+pub fn values_of(table: &Table, row: &Row) -> Vec<Value<'static>> {
     table.columns.iter().map(|column| row[&column.id].clone()).collect()
+}
+
+/// The values of a row that was read.
+///
+/// # Errors
+/// Those of its bytes.
+pub fn values_in_order(row: &quipu_rows::Row) -> quipu::Result<Vec<Value<'static>>> {
+    Ok(owned(row.values()?))
 }
 
 fn owned(values: Vec<Value<'_>>) -> Vec<Value<'static>> {

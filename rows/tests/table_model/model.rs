@@ -75,8 +75,6 @@ pub struct Table {
     pub checks: Vec<Check>,
     pub foreign_keys: Vec<ForeignKey>,
     pub rows: Vec<Row>,
-    /// Changes of its definition.
-    pub version: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -160,7 +158,7 @@ impl Table {
     }
 
     /// Constraints that a row breaks by itself, and beside other rows; `own` is its place if it is there already.
-    fn broken_by(&self, row: &Row, own: Option<usize>, tables: &BTreeMap<TableId, Table>) -> Broken {
+    pub fn broken_by(&self, row: &Row, own: Option<usize>, tables: &BTreeMap<TableId, Table>) -> Broken {
         let mut broken = Vec::new();
         for column in &self.columns {
             let value = &row[&column.id];
@@ -223,7 +221,7 @@ impl Model {
         broken
     }
 
-    fn table_mut(&mut self, id: TableId) -> &mut Table {
+    pub fn table_mut(&mut self, id: TableId) -> &mut Table {
         self.tables.get_mut(&id).expect("a table")
     }
 

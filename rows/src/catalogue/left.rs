@@ -1,0 +1,52 @@
+//! What changes that failed have left half way since the disk refused their end, too: it is taken back before the next
+//! change, or when the database is opened again, whichever comes first.
+
+use std::sync::PoisonError;
+
+use crate::catalogue::shared::Shared;
+use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
+
+/// A part of a definition that is not complete, and that nobody works on any more.
+#[derive(Clone, Debug)]
+pub(crate) enum Half {
+    /// A constraint, or an index made for one, that bears this mark.
+    Marked(Unvalidated),
+    /// The index that is built in this tree.
+    Build(TreeNumber),
+}
+
+/// What is left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Left {
+    pub(crate) halves: Vec<(TableNumber, Half)>,
+    /// Trees that no definition names.
+    pub(crate) trees: Vec<TreeNumber>,
+}
+
+impl Left {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.halves.is_empty() && self.trees.is_empty()
+    }
+}
+
+impl Shared {
+    /// Notes that a part of a table's definition could not be taken back.
+    pub(crate) fn leave(&self, table: TableNumber, half: Half) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).halves.push((table, half));
+    }
+
+    /// Notes that trees which no definition names could not be dropped.
+    pub(crate) fn leave_trees(&self, trees: impl IntoIterator<Item = TreeNumber>) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).trees.extend(trees);
+    }
+
+    /// Whether a tree is noted as one that could not be dropped.
+    pub(crate) fn is_left(&self, tree: TreeNumber) -> bool {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).trees.contains(&tree)
+    }
+
+    /// What is left, which is no longer noted then.
+    pub(crate) fn take_left(&self) -> Left {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
