@@ -7,6 +7,7 @@ use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as P
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{AsBytes, DataType as PhysicalType, Int96};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::ReaderIter;
 use parquet::schema::types::{ColumnDescriptor, Type};
@@ -87,7 +88,9 @@ impl ParquetRecords {
     /// It is no Parquet file, is damaged, or has a column of a type that no column of a table has.
     pub(crate) fn open(mut file: File) -> Result<ParquetRecords> {
         check_ends(&mut file)?;
+        let size = file.metadata()?.len();
         let file = SerializedFileReader::new(file).map_err(damaged)?;
+        check_places(file.metadata(), size)?;
         let columns = {
             let schema = file.metadata().file_metadata().schema_descr();
             let fields = schema.root_schema().get_fields();
@@ -222,6 +225,22 @@ fn check_ends(file: &mut File) -> Result<()> {
         (MAGIC, _) => Err(Failure::new("the Parquet file is cut short: it does not end with PAR1")),
         _ => Err(Failure::new("it is not a Parquet file: it does not begin with PAR1")),
     }
+}
+
+/// Fails unless what the file says of its columns lies in a file of this size: the library takes that for granted.
+fn check_places(metadata: &ParquetMetaData, size: u64) -> Result<()> {
+    for (number, group) in metadata.row_groups().iter().enumerate() {
+        for column in group.columns() {
+            let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+            let places = [Some(start), Some(column.data_page_offset()), start.checked_add(column.compressed_size())];
+            let is_within = |place: &Option<i64>| place.is_some_and(|at| u64::try_from(at).is_ok_and(|at| at <= size));
+            if !places.iter().all(is_within) || column.compressed_size() < 0 {
+                let what = format!("column {} of group {number} lies outside of it", column.column_path().string());
+                return Err(damaged(what));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The error of a file that cannot be read as what it says it is.

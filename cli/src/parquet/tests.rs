@@ -76,9 +76,9 @@ fn older_types_are_read() {
     let expected = "a u16 not null, b text, c timestamp not null, d decimal(20,3) not null, e date not null, \
                     f timestamp not null, g decimal(6,1) not null, h bytes not null";
     assert_eq!(columns, expected);
-    let first = "65535|\"x\"|1969-12-31 23:59:59.999|-0.001|1969-12-31|1970-01-02 12:00:00.000001|-0.2|";
+    let first = "65535|\"x\"|1969-12-31T23:59:59.999Z|-0.001|1969-12-31|1970-01-02T12:00:00.000001Z|-0.2|";
     assert!(rows[0].starts_with(first), "{rows:?}");
-    assert!(rows[1].starts_with("0|NULL|1970-01-01 00:00:00.001|65.535|1970-01-01|"), "{rows:?}");
+    assert!(rows[1].starts_with("0|NULL|1970-01-01T00:00:00.001Z|65.535|1970-01-01|"), "{rows:?}");
     assert!(rows[1].contains("|25.6|"), "{rows:?}");
 }
 
@@ -86,7 +86,7 @@ fn older_types_are_read() {
 fn nanoseconds_are_read_if_nothing_is_lost() {
     let schema = "REQUIRED INT64 t (TIMESTAMP(NANOS,false));";
     let (_, rows) = read(file(schema, &[chunk::<Int64Type>(vec![-1_000, 86_400_000_000_000], &[], &[])])).unwrap();
-    assert_eq!(rows, ["1969-12-31 23:59:59.999999", "1970-01-02 00:00:00"]);
+    assert_eq!(rows, ["1969-12-31T23:59:59.999999Z", "1970-01-02T00:00:00Z"]);
     let refused = read(file(schema, &[chunk::<Int64Type>(vec![0, 1], &[], &[])])).unwrap_err();
     assert_eq!(refused, "row 2: column t: 1 nanoseconds are no whole microseconds, which a timestamp has");
     let schema = "REQUIRED INT32 d (DATE);";
