@@ -82,7 +82,7 @@ fn tables_without_rows_and_ranges_and_indexes_are_files_too() {
     place.run("import range.parquet --data empty --table t").success();
     assert_eq!(jsonl(&place, "empty").lines().count(), 2);
 
-    let bytes = std::fs::read(place.path("range.parquet")).unwrap();
+    let bytes = place.read_bytes("range.parquet");
     place.run_with("import - --format parquet --data piped --table t --key id", bytes).success();
     assert_eq!(jsonl(&place, "piped"), jsonl(&place, "empty"));
     let shown = place.out("import range.parquet --table t --key id --show-schema");
@@ -129,7 +129,7 @@ fn types_may_be_said_otherwise_where_values_allow_it() {
 fn wrong_files_are_refused_and_leave_nothing() {
     let place = all_types();
     export(&place, "export --data db --table t -o t.parquet");
-    let whole = std::fs::read(place.path("t.parquet")).unwrap();
+    let whole = place.read_bytes("t.parquet");
     let import = "import x.parquet --data new --table t --key id";
     let refused = |bytes: &[u8]| {
         place.write("x.parquet", bytes);
@@ -170,7 +170,7 @@ fn wrong_files_are_refused_and_leave_nothing() {
 fn damage_is_an_error_or_other_rows_and_never_a_panic() {
     let place = all_types();
     export(&place, "export --data db --table t -o t.parquet");
-    let whole = std::fs::read(place.path("t.parquet")).unwrap();
+    let whole = place.read_bytes("t.parquet");
     for at in (4..whole.len() - 4).step_by(whole.len() / 30) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;

@@ -126,8 +126,8 @@ fn field(column: &Column) -> Result<Arc<Type>, ParquetError> {
         DataType::F64 => (Physical::DOUBLE, None),
         DataType::Decimal { precision, scale } => {
             let physical = match precision {
-                ..=9 => Physical::INT32,
-                ..=18 => Physical::INT64,
+                ..10 => Physical::INT32,
+                10..19 => Physical::INT64,
                 _ => Physical::FIXED_LEN_BYTE_ARRAY,
             };
             (physical, Some(LogicalType::decimal(scale.into(), precision.into())))
