@@ -142,6 +142,10 @@ impl Row {
 pub fn field<T: ColumnValue>(row: &RowView<'_>, place: usize, name: &str) -> Result<T> {
     let is_named = |place: usize| row.schema().columns.get(place).is_some_and(|column| column.name == name);
     let place = if is_named(place) { place } else { row.place(name)? };
+    if !row.has(place) {
+        let table = &row.schema().table;
+        return Err(invalid(format!("table {table}, column {name}: an entry of the index does not have it")));
+    }
     T::from_value(row.value(place)?).map_err(|what| {
         let (table, found) = (&row.schema().table, row.schema().columns[place].data_type);
         let what = if what.contains("expected") { what } else { format!("{what}, expected {}", T::TYPE) };
