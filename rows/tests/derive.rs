@@ -417,7 +417,7 @@ fn rows_of_other_types_are_refused_with_table_column_and_both_types() {
     let wanted = Entry { origin: "CUZ".to_owned(), number: 300, day: flight(0).day };
     assert_eq!(entry.to::<Entry>().unwrap(), wanted);
     let no_column = entry.to::<Flight>().unwrap_err().to_string();
-    assert_eq!(no_column, "table flights, column carrier: an entry of the index does not have it");
+    assert_eq!(no_column, "table flights, column fare: an entry of the index does not have it");
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
