@@ -25,9 +25,9 @@ use crate::value::time::{Date, Timestamp};
 ///
 /// impl ColumnValue for State {
 ///     const TYPE: DataType = DataType::TEXT;
-///     type Borrowed<'v> = &'static str;
+///     type Borrowed<'v> = &'v str;
 ///
-///     fn borrow(&self) -> &'static str {
+///     fn borrow(&self) -> &str {
 ///         match self {
 ///             State::Open => "open",
 ///             State::Closed => "closed",
