@@ -31,6 +31,9 @@ pub(crate) trait Asked {
     fn range(&self, words: &[Word]) -> Result<Self::Range>;
     /// The names of the columns, and whether they are numbers.
     fn header(&self) -> Vec<(String, bool)>;
+    /// The values of a record.
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only Parquet has types"))]
+    fn values<'r>(&self, record: &'r Self::Record) -> Result<Vec<Value<'r>>>;
     /// The values of a record as text, a missing one as none at all.
     fn texts(&self, record: &Self::Record) -> Result<Vec<String>>;
     /// The same on one line, for people.
@@ -144,6 +147,10 @@ impl<O: Ordered> Asked for Rows<'_, O> {
 
     fn header(&self) -> Vec<(String, bool)> {
         self.columns.iter().map(|(name, data_type)| (name.clone(), is_number(*data_type))).collect()
+    }
+
+    fn values<'r>(&self, record: &'r Row) -> Result<Vec<Value<'r>>> {
+        Ok(record.values()?)
     }
 
     fn texts(&self, record: &Row) -> Result<Vec<String>> {
@@ -280,6 +287,10 @@ impl<R: ReadableTable> Asked for Strings<'_, R> {
 
     fn header(&self) -> Vec<(String, bool)> {
         vec![("key".to_owned(), false), ("value".to_owned(), false)]
+    }
+
+    fn values<'r>(&self, record: &'r Entry) -> Result<Vec<Value<'r>>> {
+        Ok(vec![Value::from(&record.key[..]), Value::from(&record.value[..])])
     }
 
     fn texts(&self, record: &Entry) -> Result<Vec<String>> {

@@ -1,9 +1,11 @@
-//! `quipu export`: the rows of a table, or of a range of it, as CSV or JSON lines.
+//! `quipu export`: the rows of a table, or of a range of it, as CSV, JSON lines or Parquet.
 
+#[cfg(feature = "parquet")]
+use std::io::IsTerminal;
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu_rows::Database;
+use quipu_rows::{Column, DataType, Database, TableSchema};
 
 use crate::asked::{Asked, Rows, Strings};
 use crate::database;
@@ -11,6 +13,8 @@ use crate::failure::{Failure, Result};
 use crate::files;
 use crate::grid::thousands;
 use crate::key::words_of_options;
+#[cfg(feature = "parquet")]
+use crate::parquet::ParquetWriter;
 use crate::records::Format;
 use crate::relation::Relation;
 
@@ -20,12 +24,18 @@ Examples:
   quipu export --data air --table flights --prefix 2013,7,4 --format jsonl | jq .carrier
   quipu export --data air --table flights --from 2013,7 --to 2013,8 | head
   quipu export --data air --table flights --schema -o flights.json
+  quipu export --data air --table flights -o flights.parquet
 
 Keys are the values of the key's columns between commas, and a beginning of a key stands for all that begin with it. \
 An index, TABLE.INDEX, has the rows in its order. The rows are those of one moment, whatever is written meanwhile. What was imported \
-comes back as it was: import of an export gives an equal table, if it gets the same schema (export --schema, import --schema).";
+comes back as it was: import of an export gives an equal table, if it gets the same schema (export --schema, \
+import --schema).
 
-/// Writes the rows of a table as CSV or JSON lines.
+A Parquet file has the types of the columns as its logical types, columns that are NOT NULL as required, and rows in groups of up to \
+122,880, compressed with zstd. Of a table without columns it has `key` and `value` as bytes. It needs a program that \
+was built with `--features parquet`.";
+
+/// Writes the rows of a table as CSV, JSON lines or Parquet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -65,16 +75,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let rows = match &relation {
         Relation::Rows(name) => {
             let table = snapshot.table(name)?;
-            write(args, &Rows::of_table(&table, table.schema()))?
+            write(args, &Rows::of_table(&table, table.schema()), &columns_of(table.schema()))?
         }
         Relation::Index { table, index } => {
             let table = snapshot.table(table)?;
             let index = table.index(index)?;
-            write(args, &Rows::of_index(&index, table.schema(), index.schema()))?
+            write(args, &Rows::of_index(&index, table.schema(), index.schema()), &columns_of(table.schema()))?
         }
         Relation::Strings(table) => {
             let view = snapshot.engine().table(table)?;
-            write(args, &Strings { of: &view, measures: table.options().measures })?
+            let columns = ["key", "value"].map(|name| Column::new(name, DataType::Bytes).not_null());
+            write(args, &Strings { of: &view, measures: table.options().measures }, &columns)?
         }
     };
     if let Some(path) = &args.output {
@@ -92,14 +103,23 @@ fn write_schema(args: &Args, database: &Database, relation: &Relation) -> Result
     Ok(out.flush()?)
 }
 
-/// Writes what is asked for. Returns how many rows there were.
-fn write<A: Asked>(args: &Args, asked: &A) -> Result<u64> {
+/// The columns that rows show.
+fn columns_of(schema: &TableSchema) -> Vec<Column> {
+    schema.columns.iter().filter(|column| !column.hidden).cloned().collect()
+}
+
+/// Writes what is asked for, whose records have these columns. Returns how many rows there were.
+fn write<A: Asked>(args: &Args, asked: &A, columns: &[Column]) -> Result<u64> {
     let words = words_of_options(args.from.as_deref(), args.to.as_deref(), args.prefix.as_deref())?;
     let range = asked.range(&words).map_err(|error| error.context(option_of(args)))?;
     let named = args.output.as_ref().and_then(|path| Format::of_name(&path.to_string_lossy()));
+    let format = args.format.or(named).unwrap_or(Format::Csv);
+    if format == Format::Parquet {
+        return write_parquet(args, asked, &range, columns);
+    }
     let mut out = files::create_output(args.output.as_deref())?;
     let mut rows: u64 = 0;
-    match args.format.or(named).unwrap_or(Format::Csv) {
+    match format {
         Format::Csv => {
             let mut csv = csv::Writer::from_writer(&mut out);
             csv.write_record(asked.header().iter().map(|(name, _)| name)).map_err(csv_failure)?;
@@ -113,9 +133,30 @@ fn write<A: Asked>(args: &Args, asked: &A) -> Result<u64> {
             rows += 1;
             Ok(writeln!(out, "{}", asked.json(record)?)?)
         })?,
+        Format::Parquet => {}
     }
     out.flush()?;
     Ok(rows)
+}
+
+#[cfg(feature = "parquet")]
+fn write_parquet<A: Asked>(args: &Args, asked: &A, range: &A::Range, columns: &[Column]) -> Result<u64> {
+    if args.output.is_none() && std::io::stdout().is_terminal() {
+        return Err(Failure::Usage("Parquet is not for a terminal: name a file with --output".to_owned()));
+    }
+    let mut writer = ParquetWriter::new(files::create_output(args.output.as_deref())?, columns)?;
+    let mut rows: u64 = 0;
+    asked.for_each(range, &mut |record| {
+        rows += 1;
+        writer.push(&asked.values(record)?)
+    })?;
+    writer.finish()?;
+    Ok(rows)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn write_parquet<A: Asked>(_: &Args, _: &A, _: &A::Range, _: &[Column]) -> Result<u64> {
+    Err(crate::records::without_parquet())
 }
 
 /// The option that says the range, for errors.

@@ -46,6 +46,7 @@ impl Source {
     pub(crate) fn open(&self) -> Result<Input> {
         let opened = || -> io::Result<Input> {
             let file = File::open(&self.path)?;
+            let whole = file.try_clone()?;
             let metadata = file.metadata()?;
             if metadata.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
@@ -56,7 +57,7 @@ impl Source {
             let compressed = reader.fill_buf()?.starts_with(&ZSTD_MAGIC);
             let reader: Box<dyn Read> =
                 if compressed { Box::new(Unzstd { source: reader, decoder: None }) } else { Box::new(reader) };
-            Ok(Input { reader, consumed_bytes, total_bytes: metadata.len() })
+            Ok(Input { reader, file: Some(whole), consumed_bytes, total_bytes: metadata.len() })
         };
         opened().map_err(|error| Failure::new(format!("cannot read {}: {error}", self.name)))
     }
@@ -65,6 +66,10 @@ impl Source {
 /// An open input.
 pub(crate) struct Input {
     pub(crate) reader: Box<dyn Read>,
+    /// The file as it is, for formats that are read from the end; none of bytes in the program. Its position is that of
+    /// the reader.
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only Parquet is read from the end"))]
+    pub(crate) file: Option<File>,
     /// Bytes of the file read so far, compressed as they are.
     pub(crate) consumed_bytes: Rc<Cell<u64>>,
     /// Bytes of the file.
@@ -80,7 +85,7 @@ impl Input {
         let compressed = bytes.starts_with(&ZSTD_MAGIC);
         let reader: Box<dyn Read> =
             if compressed { Box::new(Unzstd { source: reader, decoder: None }) } else { Box::new(reader) };
-        Input { reader, consumed_bytes, total_bytes: bytes.len() as u64 }
+        Input { reader, file: None, consumed_bytes, total_bytes: bytes.len() as u64 }
     }
 }
 
@@ -164,9 +169,9 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
 }
 
 /// Where an export goes: the file `path`, or standard output.
-pub(crate) fn create_output(path: Option<&Path>) -> Result<Box<dyn Write>> {
+pub(crate) fn create_output(path: Option<&Path>) -> Result<Box<dyn Write + Send>> {
     match path {
-        None => Ok(Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()))),
+        None => Ok(Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))),
         Some(path) => match File::create(path) {
             Ok(file) => Ok(Box::new(BufWriter::with_capacity(BUFFER_BYTES, file))),
             Err(error) => Err(Failure::new(format!("cannot write {}: {error}", path.display()))),

@@ -1,4 +1,4 @@
-//! `quipu import`: a CSV file or JSON lines become a table and its secondary indexes.
+//! `quipu import`: a CSV file, JSON lines or a Parquet file become a table and its secondary indexes.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -36,19 +36,26 @@ Examples:
   Again, with newer rows:
     quipu import more.csv --data air --table flights --on-conflict replace
 
-The file is read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and json for nested or \
+  A Parquet file, whose columns have types:
+    quipu import flights.parquet --data air --table flights --key year,month,day,carrier,flight
+
+A CSV file or JSON lines are read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and json for nested or \
 mixed members of JSON lines), then to load it. Numbers that would be written otherwise, as 007, are text. A column of integers and \
 floats is f64. Empty fields and NA are missing, which sorts first; in a column of text that is NOT NULL, an empty field is the \
-empty text. A table that exists keeps its types; a field that does not fit is an error.
+empty text. A Parquet file says its types, and which columns are NOT NULL: integers, floats, decimals, dates, timestamps, texts, \
+bytes, UUIDs and JSON are what they are, nested columns become json, and times of day and intervals are refused; --types and --schema \
+say it otherwise where values allow that. Parquet needs a program that was built with `--features parquet`.
+
+A table that exists keeps its types; a field that does not fit is an error.
 
 A table without rows is loaded all or nothing: rows and the entries of indexes are sorted and written straight to disk. Into a table \
 with rows they go in transactions.";
 
-/// Loads a CSV file or JSON lines into a table.
+/// Loads a CSV file, JSON lines or a Parquet file into a table.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The file, also compressed (.zst), or `-` for standard input
+    /// The file, CSV and JSON lines also compressed (.zst), or `-` for standard input
     file: PathBuf,
     /// The directory of the database; created if need be
     #[arg(long, value_name = "DIR", required_unless_present = "show_schema")]
@@ -156,7 +163,10 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
     let format = args.format.or_else(|| Format::of_name(&args.file.to_string_lossy())).ok_or_else(|| {
-        Failure::Usage(format!("{} has no name that tells its format: add --format csv or jsonl", args.file.display()))
+        Failure::Usage(format!(
+            "{} has no name that tells its format: add --format csv, jsonl or parquet",
+            args.file.display()
+        ))
     })?;
     let source = Source::new(&args.file)?;
     // The files are opened before the database, so that a wrong name creates nothing.

@@ -1,6 +1,6 @@
 //! The first pass of an import: which columns a file has, and of what types.
 
-use quipu_rows::{Column, DataType};
+use quipu_rows::{Column, DataType, text_of};
 
 use crate::evidence::Evidence;
 use crate::failure::{Failure, Result};
@@ -11,9 +11,11 @@ use crate::records::{Field, Format, Records};
 /// How many records are read between two steps of a progress bar.
 const STEP_RECORDS: u64 = 4096;
 
-/// The columns of `source`: of `declared` type where one is given, else of the narrowest that all their fields fit.
+/// The columns of `source`: of `declared` type where one is given, else of that which the file says, or of the
+/// narrowest that all their fields fit.
 ///
-/// A CSV file all of whose columns are declared is not read past its first line.
+/// Of a file that says its types no more is read than these. A CSV file all of whose columns are declared is not read
+/// past its first line.
 pub(crate) fn columns(
     source: &Source,
     format: Format,
@@ -24,6 +26,15 @@ pub(crate) fn columns(
     let consumed_bytes = std::rc::Rc::clone(&input.consumed_bytes);
     let bar = progress::bar(input.total_bytes, "types");
     let mut records = Records::open(input, format, missing)?;
+    if let Some(columns) = records.typed_columns() {
+        bar.finish_and_clear();
+        check_names(records.columns(), declared)?;
+        let of_type = |column: Column| match declared_type(declared, &column.name) {
+            Some(data_type) => Column { data_type, ..column },
+            None => column,
+        };
+        return Ok(columns.into_iter().map(of_type).collect());
+    }
     let mut evidence: Vec<Evidence> = Vec::new();
     let all_declared =
         format == Format::Csv && records.columns().iter().all(|name| declared.iter().any(|(known, _)| known == name));
@@ -35,6 +46,7 @@ pub(crate) fn columns(
                 Field::Missing | Field::Empty => {}
                 Field::Text(text) => evidence.see_text(text),
                 Field::Json(json) => evidence.see_json(json),
+                Field::Value(value) => evidence.see_text(&text_of(&value)),
             }
         }
         read += 1;
@@ -45,12 +57,24 @@ pub(crate) fn columns(
     bar.finish_and_clear();
     evidence.resize(records.columns().len(), Evidence::default());
     let names = records.columns();
-    if let Some((name, _)) = declared.iter().find(|(name, _)| !names.contains(name)) {
-        return Err(Failure::new(format!("there is no column {name:?}; the columns are {}", names.join(", "))));
-    }
+    check_names(names, declared)?;
     let column = |(name, evidence): (&String, &Evidence)| {
-        let known = declared.iter().find(|(known, _)| known == name).map(|(_, data_type)| *data_type);
-        Column::new(name.clone(), known.unwrap_or_else(|| evidence.data_type()))
+        Column::new(name.clone(), declared_type(declared, name).unwrap_or_else(|| evidence.data_type()))
     };
     Ok(names.iter().zip(&evidence).map(column).collect())
+}
+
+/// The type that is declared of a column.
+fn declared_type(declared: &[(String, DataType)], name: &str) -> Option<DataType> {
+    declared.iter().find(|(known, _)| known == name).map(|(_, data_type)| *data_type)
+}
+
+/// Fails if a type is declared of a column that the file does not have.
+fn check_names(names: &[String], declared: &[(String, DataType)]) -> Result<()> {
+    match declared.iter().find(|(name, _)| !names.contains(name)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(Failure::new(format!("there is no column {name:?}; the columns are {}", names.join(", "))))
+        }
+    }
 }

@@ -5,13 +5,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use quipu::{Durability, ErrorKind};
-use quipu_rows::{Column, DataType, Database, Ordered, TableSchema, Value};
+use quipu_rows::{Column, DataType, Database, Ordered, TableSchema, Uuid, Value};
 
 use crate::clock::Stopwatch;
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::progress::{self, Follower};
-use crate::records::{Field, Format, Records, at_line};
+use crate::records::{At, Field, Format, Records};
 
 /// What happens to a record whose key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -107,10 +107,10 @@ fn load_sorted(
     let mut values = Vec::with_capacity(columns.columns.len());
     while records.advance()? {
         values.clear();
-        let line = records.records.line();
+        let at = records.records.at();
         columns.read(&records.records, &mut values)?;
         load.push_at(&columns.places, &values).map_err(|error| match error.kind() {
-            ErrorKind::Exists | ErrorKind::Invalid => at_line(line, error),
+            ErrorKind::Exists | ErrorKind::Invalid => at.failure(error),
             _ => Failure::from(error),
         })?;
         if load.rows().is_multiple_of(10_000) {
@@ -143,10 +143,10 @@ impl Thinned {
 }
 
 impl Columns {
-    /// The columns that the records of a file have: of a CSV file those of its first line, of JSON lines all.
+    /// The columns that the records of a file have: those that it names, or of JSON lines all.
     ///
     /// # Errors
-    /// A CSV file lacks a column that has neither a default nor numbers from the table.
+    /// A file that names its columns lacks one that has neither a default nor numbers from the table.
     fn of(schema: &TableSchema, records: &Records, format: Format) -> Result<Columns> {
         let has = |column: &Column| format == Format::Jsonl || records.columns().contains(&column.name);
         let mut found = Columns { places: Vec::new(), columns: Vec::new(), key: None, are_all: true };
@@ -155,7 +155,8 @@ impl Columns {
                 found.places.push(place);
                 found.columns.push(column.clone());
             } else if column.default.is_none() && column.identity.is_none() {
-                return Err(at_line(1, format!("there is no column {:?}, which the table has", column.name)));
+                let what = format!("there is no column {:?}, which the table has", column.name);
+                return Err(records.wrong_columns(what));
             } else {
                 found.are_all = false;
             }
@@ -177,11 +178,27 @@ impl Columns {
                 Field::Missing | Field::Empty => Ok(Value::Null),
                 Field::Text(text) => column.data_type.parse_text(text),
                 Field::Json(json) => column.data_type.parse_json(json),
+                Field::Value(value) => of_type(column.data_type, value),
             };
-            let value = value.map_err(|reason| at_line(records.line(), format!("column {}: {reason}", column.name)))?;
+            let value =
+                value.map_err(|reason| records.at().failure(format_args!("column {}: {reason}", column.name)))?;
             values.push(value.into_owned());
         }
         Ok(())
+    }
+}
+
+/// A value of a file in a column of another type: also a text that says it, and bytes that are its own.
+fn of_type(data_type: DataType, value: Value<'_>) -> std::result::Result<Value<'_>, String> {
+    match (data_type, value) {
+        (DataType::Text(_), Value::Bytes(bytes)) => match String::from_utf8(bytes.into_owned()) {
+            Ok(text) => Ok(Value::from(text)),
+            Err(error) => Err(format!("it is not UTF-8 from byte {} on", error.utf8_error().valid_up_to())),
+        },
+        (DataType::Uuid, Value::Bytes(bytes)) if let Ok(uuid) = Uuid::from_slice(&bytes) => Ok(Value::Uuid(uuid)),
+        (DataType::Text(_), value @ Value::Text(_)) => Ok(value),
+        (_, Value::Text(text)) => data_type.parse_text(&text).map(Value::into_owned),
+        (_, value) => data_type.accept(value),
     }
 }
 
@@ -211,13 +228,13 @@ impl Pace {
     }
 }
 
-/// Rows of one transaction, each with the line of its record.
+/// Rows of one transaction, each with the place of its record.
 struct Batch<'a> {
     database: &'a Database,
     schema: &'a TableSchema,
     columns: &'a Columns,
     conflict: Conflict,
-    rows: Vec<(u64, Vec<Value<'static>>)>,
+    rows: Vec<(At, Vec<Value<'static>>)>,
 }
 
 impl Batch<'_> {
@@ -231,7 +248,7 @@ impl Batch<'_> {
         while records.advance()? {
             let mut values = Vec::with_capacity(self.columns.columns.len());
             self.columns.read(&records.records, &mut values)?;
-            self.rows.push((records.records.line(), values));
+            self.rows.push((records.records.at(), values));
             if Some(self.rows.len()) == batch_rows {
                 self.write(loaded)?;
                 pace.show(loaded.rows);
@@ -280,7 +297,7 @@ impl Batch<'_> {
         });
         if let Err(error) = written {
             return Err(match (self.rows.get(at), error.kind()) {
-                (Some((line, _)), ErrorKind::Exists | ErrorKind::Invalid) => at_line(*line, error),
+                (Some((at, _)), ErrorKind::Exists | ErrorKind::Invalid) => at.failure(error),
                 _ => Failure::from(error),
             });
         }

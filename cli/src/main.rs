@@ -21,6 +21,8 @@ mod key;
 #[cfg(not(all(feature = "bench", feature = "storm")))]
 mod left_out;
 mod load;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod progress;
 mod records;
 mod relation;

@@ -1,4 +1,5 @@
-//! The records of a CSV file or of JSON lines, one after the other, each with the number of the line it begins on.
+//! The records of a file, one after the other: CSV and JSON lines, each with the number of the line it begins on, and
+//! Parquet, each with its number.
 //!
 //! A CSV file begins with the names of its columns; a field that is empty or the missing mark (`NA`) is missing, in
 //! quotes or not. Of JSON lines, each is an object; the columns are its members, in the order in which they first
@@ -9,11 +10,14 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Chain, Read};
 
 use csv::StringRecord;
+use quipu_rows::{Column, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
 use crate::files::Input;
+#[cfg(feature = "parquet")]
+use crate::parquet::ParquetRecords;
 
 /// How a file holds its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -22,12 +26,17 @@ pub(crate) enum Format {
     Csv,
     /// One JSON object a line.
     Jsonl,
+    /// Columns with types.
+    Parquet,
 }
 
 impl Format {
     /// The format that a file's name tells, with or without `.zst` at its end.
     pub(crate) fn of_name(name: &str) -> Option<Format> {
         let name = name.to_ascii_lowercase();
+        if name.ends_with(".parquet") {
+            return Some(Format::Parquet);
+        }
         let name = name.strip_suffix(".zst").unwrap_or(&name);
         match name.rsplit_once('.')?.1 {
             "csv" => Some(Format::Csv),
@@ -38,7 +47,7 @@ impl Format {
 }
 
 /// A field as the file has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Field<'a> {
     /// There is nothing, or the mark of a missing field.
     Missing,
@@ -47,12 +56,15 @@ pub(crate) enum Field<'a> {
     Text(&'a str),
     /// The text of a value in JSON.
     Json(&'a str),
+    /// A value that has a type in the file.
+    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "other files have no types"))]
+    Value(Value<'a>),
 }
 
 /// Reads records.
 pub(crate) struct Records {
     columns: Vec<String>,
-    /// Line on which the record at hand begins, from 1.
+    /// Line on which the record at hand begins, from 1; of Parquet, its number.
     line: u64,
     body: Body,
 }
@@ -60,6 +72,17 @@ pub(crate) struct Records {
 enum Body {
     Csv(Box<CsvBody>),
     Jsonl(JsonBody),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<ParquetBody>),
+}
+
+#[cfg(feature = "parquet")]
+struct ParquetBody {
+    records: ParquetRecords,
+    /// For each column asked for, its place in the file.
+    places: Vec<usize>,
+    consumed_bytes: std::rc::Rc<std::cell::Cell<u64>>,
+    total_bytes: u64,
 }
 
 struct CsvBody {
@@ -93,6 +116,7 @@ impl Records {
     pub(crate) fn open(input: Input, format: Format, missing: &str) -> Result<Records> {
         match format {
             Format::Csv => Records::open_csv(input, missing),
+            Format::Parquet => Records::open_parquet(input),
             Format::Jsonl => Ok(Records {
                 columns: Vec::new(),
                 line: 0,
@@ -105,6 +129,22 @@ impl Records {
                 }),
             }),
         }
+    }
+
+    #[cfg(feature = "parquet")]
+    fn open_parquet(input: Input) -> Result<Records> {
+        let (consumed_bytes, total_bytes) = (input.consumed_bytes, input.total_bytes);
+        let file = input.file.ok_or_else(|| Failure::new("Parquet is read from files"))?;
+        let records = ParquetRecords::open(file)?;
+        let columns: Vec<String> = records.columns().map(|column| column.name.clone()).collect();
+        let places = (0..columns.len()).collect();
+        let body = ParquetBody { records, places, consumed_bytes, total_bytes };
+        Ok(Records { columns, line: 0, body: Body::Parquet(Box::new(body)) })
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn open_parquet(_: Input) -> Result<Records> {
+        Err(without_parquet())
     }
 
     fn open_csv(input: Input, missing: &str) -> Result<Records> {
@@ -136,7 +176,16 @@ impl Records {
         Ok(Records { columns, line, body: Body::Csv(Box::new(body)) })
     }
 
-    /// The names of the columns: of a CSV file all of them, of JSON lines those met so far.
+    /// The columns with their types, if the file says these.
+    pub(crate) fn typed_columns(&self) -> Option<Vec<Column>> {
+        match &self.body {
+            #[cfg(feature = "parquet")]
+            Body::Parquet(body) => Some(body.records.columns().cloned().collect()),
+            _ => None,
+        }
+    }
+
+    /// The names of the columns: of JSON lines those met so far, else all of them.
     pub(crate) fn columns(&self) -> &[String] {
         &self.columns
     }
@@ -145,22 +194,13 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// A CSV file has others, or lacks one. JSON lines may lack any; others among their members are an error of that
-    /// line.
+    /// A file that names its columns has others, or lacks one. JSON lines may lack any; others among their members are
+    /// an error of that line.
     pub(crate) fn expect_columns(&mut self, names: &[String]) -> Result<()> {
         match &mut self.body {
-            Body::Csv(body) => {
-                if let Some(name) = self.columns.iter().find(|name| !names.contains(name)) {
-                    return Err(at_line(1, format!("column {name:?} is not in the table")));
-                }
-                body.places = names
-                    .iter()
-                    .map(|name| {
-                        let place = self.columns.iter().position(|column| column == name);
-                        place.ok_or_else(|| at_line(1, format!("there is no column {name:?}, which the table has")))
-                    })
-                    .collect::<Result<_>>()?;
-            }
+            Body::Csv(body) => body.places = places(&self.columns, names).map_err(|what| at_line(1, what))?,
+            #[cfg(feature = "parquet")]
+            Body::Parquet(body) => body.places = places(&self.columns, names).map_err(Failure::new)?,
             Body::Jsonl(body) => {
                 body.places = names.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
                 body.closed = true;
@@ -187,12 +227,32 @@ impl Records {
                 Ok(true)
             }
             Body::Jsonl(body) => body.advance(&mut self.line, &mut self.columns),
+            #[cfg(feature = "parquet")]
+            Body::Parquet(body) => {
+                let is_there = body.records.advance()?;
+                self.line = body.records.row();
+                body.consumed_bytes.set((body.total_bytes as f64 * body.records.part_read()) as u64);
+                Ok(is_there)
+            }
         }
     }
 
-    /// The line on which the record at hand begins, from 1.
-    pub(crate) fn line(&self) -> u64 {
-        self.line
+    /// Where the record at hand stands in the file.
+    pub(crate) fn at(&self) -> At {
+        match &self.body {
+            #[cfg(feature = "parquet")]
+            Body::Parquet(_) => At { unit: "row", number: self.line },
+            _ => At { unit: "line", number: self.line },
+        }
+    }
+
+    /// An error of the names of the columns.
+    pub(crate) fn wrong_columns(&self, message: String) -> Failure {
+        match &self.body {
+            #[cfg(feature = "parquet")]
+            Body::Parquet(_) => Failure::new(message),
+            _ => at_line(1, message),
+        }
     }
 
     /// The field of the record at hand that stands at `place` of the columns.
@@ -208,13 +268,49 @@ impl Records {
                 None | Some("null") => Field::Missing,
                 Some(json) => Field::Json(json),
             },
+            #[cfg(feature = "parquet")]
+            Body::Parquet(body) => match body.records.value(body.places[place]) {
+                Value::Null => Field::Missing,
+                value => Field::Value(value),
+            },
         }
     }
 }
 
+/// Says how to build a program that reads and writes Parquet.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn without_parquet() -> Failure {
+    let how = "`cargo build --release -p quipu-cli --features parquet` builds one that has it";
+    Failure::new(format!("this program was built without Parquet; {how}"))
+}
+
+/// The places of columns of these names.
+fn places(columns: &[String], names: &[String]) -> Result<Vec<usize>, String> {
+    if let Some(name) = columns.iter().find(|name| !names.contains(name)) {
+        return Err(format!("column {name:?} is not in the table"));
+    }
+    let place = |name: &String| columns.iter().position(|column| column == name);
+    let missing = |name: &String| format!("there is no column {name:?}, which the table has");
+    names.iter().map(|name| place(name).ok_or_else(|| missing(name))).collect()
+}
+
+/// Where a record stands in a file: the line that it begins on, or its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    unit: &'static str,
+    number: u64,
+}
+
+impl At {
+    /// An error of the record.
+    pub(crate) fn failure(self, message: impl fmt::Display) -> Failure {
+        Failure::new(format!("{} {}: {message}", self.unit, self.number))
+    }
+}
+
 /// An error of the record that begins on `line`.
-pub(crate) fn at_line(line: u64, message: impl std::fmt::Display) -> Failure {
-    Failure::new(format!("line {line}: {message}"))
+fn at_line(line: u64, message: impl fmt::Display) -> Failure {
+    At { unit: "line", number: line }.failure(message)
 }
 
 impl CsvBody {

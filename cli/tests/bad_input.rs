@@ -109,7 +109,7 @@ fn wrong_usage_ends_with_2() {
         ("import x.csv --data db --table t", "table t is new: name the columns of its key with --key"),
         (
             "import x.txt --data db --table t --key id",
-            "x.txt has no name that tells its format: add --format csv or jsonl",
+            "x.txt has no name that tells its format: add --format csv, jsonl or parquet",
         ),
         ("import x.csv --data db --table t --key id --types id=blob", "\"blob\" is no type; there are bool, i8, i16"),
         ("import x.csv --data db --table t --key id --index id", "write it as name=column,column"),

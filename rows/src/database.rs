@@ -428,18 +428,27 @@ impl RowTable {
 
     #[cold]
     fn look_up(&self, changes: u64) -> Result<Arc<TableDefinition>> {
+        let definition = self.definition_at(&self.shared.db.snapshot())?;
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = (changes, Arc::clone(&definition));
+        Ok(definition)
+    }
+
+    /// The definition of one moment, so that the table's name and its definition belong together.
+    fn definition_at(&self, snapshot: &Snapshot) -> Result<Arc<TableDefinition>> {
         let gone = || Error::new(ErrorKind::Missing, "the table has been dropped");
         let catalogue = self.shared.catalogue().ok_or_else(gone)?;
-        // Of one moment, so that its name and its definition belong together.
-        let snapshot = self.shared.db.snapshot();
         let document =
             store::document(&snapshot.table(catalogue)?, self.number).map_err(|error| match error.kind() {
                 ErrorKind::Corrupt if error.to_string().contains("there is no definition") => gone(),
                 _ => error,
             })?;
-        let definition = self.shared.definition(&snapshot, &document.schema.table)?.ok_or_else(gone)?;
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = (changes, Arc::clone(&definition));
-        Ok(definition)
+        self.shared.definition(snapshot, &document.schema.table)?.ok_or_else(gone)
+    }
+
+    /// Asks the table as it was at one moment.
+    pub(crate) fn at_snapshot<R>(&self, ask: impl FnOnce(TableIn<'_, Snapshot>) -> Result<R>) -> Result<R> {
+        let snapshot = self.shared.db.snapshot();
+        ask(TableIn::new(&snapshot, self.definition_at(&snapshot)?)?)
     }
 
     /// Asks the table as it is now, again if its definition has changed meanwhile.
@@ -457,11 +466,11 @@ impl RowTable {
     }
 
     /// Writes to the table, as one commit.
-    fn write<R>(&self, work: impl FnOnce(&TableIn<'_, RowTransaction<'_>>) -> Result<R>) -> Result<R> {
+    pub(crate) fn write<R>(&self, work: impl FnOnce(TableIn<'_, RowTransaction<'_>>) -> Result<R>) -> Result<R> {
         self.shared.db.write(|transaction| {
             let transaction = RowTransaction::single_writer(Arc::clone(&self.shared), transaction);
             let definition = transaction.definition_of(self.number)?;
-            let result = work(&TableIn::new(&transaction, definition)?)?;
+            let result = work(TableIn::new(&transaction, definition)?)?;
             transaction.refuse_broken()?;
             Ok(result)
         })

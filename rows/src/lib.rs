@@ -1,4 +1,40 @@
 //! Rows made of columns, over the tables of Quipu.
+//!
+//! A struct declares a table, and its values are rows ([`Record`]):
+//!
+//! ```
+//! use quipu::{Db, Options};
+//! use quipu_rows::{Database, Ordered, Record, Span};
+//!
+//! #[derive(Record, Debug, PartialEq)]
+//! #[table(name = "towns", primary_key(country, name))]
+//! #[table(index(name = "size", columns(country, people desc)))]
+//! struct Town {
+//!     country: String,
+//!     name: String,
+//!     #[column(check = "people >= 0")]
+//!     people: u32,
+//!     mayor: Option<String>,
+//! }
+//!
+//! # fn main() -> quipu::Result<()> {
+//! # let options = Options::in_memory();
+//! let database = Database::open(&Db::open("/data/towns", options)?)?;
+//! let towns = database.ensure_table_of::<Town>()?;
+//! for (name, people) in [("Cusco", 428_450), ("Lima", 10_000_000), ("Puno", 128_637)] {
+//!     towns.insert(&Town { country: "PE".into(), name: name.into(), people, mayor: None })?;
+//! }
+//! let cusco = towns.get(("PE", "Cusco"))?.expect("it is there");
+//! assert_eq!(cusco.people, 428_450);
+//! let now = database.snapshot();
+//! let by_size = now.table_of::<Town>()?.index("size")?;
+//! assert_eq!(by_size.count(Span::eq("PE"))?, 3);
+//! assert_eq!(by_size.nth(Span::eq("PE"), 1)?, Some(cusco));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Tables that no struct declares have a [`TableSchema`], and rows of [`Value`]s: see [`Database`].
 
 mod catalogue;
 mod change;
@@ -11,6 +47,7 @@ mod expression;
 #[doc(hidden)]
 pub mod fuzz;
 mod read;
+mod record;
 mod schema;
 mod transaction;
 mod value;
@@ -23,6 +60,7 @@ pub use change::load::Load;
 pub use check::{RowCheck, check};
 pub use database::{Database, RowSnapshot, RowTable};
 pub use encoding::span::{IntoValues, KeyRange, Span};
+pub use quipu_rows_derive::Record;
 pub use read::batch::{Batch, BatchColumn, ColumnValues};
 pub use read::groups::{Group, Groups};
 pub use read::index::{EntriesIn, IndexIn};
@@ -30,6 +68,10 @@ pub use read::ordered::{CostedRows, Ordered, RowIter};
 pub use read::row::{Page, Row, RowView};
 pub use read::scan::{Batches, Scan};
 pub use read::table::TableIn;
+pub use record::Record;
+pub use record::column_value::ColumnValue;
+pub use record::records::{RecordIter, Records};
+pub use record::table::RecordTable;
 pub use schema::column::{Column, Identity};
 pub use schema::constraint::{Action, Check, Constraint, ForeignKey, Violation};
 pub use schema::index::IndexSchema;
@@ -38,8 +80,18 @@ pub use transaction::RowTransaction;
 pub use transaction::isolation::Isolation;
 pub use transaction::part::{ColumnSet, RowChange};
 pub use transaction::retry::Retry;
+pub use uuid::Uuid;
 pub use value::Value;
 pub use value::data_type::{Collation, DataType};
 pub use value::decimal::Decimal;
 pub use value::text::text_of;
 pub use value::time::{Date, Timestamp};
+
+/// What the code that `#[derive(Record)]` writes calls. It may change with any version.
+#[doc(hidden)]
+pub mod derived {
+    pub use quipu::Result;
+
+    pub use crate::record::column_value::{column_type, must_be_integer};
+    pub use crate::record::{field, index_column};
+}

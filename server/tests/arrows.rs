@@ -34,7 +34,8 @@ const CIRCLE_MAX: usize = 3;
 /// The crates, each with those of the workspace that it may depend on. Tests may use more.
 const CRATES: &[(&str, &[&str])] = &[
     ("engine", &[]),
-    ("rows", &["engine"]),
+    ("rows-derive", &[]),
+    ("rows", &["engine", "rows-derive"]),
     ("cluster", &["engine"]),
     ("server", &["engine", "cluster"]),
     ("bench", &["engine", "server"]),

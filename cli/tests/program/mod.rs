@@ -30,6 +30,10 @@ impl Place {
         std::fs::write(self.path(name), content).unwrap();
     }
 
+    pub(crate) fn read_bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
     }

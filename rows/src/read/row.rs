@@ -54,6 +54,14 @@ impl<'r> RowView<'r> {
         self.value(self.definition.place(column)?)
     }
 
+    /// The place of the column of this name.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid) if there is no such column.
+    pub(crate) fn place(&self, column: &str) -> Result<usize> {
+        self.definition.place(column)
+    }
+
     /// The values of all columns that are not hidden, in the order of the schema.
     ///
     /// # Errors
@@ -219,12 +227,18 @@ impl fmt::Debug for Row {
 }
 
 /// Rows at an offset of a range, and the total of the range, all from one version.
-#[derive(Clone, Debug, Default)]
-pub struct Page {
+#[derive(Clone, Debug)]
+pub struct Page<T = Row> {
     /// The rows, in order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<T>,
     /// The offset of the first of them in the range.
     pub offset: u64,
     /// The number of rows in the whole range.
     pub total: u64,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Page<T> {
+        Page { rows: Vec::new(), offset: 0, total: 0 }
+    }
 }

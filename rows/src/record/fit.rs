@@ -1,0 +1,94 @@
+//! Whether a table is as a struct declares it.
+
+use std::fmt::Display;
+
+use quipu::Result;
+
+use crate::record::Record;
+use crate::schema::constraint::ForeignKey;
+use crate::schema::invalid;
+use crate::schema::table::{TableSchema, is_descending, key_name};
+
+/// Fails unless rows of a table that is declared so can be read and written as a struct.
+///
+/// The table may have more: columns that rows need not bring, indexes and constraints.
+///
+/// # Errors
+/// [`Invalid`](quipu::ErrorKind::Invalid) with all that differs.
+pub(crate) fn check<R: Record>(found: &TableSchema) -> Result<()> {
+    let differences = differences(&R::schema().completed(), found);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let name = std::any::type_name::<R>();
+    let name = name.rsplit("::").next().unwrap_or(name);
+    Err(invalid(format!("table {} does not fit the struct {name}: {}", found.table, differences.join("; "))))
+}
+
+/// What a table lacks, or has otherwise. Both schemas are complete.
+fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
+    let mut differences = Vec::new();
+    for column in &declared.columns {
+        match found.columns.iter().find(|other| other.name == column.name) {
+            Some(other) if other == column => {}
+            Some(other) => differences.push(differs(&format!("column {}", column.name), other, column)),
+            None => differences.push(format!("it has no column `{column}`")),
+        }
+    }
+    for column in &found.columns {
+        let is_needed = column.not_null && column.default.is_none() && column.identity.is_none();
+        if is_needed && !declared.columns.iter().any(|other| other.name == column.name) {
+            differences.push(format!("its rows need a value of column `{column}`, and the struct has no such field"));
+        }
+    }
+    let key = |schema: &TableSchema| {
+        let parts = schema.key.iter().map(|text| (key_name(text).to_owned(), is_descending(text)));
+        parts.collect::<Vec<_>>()
+    };
+    if key(declared) != key(found) {
+        differences.push(differs("the primary key", &found.key.join(", "), &declared.key.join(", ")));
+    }
+    if declared.sum.is_some() && declared.sum != found.sum {
+        let kept = |schema: &TableSchema| schema.sum.clone().unwrap_or_else(|| "none".to_owned());
+        differences.push(differs("the column whose sums are kept", &kept(found), &kept(declared)));
+    }
+    for index in &declared.indexes {
+        match found.indexes.iter().find(|other| other.name == index.name) {
+            Some(other) if other == index => {}
+            Some(other) => differences.push(differs(&format!("index {}", index.name), other, index)),
+            None => differences.push(format!("it has no index `{index}`")),
+        }
+    }
+    for check in &declared.checks {
+        match found.checks.iter().find(|other| other.name == check.name) {
+            Some(other) if other == check => {}
+            Some(other) => {
+                differences.push(differs(&format!("check {}", check.name), &other.condition, &check.condition));
+            }
+            None => differences.push(format!("it has no check {} `{}`", check.name, check.condition)),
+        }
+    }
+    for foreign_key in &declared.foreign_keys {
+        let wanted = foreign_key_text(foreign_key, foreign_key);
+        match found.foreign_keys.iter().find(|other| other.name == foreign_key.name) {
+            Some(other) if foreign_key_text(other, foreign_key) == wanted => {}
+            Some(other) => {
+                let found = foreign_key_text(other, foreign_key);
+                differences.push(differs(&format!("foreign key {}", foreign_key.name), &found, &wanted));
+            }
+            None => differences.push(format!("it has no foreign key {} `{wanted}`", foreign_key.name)),
+        }
+    }
+    differences
+}
+
+fn differs(what: &str, found: &dyn Display, declared: &dyn Display) -> String {
+    format!("{what} is `{found}` there and `{declared}` in the struct")
+}
+
+/// A foreign key as text; with the columns that it refers to if the struct says them.
+fn foreign_key_text(foreign_key: &ForeignKey, declared: &ForeignKey) -> String {
+    let ForeignKey { columns, table, references, on_delete, on_update, .. } = foreign_key;
+    let there = if declared.references.is_empty() { String::new() } else { format!(" ({})", references.join(", ")) };
+    format!("({}) to {table}{there}, on delete {on_delete}, on update {on_update}", columns.join(", "))
+}
