@@ -180,7 +180,13 @@ fn thinking(mut session: Box<dyn Session + '_>, mut terminals: Vec<Terminal>, ra
         if moment >= end {
             break;
         }
-        std::thread::sleep(moment.saturating_duration_since(clock::now()));
+        loop {
+            let left = moment.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::park_timeout(left);
+        }
         let (terminal, request) = (&mut terminals[number], &mut requests[number]);
         let ending = session.run(request);
         let done = clock::now();

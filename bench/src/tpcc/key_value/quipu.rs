@@ -84,9 +84,8 @@ impl KeyValue for Engine {
             // An error rolls the transaction back.
             if matches!(outcome, Ok(true)) { Ok(()) } else { Err(Error::new(ErrorKind::Invalid, "rolled back")) }
         });
-        match outcome? {
-            true => written?,
-            false => {}
+        if outcome? {
+            written?;
         }
         Ok(0)
     }

@@ -35,7 +35,7 @@ impl Terminal<'_> {
                     attempts.set(attempts.get() + 1);
                     work(transaction)
                 };
-                let wait = &mut std::thread::sleep;
+                let wait = &mut std::thread::park_timeout;
                 let result = self.of.database.retry(&Retry::default(), &mut self.random, wait, counted);
                 self.retries += attempts.get().saturating_sub(1);
                 result
