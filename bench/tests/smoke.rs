@@ -139,6 +139,25 @@ fn replication() {
     }
 }
 
+/// Every contestant commits, none fails, and all conditions of consistency hold.
+#[test]
+fn tpcc() {
+    for think_time in [false, true] {
+        let mut options = Options::smoke("tpcc");
+        (options.tpcc.think_time, options.seconds) = (think_time, 3.0);
+        let tables = if think_time { tables_with(options) } else { tables("tpcc") };
+        assert_eq!(tables.len(), 2);
+        for row in tables[0].rows() {
+            assert!(matches!(row[7], Cell::Count(1..)), "committed: {row:?}");
+            assert_eq!(row[9], Cell::Count(0), "failed: {row:?}");
+        }
+    }
+    let mut options = Options::smoke("tpcc");
+    (options.tpcc.cache_percent, options.threads) = (vec![10], vec![1]);
+    options.stores = ["quipu", "quipu-kv"].map(str::to_owned).to_vec();
+    assert_eq!(tables_with(options)[0].rows().len(), 2);
+}
+
 #[test]
 fn every_workload_has_a_smoke_test() {
     let here = include_str!("smoke.rs");

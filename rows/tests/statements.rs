@@ -456,3 +456,34 @@ fn entries_have_the_floats_that_keys_have() {
     let found = quipu_rows::check(database.db(), &mut |_| ()).unwrap();
     assert_eq!(found.problems, Vec::<String>::new());
 }
+
+#[test]
+fn an_index_that_two_foreign_keys_share_stays_when_the_one_it_was_made_for_fails() {
+    let database = database();
+    for parent in ["good", "bad"] {
+        let parent = TableSchema::new(parent).column(Column::new("id", DataType::I32)).key(["id"]);
+        database.create_table(&parent).unwrap();
+    }
+    let children = TableSchema::new("children").column(Column::new("id", DataType::I32));
+    let children = children.column(Column::new("parent", DataType::I32)).key(["id"]);
+    let children = database.create_table(&children).unwrap();
+    database.table("good").unwrap().insert(1).unwrap();
+    children.insert((1, 1)).unwrap();
+    let mut added = None;
+    let to_bad = ForeignKey::new("to_bad", ["parent"], "bad");
+    let refused = database.add_foreign_key("children", to_bad, &mut |progress| {
+        if progress.stage == "validating rows" && added.is_none() {
+            let to_good = ForeignKey::new("to_good", ["parent"], "good");
+            added = Some(database.add_foreign_key("children", to_good, &mut |_| ()));
+        }
+    });
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    added.expect("rows were looked at").unwrap();
+    assert_eq!(quipu_rows::check(database.db(), &mut |_| ()).unwrap().problems, Vec::<String>::new());
+    let good = database.table("good").unwrap();
+    assert!(good.delete(1).is_err(), "a row refers to it");
+    assert!(children.insert((2, 2)).is_err(), "it refers to no row");
+    assert!(children.delete(1).unwrap() && good.delete(1).unwrap());
+    database.drop_constraint("children", "to_good").unwrap();
+    database.drop_index("children", "to_bad_index").unwrap();
+}

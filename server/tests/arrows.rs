@@ -38,7 +38,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rows", &["engine", "rows-derive"]),
     ("cluster", &["engine"]),
     ("server", &["engine", "cluster"]),
-    ("bench", &["engine", "server"]),
+    ("bench", &["engine", "rows", "server"]),
     ("suite", &[]),
     // Storm only asks the server for the table of commands.
     ("storm", &["engine", "rows", "server", "suite"]),

@@ -14,7 +14,7 @@ use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::trees::Trees;
 use crate::change::definitions::{Definitions, Draft};
-use crate::change::indexes::BuildOptions;
+use crate::change::indexes::{BuildOptions, refuse_needed};
 use crate::change::recovery::take_back_half;
 use crate::change::tables::not_there;
 use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
@@ -258,8 +258,12 @@ pub(crate) fn take_back(definitions: &Definitions<'_>, draft: &mut Draft, mark: 
         }
         Unvalidated::Index(name) => {
             if let Some(place) = document.schema.indexes.iter().position(|index| index.name == *name) {
-                document.schema.indexes.remove(place);
-                document.indexes.remove(place);
+                let (index, tree) = (document.schema.indexes.remove(place), document.indexes.remove(place));
+                // A foreign key that was added beside the one it was made for may have found it, and stays with it.
+                if refuse_needed(definitions, draft).is_err() {
+                    draft.document.schema.indexes.insert(place, index);
+                    draft.document.indexes.insert(place, tree);
+                }
             }
         }
         Unvalidated::ForeignKey(name) => {

@@ -176,7 +176,7 @@ impl Shared {
 }
 
 /// Fails if a foreign key no longer finds its rows, or what it refers to.
-fn refuse_needed(definitions: &Definitions<'_>, draft: &Draft) -> Result<()> {
+pub(crate) fn refuse_needed(definitions: &Definitions<'_>, draft: &Draft) -> Result<()> {
     let ready = definitions.ready(draft)?;
     for foreign_key in ready.foreign_keys.iter().filter(|foreign_key| foreign_key.table != draft.number) {
         definitions.check_foreign_key(&ready, foreign_key)?;

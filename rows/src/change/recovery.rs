@@ -15,7 +15,7 @@ use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::change::constraints::{take_back, take_back_marked};
 use crate::change::definitions::Definitions;
-use crate::definition::document::{TableNumber, TreeNumber};
+use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
 
 #[cold]
 fn lost(what: impl std::fmt::Display) -> Error {
@@ -111,7 +111,10 @@ impl Shared {
     fn take_back(&self, number: u32) -> Result<crate::definition::document::Document> {
         let changed = self.change(|definitions| {
             let mut draft = definitions.draft_of(number)?;
-            for mark in std::mem::take(&mut draft.document.unvalidated) {
+            let mut marks = std::mem::take(&mut draft.document.unvalidated);
+            // An index made for a foreign key stays while that is there.
+            marks.sort_by_key(|mark| matches!(mark, Unvalidated::Index(_)));
+            for mark in marks {
                 take_back(definitions, &mut draft, &mark)?;
             }
             let document = &mut draft.document;

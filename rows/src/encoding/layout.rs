@@ -174,6 +174,33 @@ impl Layout {
         }
     }
 
+    /// Whether a value has this layout.
+    #[inline]
+    pub(crate) fn is_of(&self, value: &[u8]) -> bool {
+        Layout::number_of(value).is_ok_and(|number| number == self.number)
+    }
+
+    /// Overwrites the column at this place with a value that its type has accepted. Returns whether it could: a column
+    /// of variable size, the summed one, and one that a broken row does not have, are left as they are.
+    pub(crate) fn overwrite(&self, place: usize, value: &Value<'_>, row: &mut [u8]) -> bool {
+        let slot = &self.slots[place];
+        let (Place::Fixed(at), Some(bytes)) = (slot.place, fixed_bytes(slot.data_type)) else { return false };
+        if row.len() < self.ends_at {
+            return false;
+        }
+        match slot.null_bit {
+            Some(bit) => {
+                let byte = &mut row[self.nulls_at + bit / 8];
+                *byte = *byte & !(1 << (bit % 8)) | u8::from(value.is_null()) << (bit % 8);
+            }
+            None if value.is_null() => return false,
+            None => {}
+        }
+        row[at..at + bytes].fill(0);
+        write_fixed(slot.data_type, value, &mut row[at..]);
+        true
+    }
+
     /// Whether the column at this place is NULL.
     #[inline]
     fn is_null(&self, slot: &Slot, row: &[u8]) -> Result<bool> {
@@ -401,6 +428,17 @@ mod tests {
                 let found = layout.read(place, row).unwrap();
                 assert_eq!(found, *value);
                 assert_eq!(layout.read_bytes(place, row).unwrap().is_none(), value.is_null());
+            }
+            // A column that is overwritten is as if the row had been written with it.
+            for place in 0..values.len() {
+                let (mut changed, mut overwritten) = (values.clone(), row.to_vec());
+                changed[place] = random_value(columns[place].data_type, random);
+                let is_fixed = matches!(layout.slots[place].place, Place::Fixed(_));
+                let can = is_fixed && (columns[place].is_nullable || !changed[place].is_null());
+                assert_eq!(layout.overwrite(place, &changed[place], &mut overwritten), can);
+                let mut expected = Vec::new();
+                layout.encode(sum, if can { &changed } else { &values }.iter(), &mut expected);
+                assert_eq!(overwritten, expected);
             }
             // Bytes that are cut or changed are read as something or refused.
             for _ in 0..10 {

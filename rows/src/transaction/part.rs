@@ -11,6 +11,7 @@ use crate::encoding::layout::sum_of_value;
 use crate::encoding::span::IntoValues;
 use crate::read::row::{Row, RowView};
 use crate::read::table::TableIn;
+use crate::schema::column::Identity;
 use crate::schema::invalid;
 use crate::transaction::RowTransaction;
 use crate::value::Value;
@@ -216,7 +217,7 @@ impl RowChange {
             let (made, wanted) = (values.len(), self.places.len());
             return Err(invalid(format!("a change made {made} values for {wanted} columns")));
         }
-        patched(&self.definition, &view, self.places.iter().copied().zip(values))
+        patched(&self.definition, &view, self.places.iter().copied().zip(values.iter().map(Value::borrowed)))
     }
 }
 
@@ -224,8 +225,11 @@ impl RowChange {
 pub(crate) fn patched<'v>(
     definition: &TableDefinition,
     view: &RowView<'_>,
-    changes: impl Iterator<Item = (usize, Value<'v>)>,
+    changes: impl Iterator<Item = (usize, Value<'v>)> + Clone,
 ) -> Result<Vec<u8>> {
+    if let Some(value) = overwritten(definition, view.value, changes.clone()) {
+        return Ok(value);
+    }
     let mut row: Values<'_> = (0..definition.columns.len()).map(|place| view.value(place)).collect::<Result<_>>()?;
     let mut changed: smallvec::SmallVec<[usize; 16]> = smallvec::SmallVec::new();
     for (place, value) in changes {
@@ -238,6 +242,32 @@ pub(crate) fn patched<'v>(
     let mut value = Vec::with_capacity(view.value.len() + 16);
     encode_value(definition, &row, &mut value);
     Ok(value)
+}
+
+/// The value of a row in which columns of fixed size are overwritten and the others are not looked at. None if it takes
+/// more than that: another layout, another size, a check, or an error.
+fn overwritten<'v>(
+    definition: &TableDefinition,
+    value: &[u8],
+    changes: impl Iterator<Item = (usize, Value<'v>)>,
+) -> Option<Vec<u8>> {
+    let layout = definition.current_shape().layout.as_ref()?;
+    if !definition.checks.is_empty() || !layout.is_of(value) {
+        return None;
+    }
+    let mut value = value.to_vec();
+    for (place, new) in changes {
+        let column = &definition.columns[place].declared;
+        if column.identity == Some(Identity::Always) || (column.not_null && new.is_null()) {
+            return None;
+        }
+        let new = if new.is_null() { new } else { column.data_type.accept(new).ok()? };
+        let stored = definition.stored.iter().position(|&stored| stored == place)?;
+        if !layout.overwrite(stored, &new, &mut value) {
+            return None;
+        }
+    }
+    Some(value)
 }
 
 /// Appends the key of a row.

@@ -107,9 +107,18 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     ) -> Result<bool> {
         let key = self.key_of(&key.into_values())?;
         let Some(old) = self.tree.get(&key)? else { return Ok(false) };
-        let changes = change(&RowView::new(&self.definition, &key, &old)?)?;
+        let view = RowView::new(&self.definition, &key, &old)?;
+        let changes = change(&view)?;
         if let Some((place, _)) = changes.iter().find(|(place, _)| *place >= self.definition.columns.len()) {
             return Err(invalid(format!("table {} has no column number {place}", self.definition.name())));
+        }
+        let places: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
+        if self.can_patch(&places) {
+            self.trees.refuse_broken()?;
+            self.rely_on_written(&key, &places)?;
+            let changes = changes.iter().map(|(place, value)| (*place, value.borrowed()));
+            self.tree.put(&key, &patched(&self.definition, &view, changes)?)?;
+            return Ok(true);
         }
         self.change_row(&key, &old, changes.into_iter().collect())?;
         Ok(true)
