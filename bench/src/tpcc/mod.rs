@@ -36,13 +36,14 @@ pub(crate) use population::{Population, Scale};
 pub(crate) use records::Table;
 pub(crate) use requests::Kind;
 
-/// The memtables and the cache of Quipu: with a budget, a quarter of it for rows that are not in files yet, up to 64 MiB.
+/// The memtables and the cache of Quipu: with a budget, a quarter of it for rows that are not in files yet, up to 64 MiB;
+/// 256 KiB of each at least.
 fn memory_of(setup: crate::store::Setup) -> (u64, u64) {
     if setup.in_memory {
         return (0, setup.cache_bytes);
     }
-    let memtables = (setup.cache_bytes / 4).min(64 << 20);
-    (memtables, setup.cache_bytes - memtables)
+    let memtables = (setup.cache_bytes / 4).clamp(256 << 10, 64 << 20);
+    (memtables, setup.cache_bytes.saturating_sub(memtables).max(256 << 10))
 }
 
 /// The contestants of this build, Quipu first.
