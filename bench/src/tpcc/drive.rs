@@ -17,8 +17,8 @@ use crate::store::Result;
 pub(crate) enum Pace {
     /// One terminal a thread, without a pause, for so long, or for so many transactions each.
     FlatOut(Length),
-    /// So many terminals a warehouse, with keying and think times, for so many seconds after the first so many, in which
-    /// they begin one after the other.
+    /// So many terminals a warehouse, with keying and think times, for so many seconds after the first so many: in
+    /// those the terminals begin, one after the other.
     Thinking { terminals: i32, ramp_s: f64, seconds: f64 },
 }
 

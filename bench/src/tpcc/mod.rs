@@ -36,8 +36,8 @@ pub(crate) use population::{Population, Scale};
 pub(crate) use records::Table;
 pub(crate) use requests::Kind;
 
-/// The memtables and the cache of Quipu: with a budget, a quarter of it for rows that are not in files yet, up to 64 MiB;
-/// 256 KiB of each at least.
+/// The memtables and the cache of Quipu: with a budget, a quarter of it is for rows that are not in files yet, up to
+/// 64 MiB; each has 256 KiB at least.
 fn memory_of(setup: crate::store::Setup) -> (u64, u64) {
     if setup.in_memory {
         return (0, setup.cache_bytes);

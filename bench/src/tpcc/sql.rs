@@ -36,10 +36,10 @@ CREATE TABLE IF NOT EXISTS stock (s_w_id INTEGER, s_i_id INTEGER, s_quantity INT
   s_dist_10 TEXT NOT NULL, s_ytd INTEGER NOT NULL, s_order_cnt INTEGER NOT NULL, s_remote_cnt INTEGER NOT NULL,
   s_data TEXT NOT NULL, PRIMARY KEY (s_w_id, s_i_id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS customer (c_w_id INTEGER, c_d_id INTEGER, c_id INTEGER, c_first TEXT NOT NULL,
-  c_middle TEXT NOT NULL, c_last TEXT NOT NULL, c_street_1 TEXT NOT NULL, c_street_2 TEXT NOT NULL, c_city TEXT NOT NULL,
-  c_state TEXT NOT NULL, c_zip TEXT NOT NULL, c_phone TEXT NOT NULL, c_since INTEGER NOT NULL, c_credit TEXT NOT NULL,
-  c_credit_lim INTEGER NOT NULL, c_discount INTEGER NOT NULL, c_balance INTEGER NOT NULL, c_ytd_payment INTEGER NOT NULL,
-  c_payment_cnt INTEGER NOT NULL, c_delivery_cnt INTEGER NOT NULL, c_data TEXT NOT NULL,
+  c_middle TEXT NOT NULL, c_last TEXT NOT NULL, c_street_1 TEXT NOT NULL, c_street_2 TEXT NOT NULL,
+  c_city TEXT NOT NULL, c_state TEXT NOT NULL, c_zip TEXT NOT NULL, c_phone TEXT NOT NULL, c_since INTEGER NOT NULL,
+  c_credit TEXT NOT NULL, c_credit_lim INTEGER NOT NULL, c_discount INTEGER NOT NULL, c_balance INTEGER NOT NULL,
+  c_ytd_payment INTEGER NOT NULL, c_payment_cnt INTEGER NOT NULL, c_delivery_cnt INTEGER NOT NULL, c_data TEXT NOT NULL,
   PRIMARY KEY (c_w_id, c_d_id, c_id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS history (h_c_id INTEGER NOT NULL, h_c_d_id INTEGER NOT NULL, h_c_w_id INTEGER NOT NULL,
   h_d_id INTEGER NOT NULL, h_w_id INTEGER NOT NULL, h_date INTEGER NOT NULL, h_amount INTEGER NOT NULL,

@@ -2,11 +2,12 @@
 //!
 //! Each contestant is loaded, its indexes are built, and it does the standard mix. Without think time each thread is a
 //! terminal that asks without a pause and chooses a warehouse for each transaction; with it (`--think-time`) every
-//! warehouse has ten terminals with the keying and think times of the specification, and threads serve them. Contestants
-//! take turns, each from a fresh load. Commits are handed to the operating system, not synced, unless `--durability sync`.
+//! warehouse has ten terminals with the keying and think times of the specification, and threads serve them.
+//! Contestants take turns, each from a fresh load. Commits are handed to the operating system, not synced, unless
+//! `--durability sync`.
 //!
-//! Checked after each run: consistency conditions 1 to 12 of clause 3.3.2 over all rows, the contestant's own check, and
-//! that the first thousand answers of one thread are the same everywhere.
+//! Checked after each run: consistency conditions 1 to 12 of clause 3.3.2 over all rows, the contestant's own check,
+//! and that the first thousand answers of one thread are the same everywhere.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! fjall: a keyspace for each table and index, optimistic transactions that are made again after a conflict; settings as
-//! in `peers/fjall.rs`.
+//! fjall: a keyspace for each table and index, optimistic transactions that are made again after a conflict; settings
+//! as in `peers/fjall.rs`.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Stores of keys and values: the tables and indexes as ranges of keys, the transactions written by hand.
 //!
-//! A key is the numbers of the primary key, four bytes each, in big-endian order; a value the rest of the row, encoded by
-//! `postcard`. Rows are read where they lie and written whole. Nothing but the transactions keeps indexes and rows
+//! A key is the numbers of the primary key, four bytes each, in big-endian order; a value the rest of the row, encoded
+//! by `postcard`. Rows are read where they lie and written whole. Nothing but the transactions keeps indexes and rows
 //! together.
 
 #[cfg(feature = "peers")]
