@@ -17,6 +17,7 @@ use crate::catalogue::store;
 use crate::catalogue::trees::Trees;
 use crate::change::indexes::index_entry;
 use crate::database::Database;
+use crate::definition::document::Unvalidated;
 use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
 use crate::encoding::layout::sum_of_value;
@@ -259,7 +260,8 @@ fn row_of<'r>(definition: &'r TableDefinition, key: &'r [u8], value: &'r [u8]) -
     let mut row = Values::new();
     for (place, column) in definition.columns.iter().enumerate() {
         let value = view.value(place).map_err(|error| format!("column {}: {error}", column.declared.name))?;
-        if value.is_null() && column.declared.not_null {
+        let is_validated = || !definition.document.unvalidated.contains(&Unvalidated::NotNull(column.declared.name.clone()));
+        if value.is_null() && column.declared.not_null && is_validated() {
             return Err(format!("column {}: NULL in a column that is NOT NULL", column.declared.name));
         }
         row.push(value);
