@@ -260,7 +260,8 @@ fn row_of<'r>(definition: &'r TableDefinition, key: &'r [u8], value: &'r [u8]) -
     let mut row = Values::new();
     for (place, column) in definition.columns.iter().enumerate() {
         let value = view.value(place).map_err(|error| format!("column {}: {error}", column.declared.name))?;
-        let is_validated = || !definition.document.unvalidated.contains(&Unvalidated::NotNull(column.declared.name.clone()));
+        let mark = || Unvalidated::NotNull(column.declared.name.clone());
+        let is_validated = || !definition.document.unvalidated.contains(&mark());
         if value.is_null() && column.declared.not_null && is_validated() {
             return Err(format!("column {}: NULL in a column that is NOT NULL", column.declared.name));
         }
