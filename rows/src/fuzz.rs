@@ -21,34 +21,10 @@ use crate::schema::table::TableSchema;
 use crate::transaction::part::{encode_key, encode_value};
 use crate::value::Value;
 use crate::value::collation;
-use crate::value::data_type::{Collation, DataType};
+use crate::value::data_type::{DataType, TYPES};
 use crate::write::complete::{self, Values};
 
-/// Types of all kinds, by the number that a fuzzer's byte has.
-const TYPES: [DataType; 21] = [
-    DataType::Bool,
-    DataType::I8,
-    DataType::I16,
-    DataType::I32,
-    DataType::I64,
-    DataType::U8,
-    DataType::U16,
-    DataType::U32,
-    DataType::U64,
-    DataType::F32,
-    DataType::F64,
-    DataType::Decimal { precision: 4, scale: 2 },
-    DataType::Decimal { precision: 18, scale: 0 },
-    DataType::Decimal { precision: 38, scale: 10 },
-    DataType::TEXT,
-    DataType::Text(Collation::Unicode),
-    DataType::Bytes,
-    DataType::Date,
-    DataType::Timestamp,
-    DataType::Uuid,
-    DataType::Json,
-];
-
+/// The type that a fuzzer's byte stands for.
 fn type_of(byte: u8) -> DataType {
     TYPES[usize::from(byte) % TYPES.len()]
 }

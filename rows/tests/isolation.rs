@@ -362,5 +362,15 @@ fn an_update_that_changes_nothing_is_a_write() {
                 assert_eq!(row.get("note").unwrap(), "".into());
             }
         }
+        // One that is made of the row has read it.
+        for (place, same) in [(1, Value::Int(10)), (2, "".into())] {
+            let database = database();
+            let one = database.begin_with(isolation);
+            assert!(one.table("test").unwrap().update_with(1, |_| Ok(vec![(place, same)])).unwrap());
+            assert!(one.table("test").unwrap().update(2, &[("value", Value::Int(21))]).unwrap());
+            let now = database.table("test").unwrap();
+            assert!(now.update(1, &[("value", Value::Int(11)), ("note", "new".into())]).unwrap());
+            assert!(conflicts(one.commit()), "{isolation:?}, {place}");
+        }
     }
 }

@@ -487,3 +487,74 @@ fn an_index_that_two_foreign_keys_share_stays_when_the_one_it_was_made_for_fails
     database.drop_constraint("children", "to_good").unwrap();
     database.drop_index("children", "to_bad_index").unwrap();
 }
+
+#[test]
+fn what_a_change_makes_of_a_row_is_what_an_update_to_it_does() {
+    let decimal = |units| Value::Decimal(Decimal::new(units, 2).unwrap());
+    let schema = TableSchema::new("things")
+        .column(Column::new("id", DataType::I32))
+        .column(Column::new("small", DataType::I8))
+        .column(Column::new("price", DataType::Decimal { precision: 6, scale: 2 }).not_null())
+        .column(Column::new("total", DataType::I64).not_null())
+        .column(Column::new("name", DataType::TEXT))
+        .column(Column::new("kind", DataType::I16))
+        .column(Column::new("number", DataType::I32).identity(Identity::Always))
+        .key(["id"])
+        .sum("total")
+        .index(IndexSchema::new("kind", ["kind"]));
+    for has_check in [false, true] {
+        let database = database();
+        let schema = if has_check { schema.clone().check("cheap", "price < 100") } else { schema.clone() };
+        let things = database.create_table(&schema).unwrap();
+        let row = (1, 5, decimal(150), 7, "a", 3);
+        things.insert_columns(&["id", "small", "price", "total", "name", "kind"], row).unwrap();
+        let change = |changes: Vec<(usize, Value<'static>)>| {
+            database.write(|transaction| transaction.table("things")?.update_with(1, |_| Ok(changes)))
+        };
+        let is = |expected: &[Value<'_>]| {
+            let row = things.get(1).unwrap().unwrap();
+            assert_eq!(row.values().unwrap()[1..expected.len() + 1], *expected);
+            assert_eq!(quipu_rows::check(database.db(), &mut |_| ()).unwrap().problems, Vec::<String>::new());
+        };
+        // Of fixed size, to NULL and back, rescaled; of variable size; summed; indexed.
+        assert!(change(vec![(1, Value::Int(-6)), (2, Value::Decimal(Decimal::new(25, 1).unwrap()))]).unwrap());
+        is(&[Value::Int(-6), decimal(250), Value::Int(7), "a".into(), Value::Int(3)]);
+        assert!(change(vec![(1, Value::Null)]).unwrap());
+        is(&[Value::Null, decimal(250)]);
+        assert!(change(vec![(1, Value::Int(1)), (4, "longer".into())]).unwrap());
+        assert!(change(vec![(3, Value::Int(70)), (5, Value::Int(4))]).unwrap());
+        let whole = [Value::Int(1), decimal(250), Value::Int(70), "longer".into(), Value::Int(4)];
+        is(&whole);
+        let now = database.snapshot();
+        assert_eq!(now.table("things").unwrap().sum(Span::all()).unwrap(), Value::Int(70));
+        // One that changes nothing, and one of nothing.
+        let commits = || database.db().latched_read().sequence();
+        let before = commits();
+        assert!(change(vec![(1, Value::Int(1))]).unwrap() && change(Vec::new()).unwrap());
+        assert_eq!(commits(), before);
+        // What is refused changes nothing.
+        let wrong = [
+            (vec![(1, Value::Int(200))], Some(Constraint::Type)),
+            (vec![(1, Value::Int(2)), (2, Value::Null)], Some(Constraint::NotNull)),
+            (vec![(2, "x".into())], Some(Constraint::Type)),
+            (vec![(6, Value::Int(9))], Some(Constraint::Identity)),
+            (vec![(7, Value::Int(9))], None),
+        ];
+        for (changes, constraint) in wrong {
+            assert_eq!(refused(change(changes)).1, constraint);
+        }
+        if has_check {
+            let (message, constraint) = refused(change(vec![(2, decimal(10_000))]));
+            assert_eq!(constraint, Some(Constraint::Check), "{message}");
+        }
+        is(&whole);
+        // A row from before a column was added, and one from before its column could be NULL.
+        database.add_column("things", Column::new("late", DataType::U8).default("8")).unwrap();
+        database.drop_not_null("things", "price").unwrap();
+        assert!(change(vec![(7, Value::Int(9))]).unwrap());
+        assert!(change(vec![(2, Value::Null)]).unwrap());
+        let row = things.get(1).unwrap().unwrap();
+        assert_eq!((row.get("price").unwrap(), row.get("late").unwrap()), (Value::Null, Value::Int(9)));
+        assert_eq!(quipu_rows::check(database.db(), &mut |_| ()).unwrap().problems, Vec::<String>::new());
+    }
+}

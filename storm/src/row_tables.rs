@@ -26,6 +26,7 @@ use crate::report::Counters;
 use crate::script::Journal;
 use crate::sequential::Source;
 use crate::setup::{Setup, durability};
+use crate::table_model::changes::take_back;
 use crate::table_model::expected::difference;
 use crate::table_model::statements::is_of_disk;
 use crate::table_model::world::{VERBS, World};
@@ -223,13 +224,13 @@ impl Storm {
         let is_statement = ["write", "transaction", "end"].contains(&verb);
         while let Some(database) = self.world.database.clone().filter(|database| !database.db().stats().poisoned) {
             // What a change has left since the disk failed that as well is taken back before the next change.
-            match if is_statement { Ok(false) } else { database.drop_table("none of this name") } {
+            match if is_statement { Ok(()) } else { take_back(&database) } {
                 Err(error) if is_of_disk(&error) => {
                     self.sim.set_capacity(u64::MAX);
                     continue;
                 }
                 Err(error) => return Err(format!("what a change has left cannot be taken back: {error:?}")),
-                Ok(_) => {}
+                Ok(()) => {}
             }
             let mut candidates = vec![self.world.expected.model.clone()];
             candidates.extend(self.world.expected.attempts.iter().cloned());

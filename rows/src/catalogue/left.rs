@@ -1,7 +1,7 @@
 //! What changes that failed have left half way since the disk refused their end, too: it is taken back before the next
 //! change, or when the database is opened again, whichever comes first.
 
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use crate::catalogue::shared::Shared;
 use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
@@ -30,23 +30,27 @@ impl Left {
 }
 
 impl Shared {
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes that a part of a table's definition could not be taken back.
     pub(crate) fn leave(&self, table: TableNumber, half: Half) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).halves.push((table, half));
+        self.left().halves.push((table, half));
     }
 
     /// Notes that trees which no definition names could not be dropped.
     pub(crate) fn leave_trees(&self, trees: impl IntoIterator<Item = TreeNumber>) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).trees.extend(trees);
+        self.left().trees.extend(trees);
     }
 
     /// Whether a tree is noted as one that could not be dropped.
     pub(crate) fn is_left(&self, tree: TreeNumber) -> bool {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).trees.contains(&tree)
+        self.left().trees.contains(&tree)
     }
 
     /// What is left, which is no longer noted then.
     pub(crate) fn take_left(&self) -> Left {
-        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.left())
     }
 }

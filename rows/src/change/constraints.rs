@@ -8,7 +8,7 @@
 //!
 //! If the disk refuses 3, the constraint is taken back before the next change, or by the next opening.
 
-use quipu::{Progress, ReadableTable, Result, Snapshot};
+use quipu::{ErrorKind, Progress, ReadableTable, Result, Snapshot};
 
 use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
@@ -47,11 +47,12 @@ impl Shared {
 
     /// Makes a column NOT NULL.
     pub(crate) fn set_not_null(&self, table: &str, column: &str, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-        // One that is so already must not be marked: a crash would take back what rows have always kept.
+        // What a failed change has left must not be taken for what this one finds done.
         drop(self.begin_change()?);
         let ready = self.definition(&self.db, table)?.ok_or_else(|| crate::transaction::missing(table))?;
         let is_done = ready.columns[ready.place(column)?].declared.not_null;
         let mark = Unvalidated::NotNull(column.to_owned());
+        // One that is so already must not be marked: a crash would take back what rows have always kept.
         if is_done && !ready.document.unvalidated.contains(&mark) {
             return Ok(());
         }
@@ -260,9 +261,12 @@ pub(crate) fn take_back(definitions: &Definitions<'_>, draft: &mut Draft, mark: 
             if let Some(place) = document.schema.indexes.iter().position(|index| index.name == *name) {
                 let (index, tree) = (document.schema.indexes.remove(place), document.indexes.remove(place));
                 // A foreign key that was added beside the one it was made for may have found it, and stays with it.
-                if refuse_needed(definitions, draft).is_err() {
-                    draft.document.schema.indexes.insert(place, index);
-                    draft.document.indexes.insert(place, tree);
+                match refuse_needed(definitions, draft) {
+                    Err(error) if error.kind() == ErrorKind::Invalid => {
+                        draft.document.schema.indexes.insert(place, index);
+                        draft.document.indexes.insert(place, tree);
+                    }
+                    needed => needed?,
                 }
             }
         }

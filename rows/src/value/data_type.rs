@@ -90,6 +90,32 @@ const NAMES: [(DataType, &str); 18] = [
     (DataType::Json, "json"),
 ];
 
+/// Types of all kinds, for tests and fuzz targets.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) const TYPES: [DataType; 21] = [
+    DataType::Bool,
+    DataType::I8,
+    DataType::I16,
+    DataType::I32,
+    DataType::I64,
+    DataType::U8,
+    DataType::U16,
+    DataType::U32,
+    DataType::U64,
+    DataType::F32,
+    DataType::F64,
+    DataType::Decimal { precision: 4, scale: 2 },
+    DataType::Decimal { precision: 18, scale: 0 },
+    DataType::Decimal { precision: 38, scale: 10 },
+    DataType::TEXT,
+    DataType::Text(Collation::Unicode),
+    DataType::Bytes,
+    DataType::Date,
+    DataType::Timestamp,
+    DataType::Uuid,
+    DataType::Json,
+];
+
 impl DataType {
     /// Text in the order of its bytes.
     pub const TEXT: DataType = DataType::Text(Collation::Binary);

@@ -5,35 +5,11 @@ use rand::{Rng, RngExt};
 use uuid::Uuid;
 
 use super::Value;
-use super::data_type::{Collation, DataType};
+use super::data_type::DataType;
+pub(crate) use super::data_type::TYPES;
 use super::decimal::Decimal;
 use super::json;
 use super::time::{Date, Timestamp};
-
-/// Types of all kinds.
-pub(crate) const TYPES: [DataType; 21] = [
-    DataType::Bool,
-    DataType::I8,
-    DataType::I16,
-    DataType::I32,
-    DataType::I64,
-    DataType::U8,
-    DataType::U16,
-    DataType::U32,
-    DataType::U64,
-    DataType::F32,
-    DataType::F64,
-    DataType::Decimal { precision: 4, scale: 2 },
-    DataType::Decimal { precision: 18, scale: 0 },
-    DataType::Decimal { precision: 38, scale: 10 },
-    DataType::TEXT,
-    DataType::Text(Collation::Unicode),
-    DataType::Bytes,
-    DataType::Date,
-    DataType::Timestamp,
-    DataType::Uuid,
-    DataType::Json,
-];
 
 /// A value that a column of this type accepts, NULL now and then.
 pub(crate) fn random_value(data_type: DataType, random: &mut StdRng) -> Value<'static> {

@@ -115,9 +115,14 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         let places: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
         if self.can_patch(&places) {
             self.trees.refuse_broken()?;
-            self.rely_on_written(&key, &places)?;
             let changes = changes.iter().map(|(place, value)| (*place, value.borrowed()));
-            self.tree.put(&key, &patched(&self.definition, &view, changes)?)?;
+            let value = patched(&self.definition, &view, changes)?;
+            if value == *old {
+                // It is a write all the same: that these values stand at the commit.
+                self.rely_on_written(&key, &places)?;
+            } else {
+                self.tree.put(&key, &value)?;
+            }
             return Ok(true);
         }
         self.change_row(&key, &old, changes.into_iter().collect())?;

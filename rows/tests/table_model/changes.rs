@@ -30,9 +30,18 @@ fn change(world: &mut World, after: Model, is_refused: bool, make: impl FnOnce(&
         }
         Err(error) => {
             assert!(is_refused, "a change is refused: {error:?}: {after:?}");
-            Ok(())
+            world.expected.attempts.clear();
+            take_back(&database)
         }
     }
+}
+
+/// A refused change is taken back at once, or, if the disk refuses that, before the next change: here is one.
+///
+/// # Errors
+/// Those of the disk.
+pub fn take_back(database: &Database) -> Result<()> {
+    database.drop_table("none of this name").map(|was_there| assert!(!was_there, "no table has this name"))
 }
 
 /// A table to change, with a copy of it and of one of its columns.
@@ -269,6 +278,7 @@ pub fn create_index(world: &mut World, random: &mut StdRng) -> Result<()> {
         Err(error) => {
             assert_eq!(constraint_of(&error), Constraint::Unique, "{error}");
             assert!(failed.is_err() || !is_sound || !was_sound, "{error} {index:?}");
+            failed = failed.and_then(|()| take_back(&database));
         }
     }
     failed
