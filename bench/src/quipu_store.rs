@@ -12,7 +12,7 @@ use quipu::{Bounds, Db, Options, Overlap, ReadableTable, RunLayout, Table, Table
 
 use crate::clock::{Deadline, Stopwatch};
 use crate::rows::{Key, Rows, fingerprint};
-use crate::store::{Client, Durability, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
+use crate::store::{Client, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 pub(crate) const QUIPU: StoreKind = StoreKind {
     name: "quipu",
@@ -43,13 +43,13 @@ struct QuipuStore {
 }
 
 fn open(dir: &Path, setup: Setup, index: RunLayout) -> Result<Box<dyn Store>> {
-    let durability = match setup.durability {
-        Durability::None => quipu::Durability::None,
-        Durability::Os => quipu::Durability::Os,
-        Durability::Sync => quipu::Durability::Sync,
-    };
     let memtable_bytes = if setup.in_memory { 0 } else { MEMTABLE_BYTES };
-    let options = Options { durability, memtable_bytes, cache_bytes: setup.cache_bytes, ..Options::default() };
+    let options = Options {
+        durability: setup.durability.into(),
+        memtable_bytes,
+        cache_bytes: setup.cache_bytes,
+        ..Options::default()
+    };
     let db = Db::open(dir, options)?;
     let table = match db.open_table("t")? {
         Some(table) => table,

@@ -27,6 +27,16 @@ pub enum Durability {
     Sync,
 }
 
+impl From<Durability> for quipu::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::None => quipu::Durability::None,
+            Durability::Os => quipu::Durability::Os,
+            Durability::Sync => quipu::Durability::Sync,
+        }
+    }
+}
+
 /// How a store is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {

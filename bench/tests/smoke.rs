@@ -152,6 +152,10 @@ fn tpcc() {
             assert_eq!(row[9], Cell::Count(0), "failed: {row:?}");
         }
     }
+    let mut options = Options::smoke("tpcc");
+    (options.tpcc.cache_percent, options.threads) = (vec![10], vec![1]);
+    options.stores = ["quipu", "quipu-kv"].map(str::to_owned).to_vec();
+    assert_eq!(tables_with(options)[0].rows().len(), 2);
 }
 
 #[test]

@@ -33,11 +33,35 @@ struct FjallStore {
 }
 
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
-    let Setup { durability, cache_bytes, .. } = setup;
-    let manual = durability != Durability::Os;
-    let database = OptimisticTxDatabase::builder(dir).cache_size(cache_bytes).manual_journal_persist(manual).open()?;
-    let table = database.keyspace("t", || KeyspaceCreateOptions::default().manual_journal_persist(manual))?;
-    Ok(Box::new(FjallStore { database, table, durability }))
+    let database = open_database(dir, setup)?;
+    let table = open_keyspace(&database, setup, "t")?;
+    Ok(Box::new(FjallStore { database, table, durability: setup.durability }))
+}
+
+/// A database without keyspaces, or the one that was closed there.
+pub(crate) fn open_database(dir: &Path, setup: Setup) -> Result<OptimisticTxDatabase> {
+    let builder = OptimisticTxDatabase::builder(dir).cache_size(setup.cache_bytes);
+    Ok(builder.manual_journal_persist(is_manual(setup)).open()?)
+}
+
+/// The keyspace of this name, created if there is none.
+pub(crate) fn open_keyspace(database: &OptimisticTxDatabase, setup: Setup, name: &str) -> Result<OptimisticTxKeyspace> {
+    let options = || KeyspaceCreateOptions::default().manual_journal_persist(is_manual(setup));
+    Ok(database.keyspace(name, options)?)
+}
+
+/// Whether the journal waits to be handed to the operating system.
+fn is_manual(setup: Setup) -> bool {
+    setup.durability != Durability::Os
+}
+
+/// What a transaction does with the journal at its commit.
+pub(crate) fn persist_mode(durability: Durability) -> Option<PersistMode> {
+    match durability {
+        Durability::None => None,
+        Durability::Os => Some(PersistMode::Buffer),
+        Durability::Sync => Some(PersistMode::SyncData),
+    }
 }
 
 impl FjallStore {
@@ -78,12 +102,7 @@ impl Store for FjallStore {
     }
 
     fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
-        let mode = match self.durability {
-            Durability::None => None,
-            Durability::Os => Some(PersistMode::Buffer),
-            Durability::Sync => Some(PersistMode::SyncData),
-        };
-        let mut batch = self.database.inner().batch().durability(mode);
+        let mut batch = self.database.inner().batch().durability(persist_mode(self.durability));
         let mut cursor = rows.cursor();
         while !deadline.passed_at(cursor.done())
             && let Some((key, value)) = cursor.advance()

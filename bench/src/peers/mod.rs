@@ -3,13 +3,13 @@
 
 mod btree_map;
 #[cfg(feature = "peers")]
-mod fjall;
+pub(crate) mod fjall;
 #[cfg(feature = "peers")]
 pub(crate) mod lmdb;
 #[cfg(feature = "peers")]
-mod redb;
+pub(crate) mod redb;
 #[cfg(feature = "peers")]
-mod sqlite;
+pub(crate) mod sqlite;
 
 use crate::quipu_store;
 use crate::store::StoreKind;

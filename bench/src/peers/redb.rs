@@ -33,15 +33,19 @@ struct RedbStore {
 
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
     let database = Builder::new().set_cache_size(setup.cache_bytes as usize).create(dir.join("redb"))?;
-    let durability = match setup.durability {
-        Durability::None | Durability::Os => redb::Durability::None,
-        Durability::Sync => redb::Durability::Immediate,
-    };
-    let store = RedbStore { database, durability };
+    let store = RedbStore { database, durability: durability_of(setup) };
     let txn = store.database.begin_write()?;
     txn.open_table(TABLE)?;
     txn.commit()?;
     Ok(Box::new(store))
+}
+
+/// What its commits promise.
+pub(crate) fn durability_of(setup: Setup) -> redb::Durability {
+    match setup.durability {
+        Durability::None | Durability::Os => redb::Durability::None,
+        Durability::Sync => redb::Durability::Immediate,
+    }
 }
 
 impl RedbStore {

@@ -59,7 +59,8 @@ fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Store>> {
     }))
 }
 
-fn connect(path: &Path, setup: Setup) -> Result<Connection> {
+/// A connection to the database in this file.
+pub(crate) fn connect(path: &Path, setup: Setup) -> Result<Connection> {
     let connection = Connection::open(path)?;
     let synchronous = if setup.durability == Durability::Sync { "FULL" } else { "OFF" };
     connection.execute_batch(&format!(

@@ -9,7 +9,7 @@
 //! | `rules` | the arithmetic of the transactions |
 //! | `contestant` | what a store must be able to do |
 //! | `typed` | Quipu's typed rows |
-//! | `sql` | SQLite |
+//! | `sql` | SQLite, by SQL |
 //! | `key_value/` | stores of keys and values, Quipu's engine among them, with the transactions written by hand |
 //! | `consistency` | conditions 1 to 12 of clause 3.3.2 |
 //! | `drive` | terminals, with and without think time |
@@ -36,14 +36,20 @@ pub(crate) use population::{Population, Scale};
 pub(crate) use records::Table;
 pub(crate) use requests::Kind;
 
-/// The memtables and the cache of Quipu: with a budget, a quarter of it is for rows that are not in files yet, up to
-/// 64 MiB; each has 256 KiB at least.
-fn memory_of(setup: crate::store::Setup) -> (u64, u64) {
-    if setup.in_memory {
-        return (0, setup.cache_bytes);
-    }
-    let memtables = (setup.cache_bytes / 4).clamp(256 << 10, 64 << 20);
-    (memtables, setup.cache_bytes.saturating_sub(memtables).max(256 << 10))
+use crate::store::Setup;
+
+/// How Quipu is opened: with a budget, a quarter of it is for rows that are not in files yet, up to 64 MiB; memtables
+/// and cache have 256 KiB each at least.
+fn options_of(setup: Setup) -> quipu::Options {
+    let (memtable_bytes, cache_bytes) = match setup.in_memory {
+        true => (0, setup.cache_bytes),
+        false => {
+            let memtables = (setup.cache_bytes / 4).clamp(256 << 10, 64 << 20);
+            (memtables, setup.cache_bytes.saturating_sub(memtables).max(256 << 10))
+        }
+    };
+    let durability = setup.durability.into();
+    quipu::Options { durability, memtable_bytes, cache_bytes, ..quipu::Options::default() }
 }
 
 /// The contestants of this build, Quipu first.

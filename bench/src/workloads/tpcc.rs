@@ -36,13 +36,14 @@ fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Figures)) -> Result<()> {
         (_, warehouses) => Scale::full(warehouses.unwrap_or(2) as i32),
     };
     let population = Population { scale, seed: bench.options.seed };
+    let row_bytes = population.bytes()?;
     let percents = if options.cache_percent.is_empty() { vec![None] } else { Vec::new() };
     let percents = percents.into_iter().chain(options.cache_percent.iter().copied().map(Some));
     for percent in percents {
         for durability in &bench.options.durability {
             let cache_bytes = match percent {
-                Some(percent) => population.bytes()? * u64::from(percent) / 100,
-                None => CACHE_BYTES.max(2 * population.bytes()?),
+                Some(percent) => row_bytes * u64::from(percent) / 100,
+                None => CACHE_BYTES.max(2 * row_bytes),
             };
             let setup = Setup { durability: *durability, cache_bytes, in_memory: percent.is_none() };
             let size = Size { bench, population: &population, setup, percent };

@@ -432,23 +432,15 @@ fn read_into<T: PhysicalType>(
     let mut present = present.iter();
     for row in 0..read {
         let is_null = !is_required && levels.get(row).is_none_or(|level| *level == 0);
-        values.push(match present.next_if_not(is_null) {
-            Some(value) => value_of(value).map_err(Wrong::Value)?,
-            None if is_null => Value::Null,
-            None => break,
-        });
+        if is_null {
+            values.push(Value::Null);
+            continue;
+        }
+        let Some(value) = present.next() else { break };
+        values.push(value_of(value).map_err(Wrong::Value)?);
     }
     Ok(())
 }
-
-trait NextIfNot: Iterator {
-    /// The next item, unless it is of a row without a value.
-    fn next_if_not(&mut self, is_null: bool) -> Option<Self::Item> {
-        if is_null { None } else { self.next() }
-    }
-}
-
-impl<I: Iterator> NextIfNot for I {}
 
 fn of_int(int: i128, meaning: Meaning) -> Result<Value<'static>, String> {
     let timestamp = |microseconds: Option<i128>| {

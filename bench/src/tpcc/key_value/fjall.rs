@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use fjall::{
-    KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable,
-};
+use fjall::{OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable};
 
 use super::{ByHand, KeyValue, Reading, See, Tree, Writing};
+use crate::peers::fjall::{open_database, open_keyspace, persist_mode};
 use crate::store::{Durability, Result, Setup};
 use crate::tpcc::contestant::{Contestant, ContestantKind};
 
@@ -25,14 +24,9 @@ struct Fjall {
 }
 
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Contestant>> {
-    let manual = setup.durability != Durability::Os;
-    let database =
-        OptimisticTxDatabase::builder(dir).cache_size(setup.cache_bytes).manual_journal_persist(manual).open()?;
-    let mut parts = Vec::new();
-    for number in 0..Tree::COUNT {
-        let options = || KeyspaceCreateOptions::default().manual_journal_persist(manual);
-        parts.push(database.keyspace(&format!("t{number}"), options)?);
-    }
+    let database = open_database(dir, setup)?;
+    let parts = (0..Tree::COUNT).map(|number| open_keyspace(&database, setup, &format!("t{number}")));
+    let parts = parts.collect::<Result<_>>()?;
     Ok(Box::new(ByHand::new(Fjall { database, parts, durability: setup.durability })?))
 }
 
@@ -101,11 +95,7 @@ impl Writing for Writer<'_> {
 
 impl KeyValue for Fjall {
     fn write(&self, work: &mut dyn FnMut(&mut dyn Writing) -> Result<bool>) -> Result<u64> {
-        let mode = match self.durability {
-            Durability::None => None,
-            Durability::Os => Some(PersistMode::Buffer),
-            Durability::Sync => Some(PersistMode::SyncData),
-        };
+        let mode = persist_mode(self.durability);
         for conflicts in 0.. {
             let mut writer = Writer { of: self, txn: self.database.write_tx()?.durability(mode) };
             if !work(&mut writer)? {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use quipu::{Bounds, Db, Error, ErrorKind, Options, ReadableTable, Table, TableOptions, WritableTable};
+use quipu::{Bounds, Db, Error, ErrorKind, ReadableTable, Table, TableOptions, WritableTable};
 
 use super::{ByHand, KeyValue, Reading, See, Tree, Writing};
-use crate::store::{Durability, Result, Setup};
+use crate::store::{Result, Setup};
 use crate::tpcc::contestant::{Contestant, ContestantKind};
 
 pub(in crate::tpcc) const QUIPU: ContestantKind = ContestantKind {
@@ -21,13 +21,7 @@ struct Engine {
 }
 
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Contestant>> {
-    let durability = match setup.durability {
-        Durability::None => quipu::Durability::None,
-        Durability::Os => quipu::Durability::Os,
-        Durability::Sync => quipu::Durability::Sync,
-    };
-    let (memtable_bytes, cache_bytes) = crate::tpcc::memory_of(setup);
-    let db = Db::open(dir, Options { durability, memtable_bytes, cache_bytes, ..Options::default() })?;
+    let db = Db::open(dir, crate::tpcc::options_of(setup))?;
     let mut tables = Vec::new();
     for number in 0..Tree::COUNT {
         let name = number.to_string();

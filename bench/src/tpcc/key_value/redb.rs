@@ -6,7 +6,8 @@ use std::path::Path;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::{ByHand, KeyValue, Reading, See, Tree, Writing};
-use crate::store::{Durability, Result, Setup};
+use crate::peers::redb::durability_of;
+use crate::store::{Result, Setup};
 use crate::tpcc::contestant::{Contestant, ContestantKind};
 
 pub(in crate::tpcc) const REDB: ContestantKind = ContestantKind {
@@ -25,10 +26,7 @@ struct Redb {
 
 fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Contestant>> {
     let database = Builder::new().set_cache_size(setup.cache_bytes as usize).create(dir.join("redb"))?;
-    let durability = match setup.durability {
-        Durability::None | Durability::Os => redb::Durability::None,
-        Durability::Sync => redb::Durability::Immediate,
-    };
+    let durability = durability_of(setup);
     let txn = database.begin_write()?;
     txn.open_table(TABLE)?;
     txn.commit()?;

@@ -13,7 +13,7 @@ mod transactions;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quipu::{Db, Options};
+use quipu::Db;
 use quipu_rows::{BuildOptions, Database, IndexSchema, Ordered as _, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -23,7 +23,7 @@ use self::transactions::Terminal;
 use super::contestant::{Contestant, ContestantKind, Rows, Session};
 use super::population::Take;
 use super::records::Table;
-use crate::store::{Durability, Result, Setup};
+use crate::store::{Result, Setup};
 
 pub(crate) const QUIPU: ContestantKind = ContestantKind {
     name: "quipu",
@@ -75,14 +75,7 @@ impl Typed {
 }
 
 fn open(dir: &Path, setup: Setup, way: Way) -> Result<Box<dyn Contestant>> {
-    let durability = match setup.durability {
-        Durability::None => quipu::Durability::None,
-        Durability::Os => quipu::Durability::Os,
-        Durability::Sync => quipu::Durability::Sync,
-    };
-    let (memtable_bytes, cache_bytes) = super::memory_of(setup);
-    let options = Options { durability, memtable_bytes, cache_bytes, ..Options::default() };
-    let database = Database::open(&Db::open(dir, options)?)?;
+    let database = Database::open(&Db::open(dir, super::options_of(setup))?)?;
     if database.tables()?.is_empty() {
         for table in Table::ALL {
             database.create_table(&schema(table))?;
