@@ -1,6 +1,6 @@
 //! Typed tables, one step after the other: the mode `rows`.
 //!
-//! A step is a verb of [`VERBS`] and the seed from which it draws what it does, to the database and to the model of it
+//! A step is a verb of `VERBS` and the seed from which it draws what it does, to the database and to the model of it
 //! that the rows' own model test has. After each step everything is compared: declarations, rows, each index, counts
 //! and ranks, snapshots, open transactions, and what `check` finds. A run has a sound disk, or one whose calls fail and
 //! that is full at times, or one that is looked at between its calls, as a power loss or a kill would leave it.
@@ -291,6 +291,8 @@ impl Storm {
             self.open_again()?;
             return self.take_what_is_found(at_least);
         }
+        // A crash while it was opened, before what was found was synced, may have left an earlier commit.
+        self.judge_images()?;
         let sequence = database.db().latched_read().sequence();
         self.sequence = sequence;
         for promised in [&self.promise.synced, &self.promise.handed_over] {
