@@ -54,7 +54,7 @@ fn storm(dice: &mut Dice, options: &Options, counters: &mut Counters) -> Judged 
     // What is there, three times, and something for buffers: replies to slow readers included.
     let bound = Usage {
         threads: at_rest.threads + MORE_THREADS,
-        resident_kib: at_rest.resident_kib * 3 + (400 << 10),
+        resident_kib: at_rest.resident_kib * 3 + (300 << 10),
         files: at_rest.files + 2000,
     };
     let used_at_rest = used_memory(&stormed)?;
