@@ -5,10 +5,9 @@
 //! later writes do not matter. Counts rely on the weights of its own writes; these are compared with what they would be
 //! now.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::bounds::Bounds;
@@ -63,19 +62,20 @@ impl std::fmt::Debug for ValuePart {
     }
 }
 
-/// A part that was read, and its digest (`None`: the key was dead).
-type PartRead = (ValuePart, Option<u128>);
+type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
+type HashSet<K> = std::collections::HashSet<K, RandomState>;
 
-/// What was read of one table.
+/// What was read of one table. What the answers about single keys were is asked when they are validated: the version
+/// that gave them is still there, and most pages are the same in both.
 #[derive(Default)]
 pub(crate) struct Observations {
-    /// Keys read, with a digest of the value (`None`: dead).
-    values: HashMap<Key, Option<u128>>,
+    /// Keys whose values were read.
+    values: HashSet<Key>,
     /// Keys of whose values parts were read.
-    parts: HashMap<Key, Vec<PartRead>>,
+    parts: HashMap<Key, Vec<ValuePart>>,
     part_count: usize,
     /// Keys of which only liveness was read.
-    live: HashMap<Key, bool>,
+    live: HashSet<Key>,
     rows: Vec<(Bounds<'static>, i64)>,
     tallies: Vec<(Bounds<'static>, Tally)>,
     scans: Vec<Bounds<'static>>,
@@ -89,8 +89,8 @@ fn digest(value: Option<&[u8]>) -> Option<u128> {
 }
 
 impl Observations {
-    /// Notes a question and its answer in `base`, the version below the transaction's writes.
-    pub(crate) fn note(&mut self, base: &Source<'_>, question: Question) -> Result<()> {
+    /// Notes a question. The answer to one about a range is asked of `base`, the version below the transaction's writes.
+    pub(crate) fn note<'s>(&mut self, base: impl FnOnce() -> Result<Source<'s>>, question: Question) -> Result<()> {
         let keys = self.values.len() + self.part_count + self.live.len();
         if keys + self.rows.len() + self.tallies.len() + self.scans.len() >= OBSERVATIONS_MAX {
             return Err(Error::new(
@@ -100,35 +100,30 @@ impl Observations {
         }
         match question {
             Question::Value(key) => {
-                if let Entry::Vacant(unknown) = self.values.entry(key) {
-                    let found = base.ask(|stack| Ok(digest(stack.get(unknown.key())?)))?;
-                    unknown.insert(found);
-                }
+                self.values.insert(key);
             }
             Question::Part(key, part) => {
-                let read = self.parts.get(&key).into_iter().flatten();
-                let is_known =
-                    self.values.contains_key(&key) || read.clone().any(|(other, _)| Arc::ptr_eq(&other.0, &part.0));
-                if !is_known {
-                    let found = base.ask(|stack| Ok(part.digest(stack.get(&key)?)))?;
-                    self.parts.entry(key).or_default().push((part, found));
-                    self.part_count += 1;
+                if !self.values.contains(&key) {
+                    let parts = self.parts.entry(key).or_default();
+                    if !parts.iter().any(|known| Arc::ptr_eq(&known.0, &part.0)) {
+                        parts.push(part);
+                        self.part_count += 1;
+                    }
                 }
             }
             Question::Live(key) => {
-                let live = base.ask(|stack| stack.is_live(&key))?;
-                self.live.entry(key).or_insert(live);
+                self.live.insert(key);
             }
             Question::Rows(bounds) => {
                 let (start, end) = (bounds.start(), bounds.end());
-                let rows = base.exact(start, end, |base| base.ask(|stack| stack.count(start, end)))? as i64;
+                let rows = base()?.exact(start, end, |base| base.ask(|stack| stack.count(start, end)))? as i64;
                 if self.rows.last().is_none_or(|last| last.0 != bounds) {
                     self.rows.push((bounds, rows));
                 }
             }
             Question::Tally(bounds) => {
                 let (start, end) = (bounds.start(), bounds.end());
-                let tally = base.exact(start, end, |base| base.ask(|stack| stack.tally(start, end)))?;
+                let tally = base()?.exact(start, end, |base| base.ask(|stack| stack.tally(start, end)))?;
                 self.tallies.push((bounds, tally));
             }
             Question::Scan(bounds) => self.scans.push(bounds),
@@ -151,24 +146,23 @@ impl Observations {
         has_same_runs: bool,
         are_counted: bool,
     ) -> std::result::Result<bool, Missing> {
-        // Keys that nobody has written above the same runs are unchanged: no page is needed.
-        let is_over_same_runs = has_same_runs && !now.runs().is_empty();
-        let is_untouched = |key: &[u8]| is_over_same_runs && base.has_same_upper_entry(now, key);
-        let uppers = (is_over_same_runs && are_counted).then(|| (base.upper_trees(), now.upper_trees()));
+        let is_untouched = |key: &[u8]| base.is_untouched_in(now, has_same_runs, key);
+        let uppers =
+            (has_same_runs && !now.runs().is_empty() && are_counted).then(|| (base.upper_trees(), now.upper_trees()));
         let weighs_the_same = |bounds: &Bounds<'_>| {
             let (start, end) = (bounds.start(), bounds.end());
             let upper = |stack: &Stack<'a, View<'a>>| infallible(stack.tally(start, end));
             uppers.as_ref().is_some_and(|(base, now)| upper(base) == upper(now))
         };
-        let values = self.values.iter().map(|(key, was)| Ok(is_untouched(key) || digest(now.get(key)?) == *was));
-        let parts = self.parts.iter().map(|(key, read)| {
+        let values = self.values.iter().map(|key| Ok(is_untouched(key) || base.get(key)? == now.get(key)?));
+        let parts = self.parts.iter().map(|(key, parts)| {
             if is_untouched(key) {
                 return Ok(true);
             }
-            let value = now.get(key)?;
-            Ok(read.iter().all(|(part, was)| part.digest(value) == *was))
+            let (was, is) = (base.get(key)?, now.get(key)?);
+            Ok(was == is || parts.iter().all(|part| part.digest(was) == part.digest(is)))
         });
-        let live = self.live.iter().map(|(key, was)| Ok(is_untouched(key) || now.is_live(key)? == *was));
+        let live = self.live.iter().map(|key| Ok(is_untouched(key) || base.is_live(key)? == now.is_live(key)?));
         let rows = self.rows.iter().map(|(bounds, was)| {
             Ok(weighs_the_same(bounds) || now.count(bounds.start(), bounds.end())? as i64 == *was)
         });
@@ -192,36 +186,17 @@ impl Observations {
     /// # Errors
     /// Those of reading a page of a run.
     pub(crate) fn hold_apart(&self, base: &Source<'_>, now: &Source<'_>) -> Result<bool> {
-        let values: Vec<(&Key, &Option<u128>)> = self.values.iter().collect();
-        for values in values.chunks(ASKED_TOGETHER) {
-            let mut hold = true;
-            let same =
-                |stack: &TableStack<'_>, (key, was): &(&Key, &Option<u128>)| Ok(digest(stack.get(key)?) == **was);
-            now.ask(|stack| ask_all(values.iter().map(|value| same(stack, value)), |holds| hold &= holds))?;
-            if !hold {
-                return Ok(false);
-            }
-        }
-        let parts: Vec<(&Key, &Vec<PartRead>)> = self.parts.iter().collect();
-        for parts in parts.chunks(ASKED_TOGETHER) {
-            let mut hold = true;
-            let same = |stack: &TableStack<'_>, (key, read): &(&Key, &Vec<PartRead>)| {
-                let value = stack.get(key)?;
-                Ok(read.iter().all(|(part, was)| part.digest(value) == *was))
-            };
-            now.ask(|stack| ask_all(parts.iter().map(|part| same(stack, part)), |holds| hold &= holds))?;
-            if !hold {
-                return Ok(false);
-            }
-        }
-        let live: Vec<(&Key, &bool)> = self.live.iter().collect();
-        for live in live.chunks(ASKED_TOGETHER) {
-            let mut hold = true;
-            let same = |stack: &TableStack<'_>, (key, was): &(&Key, &bool)| Ok(stack.is_live(key)? == **was);
-            now.ask(|stack| ask_all(live.iter().map(|live| same(stack, live)), |holds| hold &= holds))?;
-            if !hold {
-                return Ok(false);
-            }
+        let value = |stack: &TableStack<'_>, key: &&Key| Ok(digest(stack.get(key)?));
+        let parts = |stack: &TableStack<'_>, (key, parts): &(&Key, &Vec<ValuePart>)| {
+            let value = stack.get(key)?;
+            Ok(parts.iter().map(|part| part.digest(value)).collect::<Vec<_>>())
+        };
+        let is_live = |stack: &TableStack<'_>, key: &&Key| stack.is_live(key);
+        let hold = same_answers(base, now, self.values.iter(), value)?
+            && same_answers(base, now, self.parts.iter(), parts)?
+            && same_answers(base, now, self.live.iter(), is_live)?;
+        if !hold {
+            return Ok(false);
         }
         let tally = |bounds: &Bounds<'_>| {
             let (start, end) = (bounds.start(), bounds.end());
@@ -250,6 +225,32 @@ impl Observations {
 pub(crate) const ASKED_TOGETHER: usize = 1024;
 /// The number of rows of one version that are kept, in 32 bytes each, for comparison with those of the other.
 const COMPARED_TOGETHER: usize = 1 << 16;
+
+/// Whether questions about single keys have the same answers in two versions. Reads files, a few pages at a time.
+///
+/// # Errors
+/// Those of reading a page of a run.
+fn same_answers<Q, A: PartialEq>(
+    base: &Source<'_>,
+    now: &Source<'_>,
+    questions: impl Iterator<Item = Q>,
+    answer: impl Fn(&TableStack<'_>, &Q) -> std::result::Result<A, Missing>,
+) -> Result<bool> {
+    let questions: Vec<Q> = questions.collect();
+    for questions in questions.chunks(ASKED_TOGETHER) {
+        let answers = |source: &Source<'_>| {
+            source.ask(|stack| {
+                let mut answers = Vec::with_capacity(questions.len());
+                ask_all(questions.iter().map(|question| answer(stack, question)), |answer| answers.push(answer))?;
+                Ok(answers)
+            })
+        };
+        if answers(base)? != answers(now)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
 
 /// Whether two versions have the same rows in a range: reads some rows of one, then the same range of the other.
 ///
@@ -364,7 +365,7 @@ fn first_after<'a>(view: &View<'a>, start: Cut<'_>) -> Walk<'a> {
     }
 }
 
-/// Two versions of one tree share the leaves that were not written between them: those are skipped unread.
+/// Two versions of one tree share the pages that were not written between them: those are skipped unread.
 fn same_rows_of_trees(base: &View<'_>, now: &View<'_>, start: Cut<'_>, end: Cut<'_>) -> bool {
     let (mut a, mut b) = (first_after(base, start), first_after(now, start));
     let (mut a_key, mut b_key) = (crate::page::KeyBuffer::new(), crate::page::KeyBuffer::new());
@@ -372,11 +373,6 @@ fn same_rows_of_trees(base: &View<'_>, now: &View<'_>, start: Cut<'_>, end: Cut<
         if !a.valid() || !b.valid() {
             let past = |walk: &Walk<'_>| !walk.valid() || end.is_before(&walk.key());
             return past(&a) && past(&b);
-        }
-        if a.leaf_identity() == b.leaf_identity() && a.leaf_identity().1 {
-            a.skip_leaf();
-            b.skip_leaf();
-            continue;
         }
         a_key.clear();
         b_key.clear();
@@ -386,7 +382,13 @@ fn same_rows_of_trees(base: &View<'_>, now: &View<'_>, start: Cut<'_>, end: Cut<
         if !a_in && !b_in {
             return true;
         }
-        if a_in != b_in || a_key != b_key || a.value() != b.value() {
+        if a_in != b_in || a_key != b_key {
+            return false;
+        }
+        if a.skip_shared(&mut b) {
+            continue;
+        }
+        if a.value() != b.value() {
             return false;
         }
         a.next();

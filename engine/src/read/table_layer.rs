@@ -99,7 +99,7 @@ impl<'a> Stack<'a, Mixed<'a>> {
 
     /// Whether a key has the same newest entry above all runs as in `other`, or none in both. Then it has the same
     /// value in both, if they have the same runs.
-    pub(crate) fn has_same_upper_entry(&self, other: &Stack<'a, Mixed<'a>>, key: &[u8]) -> bool {
+    fn has_same_upper_entry(&self, other: &Stack<'a, Mixed<'a>>, key: &[u8]) -> bool {
         let entry = |stack: &Stack<'a, Mixed<'a>>| {
             let views = stack.layers().iter().map_while(|layer| match layer {
                 Mixed::Memory(view) => Some(view),
@@ -108,6 +108,15 @@ impl<'a> Stack<'a, Mixed<'a>> {
             infallible(first_of(views, |view| <View<'a> as Layer<'a>>::get(view, key)))
         };
         entry(self) == entry(other)
+    }
+
+    /// Whether nobody has written `key` between this version and `other`, as far as that can be told without a page of
+    /// a run. `has_same_runs`: the two have the same runs, or none.
+    pub(crate) fn is_untouched_in(&self, other: &Stack<'a, Mixed<'a>>, has_same_runs: bool, key: &[u8]) -> bool {
+        match (self.layers(), other.layers()) {
+            ([Mixed::Memory(one)], [Mixed::Memory(two)]) => one.shares_leaf_of(two, key),
+            _ => has_same_runs && self.has_same_upper_entry(other, key),
+        }
     }
 
     /// The layers that are runs, newest first.

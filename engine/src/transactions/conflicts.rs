@@ -19,8 +19,11 @@ use crate::state::snapshot::Snapshot;
 use crate::state::versions::Versions;
 use crate::state::writer::{TableTrees, Turn};
 use crate::tally::Tally;
-use crate::transactions::private_table::{Layers, Parts, PrivateTable};
+use crate::transactions::private_table::{Parts, PrivateTable};
 use crate::tree::{Tree, Walk};
+
+/// Layers that have been made relative to a newer version, in the order of the table's layers: `None` for one that is the same.
+pub(crate) type Moved = SmallVec<[Option<Tree>; 1]>;
 
 impl Shared {
     /// Moves an optimistic transaction to a newer version, reading files as needed: checks that all it has read is
@@ -35,8 +38,8 @@ impl Shared {
             // Its layers were merged into the one.
             *table.layers.get_mut() = layer.take().map(|layer| (0, layer)).into_iter().collect();
             let moved = self.moved(table, &snapshot.versions, &newer.versions)?;
-            let layers = std::mem::take(table.layers.get_mut());
-            *layer = moved.unwrap_or(layers).pop().map(|(_, layer)| layer);
+            table.move_layers(moved);
+            *layer = table.layers.get_mut().pop().map(|(_, layer)| layer);
             // All keys have been looked up.
             table.unasked.get_mut().forget_from(0);
             table.born = None;
@@ -46,21 +49,15 @@ impl Shared {
     }
 
     /// The layers of a transaction's table made relative to a newer version, if all that it has read is unchanged
-    /// there.
-    /// `None` if the table is the same in both. Reads files, a few pages at a time.
+    /// there: `None` in place of each that is the same. Reads files, a few pages at a time.
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`], and those of reading a page of a run and of a patch.
-    pub(crate) fn moved(
-        self: &Arc<Self>,
-        table: &PrivateTable,
-        then: &Versions,
-        newer: &Versions,
-    ) -> Result<Option<Layers>> {
+    pub(crate) fn moved(self: &Arc<Self>, table: &PrivateTable, then: &Versions, newer: &Versions) -> Result<Moved> {
         let then = table.version_in(then)?;
         let now = newer.table(table.id).map_err(|_| dropped())?;
         if now.sequence == then.sequence && then.runs.are(&now.runs) && table.unasked.borrow().is_empty() {
-            return Ok(None);
+            return Ok(Moved::new());
         }
         let observations = table.observations.borrow();
         if let Some(read) = &*observations
@@ -70,10 +67,11 @@ impl Shared {
         }
         let patches = table.patches.borrow();
         let layers = table.layers.borrow();
-        let mut moved: Layers = SmallVec::new();
+        let mut moved = Moved::new();
         for (depth, layer) in &*layers {
             let rebased = {
-                let lower = moved.iter().rev().map(|(_, tree)| tree.view());
+                let lower = layers.iter().zip(&moved).rev();
+                let lower = lower.map(|((_, layer), moved)| moved.as_ref().unwrap_or(layer).view());
                 let now_below = now.source_under(lower, &self.arena, &self.cache);
                 let now_base = self.source(now);
                 let mut keys = Walk::first(layer.view());
@@ -100,9 +98,9 @@ impl Shared {
                     },
                 )
             };
-            moved.push((*depth, rebased.map_err(Stopped::into_error)?));
+            moved.push(rebased.map_err(Stopped::into_error)?);
         }
-        Ok(Some(moved))
+        Ok(moved)
     }
 
     /// Checks that all an optimistic transaction has read is unchanged. Returns, part by part, its layer relative to
@@ -148,8 +146,7 @@ impl Shared {
                 return Err(conflict().into());
             }
             let patches = table.patches.borrow();
-            // Keys that nobody has written above the same runs are unchanged.
-            let is_untouched = |key: &[u8]| is_on_disk && then.has_same_upper_entry(&now, key);
+            let is_untouched = |key: &[u8]| then.is_untouched_in(&now, has_same_runs, key);
             let below = |key: &[u8], before| if is_untouched(key) { Ok(before) } else { Ok(now.contribution(key)?) };
             let patched = |key: &[u8]| {
                 if patches.is_empty() || is_untouched(key) {
@@ -158,7 +155,7 @@ impl Shared {
                 Ok(now.get(key)?.map_or(Ok(None), |value| patches.apply(key, 0, value))?)
             };
             let layer = layer.as_ref().map(|layer| rebase(layer, observations.as_deref(), below, patched));
-            rebased.push(layer.transpose()?);
+            rebased.push(layer.transpose()?.flatten());
         }
         Ok(rebased)
     }
@@ -176,35 +173,58 @@ fn resolved(now: &TableTrees, pages: &ReadPages<'_>) -> std::result::Result<Opti
 }
 
 /// Makes a layer relative to another version. `below` gets each key and what lies below it in the old version, and
-/// returns what lies below it in the new one; `patched` returns what patches make of a value there, if they do.
+/// returns what lies below it in the new one; `patched` returns what patches make of a value there, if they do. `None`
+/// if the layer is the same there.
 fn rebase(
     layer: &Tree,
     observations: Option<&Observations>,
     mut below: impl FnMut(&[u8], Tally) -> std::result::Result<Tally, Stopped>,
     mut patched: impl FnMut(&[u8]) -> std::result::Result<Option<Vec<u8>>, Stopped>,
-) -> std::result::Result<Tree, Stopped> {
+) -> std::result::Result<Option<Tree>, Stopped> {
     let (relies_on_rows, relies_on_all) = observations.map_or((false, false), Observations::relies_on_weights);
     let measures = *layer.measures();
-    let mut rebased = Tree::new(layer.arena().clone(), measures, false);
+    let below_then = |walk: &Walk<'_>, key: &[u8]| {
+        walk.value().map_or(Tally::ZERO, |value| measures.of_row(key, value)) - walk.weight(key)
+    };
+    let mut rebased: Option<Tree> = None;
     let mut walk = Walk::first(layer.view());
     let mut key = KeyBuffer::new();
+    let mut unchanged = 0;
     while walk.valid() {
         key.clear();
         walk.key_into(&mut key);
-        let value = walk.value();
-        let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
-        let then = row - walk.weight(&key);
+        let then = below_then(&walk, &key);
         let below = below(&key, then)?;
         if relies_on_rows && then.rows != below.rows || relies_on_all && then != below {
             return Err(conflict().into());
         }
-        match patched(&key)? {
-            Some(patched) => rebased.write_over(&key, Some(&patched), |_| Some(below))?,
-            None => rebased.write_over(&key, value, |_| Some(below))?,
-        };
+        let patched = patched(&key)?;
+        if rebased.is_none() && then == below && patched.as_deref().is_none_or(|patched| walk.value() == Some(patched))
+        {
+            unchanged += 1;
+        } else {
+            if rebased.is_none() {
+                rebased = Some(first_entries(layer, unchanged, below_then)?);
+            }
+            let rebased = rebased.as_mut().expect("made above");
+            rebased.write_over(&key, patched.as_deref().or(walk.value()), |_| Some(below))?;
+        }
         walk.next();
     }
     Ok(rebased)
+}
+
+/// A copy of the first `count` entries of a layer. `below` gives what lies below one of them.
+fn first_entries(layer: &Tree, count: u64, below: impl Fn(&Walk<'_>, &[u8]) -> Tally) -> Result<Tree> {
+    let mut copy = Tree::new(layer.arena().clone(), *layer.measures(), false);
+    let mut walk = Walk::first(layer.view());
+    for _ in 0..count {
+        let key = walk.key();
+        let below = below(&walk, &key);
+        copy.write_over(&key, walk.value(), |_| Some(below))?;
+        walk.next();
+    }
+    Ok(copy)
 }
 
 #[cold]

@@ -16,6 +16,7 @@ use crate::read::table_stack::Source;
 use crate::state::handle::Table;
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, TableVersion, Versions};
+use crate::transactions::conflicts::Moved;
 use crate::transactions::patches::Patches;
 use crate::transactions::unasked::Unasked;
 use crate::tree::{Tree, Walk, merge_layer};
@@ -85,6 +86,15 @@ impl PrivateTable {
         }
     }
 
+    /// Takes on layers that were made relative to a newer version.
+    pub(crate) fn move_layers(&mut self, moved: Moved) {
+        for ((_, layer), moved) in self.layers.get_mut().iter_mut().zip(moved) {
+            if let Some(moved) = moved {
+                *layer = moved;
+            }
+        }
+    }
+
     /// Whether rows were counted.
     pub(crate) fn has_counted(&self) -> bool {
         self.observations.borrow().as_ref().is_some_and(|observations| observations.relies_on_weights().0)
@@ -101,7 +111,7 @@ impl PrivateTable {
 
     /// Notes the keys of writes that are about to be undone as read, if earlier counts relied on the weights of these
     /// writes.
-    pub(crate) fn note_weights(&self, depth: u32, base: &Source<'_>) -> Result<()> {
+    pub(crate) fn note_weights<'s>(&self, depth: u32, base: impl Fn() -> Result<Source<'s>>) -> Result<()> {
         let mut observations = self.observations.borrow_mut();
         let Some(observations) = &mut *observations else { return Ok(()) };
         let (relies_on_rows, relies_on_all) = observations.relies_on_weights();
@@ -113,7 +123,7 @@ impl PrivateTable {
             while walk.valid() {
                 let key = walk.key().as_slice().into();
                 let question = if relies_on_all { Question::Value(key) } else { Question::Live(key) };
-                observations.note(base, question)?;
+                observations.note(&base, question)?;
                 walk.next();
             }
         }

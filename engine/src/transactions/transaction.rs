@@ -147,7 +147,7 @@ impl Transaction {
         self.refuse_in_visit()?;
         for table in self.tables.iter() {
             if self.is_optimistic() {
-                table.note_weights(savepoint.depth, &self.shared.source(table.version_in(self.versions())?))?;
+                table.note_weights(savepoint.depth, || Ok(self.shared.source(table.version_in(self.versions())?)))?;
             }
             table.layers.borrow_mut().retain(|(depth, _)| *depth < savepoint.depth);
             table.unasked.borrow_mut().forget_from(savepoint.depth);
@@ -255,10 +255,8 @@ impl Transaction {
         for table in self.tables.iter() {
             moved.push(self.shared.moved(table, self.versions(), &newer.versions)?);
         }
-        for (table, layers) in self.tables.iter_mut().zip(moved) {
-            if let Some(layers) = layers {
-                *table.layers.get_mut() = layers;
-            }
+        for (table, moved) in self.tables.iter_mut().zip(moved) {
+            table.move_layers(moved);
             table.last_below = OnceCell::new();
             table.born = None;
         }
@@ -507,8 +505,7 @@ impl Reader for TableTransaction<'_> {
         if !self.records {
             return Ok(());
         }
-        let base = self.base()?;
-        self.private.observations.borrow_mut().get_or_insert_default().note(&base, question())
+        self.private.observations.borrow_mut().get_or_insert_default().note(|| self.base(), question())
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {

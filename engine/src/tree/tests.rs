@@ -122,6 +122,34 @@ fn compare(view: &View<'_>, model: &Model, rng: &mut StdRng, keys: Keys) {
     }
 }
 
+/// Compares what two versions of a tree share with what is the same in their models.
+fn compare_versions(old: (&View<'_>, &Model), new: (&View<'_>, &Model), places: &[Vec<u8>]) {
+    for key in places {
+        if old.0.shares_leaf_of(new.0, key) {
+            assert_eq!(old.1.get(key), new.1.get(key), "{key:?} is in a shared leaf");
+        }
+        let (mut a, mut b) = (Walk::seek(*old.0, key, Side::Below), Walk::seek(*new.0, key, Side::Below));
+        let (mut a_rows, mut b_rows) = (old.1.range(key.clone()..), new.1.range(key.clone()..));
+        // Of what is skipped, both models have the same; what is not skipped is a row.
+        while a.valid() && b.valid() {
+            let (a_row, b_row) = (a_rows.clone().next(), b_rows.clone().next());
+            assert_eq!(a_row.map(|row| &**row.0), Some(a.key().as_slice()));
+            assert_eq!(b_row.map(|row| &**row.0), Some(b.key().as_slice()));
+            if !a.skip_shared(&mut b) {
+                a.next();
+                b.next();
+                a_rows.next();
+                b_rows.next();
+                continue;
+            }
+            let end = a.valid().then(|| a.key());
+            while a_rows.clone().next().is_some_and(|(key, _)| end.as_ref().is_none_or(|end| **key < **end)) {
+                assert_eq!(a_rows.next(), b_rows.next());
+            }
+        }
+    }
+}
+
 fn run(seed: u64, page_bytes: usize, keys: Keys, measures: Measures, steps: usize) {
     println!("SEED={seed} {page_bytes} {keys:?} {measures:?}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -178,6 +206,8 @@ fn run(seed: u64, page_bytes: usize, keys: Keys, measures: Measures, steps: usiz
         if snapshots.len() > 3 || !snapshots.is_empty() && rng.random_range(0..100) == 0 {
             let (_, version, old) = snapshots.swap_remove(rng.random_range(0..snapshots.len()));
             compare(&version.view(&arena), &old, &mut rng, keys);
+            let places: Vec<Vec<u8>> = (0..20).map(|_| self::key(&mut rng, keys)).collect();
+            compare_versions((&version.view(&arena), &old), (&tree.view(), &model), &places);
             let mut live: Vec<u64> = snapshots.iter().map(|snapshot| snapshot.0).collect();
             live.sort_unstable();
             tree.reclaim(&live);
@@ -233,6 +263,40 @@ fn pages_stay_well_filled() {
         println!("{name}: {pages} pages, {:.1} % full", fill * 100.0);
         assert!(fill >= fill_min, "{name} inserts leave pages {:.1} % full", fill * 100.0);
     }
+}
+
+/// Two versions that differ in one row of 100,000 are compared in few steps, from any place.
+#[test]
+fn what_versions_share_is_skipped_by_the_largest_pages() {
+    let arena = Arc::new(Arena::new(512, 64 << 20).unwrap());
+    let mut tree = Tree::new(arena.clone(), Measures::ROWS, true);
+    let rows = 100_000_u32;
+    for number in 0..rows {
+        tree.put(&number.to_be_bytes(), b"value", When::Absent).unwrap();
+    }
+    let version = tree.version();
+    tree.set_epochs(2, 1);
+    tree.put(&70_000_u32.to_be_bytes(), b"other", When::Present).unwrap();
+    let (old, new) = (version.view(&arena), tree.view());
+    for start in [0_u32, 1, 69_000, 70_000, 70_001] {
+        let place = start.to_be_bytes();
+        let (mut a, mut b) = (Walk::seek(old, &place, Side::Below), Walk::seek(new, &place, Side::Below));
+        let (mut steps, mut changed) = (0, Vec::new());
+        while a.valid() && b.valid() {
+            steps += 1;
+            if !a.skip_shared(&mut b) {
+                changed.extend((a.value() != b.value()).then(|| a.key().to_vec()));
+                a.next();
+                b.next();
+            }
+        }
+        assert!(!a.valid() && !b.valid());
+        assert!(steps <= 40, "{steps} steps from {start}");
+        let expected = if start <= 70_000 { vec![70_000_u32.to_be_bytes().to_vec()] } else { Vec::new() };
+        assert_eq!(changed, expected);
+    }
+    assert!(old.shares_leaf_of(&new, &5_u32.to_be_bytes()));
+    assert!(!old.shares_leaf_of(&new, &70_000_u32.to_be_bytes()));
 }
 
 #[test]

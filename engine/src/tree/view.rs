@@ -207,6 +207,24 @@ impl<'a> View<'a> {
         (self.root != NO_PAGE).then(|| Aimed { leaf: self.leaf_of(key) })
     }
 
+    /// Whether the leaf of `key` is the same page here as in `other`, another version of this tree: then nothing was
+    /// written there between the two. Pages that are compared are all that is read.
+    pub(crate) fn shares_leaf_of(&self, other: &View<'a>, key: &[u8]) -> bool {
+        let (mut id, mut other_id) = (self.root, other.root);
+        if self.height != other.height {
+            return false;
+        }
+        for _ in 1..self.height {
+            if id == other_id {
+                return true;
+            }
+            let (page, other_page) = (self.page(id), self.page(other_id));
+            id = page.child(page.child_position(key));
+            other_id = other_page.child(other_page.child_position(key));
+        }
+        id == other_id
+    }
+
     /// The last key, if there is one.
     pub(crate) fn last_key(&self) -> Option<KeyBuffer> {
         let walk = super::Walk::last(*self);

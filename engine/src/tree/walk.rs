@@ -120,7 +120,12 @@ impl<'a> Walk<'a> {
 
     #[cold]
     fn next_leaf(&mut self) {
-        for level in (0..self.view.height - 1).rev() {
+        self.leave(self.view.height - 1);
+    }
+
+    /// Moves to the start of the page after the one at this level.
+    fn leave(&mut self, level: usize) {
+        for level in (0..level).rev() {
             let step = self.steps[level];
             let page = self.view.page(step.page);
             let position = step.position as usize + 1;
@@ -179,18 +184,32 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// Skips the rest of this leaf.
-    pub(crate) fn skip_leaf(&mut self) {
-        if self.valid {
-            self.steps[self.view.height - 1].position = self.leaf().count() as u16;
-            self.settle();
+    /// Skips what is the same in two versions of one tree from these two places on, which must be valid: the rest of
+    /// the highest page that both are at the same place of, and the pages after it that both have. Returns whether
+    /// there is such a page.
+    pub(crate) fn skip_shared(&mut self, other: &mut Walk<'_>) -> bool {
+        let heights = (self.view.height, other.view.height);
+        let is_shared = |above: &usize| {
+            let (one, two) = (self.steps[heights.0 - 1 - above], other.steps[heights.1 - 1 - above]);
+            (one.page, one.position) == (two.page, two.position)
+        };
+        let Some(above) = (0..heights.0.min(heights.1)).take_while(is_shared).last() else { return false };
+        let levels = (heights.0 - 1 - above, heights.1 - 1 - above);
+        if let (Some(level), Some(other_level)) = (levels.0.checked_sub(1), levels.1.checked_sub(1)) {
+            let (step, other_step) = (&mut self.steps[level], &mut other.steps[other_level]);
+            let (page, other_page) = (self.view.page(step.page), other.view.page(other_step.page));
+            let places =
+                (step.position as usize + 1..page.count()).zip(other_step.position as usize + 1..other_page.count());
+            let shared =
+                places.take_while(|&(place, other)| page.child(place) == other_page.child(other)).count() as u16;
+            step.position += shared;
+            other_step.position += shared;
         }
-    }
-
-    /// The page id of the leaf, and whether the place is at its first entry.
-    pub(crate) fn leaf_identity(&self) -> (PageId, bool) {
-        let step = self.leaf_step();
-        (step.page, step.position == 0)
+        self.leave(levels.0);
+        other.leave(levels.1);
+        self.settle();
+        other.settle();
+        true
     }
 
     /// Fetches the records of the next `entries` entries of this leaf.
