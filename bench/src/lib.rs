@@ -7,6 +7,7 @@
 //! | `socket/` | servers and a client without a driver, for what is measured from outside |
 //! | `ycsb/` | the records, requests and threads of YCSB |
 //! | `tpcc/` | the tables, transactions and checks of TPC-C, over typed rows, SQL, and keys and values |
+//! | `typed_rows/` | a table of typed columns with an index, in stores that know such |
 //! | `disk/` | loading and asking stores of tables larger than memory, each in a process of its own |
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
 //! | [`rows`] | the keys, values and questions, equal for all stores |
@@ -35,6 +36,7 @@ mod socket;
 mod sparse;
 pub mod store;
 mod tpcc;
+mod typed_rows;
 mod workloads;
 mod yardstick;
 mod ycsb;
@@ -132,7 +134,7 @@ pub fn measure(
         return Err(format!("no workload `{asked}`; there are {} and all", names.join(", ")).into());
     }
     let place = Place::new(options.dir.as_deref())?;
-    // Servers, and the contestants of TPC-C, have names of their own, which their workloads know.
+    // Servers, and stores of typed rows, have names of their own, which their workloads know.
     let shelf = if workloads::has_stores_of_its_own(options) { stores } else { choose(stores, &options.stores)? };
     for workload in chosen {
         let mut stores = shelf.clone();

@@ -158,6 +158,16 @@ fn tpcc() {
     assert_eq!(tables_with(options)[0].rows().len(), 2);
 }
 
+/// Every store takes all rows, answers alike and is read whole; Quipu has one method more.
+#[test]
+fn typed_rows() {
+    let tables = tables("typed-rows");
+    let stores = tables[2].rows().len();
+    let of_quipu = |table: &Table| table.rows().iter().filter(|row| row.contains(&Cell::text("quipu"))).count();
+    assert_eq!(tables[0].rows().len(), 2 * (2 * stores + 1), "{}", tables[0].markdown());
+    assert_eq!((of_quipu(&tables[0]), of_quipu(&tables[1]), of_quipu(&tables[2])), (6, 4, 1));
+}
+
 #[test]
 fn every_workload_has_a_smoke_test() {
     let here = include_str!("smoke.rs");

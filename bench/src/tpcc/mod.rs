@@ -40,7 +40,7 @@ use crate::store::Setup;
 
 /// How Quipu is opened: with a budget, a quarter of it is for rows that are not in files yet, up to 64 MiB; memtables
 /// and cache have 256 KiB each at least.
-fn options_of(setup: Setup) -> quipu::Options {
+pub(crate) fn options_of(setup: Setup) -> quipu::Options {
     let (memtable_bytes, cache_bytes) = match setup.in_memory {
         true => (0, setup.cache_bytes),
         false => {

@@ -15,14 +15,16 @@ mod sorted_load;
 mod sst_index;
 mod tpcc;
 mod transactions;
+mod typed_rows;
 mod ycsb;
 
 use crate::{Options, Workload};
 
-/// Whether `--stores` means others than those on the shelf: servers, or the contestants of TPC-C.
+/// Whether `--stores` means others than those on the shelf: servers, or stores of typed rows.
 pub(crate) fn has_stores_of_its_own(options: &Options) -> bool {
     let is_asked = |workload: &Workload| options.workload.as_deref() == Some(workload.name);
-    is_asked(&offset_tree::WORKLOAD) || is_asked(&tpcc::WORKLOAD) || (is_asked(&ycsb::WORKLOAD) && options.ycsb.resp)
+    [&offset_tree::WORKLOAD, &tpcc::WORKLOAD, &typed_rows::WORKLOAD].into_iter().any(is_asked)
+        || (is_asked(&ycsb::WORKLOAD) && options.ycsb.resp)
 }
 
 /// Whether its tables are larger than memory, so that stores that differ in their files alone are worth a line each.
@@ -47,4 +49,5 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     transactions::WORKLOAD,
     ycsb::WORKLOAD,
     tpcc::WORKLOAD,
+    typed_rows::WORKLOAD,
 ];
