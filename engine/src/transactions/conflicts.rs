@@ -22,7 +22,8 @@ use crate::tally::Tally;
 use crate::transactions::private_table::{Parts, PrivateTable};
 use crate::tree::{Tree, Walk};
 
-/// Layers that have been made relative to a newer version, in the order of the table's: `None` for one that is the same.
+/// Layers that have been made relative to a newer version, in the order of the table's: `None` for one that is the
+/// same.
 pub(crate) type Moved = SmallVec<[Option<Tree>; 1]>;
 
 impl Shared {
