@@ -1,6 +1,8 @@
 """Arrow in and out: all types, NULLs, ranges, and other libraries."""
 
 import datetime
+import pathlib
+import runpy
 
 import pytest
 
@@ -198,3 +200,11 @@ def test_duckdb(db, numbers):
     again = db.create_table("again", {"n": int, "square": int, "word": str}, key="n")
     relation = connection.sql("select i as n, i * i as square, 'x' as word from range(1000) t(i)")
     assert again.load(relation) == 1_000 and list(again) == numbers[:1000]
+
+
+def test_the_benchmark_of_scans_runs(capsys):
+    pytest.importorskip("duckdb")
+    path = pathlib.Path(__file__).parent.parent / "benchmarks" / "arrow_scan.py"
+    benchmark = runpy.run_path(str(path))
+    benchmark["main"](["--rows", "1000", "--repeat", "1"])
+    assert {"quipu", "duckdb"} <= set(capsys.readouterr().out.split())
