@@ -327,6 +327,12 @@ fn nodes<C: FromIterator<NodeId>>(fields: &mut Fields<'_>) -> Option<C> {
     (0..count).map(|_| fields.node()).collect()
 }
 
+/// A set, in ascending order: no other bytes mean it.
+fn node_set(fields: &mut Fields<'_>) -> Option<BTreeSet<NodeId>> {
+    let nodes: Vec<NodeId> = nodes(fields)?;
+    nodes.is_sorted_by(|one, next| one < next).then(|| nodes.into_iter().collect())
+}
+
 impl Entry {
     /// As the log has it.
     pub fn encode(&self) -> Vec<u8> {
@@ -420,20 +426,21 @@ impl Topology {
             return None;
         }
         let count = fields.u16()?;
-        let members =
-            (0..count).map(|_| Some((fields.node()?, member(&mut fields)?))).collect::<Option<BTreeMap<_, _>>>()?;
-        let (placed, ready): (BTreeSet<NodeId>, BTreeSet<NodeId>) = (nodes(&mut fields)?, nodes(&mut fields)?);
+        let members = (0..count).map(|_| Some((fields.node()?, member(&mut fields)?))).collect::<Option<Vec<_>>>()?;
+        let are_in_order = members.is_sorted_by(|one, next| one.0 < next.0);
+        let members: BTreeMap<NodeId, Member> = members.into_iter().collect();
+        let (placed, ready) = (node_set(&mut fields)?, node_set(&mut fields)?);
         let change = match fields.u8()? {
             0 => None,
             phase @ 1..=2 => Some(Change {
                 phase: if phase == 1 { Phase::Copying } else { Phase::Switched },
                 begun: fields.epoch()?,
-                goal: nodes(&mut fields)?,
+                goal: node_set(&mut fields)?,
             }),
             _ => return None,
         };
         let goal = change.iter().flat_map(|change| &change.goal);
-        if members.len() != usize::from(count) || !placed.iter().chain(goal).all(|node| members.contains_key(node)) {
+        if !are_in_order || !placed.iter().chain(goal).all(|node| members.contains_key(node)) {
             return None;
         }
         let mut floors: Vec<Epoch> = Vec::new();
@@ -576,5 +583,20 @@ mod tests {
         let before = log.0.clone();
         assert!(!log.0.apply(1, &Entry::Dead { node: NodeId(0) }));
         assert_eq!(before, log.0);
+    }
+
+    /// What a set or a map is made of stands in ascending order, and once; a fuzzer found that other orders decoded.
+    #[test]
+    fn lists_out_of_order_do_not_decode() {
+        let topology = founded(3);
+        let bytes = topology.encode();
+        let placed = [3_u16, 0, 1, 2].map(u16::to_le_bytes).concat();
+        let at = bytes.windows(placed.len()).position(|window| window == placed).expect("the members that are placed");
+        for list in [[3_u16, 1, 0, 2], [3, 0, 1, 1], [3, 0, 2, 1]] {
+            let mut changed = bytes.clone();
+            changed[at..at + placed.len()].copy_from_slice(&list.map(u16::to_le_bytes).concat());
+            assert_eq!(Topology::decode(&changed), None, "{list:?}");
+        }
+        assert_eq!(Topology::decode(&bytes), Some(topology));
     }
 }
