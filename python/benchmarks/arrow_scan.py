@@ -65,6 +65,11 @@ def sums(reader):
     return rows, totals
 
 
+def batches_of(result):
+    """What DuckDB has found, as a reader; the method's name changed with version 2."""
+    return (getattr(result, "to_arrow_reader", None) or result.fetch_record_batch)(BATCH_ROWS)
+
+
 def measure(rows, repeat, directory):
     """Seconds of wall and of CPU of each scan, by store."""
     reader = lambda: pyarrow.RecordBatchReader.from_batches(SCHEMA, trips(rows))
@@ -80,7 +85,7 @@ def measure(rows, repeat, directory):
         connection.execute("CHECKPOINT")
         scans = {
             "quipu": lambda: table.to_arrow(),
-            "duckdb": lambda: connection.execute("SELECT * FROM trips").fetch_record_batch(BATCH_ROWS),
+            "duckdb": lambda: batches_of(connection.execute("SELECT * FROM trips")),
         }
         expected, spent = None, {name: [] for name in scans}
         for _ in range(repeat):
