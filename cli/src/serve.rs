@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
     let config = &server.config;
     let Some(port) = config.http_port else {
-        if config.cluster.len() > 1 {
+        if config.cluster.len() > 1 || !config.join.is_empty() {
             let text = "nodes of a cluster speak HTTP with each other: name `--http-port`, the port of `--self-url`";
             return Err(quipu::Error::new(quipu::ErrorKind::Invalid, text));
         }
@@ -67,6 +67,7 @@ fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
         port,
         self_url: config.self_url.clone(),
         cluster: config.cluster.clone(),
+        join: config.join.clone(),
         secret,
         replicas: config.replicas,
         ..HttpOptions::default()

@@ -305,7 +305,7 @@ fn a_node_that_has_lost_its_directory_copies_it_and_says_absent_for_nothing() {
     }
     nodes.kill(1);
     nodes.erase(1);
-    // Not while one of the others is down: it may have what nobody else has.
+    // Not while one of the others is down: one of three cannot agree on a new id for it.
     nodes.kill(0);
     nodes.spawn(1);
     pause(2500);
@@ -315,11 +315,12 @@ fn a_node_that_has_lost_its_directory_copies_it_and_says_absent_for_nothing() {
     nodes.restart(0);
     nodes.until_ready(1);
     eventually("everything is copied", || nodes.get(1, "/v0/count").text() == "200");
+    until_changed(&nodes, 1, 3);
     nodes.kill(0);
     for number in 0..200 {
         assert_eq!(nodes.get(1, &format!("/v0/entity?id=k{number}")).body, b"value");
     }
-    assert!(nodes.log(1).contains("everything is copied from the others"), "{}", nodes.log(1));
+    assert!(nodes.log(1).contains("is now node n3"), "{}", nodes.log(1));
 }
 
 #[test]
@@ -553,4 +554,145 @@ fn the_cluster_is_shown_repaired_and_demonstrated() {
     let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
     assert!(ok && report["wrong_counts"] == 0 && report["carriers"] == 16, "{said}");
     assert!(report["hints"].as_u64() > Some(0), "{said}");
+}
+
+/// Asks a node for other members.
+fn order(nodes: &Nodes, node: usize, order: &str) -> (u16, String) {
+    let reply = nodes.ask(node, "POST", "/v0/cluster", order.as_bytes());
+    (reply.status, reply.text())
+}
+
+/// Waits until no change is under way as far as a node knows, and every living member knows that.
+fn until_changed(nodes: &Nodes, node: usize, members: usize) {
+    eventually("the change has ended", || {
+        let report = nodes.get(node, "/v0/cluster").text();
+        report.contains("\"change\":null") && report.matches("\"connected\"").count() == members - 1
+    });
+}
+
+/// The command of a node that joins the first three.
+fn join(nodes: &mut Nodes, node: usize) {
+    let list = (0..3).map(|node| nodes.url(node)).collect::<Vec<_>>().join(",");
+    nodes.spawn_with(node, &["--join", &list]);
+}
+
+#[test]
+fn nodes_are_added_replaced_and_removed_while_requests_go_on() {
+    let mut nodes = Nodes::of_list(5, 3, &[]);
+    (0..3).for_each(|node| nodes.spawn(node));
+    (0..3).for_each(|node| nodes.until_ready(node));
+    for number in 0..300 {
+        assert_eq!(nodes.status(number % 3, "PUT", &format!("/v0/entity?id=k{number}"), b"value"), 201);
+    }
+    // A node that nobody has added waits, and says what for.
+    join(&mut nodes, 3);
+    eventually("it waits to be added", || nodes.log(3).contains("quipu cluster add"));
+    let wrong = [
+        ("{}", 400, "no node"),
+        ("{\"add\":[{\"url\":\"ftp://x\"}]}", 400, "no address"),
+        ("{\"remove\":[\"http://localhost:1\"]}", 404, "no member"),
+    ];
+    for (body, status, why) in wrong {
+        let (found, text) = order(&nodes, 0, body);
+        assert!(found == status && text.contains(why), "{body}: {found} {text}");
+    }
+    let (status, text) = order(&nodes, 1, &format!("{{\"remove\":[\"{}\"]}}", nodes.url(0)));
+    assert!(status == 400 && text.contains("would be left"), "{text}");
+    let add = format!("{{\"add\":[{{\"url\":\"{}\"}}]}}", nodes.url(3));
+    assert_eq!(order(&nodes, 1, &add), (202, "{\"epoch\":1}".to_owned()));
+    let mut number = 300;
+    let mut go_on = |nodes: &Nodes, through: &[usize]| {
+        for node in through {
+            let key = format!("/v0/entity?id=k{number}");
+            assert_eq!(nodes.status(*node, "PUT", &key, b"value"), 201, "{key}");
+            assert_eq!(nodes.get(through[0], &key).body, b"value", "{key}");
+            number += 1;
+        }
+        number
+    };
+    eventually("the new node is ready", || {
+        go_on(&nodes, &[0, 1, 2]);
+        ask(nodes.port(3), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
+    });
+    until_changed(&nodes, 0, 4);
+    let keys = go_on(&nodes, &[3, 0]);
+    let count = |node: usize, keys: usize| {
+        let text = nodes.get(node, "/v0/count?cluster=true").text();
+        assert_eq!(text, keys.to_string(), "through node {node}");
+    };
+    count(3, keys);
+    let rows = nodes.get(3, "/v0/count").text();
+    assert!(rows.parse::<usize>().is_ok_and(|rows| rows > keys / 2 && rows < keys), "{rows} of {keys}");
+    assert!(order(&nodes, 2, &add).1.contains("is a member already"));
+    // In the place of one that leaves in order comes another.
+    join(&mut nodes, 4);
+    let replace = format!("{{\"add\":[{{\"url\":\"{}\"}}],\"remove\":[\"{}\"]}}", nodes.url(4), nodes.url(0));
+    assert_eq!(order(&nodes, 3, &replace).0, 202);
+    eventually("the next one is ready", || {
+        go_on(&nodes, &[1, 2, 3]);
+        ask(nodes.port(4), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
+    });
+    until_changed(&nodes, 4, 4);
+    eventually("the old one knows that it has left", || nodes.get(0, "/readyz").text().contains("was removed"));
+    nodes.kill(0);
+    // One is gone for good.
+    nodes.kill(2);
+    eventually("the others see that it is down", || nodes.get(1, "/v0/cluster").text().contains("\"health\":\"down\""));
+    let (status, text) = order(&nodes, 1, &format!("{{\"remove\":[\"{}\"]}}", nodes.url(2)));
+    assert!(status == 409 && text.contains("does not answer"), "{status} {text}");
+    let keys = go_on(&nodes, &[1, 3, 4]);
+    let (status, text) = order(&nodes, 1, &format!("{{\"dead\":[\"{}\"]}}", nodes.url(2)));
+    assert_eq!(status, 202, "{text}");
+    until_changed(&nodes, 3, 3);
+    for node in [1, 3, 4] {
+        nodes.until_ready(node);
+        eventually("each has all", || nodes.get(node, "/v0/count").text() == keys.to_string());
+    }
+    // They know each other after a restart, whatever the flags of the beginning say.
+    for node in [1, 3, 4] {
+        nodes.kill(node);
+    }
+    nodes.spawn(1);
+    join(&mut nodes, 3);
+    join(&mut nodes, 4);
+    for node in [1, 3, 4] {
+        nodes.until_ready(node);
+    }
+    for number in (0..keys).step_by(17) {
+        assert_eq!(nodes.get(4, &format!("/v0/entity?id=k{number}&ack=3")).body, b"value", "k{number}");
+    }
+    // The directory of one that has left is of no more use.
+    let output = nodes.command(0, &[]).output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("no member any more"), "{text}");
+}
+
+#[test]
+fn the_members_are_changed_by_commands() {
+    let mut nodes = Nodes::of_list(4, 3, &[]);
+    (0..3).for_each(|node| nodes.spawn(node));
+    (0..3).for_each(|node| nodes.until_ready(node));
+    for number in 0..50 {
+        assert_eq!(nodes.status(0, "PUT", &format!("/v0/entity?id=k{number}"), b"value"), 201);
+    }
+    join(&mut nodes, 3);
+    let quipu = |arguments: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args(["cluster"])
+            .args(arguments)
+            .args(["--url", &nodes.url(1)])
+            .output()
+            .expect("the program");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), format!("{out}{err}"))
+    };
+    let (code, text) = quipu(&["add", &nodes.url(3)]);
+    assert!(code == Some(0) && text.contains("4 nodes"), "{code:?} {text}");
+    let (code, text) = quipu(&["add", &nodes.url(3)]);
+    assert!(code == Some(1) && text.contains("is a member already"), "{code:?} {text}");
+    let (_, text) = quipu(&["status"]);
+    assert!(text.contains("4 nodes") && text.contains("leads the log of the topology"), "{text}");
+    let (code, text) = quipu(&["remove", &nodes.url(0), "--json"]);
+    assert!(code == Some(0) && text.contains("\"members\":["), "{code:?} {text}");
+    assert_eq!(nodes.get(2, "/v0/count?cluster=true").text(), "50");
 }

@@ -6,6 +6,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
 
+impl NodeId {
+    /// What a node greets with that has no id yet. No node gets it.
+    pub const NONE: NodeId = NodeId(u16::MAX);
+}
+
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "n{}", self.0)

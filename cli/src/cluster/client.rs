@@ -40,8 +40,13 @@ pub(super) struct Target {
 impl Target {
     /// Asks a node, which may be another than that of the command line.
     pub(super) fn ask(&self, url: &str, method: &str, path: &str) -> Result<Reply> {
+        self.send(url, method, path, b"")
+    }
+
+    /// The same with a body.
+    pub(super) fn send(&self, url: &str, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
         let login = self.login.clone().or_else(|| std::env::var("QUIPU_LOGIN").ok());
-        ask(url, method, path, b"", login.as_deref())
+        ask(url, method, path, body, login.as_deref())
     }
 
     /// The report of a node.

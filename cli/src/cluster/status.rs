@@ -43,7 +43,38 @@ pub(super) fn run(args: &Args) -> Result<()> {
         of("replicas"),
         of("epoch")
     )?;
-    print(&reports, &mut out)
+    print(&reports, &mut out)?;
+    for line in of_change(&first) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// What a report says of a change of members and of the log that agrees on it.
+fn of_change(report: &Json) -> Vec<String> {
+    let list = |value: &Json| {
+        let items = value.as_array().cloned().unwrap_or_default();
+        items.iter().filter_map(Json::as_str).collect::<Vec<_>>().join(", ")
+    };
+    let mut lines = Vec::new();
+    let change = &report["change"];
+    if !change.is_null() {
+        let mut line = format!("\na change is under way ({})", change["phase"].as_str().unwrap_or("?"));
+        for (name, what) in [("come", "come"), ("leave", "leave"), ("waits_for", "waited for")] {
+            let urls = list(&change[name]);
+            if !urls.is_empty() {
+                line.push_str(&format!("; {what}: {urls}"));
+            }
+        }
+        lines.push(line);
+    }
+    let log = &report["log"];
+    lines.push(match (log["trouble"].as_str(), log["leader"].as_u64()) {
+        (Some(trouble), _) => format!("\n{trouble}"),
+        (None, Some(leader)) => format!("\nnode n{leader} leads the log of the topology, term {}", log["term"]),
+        (None, None) => "\nthe log of the topology has no leader: members cannot be changed now".to_owned(),
+    });
+    lines
 }
 
 /// A table of reports.

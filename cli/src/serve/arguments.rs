@@ -96,6 +96,9 @@ pub(crate) struct Args {
     /// The addresses of all nodes of the cluster, with commas between: the same list for each node
     #[arg(long, value_name = "URLS", help_heading = "Faces")]
     cluster: Option<String>,
+    /// The addresses of nodes of a cluster to join, with commas between; `quipu cluster add` lets this one in
+    #[arg(long, value_name = "URLS", help_heading = "Faces", conflicts_with = "cluster")]
+    join: Option<String>,
     /// A file with a secret that all nodes of the cluster have; others are refused
     #[arg(long, value_name = "FILE", help_heading = "Faces")]
     cluster_secret_file: Option<String>,
@@ -162,6 +165,7 @@ impl Args {
             one("tls-auth-clients", &self.tls_auth_clients),
             one("self-url", &self.self_url),
             one("cluster", &self.cluster),
+            one("join", &self.join),
             one("cluster-secret-file", &self.cluster_secret_file),
             one("replicas", &self.replicas),
             one("threads", &self.threads),

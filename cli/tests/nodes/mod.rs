@@ -18,6 +18,8 @@ pub struct Nodes {
     directory: tempfile::TempDir,
     ports: Vec<u16>,
     children: Vec<Option<Child>>,
+    /// How many of them the list of the cluster names.
+    listed: usize,
     /// Flags that all nodes get.
     pub flags: Vec<String>,
 }
@@ -110,6 +112,11 @@ impl Nodes {
 
     /// So many nodes, none of which runs.
     pub fn new(count: usize, flags: &[&str]) -> Nodes {
+        Nodes::of_list(count, count, flags)
+    }
+
+    /// So many nodes, of which the list names the first few.
+    pub fn of_list(count: usize, listed: usize, flags: &[&str]) -> Nodes {
         // All at once, so that they are different.
         let listeners: Vec<TcpListener> =
             (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
@@ -118,6 +125,7 @@ impl Nodes {
             directory: tempfile::tempdir().expect("a directory"),
             ports,
             children: (0..count).map(|_| None).collect(),
+            listed,
             flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
         }
     }
@@ -135,7 +143,7 @@ impl Nodes {
     }
 
     pub fn list(&self) -> String {
-        (0..self.ports.len()).map(|node| self.url(node)).collect::<Vec<_>>().join(",")
+        (0..self.listed).map(|node| self.url(node)).collect::<Vec<_>>().join(",")
     }
 
     pub fn data(&self, node: usize) -> PathBuf {
@@ -166,7 +174,8 @@ impl Nodes {
             ("--data", data.to_str().expect("a path")),
         ];
         command.arg("serve").args(flags);
-        let rest = own.iter().filter(|(name, _)| !flags.contains(name));
+        let joins = flags.contains(&"--join");
+        let rest = own.iter().filter(|(name, _)| !flags.contains(name) && !(joins && *name == "--cluster"));
         rest.for_each(|(name, value)| {
             command.args([name, value]);
         });
@@ -176,9 +185,14 @@ impl Nodes {
 
     /// Starts the process of a node.
     pub fn spawn(&mut self, node: usize) {
+        self.spawn_with(node, &[]);
+    }
+
+    /// The same with more flags.
+    pub fn spawn_with(&mut self, node: usize, flags: &[&str]) {
         let log = File::options().create(true).append(true).open(self.log_path(node)).expect("a log");
         let child = self
-            .command(node, &self.flags.iter().map(String::as_str).collect::<Vec<_>>())
+            .command(node, &self.flags.iter().map(String::as_str).chain(flags.iter().copied()).collect::<Vec<_>>())
             .stderr(log)
             .spawn()
             .expect("the program");

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::message::Message;
+use super::message::{LOG, Message};
 use crate::ids::Epoch;
 
 /// Bytes of the header.
@@ -70,6 +70,17 @@ pub fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize
         return Err(Fault::Length(length));
     }
     Ok(Some(length as usize))
+}
+
+/// The bytes of the log in a frame, if it is a whole one of that kind.
+pub fn log_bytes(frame: &[u8]) -> Option<&[u8]> {
+    if frame.get(CHECKSUM_END) != Some(&LOG) {
+        return None;
+    }
+    match Frame::decode(frame).ok()?.message {
+        Message::Log { bytes } => Some(bytes),
+        _ => None,
+    }
 }
 
 impl<'a> Frame<'a> {

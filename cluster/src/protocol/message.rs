@@ -4,6 +4,9 @@ use crate::codec::{Fields, Put};
 use crate::ids::{Partition, Version};
 use crate::record::Record;
 
+/// The kind of messages of the log: who drives a node takes them, the node does not.
+pub(super) const LOG: u8 = 19;
+
 /// Why a replica did not do what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
@@ -311,7 +314,7 @@ impl<'a> Message<'a> {
             Message::AskTopology { .. } => 16,
             Message::Topology { .. } => 17,
             Message::Gossip { .. } => 18,
-            Message::Log { .. } => 19,
+            Message::Log { .. } => LOG,
             Message::Count { .. } => 20,
             Message::Counted { .. } => 21,
             Message::Cuts { .. } => 22,
@@ -496,7 +499,7 @@ impl<'a> Message<'a> {
             16 => Message::AskTopology { applied: f.u64()? },
             17 => Message::Topology { bytes: f.rest() },
             18 => Message::Gossip { bytes: f.rest() },
-            19 => Message::Log { bytes: f.rest() },
+            LOG => Message::Log { bytes: f.rest() },
             20 => Message::Count { span: span(f)?, assigned: assigned(f)? },
             21 => Message::Counted { rows: f.u64()?, time: f.u64()?, refused: list(f, Fields::u16)? },
             22 => Message::Cuts { span: span(f)?, low: f.short()?, cuts: f.u16()?, assigned: assigned(f)? },

@@ -5,7 +5,8 @@
 //! 1. Nothing is sent or answered before the commit of its turn is durable.
 //! 2. If a turn fails, nothing of it stays: it is rolled back, the node is dropped and opened again from its tables,
 //!    and whoever waits for an answer learns that there is none.
-//! 3. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
+//! 3. A node runs only while it is a member, and peers are members.
+//! 4. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
 //!    has asked for stays.
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,15 +21,20 @@ use quipu_cluster::ids::{NodeId, Now};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::{Input, Node, Output};
 use quipu_cluster::peers::Health;
+use quipu_cluster::protocol::{Frame, Header, Message, log_bytes};
+use quipu_cluster::routing::Routing;
 use quipu_cluster::tables::Table;
+use quipu_cluster::topology::{Entry, StoreId, Topology};
 use tokio::sync::{oneshot, watch};
 
+use super::agreement::{Agreement, Outlets};
+use super::change::{ChangeOrder, ChangeRefused, PendingChange};
 use super::greeting::{self, Failure, Greeted};
 use super::host::Host;
 use super::inbox::{Event, Inbox};
 use super::link::Link;
-use super::register::{Register, Standing};
-use super::report::{PeerReport, Report};
+use super::register::{LogRole, Newcomer, Register, Standing};
+use super::report::{ChangeReport, PeerReport, Report};
 use crate::system::clock;
 use crate::system::log::Level;
 
@@ -45,8 +51,15 @@ const SETTLE_MS: u64 = 1500;
 /// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
 const REFUSALS_EVERY_MS: u64 = 60_000;
 const REFUSALS_MAX: usize = 64;
+/// How long an entry of the log is waited for before it is proposed again, and a change before it is given up.
+const PROPOSE_MS: u64 = 300;
+const CHANGE_MS: u64 = 10_000;
+/// How long a log that cannot be opened is left alone.
+const LOG_AGAIN_MS: u64 = 5_000;
 /// How old a report may be.
 const REPORT_MS: u64 = 50;
+
+const REMOVED: &str = "this node was removed from the cluster";
 
 /// How a peer without a connection is asked for one.
 #[derive(Default)]
@@ -64,6 +77,7 @@ enum Step {
     Connected(NodeId),
     Disconnected(NodeId),
     Repair,
+    Topology(Routing),
 }
 
 pub(super) struct Driver {
@@ -76,6 +90,13 @@ pub(super) struct Driver {
     classes: Arc<AtomicU32>,
     begun: Instant,
     node: Option<Node>,
+    /// The log of the topology, once the node has its place in the cluster.
+    agreement: Option<Agreement>,
+    /// Changes of members that were asked for here.
+    changes: Vec<PendingChange>,
+    claimed_ms: u64,
+    /// When the log is opened, if it is not.
+    log_at_ms: u64,
     links: BTreeMap<NodeId, Link>,
     next_token: usize,
     dials: BTreeMap<NodeId, Dial>,
@@ -115,6 +136,10 @@ impl Driver {
             classes,
             begun: clock::moment(),
             node: None,
+            agreement: None,
+            changes: Vec::new(),
+            claimed_ms: 0,
+            log_at_ms: 0,
             links: BTreeMap::new(),
             next_token: 1,
             dials: BTreeMap::new(),
@@ -159,6 +184,7 @@ impl Driver {
             self.settle();
             self.see_to_node();
             self.turn();
+            self.see_to_log();
             self.dial();
             self.report();
         }
@@ -211,7 +237,21 @@ impl Driver {
                         let ((least, most), why) = match failure {
                             Failure::Unreachable(why) => (DIAL_AFTER_MS, why),
                             Failure::Refused(why) => (REFUSED_AFTER_MS, why),
+                            Failure::Newcomer(newcomer) => {
+                                self.welcome(&newcomer);
+                                (DIAL_AFTER_MS, "its data directory is new".to_owned())
+                            }
+                            Failure::Placed => {
+                                self.start_anew();
+                                return;
+                            }
+                            Failure::Removed(topology) => {
+                                self.learn(*topology);
+                                (REFUSED_AFTER_MS, REMOVED.to_owned())
+                            }
+                            Failure::Left => (REFUSED_AFTER_MS, "it has left the cluster".to_owned()),
                         };
+                        let dial = self.dials.entry(node).or_default();
                         dial.after_ms = (dial.after_ms * 2).clamp(least, most);
                         dial.at_ms = now_ms + dial.after_ms;
                         if dial.trouble != why {
@@ -232,13 +272,30 @@ impl Driver {
                     self.refusals.insert(why, now_ms);
                 }
             }
-            // It has gone; it will try again.
-            Event::Accepted(Err(Failure::Unreachable(_))) => {}
+            Event::Accepted(Err(Failure::Newcomer(newcomer))) => self.welcome(&newcomer),
+            Event::Accepted(Err(Failure::Placed)) => self.start_anew(),
+            Event::Accepted(Err(Failure::Removed(topology))) => self.learn(*topology),
+            // It has gone; it will try again, or has been told that it has left.
+            Event::Accepted(Err(Failure::Unreachable(_) | Failure::Left)) => {}
             Event::Fence(fence) => {
                 self.forget("a peer has come back with a new data directory");
                 fence.open();
             }
             Event::Repair => self.steps.push(Step::Repair),
+            Event::Change(order, answer) => {
+                let until_ms = self.now().ticks_ms + CHANGE_MS;
+                self.changes.push(PendingChange { order, proposed: None, until_ms, answer });
+            }
+            Event::Log(to, bytes) => {
+                // If there is no connection, the log asks again.
+                if let Some(link) = self.links.get_mut(&to) {
+                    let header = Header { epoch: self.register.routing().epoch(), request: 0 };
+                    let mut frame = Vec::new();
+                    Frame::encode(header, &Message::Log { bytes: &bytes }, &mut frame);
+                    link.push(&frame);
+                }
+            }
+            Event::Agreed(topology) => self.learn(topology),
             Event::Stop => self.stops = true,
         }
     }
@@ -295,6 +352,158 @@ impl Driver {
         self.host.note(Level::Verbose, format_args!("the connection to the node {url} is gone"));
     }
 
+    /// Gives the node a newer topology.
+    fn learn(&mut self, topology: Topology) {
+        let routing = self.register.routing();
+        let is_same_cluster = topology.cluster == routing.topology().cluster;
+        if is_same_cluster && topology.applied > routing.topology().applied {
+            self.steps.push(Step::Topology(routing.follow(topology)));
+        }
+    }
+
+    /// Has the log give an id to a new store.
+    fn welcome(&mut self, newcomer: &Newcomer) {
+        let Some(agreement) = &self.agreement else { return };
+        for entry in self.register.proposals(newcomer) {
+            // Whoever is connected has its store: somebody else has come under its address.
+            let is_there = matches!(&entry, Entry::Dead { node } if self.links.contains_key(node));
+            if !is_there {
+                agreement.propose(&entry);
+            }
+        }
+    }
+
+    /// Goes on as the member that this node has become.
+    fn start_anew(&mut self) {
+        let peers: Vec<NodeId> = self.links.keys().copied().collect();
+        peers.into_iter().for_each(|peer| self.cut(peer));
+        self.forget("the node has got its place in the cluster");
+        let url = self.register.self_url();
+        let own = self.register.own();
+        self.host.note(Level::Notice, format_args!("{url} is now node {own}: it copies what it is to keep"));
+    }
+
+    /// The entry that begins a change.
+    fn entry_of(&self, order: &ChangeOrder) -> std::result::Result<(Entry, ChangeOrder), ChangeRefused> {
+        let conflict = |text: String| Err(ChangeRefused::Conflict(text));
+        let Some(node) = &self.node else {
+            return conflict("this node cannot serve; /readyz says why".to_owned());
+        };
+        match self.register.log_role() {
+            Ok(LogRole::Founder(_) | LogRole::Member) => {}
+            Ok(LogRole::None) => {
+                let text = "this node takes no part in the log of the topology, since half of the data directories \
+                            were lost at once; ask another";
+                return conflict(text.to_owned());
+            }
+            Err(error) => return conflict(format!("the node's tables cannot be read: {error}")),
+        }
+        let health: BTreeMap<NodeId, Health> = node.health_of_all().into_iter().collect();
+        let topology = node.routing().topology();
+        let is_down = |url: &str| {
+            let found = topology.members.iter().find(|(_, member)| member.url == url && !member.is_dead);
+            found.is_some_and(|(node, _)| health.get(node) == Some(&Health::Down))
+        };
+        order.entry(topology, is_down)
+    }
+
+    /// Goes on with the changes that were asked for, and answers who waits for one.
+    fn see_to_changes(&mut self, topology: &Topology) {
+        let now_ms = self.now().ticks_ms;
+        for mut change in std::mem::take(&mut self.changes) {
+            let outcome = match &mut change.proposed {
+                Some((_, expected, _)) if topology.epoch != *expected => match change.order.has_begun(topology) {
+                    true => Some(Ok(topology.epoch.0)),
+                    false => Some(Err(ChangeRefused::Conflict("another change came first".to_owned()))),
+                },
+                Some(_) if now_ms >= change.until_ms => {
+                    let text = "the log of the topology has no leader: fewer than half of those who vote answer. The \
+                                change was not made, or will be";
+                    Some(Err(ChangeRefused::NoAgreement(text.to_owned())))
+                }
+                Some((entry, _, proposed_ms)) => {
+                    if now_ms >= *proposed_ms + PROPOSE_MS {
+                        *proposed_ms = now_ms;
+                        self.agreement.iter().for_each(|agreement| agreement.propose(entry));
+                    }
+                    None
+                }
+                None => match self.entry_of(&change.order) {
+                    Ok((entry, order)) => {
+                        change.order = order;
+                        change.proposed = Some((entry, topology.epoch, 0));
+                        None
+                    }
+                    Err(ChangeRefused::NotYet(_)) if now_ms < change.until_ms => None,
+                    Err(refused) => Some(Err(refused)),
+                },
+            };
+            match outcome {
+                // Who asked may have gone.
+                Some(outcome) => drop(change.answer.send(outcome)),
+                None => self.changes.push(change),
+            }
+        }
+    }
+
+    /// Starts the log once the node has its place, and proposes what this node has to say.
+    fn see_to_log(&mut self) {
+        let now_ms = self.now().ticks_ms;
+        if !self.changes.is_empty() {
+            self.see_to_changes(self.register.routing().topology());
+        }
+        if self.node.is_none() {
+            return;
+        }
+        if self.agreement.is_none() && now_ms >= self.log_at_ms {
+            self.log_at_ms = now_ms + LOG_AGAIN_MS;
+            if let Err(error) = self.start_log() {
+                self.host.note(Level::Warning, format_args!("the log of the topology cannot be opened: {error}"));
+            }
+        }
+        let Some(agreement) = &self.agreement else { return };
+        let routing = self.register.routing();
+        let topology = routing.topology();
+        let own = self.register.own();
+        // When it has just begun, it is early enough a little later.
+        let is_unclaimed = topology.members.get(&own).is_some_and(|member| member.store == StoreId(0));
+        if is_unclaimed && now_ms >= self.claimed_ms + PROPOSE_MS {
+            self.claimed_ms = now_ms;
+            agreement.propose(&Entry::Claim { node: own, store: self.register.store_id() });
+        }
+    }
+
+    fn start_log(&mut self) -> Result<()> {
+        let founders = match self.register.log_role()? {
+            LogRole::None => return Ok(()),
+            LogRole::Member => None,
+            LogRole::Founder(founders) => Some(founders),
+        };
+        let (send, tell) = (self.inbox.clone(), self.inbox.clone());
+        let outlets = Outlets {
+            send: Arc::new(move |to, bytes| send.post(Event::Log(to, bytes))),
+            tell: Box::new(move |topology| tell.post(Event::Agreed(topology))),
+        };
+        let known = self.register.routing().topology().clone();
+        let agreement = Agreement::start(self.register.store(), self.register.own(), known, founders, outlets)?;
+        self.agreement = Some(agreement);
+        Ok(())
+    }
+
+    /// After the topology has changed: who is no member any more is no peer, and this node may be none.
+    fn follow_members(&mut self) {
+        let routing = self.register.routing();
+        let members = &routing.topology().members;
+        let is_gone = |node: &&NodeId| members.get(node).is_none_or(|member| member.is_dead);
+        let gone: Vec<NodeId> = self.links.keys().filter(is_gone).copied().collect();
+        gone.into_iter().for_each(|node| self.cut(node));
+        if !members.contains_key(&self.register.own()) {
+            self.forget(REMOVED);
+            self.agreement = None;
+            self.host.note(Level::Notice, format_args!("{REMOVED}"));
+        }
+    }
+
     /// Drops the node and all requests under way.
     fn forget(&mut self, why: &str) {
         self.node = None;
@@ -338,6 +547,10 @@ impl Driver {
     /// Opens the node on its tables. Returns what it waits for, if it may not begin yet.
     fn open(&mut self) -> Result<Option<String>> {
         let standing = self.register.standing();
+        let is_member = self.register.routing().topology().members.contains_key(&self.register.own());
+        if !is_member {
+            return Ok(Some(REMOVED.to_owned()));
+        }
         if standing != Standing::Begun {
             if !self.is_settled && self.links.len() < self.register.peers().len() {
                 // Somebody who has not been met yet may know better.
@@ -375,7 +588,12 @@ impl Driver {
             }
         }
         match self.take_turn(&mut lost) {
-            Ok(()) => self.carry_out(&mut lost),
+            Ok(is_other_topology) => {
+                self.carry_out(&mut lost);
+                if is_other_topology {
+                    self.follow_members();
+                }
+            }
             Err(error) => {
                 self.host.note(Level::Warning, format_args!("a turn of the cluster's node failed: {error}"));
                 self.forget(&format!("the node has failed: {error}"));
@@ -386,20 +604,21 @@ impl Driver {
         lost.into_iter().for_each(|node| self.cut(node));
     }
 
-    /// Gives the node what has come, and commits.
-    fn take_turn(&mut self, lost: &mut Vec<NodeId>) -> Result<()> {
+    /// Gives the node what has come, and commits. Returns whether the topology is another.
+    fn take_turn(&mut self, lost: &mut Vec<NodeId>) -> Result<bool> {
         let now = self.now();
         let Some(node) = &mut self.node else {
             // Peers speak to a node that is not there yet: they will again.
             for link in self.links.values_mut() {
                 while let Ok(Some(_)) = link.next_frame() {}
             }
-            return Ok(());
+            return Ok(false);
         };
+        let agreement = self.agreement.as_ref();
         let mut tables = None;
         let mut inputs = 0;
         let store = self.register.store();
-        let epoch = node.routing().topology().applied;
+        let applied = node.routing().topology().applied;
         let out = &mut self.out;
         let mut take = |input: Input<'_>, node: &mut Node| {
             inputs += 1;
@@ -416,6 +635,7 @@ impl Driver {
                     Step::Connected(peer) => Input::Connected(peer),
                     Step::Disconnected(peer) => Input::Disconnected(peer),
                     Step::Repair => Input::Repair,
+                    Step::Topology(routing) => Input::Topology(routing),
                 };
                 take(input, node)?;
             }
@@ -423,6 +643,10 @@ impl Driver {
                 loop {
                     match link.next_frame() {
                         Ok(Some(bytes)) => {
+                            if let Some(log) = log_bytes(bytes) {
+                                agreement.into_iter().for_each(|agreement| agreement.receive(*peer, log));
+                                continue;
+                            }
                             let bad = node.metrics.bad_frames;
                             take(Input::Frame { from: *peer, bytes }, node)?;
                             if node.metrics.bad_frames > bad {
@@ -445,7 +669,7 @@ impl Driver {
             Ok(())
         };
         let given = give();
-        let Some(tables) = tables else { return given };
+        let Some(tables) = tables else { return given.map(|()| false) };
         if let Err(error) = given {
             tables.roll_back()?;
             return Err(error);
@@ -456,11 +680,12 @@ impl Driver {
         }
         self.turns = (self.turns.0 + 1, self.turns.1 + inputs);
         let node_routing = node.routing();
-        if node_routing.topology().applied != epoch {
+        let is_other_topology = node_routing.topology().applied != applied;
+        if is_other_topology {
             self.register.follow(node_routing);
         }
         self.classes.store(node.replica().classes(), Ordering::Release);
-        Ok(())
+        Ok(is_other_topology)
     }
 
     /// Sends and answers what the node has put out.
@@ -479,8 +704,10 @@ impl Driver {
                         let _ = sender.send(answer);
                     }
                 }
-                // The list of nodes is fixed: there is no log to propose to.
-                Output::Propose(_) => {}
+                Output::Propose(entry) => {
+                    // The node proposes it again.
+                    self.agreement.iter().for_each(|agreement| agreement.propose(&entry));
+                }
             }
         }
         for (node, link) in &mut self.links {
@@ -493,11 +720,12 @@ impl Driver {
     /// Has threads connect to peers that it is time for.
     fn dial(&mut self) {
         // Most of the time all are connected: this is asked each turn.
-        if self.links.len() + 1 == self.register.members() {
+        let peers = self.register.peers();
+        if self.links.len() == peers.len() {
             return;
         }
         let now_ms = self.now().ticks_ms;
-        for (node, _) in self.register.peers() {
+        for (node, _) in peers {
             let is_linked = self.links.contains_key(&node);
             let dial = self.dials.entry(node).or_default();
             if is_linked || dial.is_under_way || now_ms < dial.at_ms {
@@ -557,6 +785,7 @@ impl Driver {
             health: health.get(&node).copied().unwrap_or(Health::Down),
             trouble: self.dials.get(&node).map(|dial| dial.trouble.clone()).unwrap_or_default(),
         };
+        let log = self.agreement.as_ref().map(Agreement::report);
         let report = Report {
             node: self.register.own(),
             url: self.register.self_url().to_owned(),
@@ -568,6 +797,8 @@ impl Driver {
             copies_left: self.node.as_ref().map_or(0, Node::copies_left),
             repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
             entities: self.register.store().table(Table::Entities).len().unwrap_or(0),
+            change: ChangeReport::new(topology, log.as_ref()),
+            log,
             peers: self.register.peers().into_iter().map(peer).collect(),
             metrics: self.node.as_ref().map(|node| node.metrics.clone()).unwrap_or_default(),
             hints: self.hints(),

@@ -12,12 +12,13 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use quipu_cluster::ids::NodeId;
+use quipu_cluster::protocol::VERSIONS;
 use quipu_cluster::protocol::hello::Hello;
-use quipu_cluster::topology::StoreId;
+use quipu_cluster::topology::{StoreId, Topology};
 use ring::hmac;
 
 use super::address;
-use super::register::{Admitted, Register};
+use super::register::{Admitted, Decision, Newcomer, Register};
 use crate::system::clock;
 
 /// What the request asks to be upgraded to.
@@ -27,6 +28,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long a greeting takes, as a whole: a fence on each side has its time in it.
 const GREETING_MAX: Duration = Duration::from_secs(6);
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// The longest verdict, which may have a topology in it.
+const VERDICT_BYTES_MAX: usize = 4 << 20;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const NONCE_BYTES: usize = 32;
 const PROOF_BYTES: usize = 32;
@@ -47,6 +50,14 @@ pub(super) enum Failure {
     Unreachable(String),
     /// One side does not want the other.
     Refused(String),
+    /// The peer has a new store, which the log is to give an id.
+    Newcomer(Newcomer),
+    /// The peer has left the cluster and does not know it.
+    Left,
+    /// This node has left the cluster, as this topology says.
+    Removed(Box<Topology>),
+    /// This node has got its place in the cluster: it greets as that from now on.
+    Placed,
 }
 
 impl From<std::io::Error> for Failure {
@@ -107,11 +118,11 @@ impl Greeter {
         self.write(&[&(message.len() as u32).to_le_bytes(), message].concat())
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>> {
+    fn receive(&mut self, bytes_max: usize) -> Result<Vec<u8>> {
         let mut length = [0; 4];
         self.read(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
-        if length > MESSAGE_BYTES_MAX {
+        if length > bytes_max {
             return Err(Failure::Refused(format!("a greeting of {length} bytes is none")));
         }
         let mut message = vec![0; length];
@@ -127,9 +138,13 @@ struct Greeting(Vec<u8>);
 impl Greeting {
     fn of(register: &Register) -> Greeting {
         let (is_new, hello) = register.hello();
+        Greeting::new(is_new, &hello)
+    }
+
+    fn new(is_new: bool, hello: &[u8]) -> Greeting {
         let mut bytes: Vec<u8> = rand::random::<[u8; NONCE_BYTES]>().to_vec();
         bytes.push(u8::from(is_new));
-        bytes.extend_from_slice(&hello);
+        bytes.extend_from_slice(hello);
         Greeting(bytes)
     }
 
@@ -150,14 +165,14 @@ fn proof(secret: Option<&[u8]>, side: u8, dialer: &Greeting, acceptor: &Greeting
     proof
 }
 
-fn check_proof(register: &Register, side: u8, greetings: (&Greeting, &Greeting), given: &[u8]) -> Result<()> {
-    let expected = proof(register.secret(), side, greetings.0, greetings.1);
+fn check_proof(secret: Option<&[u8]>, side: u8, greetings: (&Greeting, &Greeting), given: &[u8]) -> Result<()> {
+    let expected = proof(secret, side, greetings.0, greetings.1);
     // In constant time: a guess learns nothing from how long its refusal takes.
     let differs = expected.iter().zip(given).fold(0, |differs, (a, b)| differs | (a ^ b));
     if given.len() == PROOF_BYTES && differs == 0 {
         return Ok(());
     }
-    Err(Failure::Refused(match register.has_secret() {
+    Err(Failure::Refused(match secret.is_some() {
         true => "it does not know the cluster's secret; give it the same `--cluster-secret-file`".to_owned(),
         false => {
             "it has a cluster secret, and this node has none; give all the same `--cluster-secret-file`".to_owned()
@@ -169,47 +184,110 @@ const DIALER: u8 = b'd';
 const ACCEPTOR: u8 = b'a';
 const WELCOME: u8 = 1;
 const REFUSAL: u8 = 2;
+const PLACE: u8 = 3;
+const WAIT: u8 = 4;
+const LEFT: u8 = 5;
 
-/// What one side has decided: welcome, with whether the peer was known under another store and the stores that are
-/// known here; or why not.
-fn verdict(register: &Register, admitted: &Result<Admitted>) -> Vec<u8> {
-    match admitted {
-        Ok(admitted) => {
-            let mut bytes = vec![WELCOME, u8::from(admitted.is_replaced)];
-            for (node, store) in register.claims() {
-                bytes.extend_from_slice(&node.0.to_le_bytes());
-                bytes.extend_from_slice(&store.0.to_le_bytes());
-            }
-            bytes
+/// What one side has decided about the other.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    /// Whether it was known under another store, and the stores that are known.
+    Welcome(bool, Vec<(NodeId, StoreId)>),
+    /// Why it is not welcome.
+    Refusal(String),
+    /// The log has given it this id.
+    Place(NodeId, Box<Topology>),
+    /// The log is about to.
+    Wait,
+    /// It is no member any more, as this topology says.
+    Left(Box<Topology>),
+}
+
+impl Verdict {
+    fn of(register: &Register, decided: &Result<Admitted>) -> Verdict {
+        match decided {
+            Ok(admitted) => Verdict::Welcome(admitted.is_replaced, register.claims()),
+            Err(Failure::Refused(why) | Failure::Unreachable(why)) => Verdict::Refusal(why.clone()),
+            Err(Failure::Newcomer(newcomer)) => match register.place_of(newcomer) {
+                Some((node, topology)) => Verdict::Place(node, Box::new(topology)),
+                None => Verdict::Wait,
+            },
+            Err(Failure::Left) => Verdict::Left(Box::new(register.routing().topology().clone())),
+            Err(Failure::Placed | Failure::Removed(_)) => Verdict::Wait,
         }
-        Err(Failure::Refused(why) | Failure::Unreachable(why)) => [&[REFUSAL][..], why.as_bytes()].concat(),
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Verdict::Welcome(is_replaced, claims) => {
+                let mut bytes = vec![WELCOME, u8::from(*is_replaced)];
+                for (node, store) in claims {
+                    bytes.extend_from_slice(&node.0.to_le_bytes());
+                    bytes.extend_from_slice(&store.0.to_le_bytes());
+                }
+                bytes
+            }
+            Verdict::Refusal(why) => [&[REFUSAL][..], why.as_bytes()].concat(),
+            Verdict::Place(node, topology) => [&[PLACE][..], &node.0.to_le_bytes(), &topology.encode()].concat(),
+            Verdict::Wait => vec![WAIT],
+            Verdict::Left(topology) => [&[LEFT][..], &topology.encode()].concat(),
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Verdict> {
+        let decoded = bytes.split_first().and_then(|(kind, rest)| match *kind {
+            WELCOME => {
+                let claim = |bytes: &[u8]| {
+                    let (node, store) = bytes.split_first_chunk()?;
+                    Some((NodeId(u16::from_le_bytes(*node)), StoreId(u64::from_le_bytes(*store.first_chunk()?))))
+                };
+                let claims = rest.get(1..).unwrap_or_default().chunks_exact(10).filter_map(claim).collect();
+                Some(Verdict::Welcome(rest.first() == Some(&1), claims))
+            }
+            REFUSAL => Some(Verdict::Refusal(String::from_utf8_lossy(rest).into_owned())),
+            PLACE => {
+                let (node, topology) = rest.split_first_chunk()?;
+                let topology = Box::new(Topology::decode(topology)?);
+                Some(Verdict::Place(NodeId(u16::from_le_bytes(*node)), topology))
+            }
+            WAIT => Some(Verdict::Wait),
+            LEFT => Some(Verdict::Left(Box::new(Topology::decode(rest)?))),
+            _ => None,
+        });
+        decoded.ok_or_else(|| Failure::Refused("it does not greet as a node does".to_owned()))
     }
 }
 
-/// Reads the verdict of a peer.
-fn take_verdict(register: &Register, node: NodeId, bytes: &[u8]) -> Result<()> {
-    match bytes.split_first() {
-        Some((&WELCOME, rest)) => {
-            let was_known = rest.first() == Some(&1);
-            let claim = |bytes: &[u8]| {
-                let (node, store) = bytes.split_first_chunk()?;
-                Some((NodeId(u16::from_le_bytes(*node)), StoreId(u64::from_le_bytes(*store.first_chunk()?))))
-            };
-            let claims: Vec<_> = rest.get(1..).unwrap_or_default().chunks_exact(10).filter_map(claim).collect();
-            register.admitted_by(node, was_known, &claims).map_err(|error| Failure::Unreachable(error.to_string()))
+/// Does as the verdict of a peer says. `node` is the peer, if this node knows it.
+fn take_verdict(register: &Register, node: Option<NodeId>, url: &str, bytes: &[u8]) -> Result<()> {
+    let failed = |error: quipu::Error| Failure::Unreachable(error.to_string());
+    match (Verdict::decode(bytes)?, node) {
+        (Verdict::Welcome(was_known, claims), Some(node)) => {
+            register.admitted_by(node, was_known, &claims).map_err(failed)
         }
-        Some((&REFUSAL, why)) => {
-            let url = register.url_of(node);
-            Err(Failure::Refused(format!("{url} says of this node: {}", String::from_utf8_lossy(why))))
+        (Verdict::Welcome(..), None) => {
+            Err(Failure::Unreachable(format!("{url} is another node than when the list was written")))
         }
-        _ => Err(Failure::Refused("it does not greet as a node does".to_owned())),
+        (Verdict::Refusal(why), _) => Err(Failure::Refused(format!("{url} says of this node: {why}"))),
+        (Verdict::Place(node, topology), _) => match register.become_member(node, *topology).map_err(failed)? {
+            true => Err(Failure::Placed),
+            false => Err(Failure::Unreachable("this node has got its place meanwhile".to_owned())),
+        },
+        (Verdict::Left(topology), _) => Err(Failure::Removed(topology)),
+        (Verdict::Wait, _) => {
+            Err(Failure::Unreachable(format!("{url} waits until the cluster has agreed on an id for this node")))
+        }
     }
 }
 
 /// Decides about a peer that has proven that it knows the secret, and notes its store.
 fn decide(register: &Register, greeting: &Greeting, fence: &dyn Fn()) -> Result<Admitted> {
     let (is_new, hello) = greeting.parse()?;
-    let admitted = register.admit(&hello, is_new).map_err(Failure::Refused)?;
+    let admitted = match register.admit(&hello, is_new).map_err(Failure::Refused)? {
+        Decision::Admitted(admitted) => admitted,
+        Decision::Newcomer(newcomer) => return Err(Failure::Newcomer(newcomer)),
+        Decision::Left => return Err(Failure::Left),
+    };
     if admitted.is_replaced {
         fence();
     }
@@ -226,20 +304,58 @@ pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn()) -> Resul
     ask_for_upgrade(&mut peer, &url)?;
     let own = Greeting::of(register);
     peer.send(&own.0)?;
-    let theirs = Greeting(peer.receive()?);
-    let their_proof = peer.receive()?;
-    let decided = check_proof(register, ACCEPTOR, (&own, &theirs), &their_proof)
-        .and_then(|()| decide(register, &theirs, fence))
-        .and_then(|admitted| match admitted.node == node {
+    let theirs = Greeting(peer.receive(MESSAGE_BYTES_MAX)?);
+    let their_proof = peer.receive(MESSAGE_BYTES_MAX)?;
+    let proven = check_proof(register.secret(), ACCEPTOR, (&own, &theirs), &their_proof);
+    let decided = proven.clone().and_then(|()| decide(register, &theirs, fence)).and_then(|admitted| {
+        match admitted.node == node {
             true => Ok(admitted),
             false => Err(Failure::Refused(format!("it is {}, not {url}", register.url_of(admitted.node)))),
-        });
+        }
+    });
+    let knows_better = matches!(decided, Err(Failure::Refused(_)))
+        && proven.is_ok()
+        && theirs.parse().is_ok_and(|(_, hello)| register.may_know_less_than(&hello));
+    let verdict = match knows_better {
+        true => Verdict::Welcome(false, Vec::new()),
+        false => Verdict::of(register, &decided),
+    };
     let mut message = proof(register.secret(), DIALER, &own, &theirs).to_vec();
-    message.extend_from_slice(&verdict(register, &decided));
+    message.extend_from_slice(&verdict.encode());
     peer.send(&message)?;
+    if knows_better {
+        take_verdict(register, None, &url, &peer.receive(VERDICT_BYTES_MAX)?)?;
+    }
     decided?;
-    take_verdict(register, node, &peer.receive()?)?;
+    take_verdict(register, Some(node), &url, &peer.receive(VERDICT_BYTES_MAX)?)?;
     Ok(Greeted { node, stream: peer.stream, is_dialed: true })
+}
+
+/// Asks a member for the place of a node that was added: its id, and the topology.
+pub(super) fn ask_for_place(
+    url: &str,
+    secret: Option<&[u8]>,
+    self_url: &str,
+    store: StoreId,
+) -> Result<(NodeId, Topology)> {
+    let mut peer = Greeter::new(connect(url)?, GREETING_MAX)?;
+    ask_for_upgrade(&mut peer, url)?;
+    let versions = (*VERSIONS.start(), *VERSIONS.end());
+    let hello = Hello { versions, cluster: 0, node: NodeId::NONE, store: store.0, applied: 0, list: self_url };
+    let own = Greeting::new(true, &hello.encode());
+    peer.send(&own.0)?;
+    let theirs = Greeting(peer.receive(MESSAGE_BYTES_MAX)?);
+    check_proof(secret, ACCEPTOR, (&own, &theirs), &peer.receive(MESSAGE_BYTES_MAX)?)?;
+    let mut message = proof(secret, DIALER, &own, &theirs).to_vec();
+    message.extend_from_slice(&Verdict::Welcome(false, Vec::new()).encode());
+    peer.send(&message)?;
+    match Verdict::decode(&peer.receive(VERDICT_BYTES_MAX)?)? {
+        Verdict::Place(node, topology) => Ok((node, *topology)),
+        Verdict::Refusal(why) => Err(Failure::Refused(format!("{url} says of this node: {why}"))),
+        Verdict::Wait | Verdict::Welcome(..) | Verdict::Left(_) => {
+            Err(Failure::Unreachable(format!("{url} waits until the cluster has agreed on an id for this node")))
+        }
+    }
 }
 
 fn connect(url: &str) -> Result<TcpStream> {
@@ -279,27 +395,25 @@ fn ask_for_upgrade(peer: &mut Greeter, url: &str) -> Result<()> {
 /// Greets a peer that has asked for the node protocol.
 pub(super) fn accept(register: &Register, stream: TcpStream, fence: &dyn Fn()) -> Result<Greeted> {
     let mut peer = Greeter::new(stream, GREETING_MAX)?;
-    let theirs = Greeting(peer.receive()?);
+    let theirs = Greeting(peer.receive(MESSAGE_BYTES_MAX)?);
     let own = Greeting::of(register);
     peer.send(&own.0)?;
     peer.send(&proof(register.secret(), ACCEPTOR, &theirs, &own))?;
-    let message = peer.receive()?;
+    let message = peer.receive(MESSAGE_BYTES_MAX)?;
     let (their_proof, their_verdict) = message.split_at_checked(PROOF_BYTES).unwrap_or((&message, &[]));
-    let decided =
-        check_proof(register, DIALER, (&theirs, &own), their_proof).and_then(|()| decide(register, &theirs, fence));
-    let node = decided.as_ref().map(|admitted| admitted.node);
-    peer.send(&verdict(register, &decided))?;
-    match (node, theirs.parse()) {
-        (Ok(node), _) => {
-            take_verdict(register, node, their_verdict)?;
+    let decided = check_proof(register.secret(), DIALER, (&theirs, &own), their_proof)
+        .and_then(|()| decide(register, &theirs, fence));
+    peer.send(&Verdict::of(register, &decided).encode())?;
+    match (decided, theirs.parse()) {
+        (Ok(admitted), _) => {
+            let node = admitted.node;
+            take_verdict(register, Some(node), &register.url_of(node), their_verdict)?;
             Ok(Greeted { node, stream: peer.stream, is_dialed: false })
         }
-        (Err(_), Ok((_, hello))) => Err(match decided {
-            Err(Failure::Refused(why)) => Failure::Refused(format!("node {} of {}: {why}", hello.node, hello.list)),
-            Err(failure) => failure,
-            Ok(_) => Failure::Refused("it was refused".to_owned()),
-        }),
-        (Err(_), Err(failure)) => Err(failure),
+        (Err(Failure::Refused(why)), Ok((_, hello))) => {
+            Err(Failure::Refused(format!("node {} of {}: {why}", hello.node, hello.list)))
+        }
+        (Err(failure), _) => Err(failure),
     }
 }
 
@@ -324,7 +438,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(10));
             }
         });
-        assert!(matches!(peer.receive(), Err(Failure::Unreachable(_))));
+        assert!(matches!(peer.receive(MESSAGE_BYTES_MAX), Err(Failure::Unreachable(_))));
         drop(peer);
         sender.join().unwrap();
     }

@@ -9,6 +9,8 @@ use crate::system::log::Level;
 pub trait Host: Send + Sync {
     /// When a commit is answered.
     fn durability(&self) -> Durability;
+    /// Whether the server is to stop.
+    fn is_stopping(&self) -> bool;
     /// Writes a line of the log.
     fn note(&self, level: Level, line: std::fmt::Arguments<'_>);
 }
@@ -16,8 +18,10 @@ pub trait Host: Send + Sync {
 /// What a node is told at its start.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// The addresses of all nodes.
+    /// The addresses of all nodes; of some of them, if this one joins.
     pub urls: Vec<String>,
+    /// Whether the node joins a cluster that is there, and that it was added to.
+    pub joins: bool,
     /// This node's.
     pub self_url: String,
     /// What all nodes know and nobody else.

@@ -7,8 +7,10 @@ use std::time::Duration;
 use mio::{Poll, Token, Waker};
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::ids::NodeId;
+use quipu_cluster::topology::Topology;
 use tokio::sync::oneshot;
 
+use super::change::{ChangeOrder, Changed};
 use super::greeting::{Failure, Greeted};
 
 /// The waker's token; those of connections come after it.
@@ -26,6 +28,12 @@ pub(super) enum Event {
     /// What the old store of a peer has confirmed must count no more.
     Fence(Arc<Fence>),
     Repair,
+    /// Somebody wants other members.
+    Change(ChangeOrder, oneshot::Sender<Changed>),
+    /// A message of the log to another node.
+    Log(NodeId, Vec<u8>),
+    /// The log has come to this topology.
+    Agreed(Topology),
     Stop,
 }
 

@@ -4,6 +4,8 @@
 //! | module | |
 //! |---|---|
 //! | `address` | addresses of nodes, as they are given and compared |
+//! | `agreement` | the log of the topology: Raft among the nodes |
+//! | `change` | changes of members that somebody asks for |
 //! | `register` | which node has which data directory; when a new node may begin |
 //! | `greeting` | how two nodes get to know each other, before frames flow |
 //! | `host` | what a node needs, and is told at its start |
@@ -22,6 +24,8 @@
 //! Not here: what a request means (`quipu-cluster`), HTTP and RESP.
 
 mod address;
+mod agreement;
+mod change;
 mod driver;
 mod greeting;
 mod host;
@@ -31,25 +35,33 @@ mod local;
 mod register;
 mod report;
 
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use quipu::{Db, Error, ErrorKind, Result};
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::engine::EngineStore;
+use quipu_cluster::node::Identity;
 use quipu_cluster::routing::Routing;
 use tokio::sync::{oneshot, watch};
 
+use crate::system::log::Level;
+
 pub use address::normal as normal_address;
+pub use agreement::LogReport;
+pub use change::{ChangeOrder, ChangeRefused, Changed, NewMember};
 use driver::Driver;
+use greeting::Failure;
 pub use greeting::PROTOCOL;
 pub use host::{ClusterOptions, Host};
 use inbox::{Event, Inbox};
 pub use local::LocalRange;
 use register::Register;
-pub use report::{PeerReport, Report};
+pub use report::{ChangePhase, ChangeReport, PeerReport, Report};
 
 /// A running node: what requests are given to.
 pub struct Cluster {
@@ -82,6 +94,9 @@ impl Cluster {
     /// [`ErrorKind::Invalid`] if the list or this node's address makes no sense, or if the data are of another node or
     /// another cluster; those of the database.
     pub fn start(db: &Db, host: Arc<dyn Host>, options: ClusterOptions) -> Result<(Arc<Cluster>, Running)> {
+        if options.joins && !Register::has_place(db)? {
+            join(db, &*host, &options)?;
+        }
         let register = Arc::new(Register::open(db, &options)?);
         let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start the cluster: {error}"));
         let poll = mio::Poll::new().map_err(io)?;
@@ -113,6 +128,14 @@ impl Cluster {
     /// Compares all partitions with their replicas now.
     pub fn repair(&self) {
         self.inbox.post(Event::Repair);
+    }
+
+    /// Changes who is a member. The answer comes when the change has begun, or cannot; nothing comes if the node has
+    /// failed or stops.
+    pub fn change(&self, order: ChangeOrder) -> oneshot::Receiver<Changed> {
+        let (sender, answer) = oneshot::channel();
+        self.inbox.post(Event::Change(order, sender));
+        answer
     }
 
     /// What the node said of itself last: some 100 ms ago at most, while it lives.
@@ -164,4 +187,43 @@ impl Cluster {
     fn routing(&self) -> Routing {
         self.register.routing()
     }
+}
+
+/// How often a node that joins asks whether it was added.
+const JOIN_EVERY: Duration = Duration::from_millis(300);
+
+/// Waits until the log of a cluster has given this node an id, and notes that in its database.
+#[expect(clippy::disallowed_methods, reason = "nothing runs here before")]
+fn join(db: &Db, host: &dyn Host, options: &ClusterOptions) -> Result<()> {
+    let invalid = |text: String| Error::new(ErrorKind::Invalid, text);
+    let self_url = normal_address(&options.self_url).map_err(invalid)?;
+    let urls: Vec<String> =
+        options.urls.iter().map(|url| normal_address(url)).collect::<std::result::Result<_, _>>().map_err(invalid)?;
+    if urls.contains(&self_url) {
+        return Err(invalid(format!("`--join` names members of the cluster, and {self_url} is this node")));
+    }
+    let store = register::new_store();
+    let mut told = BTreeMap::new();
+    while !host.is_stopping() {
+        for url in &urls {
+            match greeting::ask_for_place(url, options.secret.as_deref(), &self_url, store) {
+                Ok((node, topology)) => {
+                    host.note(Level::Notice, format_args!("{self_url} is node {node} of the cluster"));
+                    return Register::found(db, &Identity { node, store, topology });
+                }
+                Err(failure) => {
+                    let why = match failure {
+                        Failure::Refused(why) | Failure::Unreachable(why) => why,
+                        Failure::Newcomer(_) | Failure::Placed | Failure::Left | Failure::Removed(_) => continue,
+                    };
+                    if told.get(url) != Some(&why) {
+                        host.note(Level::Notice, format_args!("waiting to join: {why}"));
+                        told.insert(url.clone(), why);
+                    }
+                }
+            }
+        }
+        std::thread::sleep(JOIN_EVERY);
+    }
+    Err(Error::new(ErrorKind::Poisoned, "the node was stopped before it had joined the cluster"))
 }

@@ -7,22 +7,27 @@
 //! Invariants:
 //! 1. A new node begins when more than half of the list has noted its store, itself counted, and nobody knows another
 //!    one for its id.
-//! 2. A node whose id is known under another store, and whose own is new, *returns*: it begins when **all** other
-//!    members have noted the new store and have forgotten what the old one had confirmed (the fence), and then has
-//!    nothing: it answers no reads before it has copied from all of them.
-//! 3. A store that belonged to a node before it returned under another is refused for good.
-//! 4. What is noted is durable before the peer is told.
+//! 2. A node whose id is known under another store, and whose own is new, has lost its directory. The log declares the
+//!    old id dead and gives the new store another: the node *becomes* that, has nothing, and copies. A node that was
+//!    added gets its id in the same way.
+//! 3. Where half of the stores are lost the log can agree on nothing. There such a node *returns* under its id: it
+//!    begins when **all** other members have noted the new store and have forgotten what the old one had confirmed (the
+//!    fence), and then has nothing: it answers no reads before it has copied from all of them. It votes in the log only
+//!    if one store is left, which then knows all that is known.
+//! 4. A store that belonged to a node before it came back under another is refused for good.
+//! 5. What is noted is durable before the peer is told.
 //!
 //! Weakness: a claim that only nodes know which are down is not known. An erased node that meets only such peers as
-//! have never heard of it begins as a new one.
+//! have never heard of it begins as a new one. Claims are agreed in the log too, so that takes a node that was erased
+//! before a majority had it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use quipu::{Db, Durability, Error, ErrorKind, Result};
+use quipu::{Db, Durability, Error, ErrorKind, ReadableTable, Result};
 use quipu_cluster::admission::{Refused, admit};
 use quipu_cluster::engine::EngineStore;
-use quipu_cluster::ids::NodeId;
+use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::{Identity, Node};
 use quipu_cluster::protocol::VERSIONS;
@@ -30,7 +35,7 @@ use quipu_cluster::protocol::hello::Hello;
 use quipu_cluster::random::mix;
 use quipu_cluster::routing::Routing;
 use quipu_cluster::tables::{Table, Tables};
-use quipu_cluster::topology::{StoreId, Topology};
+use quipu_cluster::topology::{Entry, Member, StoreId, Topology};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::address;
@@ -40,6 +45,10 @@ use super::host::ClusterOptions;
 const DRAWN: &[u8] = b"drawn store";
 /// Before the node in the names of facts with the stores of peers.
 const CLAIM: &[u8] = b"claim ";
+/// The name of the fact that this store was there when the cluster was formed, so that its node may begin the log.
+const FOUNDER: &[u8] = b"founder";
+/// The name of the fact that this node takes no part in the log: what it has lost may have decided something.
+const LOG_LOST: &[u8] = b"log lost";
 
 /// How far a node has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +62,7 @@ pub(super) enum Standing {
 }
 
 struct State {
+    own: NodeId,
     routing: Routing,
     store_id: StoreId,
     standing: Standing,
@@ -60,6 +70,10 @@ struct State {
     claims: BTreeMap<NodeId, StoreId>,
     /// Who has noted this node's store.
     noted_by: BTreeSet<NodeId>,
+    /// Peers that have come with a new store since the start.
+    fresh: BTreeSet<NodeId>,
+    /// Those of them whose store was another before, until they have begun.
+    erased: BTreeSet<NodeId>,
 }
 
 /// What a node knows of who is who. Shared by the threads that greet and the one that drives the node.
@@ -67,10 +81,24 @@ pub(super) struct Register {
     store: EngineStore,
     limits: Limits,
     self_url: String,
-    own: NodeId,
     list: String,
+    /// The nodes of the list that the cluster was formed with.
+    founders: BTreeSet<NodeId>,
     secret: Option<Vec<u8>>,
     state: Mutex<State>,
+    /// Held while this node gets its place in the cluster.
+    beginning: Mutex<()>,
+}
+
+/// How a node takes part in the log of the topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LogRole {
+    /// It may begin the log, with these.
+    Founder(BTreeSet<NodeId>),
+    /// It takes part once others tell it to.
+    Member,
+    /// It takes no part.
+    None,
 }
 
 /// A peer that was admitted.
@@ -81,6 +109,58 @@ pub(super) struct Admitted {
     pub(super) is_replaced: bool,
     /// Its store is not noted yet.
     pub(super) store: Option<StoreId>,
+}
+
+/// What is decided about a peer that greets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It is the member that it says.
+    Admitted(Admitted),
+    /// It is to get another id from the log, or its first.
+    Newcomer(Newcomer),
+    /// It was a member and does not know yet that it has left.
+    Left,
+}
+
+/// A new store that is to get an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Newcomer {
+    pub(super) url: String,
+    pub(super) store: StoreId,
+}
+
+impl Newcomer {
+    /// What is to be proposed so that it gets one; nothing if there is no such member. `claims` are the stores that
+    /// are known beside those in the topology.
+    fn proposals(&self, topology: &Topology, claims: &BTreeMap<NodeId, StoreId>) -> Vec<Entry> {
+        let Some((node, member)) = topology
+            .members
+            .iter()
+            .filter(|(_, member)| member.url == self.url)
+            .max_by_key(|(_, member)| !member.is_dead)
+        else {
+            return Vec::new();
+        };
+        if member.store == self.store {
+            return Vec::new();
+        }
+        let known = claims.get(node).copied().unwrap_or(member.store);
+        if (known == StoreId(0) || known == self.store) && !member.is_dead {
+            return vec![Entry::Claim { node: *node, store: self.store }];
+        }
+        let replace = Entry::Change {
+            expected: topology.epoch,
+            add: vec![Member { store: self.store, is_dead: false, ..member.clone() }],
+            remove: Vec::new(),
+            dead: vec![*node],
+        };
+        match (member.is_dead, &topology.change) {
+            (true, Some(_)) => Vec::new(),
+            (true, None) => vec![replace],
+            // Its old store is gone. What is under way must not wait for it.
+            (false, _) => vec![Entry::Dead { node: *node }],
+        }
+    }
 }
 
 fn invalid(text: String) -> Error {
@@ -104,33 +184,33 @@ impl Register {
         if given == 0 || urls.len() < given {
             return Err(invalid("a cluster needs a node, and each of its nodes named once".to_owned()));
         }
-        if !urls.contains(&self_url) {
+        if !options.joins && !urls.contains(&self_url) {
             return Err(invalid(format!("`--self-url` {self_url} is not in the list of the cluster: {list}")));
         }
-        let members: Vec<(String, String)> = urls.iter().map(|url| (url.clone(), String::new())).collect();
-        if usize::from(options.replicas) > members.len() {
-            let text = format!("`--replicas` is {}, and the list has {} nodes", options.replicas, members.len());
+        if !options.joins && usize::from(options.replicas) > urls.len() {
+            let text = format!("`--replicas` is {}, and the list has {} nodes", options.replicas, urls.len());
             return Err(invalid(text));
         }
-        let mut founded = Topology::founded(&members, 0, 0, options.replicas);
+        let members: Vec<(String, String)> = urls.iter().map(|url| (url.clone(), String::new())).collect();
+        let mut founded = Topology::founded(&members, 0, 0, options.replicas.min(members.len() as u8));
         founded.seed = mix(founded.cluster ^ options.secret.as_deref().map_or(0, xxh3_64));
         let seed = EngineStore::stored_seed(db)?.unwrap_or(founded.seed);
         let store = EngineStore::open(db, seed)?;
         founded.seed = seed;
-        let own = founded.members.iter().find(|(_, member)| member.url == self_url).map(|(node, _)| *node);
-        let own = own.ok_or_else(|| invalid(format!("{self_url} has no place in {list}")))?;
+        let founders: BTreeSet<NodeId> = founded.members.keys().copied().collect();
         let mut turn = store.turn()?;
-        let identity = Node::identity(&turn)?;
-        let (topology, store_id, standing) = match identity {
+        let (own, topology, store_id, standing) = match Node::identity(&turn)? {
             Some(identity) => {
-                check_identity(&identity, &founded, &self_url, &list)?;
-                (identity.topology, identity.store, Standing::Begun)
+                check_identity(&identity, &founded, &self_url, (&list, options.joins))?;
+                (identity.node, identity.topology, identity.store, Standing::Begun)
             }
             None => {
+                let own = founded.members.iter().find(|(_, member)| member.url == self_url).map(|(node, _)| *node);
+                let own = own.ok_or_else(|| invalid(format!("{self_url} has no place in {list}")))?;
                 let drawn = turn.get(Table::Facts, DRAWN)?.and_then(|bytes| bytes.first_chunk().copied());
-                let store_id = drawn.map_or_else(|| rand::random::<u64>() | 1, u64::from_le_bytes);
-                turn.put(Table::Facts, DRAWN, &store_id.to_le_bytes())?;
-                (founded, StoreId(store_id), Standing::New)
+                let store_id = drawn.map_or_else(new_store, |drawn| StoreId(u64::from_le_bytes(drawn)));
+                turn.put(Table::Facts, DRAWN, &store_id.0.to_le_bytes())?;
+                (own, founded, store_id, Standing::New)
             }
         };
         let mut claims = BTreeMap::new();
@@ -144,9 +224,24 @@ impl Register {
         })?;
         turn.commit()?.wait(Durability::Sync)?;
         let routing = Routing::new(topology);
-        let state = State { routing, store_id, standing, claims, noted_by: BTreeSet::new() };
+        let (noted_by, fresh, erased) = Default::default();
+        let state = Mutex::new(State { own, routing, store_id, standing, claims, noted_by, fresh, erased });
         let (secret, limits) = (options.secret.clone(), options.limits.clone());
-        Ok(Register { store, limits, self_url, own, list, secret, state: Mutex::new(state) })
+        Ok(Register { store, limits, self_url, list, founders, secret, state, beginning: Mutex::new(()) })
+    }
+
+    /// Makes an empty database that of a node that has joined.
+    pub(super) fn found(db: &Db, identity: &Identity) -> Result<()> {
+        let store = EngineStore::open(db, identity.topology.seed)?;
+        let mut turn = store.turn()?;
+        Node::found_without_rows(&mut turn, identity)?;
+        turn.commit()?.wait(Durability::Sync)
+    }
+
+    /// Whether a database is that of a node which has its place.
+    pub(super) fn has_place(db: &Db) -> Result<bool> {
+        let Some(seed) = EngineStore::stored_seed(db)? else { return Ok(false) };
+        Ok(Node::identity(&EngineStore::open(db, seed)?.turn()?)?.is_some())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -162,7 +257,21 @@ impl Register {
     }
 
     pub(super) fn own(&self) -> NodeId {
-        self.own
+        self.state().own
+    }
+
+    pub(super) fn store_id(&self) -> StoreId {
+        self.state().store_id
+    }
+
+    /// How this node takes part in the log.
+    pub(super) fn log_role(&self) -> Result<LogRole> {
+        let has = |name: &[u8]| self.store.table(Table::Facts).contains(name);
+        Ok(match (has(LOG_LOST)?, has(FOUNDER)?) {
+            (true, _) => LogRole::None,
+            (false, true) => LogRole::Founder(self.founders.clone()),
+            (false, false) => LogRole::Member,
+        })
     }
 
     pub(super) fn has_secret(&self) -> bool {
@@ -181,16 +290,17 @@ impl Register {
         self.state().standing
     }
 
-    /// How many members there are.
-    pub(super) fn members(&self) -> usize {
-        self.state().routing.topology().members.len()
-    }
-
-    /// The other members and their addresses.
+    /// The other members and their addresses. Who was declared dead is none.
     pub(super) fn peers(&self) -> Vec<(NodeId, String)> {
-        let routing = self.routing();
+        let (routing, own) = {
+            let state = self.state();
+            (state.routing.clone(), state.own)
+        };
         let members = routing.topology().members.iter();
-        members.filter(|(node, _)| **node != self.own).map(|(node, member)| (*node, member.url.clone())).collect()
+        members
+            .filter(|(node, member)| **node != own && !member.is_dead)
+            .map(|(node, member)| (*node, member.url.clone()))
+            .collect()
     }
 
     /// The address of a member.
@@ -206,7 +316,7 @@ impl Register {
         let hello = Hello {
             versions: (*VERSIONS.start(), *VERSIONS.end()),
             cluster: topology.cluster,
-            node: self.own,
+            node: state.own,
             store: state.store_id.0,
             applied: topology.applied,
             list: &self.list,
@@ -218,25 +328,92 @@ impl Register {
     ///
     /// # Errors
     /// Why it is refused, to be told to it and to whoever runs this node.
-    pub(super) fn admit(&self, hello: &Hello<'_>, is_new: bool) -> std::result::Result<Admitted, String> {
-        if hello.node == self.own && hello.cluster == self.routing().topology().cluster {
+    pub(super) fn admit(&self, hello: &Hello<'_>, is_new: bool) -> std::result::Result<Decision, String> {
+        let mut state = self.state();
+        let mut topology = state.routing.topology().clone();
+        let store = StoreId(hello.store);
+        let newcomer = |url: &str| Ok(Decision::Newcomer(Newcomer { url: url.to_owned(), store }));
+        if hello.node == NodeId::NONE {
+            let url = address::normal(hello.list)?;
+            return match topology.members.values().any(|member| member.url == url) {
+                true => newcomer(&url),
+                false => Err(format!("it is no member; add it with `quipu cluster add {url}`")),
+            };
+        }
+        if hello.node == state.own && hello.cluster == topology.cluster {
             return Err(format!("it says that it is {} too, as this node is", self.self_url));
         }
-        let state = self.state();
-        let mut topology = state.routing.topology().clone();
         for (node, store) in &state.claims {
             if let Some(member) = topology.members.get_mut(node) {
                 member.store = *store;
             }
         }
-        let store = Some(StoreId(hello.store));
-        let admitted = |store, is_replaced| Admitted { node: hello.node, is_replaced, store };
-        match admit(&topology, hello) {
-            Ok((_, true)) => Ok(admitted(store, false)),
-            Ok((_, false)) => Ok(admitted(None, false)),
-            Err(Refused::OtherStore) if is_new => Ok(admitted(store, true)),
-            Err(refused) => Err(refused.to_string()),
+        match is_new {
+            true => state.fresh.insert(hello.node),
+            false => state.erased.remove(&hello.node),
+        };
+        let url = topology.members.get(&hello.node).map(|member| member.url.clone());
+        let has_place = topology.members.values().find(|member| member.store == store && is_new);
+        let admitted = |store, is_replaced| Ok(Decision::Admitted(Admitted { node: hello.node, is_replaced, store }));
+        match (admit(&topology, hello), url) {
+            // The list that it was given is not that of today.
+            (Ok(_), Some(url)) if is_new && topology.epoch > Epoch(0) => newcomer(&url),
+            (Ok((_, is_unknown)), _) => admitted(is_unknown.then_some(store), false),
+            (Err(Refused::OtherStore), Some(url)) if is_new => {
+                state.erased.insert(hello.node);
+                match 2 * state.erased.len() >= topology.members.len() {
+                    true => admitted(Some(store), true),
+                    false => newcomer(&url),
+                }
+            }
+            (Err(Refused::Dead), Some(url)) if is_new => newcomer(&url),
+            (Err(Refused::NoMember), _) if has_place.is_some() => {
+                newcomer(has_place.map_or("", |member| member.url.as_str()))
+            }
+            (Err(Refused::NoMember), _) if !is_new && hello.node.0 < topology.next_id => Ok(Decision::Left),
+            (Err(refused), _) => Err(refused.to_string()),
         }
+    }
+
+    /// What is to be proposed so that a newcomer gets an id.
+    pub(super) fn proposals(&self, newcomer: &Newcomer) -> Vec<Entry> {
+        let state = self.state();
+        newcomer.proposals(state.routing.topology(), &state.claims)
+    }
+
+    /// The id of a newcomer, once the log has given it one, and the topology in which it has it.
+    pub(super) fn place_of(&self, newcomer: &Newcomer) -> Option<(NodeId, Topology)> {
+        let routing = self.routing();
+        let topology = routing.topology();
+        let is_it = |member: &Member| member.store == newcomer.store && member.url == newcomer.url && !member.is_dead;
+        let place = topology.members.iter().find(|(_, member)| is_it(member));
+        place.map(|(node, _)| (*node, topology.clone()))
+    }
+
+    /// Whether a peer that this node would refuse may know better: this one has no place yet, and the cluster may have
+    /// changed since its list was written.
+    pub(super) fn may_know_less_than(&self, hello: &Hello<'_>) -> bool {
+        let state = self.state();
+        state.standing != Standing::Begun && hello.cluster == state.routing.topology().cluster
+    }
+
+    /// Takes the place in the cluster that the log has given to this store. It has no rows yet. Returns `false` if it
+    /// has its place already.
+    pub(super) fn become_member(&self, node: NodeId, topology: Topology) -> Result<bool> {
+        let _beginning = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = match self.state() {
+            state if state.standing == Standing::Begun => return Ok(false),
+            state => state.store_id,
+        };
+        let identity = Identity { node, store, topology };
+        let mut turn = self.store.turn()?;
+        Node::found_without_rows(&mut turn, &identity)?;
+        turn.remove(Table::Facts, DRAWN)?;
+        turn.commit()?.wait(Durability::Sync)?;
+        let mut state = self.state();
+        (state.own, state.standing) = (node, Standing::Begun);
+        state.routing = Routing::new(identity.topology);
+        Ok(true)
     }
 
     /// Notes the store of a peer, durably.
@@ -259,12 +436,13 @@ impl Register {
         let news: Vec<(NodeId, StoreId)> = {
             let mut state = self.state();
             state.noted_by.insert(node);
-            let own = claims.iter().find(|(node, _)| *node == self.own).map(|(_, store)| *store);
-            let is_other = own.is_some_and(|store| store != state.store_id);
+            let (own, own_store) = (state.own, state.store_id);
+            let claimed = claims.iter().find(|(node, _)| *node == own).map(|(_, store)| *store);
+            let is_other = claimed.is_some_and(|store| store != own_store);
             if state.standing == Standing::New && (was_known || is_other) {
                 state.standing = Standing::Returning;
             }
-            let is_news = |(node, _): &&(NodeId, StoreId)| *node != self.own && !state.claims.contains_key(node);
+            let is_news = |(node, _): &&(NodeId, StoreId)| *node != own && !state.claims.contains_key(node);
             claims.iter().filter(is_news).copied().collect()
         };
         news.into_iter().try_for_each(|(node, store)| self.note(node, store))
@@ -272,13 +450,14 @@ impl Register {
 
     /// Begins, if it is time to. Returns what the node waits for, if not.
     pub(super) fn begin(&self) -> Result<Option<String>> {
-        let (identity, standing) = {
+        let _beginning = self.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+        let (identity, standing, survivors) = {
             let state = self.state();
             let members = state.routing.topology().members.len();
             let noted = state.noted_by.len() + 1;
             let missing = || {
                 let peers = state.routing.topology().members.iter();
-                let missing = peers.filter(|(node, _)| **node != self.own && !state.noted_by.contains(node));
+                let missing = peers.filter(|(node, _)| **node != state.own && !state.noted_by.contains(node));
                 missing.map(|(_, member)| member.url.as_str()).collect::<Vec<_>>().join(", ")
             };
             match state.standing {
@@ -293,8 +472,8 @@ impl Register {
                 }
                 Standing::Returning if noted < members => {
                     let text = format!(
-                        "the data directory of this node was lost or replaced: it copies everything again when it has \
-                         met all others; missing are {}",
+                        "the data directory of this node was lost or replaced: it gets a new id when more than half of \
+                         the nodes agree, or copies everything when it has met all others; missing are {}",
                         missing()
                     );
                     return Ok(Some(text));
@@ -302,12 +481,21 @@ impl Register {
                 Standing::New | Standing::Returning => {}
             }
             let (topology, store) = (state.routing.topology().clone(), state.store_id);
-            (Identity { node: self.own, store, topology }, state.standing)
+            let survivors = members - 1 - state.fresh.len().min(members - 1);
+            (Identity { node: state.own, store, topology }, state.standing, survivors)
         };
         let mut turn = self.store.turn()?;
         match standing {
-            Standing::Returning => Node::found_without_rows(&mut turn, &identity)?,
-            _ => Node::found(&mut turn, &identity, &self.limits)?,
+            Standing::Returning => {
+                Node::found_without_rows(&mut turn, &identity)?;
+                if survivors > 1 {
+                    turn.put(Table::Facts, LOG_LOST, b"")?;
+                }
+            }
+            _ => {
+                Node::found(&mut turn, &identity, &self.limits)?;
+                turn.put(Table::Facts, FOUNDER, b"")?;
+            }
         }
         turn.remove(Table::Facts, DRAWN)?;
         turn.commit()?.wait(Durability::Sync)?;
@@ -324,14 +512,22 @@ impl Register {
     }
 }
 
-fn check_identity(identity: &Identity, founded: &Topology, self_url: &str, list: &str) -> Result<()> {
+/// An id for a data directory. 0 means none.
+pub(super) fn new_store() -> StoreId {
+    StoreId(rand::random::<u64>() | 1)
+}
+
+fn check_identity(identity: &Identity, founded: &Topology, self_url: &str, (list, joins): (&str, bool)) -> Result<()> {
     let topology = &identity.topology;
-    let stored: Vec<&str> = topology.members.values().map(|member| member.url.as_str()).collect();
-    if topology.cluster != founded.cluster {
+    let mut stored: Vec<&str> = topology.members.values().map(|member| member.url.as_str()).collect();
+    stored.sort_unstable();
+    stored.dedup();
+    let stored = stored.join(",");
+    // The list of today is as good as the first one.
+    if topology.cluster != founded.cluster && !joins && stored != list {
         let text = format!(
-            "the data directory is of a cluster of {}, and this node was told {list}: give it the list that it was \
+            "the data directory is of a cluster of {stored}, and this node was told {list}: give it the list that it was \
              founded with, or another directory",
-            stored.join(",")
         );
         return Err(invalid(text));
     }

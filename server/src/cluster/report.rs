@@ -1,9 +1,11 @@
 //! What a node says of itself: for `/readyz`, `/metrics` and `quipu cluster status`.
 
-use quipu_cluster::ids::NodeId;
+use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::metrics::Metrics;
 use quipu_cluster::peers::Health;
+use quipu_cluster::topology::{Phase, Topology};
 
+use super::agreement::LogReport;
 use super::register::Register;
 
 /// How another member stands.
@@ -19,6 +21,57 @@ pub struct PeerReport {
     pub health: Health,
     /// Why there is no connection, as far as is known.
     pub trouble: String,
+}
+
+/// How far a change of members is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangePhase {
+    /// New replicas copy.
+    Copying,
+    /// New replicas are read from, and the old ones are told.
+    Switched,
+    /// Those who stay take over the votes in the log of the topology.
+    Voting,
+}
+
+/// A change of members under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeReport {
+    /// The epoch in which it began.
+    pub begun: u64,
+    /// How far it is.
+    pub phase: ChangePhase,
+    /// The addresses of members that come.
+    pub come: Vec<String>,
+    /// The addresses of members that leave.
+    pub leave: Vec<String>,
+    /// The addresses of members that have not yet said that they know of it, or that they have copied.
+    pub waits_for: Vec<String>,
+}
+
+impl ChangeReport {
+    /// What a topology says; none if nothing is under way.
+    pub(super) fn new(topology: &Topology, log: Option<&LogReport>) -> Option<ChangeReport> {
+        let Some(change) = &topology.change else {
+            let is_unsettled = topology.epoch > Epoch(0) && log.is_some_and(|log| !log.is_settled);
+            let (come, leave, waits_for) = Default::default();
+            let (begun, phase) = (topology.epoch.0, ChangePhase::Voting);
+            return is_unsettled.then_some(ChangeReport { begun, phase, come, leave, waits_for });
+        };
+        let urls = |nodes: &mut dyn Iterator<Item = NodeId>| {
+            nodes.filter_map(|node| topology.members.get(&node)).map(|member| member.url.clone()).collect()
+        };
+        Some(ChangeReport {
+            begun: change.begun.0,
+            phase: match change.phase {
+                Phase::Copying => ChangePhase::Copying,
+                Phase::Switched => ChangePhase::Switched,
+            },
+            come: urls(&mut change.goal.difference(&topology.placed).copied()),
+            leave: urls(&mut topology.placed.difference(&change.goal).copied()),
+            waits_for: urls(&mut topology.living().filter(|node| !topology.ready.contains(node))),
+        })
+    }
 }
 
 /// How a node stands.
@@ -44,6 +97,10 @@ pub struct Report {
     pub repairs_left: usize,
     /// Entities of this node.
     pub entities: u64,
+    /// The change of members under way.
+    pub change: Option<ChangeReport>,
+    /// The log of the topology; none if this node takes no part in it, or not yet.
+    pub log: Option<LogReport>,
     /// The other members.
     pub peers: Vec<PeerReport>,
     /// What has happened since the start.
@@ -71,6 +128,8 @@ impl Report {
             copies_left: 0,
             repairs_left: 0,
             entities: 0,
+            change: None,
+            log: None,
             peers: Vec::new(),
             metrics: Metrics::default(),
             hints: (0, 0),

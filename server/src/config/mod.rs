@@ -53,6 +53,8 @@ pub struct Config {
     pub self_url: Option<String>,
     /// The addresses of all nodes.
     pub cluster: Vec<String>,
+    /// Addresses of members of the cluster that this node joins.
+    pub join: Vec<String>,
     /// The file with what all nodes know and nobody else.
     pub cluster_secret_file: Option<PathBuf>,
     /// Replicas of an entity where a request says nothing; 0: all nodes.
@@ -82,6 +84,7 @@ impl Default for Config {
             unix_socket_mode: 0,
             self_url: None,
             cluster: Vec::new(),
+            join: Vec::new(),
             cluster_secret_file: None,
             replicas: 0,
             threads: 1,
@@ -121,6 +124,7 @@ impl Config {
             "unixsocketperm" => self.unix_socket_mode = u32::from_str_radix(&kept, 8).unwrap_or(0),
             "self-url" => self.self_url = text(),
             "cluster" => self.cluster = list(),
+            "join" => self.join = list(),
             "cluster-secret-file" => self.cluster_secret_file = path(),
             "replicas" => self.replicas = kept.parse().unwrap_or(0),
             "threads" | "io-threads" => self.threads = kept.parse().unwrap_or(1),

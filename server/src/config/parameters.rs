@@ -24,6 +24,7 @@ cluster - text start
 cluster-secret-file - text start
 durability - one-of:sync|os|none any sync
 http-port - int:0:65535 start 0
+join - text start
 long-threads - int:0:256 start 0
 memtable-bytes - bytes:0:1125899906842624 any 1073741824
 poll-us - int:0:1000000 any 50
@@ -141,6 +142,7 @@ pub fn has_effect(name: &str) -> bool {
         "enable-debug-command",
         "http-port",
         "io-threads",
+        "join",
         "latency-monitor-threshold",
         "latency-tracking",
         "latency-tracking-info-percentiles",

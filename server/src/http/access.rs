@@ -127,6 +127,7 @@ fn command_of<'q>(method: &Method, path: &str, query: Option<&'q str>) -> Option
             let [low, high] = range();
             Some(vec![word("q.nth"), word("0"), low, high])
         }
+        "/v0/cluster" if *method == Method::POST => Some(vec![word("config"), word("set"), word("cluster"), word("")]),
         "/metrics" | "/v0/status" | "/v0/cluster" => Some(vec![word("info")]),
         _ if super::profile::Kind::of_path(path).is_some() => Some(vec![word("slowlog"), word("get")]),
         _ => None,

@@ -11,6 +11,7 @@
 //! | `access` | whose requests they are, and whether they may |
 //! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
 //! | `quorum`, [`version`] | how many replicas are asked and waited for; what orders the writes of a node alone |
+//! | `members` | changes of who is a member of the cluster |
 //! | `replicated`, `batch` | requests for entities to a node of a cluster |
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
@@ -31,6 +32,7 @@ mod condition;
 mod entities;
 mod entity;
 mod limits;
+mod members;
 mod message;
 mod metrics;
 mod node;
@@ -88,6 +90,8 @@ pub struct HttpOptions {
     pub self_url: Option<String>,
     /// The addresses of all nodes; none for this one alone.
     pub cluster: Vec<String>,
+    /// Addresses of members of the cluster that this node joins; none if it does not.
+    pub join: Vec<String>,
     /// What all nodes of the cluster know and nobody else.
     pub secret: Option<Vec<u8>>,
     /// Replicas of an entity where a request says nothing; 0: all nodes.
@@ -105,6 +109,7 @@ impl Default for HttpOptions {
             port: 0,
             self_url: None,
             cluster: Vec::new(),
+            join: Vec::new(),
             secret: None,
             replicas: 0,
             threads: 2,
@@ -166,20 +171,26 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     Ok(HttpListening { addresses, runtime, node, cluster: running, commit_thread, stop, connections })
 }
 
-/// Starts the node of a cluster, if the list names others than this one.
+/// Starts the node of a cluster, if the list names others than this one, or it joins some.
 fn join(
     server: &Arc<Server>,
     own_url: &str,
     options: &HttpOptions,
 ) -> Result<Option<(Arc<Cluster>, cluster::Running)>> {
     let is_alone = |url: &String| cluster::normal_address(url) == cluster::normal_address(own_url);
-    match &options.cluster[..] {
-        [] => return Ok(None),
-        [only] if is_alone(only) => return Ok(None),
+    match (&options.cluster[..], &options.join[..]) {
+        ([], []) => return Ok(None),
+        ([only], []) if is_alone(only) => return Ok(None),
+        ([_, ..], [_, ..]) => {
+            let text = "`--cluster` forms a cluster, and `--join` joins one that is there: give one of them";
+            return Err(Error::new(ErrorKind::Invalid, text));
+        }
         _ => {}
     }
+    let joins = !options.join.is_empty();
     let told = ClusterOptions {
-        urls: options.cluster.clone(),
+        urls: if joins { options.join.clone() } else { options.cluster.clone() },
+        joins,
         self_url: own_url.to_owned(),
         secret: options.secret.clone(),
         replicas: options.replicas,

@@ -14,7 +14,6 @@ use hyper_util::rt::TokioIo;
 use quipu::{Error, ErrorKind};
 use quipu_cluster::api::{Answer as Outcome, Condition, Offset, Range, Request as Ask, Sources};
 use quipu_cluster::ids::{NodeId, Quorum, Version};
-use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::answer::{self, Answer};
@@ -23,11 +22,12 @@ use super::condition::{Conditions, Verdict};
 use super::entities;
 use super::entity::{self, Asked};
 use super::limits::{Pulse, Taken};
+use super::members;
 use super::node::Node;
 use super::positions;
 use super::query;
 use super::socket::Socket;
-use crate::cluster::{Cluster, LocalRange, PROTOCOL, PeerReport, Report};
+use crate::cluster::{Cluster, LocalRange, PROTOCOL};
 use crate::system::clock;
 
 /// How long an answer of the node is waited for: above the time limit of the longest writes. A disk that hangs may hold
@@ -86,12 +86,16 @@ pub(super) async fn serve(
             }
             _ => answer::not_allowed("POST"),
         },
+        "/v0/cluster" if *request.method() == Method::POST => members::change(node, cluster, pulse, request).await,
+        "/v0/cluster" if !is_get => answer::not_allowed("GET, HEAD, POST"),
         _ if !is_get => answer::not_allowed("GET, HEAD"),
         "/v0/status" => {
             cluster.settled().await;
             answer::text(StatusCode::OK, format!("up, {} node(s)\n", cluster.nodes()))
         }
-        "/v0/cluster" => answer::typed(StatusCode::OK, "application/json", describe(&cluster.report()).to_string()),
+        "/v0/cluster" => {
+            answer::typed(StatusCode::OK, "application/json", members::describe(&cluster.report()).to_string())
+        }
         "/v0/peer" => peer(node, cluster, request),
         "/v0/entities" => range(node, cluster, request.uri().query()).await,
         path => position(node, cluster, path, request.uri().query()).await,
@@ -216,41 +220,6 @@ async fn write(node: &Node, cluster: &Cluster, pulse: &Pulse, request: Request<I
         Some(Outcome::Written { .. }) => answer::empty(StatusCode::ACCEPTED),
         other => refusal(other),
     }
-}
-
-/// The report of a node as JSON.
-fn describe(report: &Report) -> serde_json::Value {
-    let peer = |peer: &PeerReport| {
-        json!({
-            "node": peer.node.0,
-            "url": peer.url,
-            "connected": peer.is_connected,
-            "health": format!("{:?}", peer.health).to_lowercase(),
-            "trouble": peer.trouble,
-        })
-    };
-    let metrics = &report.metrics;
-    json!({
-        "node": report.node.0,
-        "url": report.url,
-        "ready": report.is_ready(),
-        "trouble": report.trouble,
-        "epoch": report.epoch,
-        "partitions": report.partitions,
-        "replicas": report.replicas,
-        "copies_left": report.copies_left,
-        "repairs_left": report.repairs_left,
-        "hints": report.hints.0,
-        "hint_bytes": report.hints.1,
-        "entities": report.entities,
-        "ranges_compared": metrics.ranges_compared,
-        "rows_moved": metrics.rows_moved,
-        "repair_bytes": metrics.repair_bytes,
-        "answered": metrics.answered,
-        "not_enough_replicas": metrics.not_enough,
-        "restamps": metrics.restamps,
-        "peers": report.peers.iter().map(peer).collect::<Vec<_>>(),
-    })
 }
 
 /// Hands a connection over to the node protocol.

@@ -71,6 +71,10 @@ impl Host for Server {
         self.config.durability()
     }
 
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     fn note(&self, level: Level, line: std::fmt::Arguments<'_>) {
         self.log_at(level, line);
     }
@@ -111,9 +115,10 @@ impl Server {
         };
         let directory: PathBuf = config.directory();
         let db = Db::open_with(&directory, options, progress)?;
-        if config.cluster.len() < 2 && Cluster::is_of(&db)? {
+        if config.cluster.len() < 2 && config.join.is_empty() && Cluster::is_of(&db)? {
             let text = format!(
-                "the data in {} are of a node of a cluster: start it with `--cluster`, `--self-url` and `--http-port`",
+                "the data in {} are of a node of a cluster: start it with `--cluster` or `--join`, `--self-url` and \
+                 `--http-port`",
                 directory.display()
             );
             return Err(Error::new(ErrorKind::Invalid, text));

@@ -1,0 +1,205 @@
+//! `quipu cluster add`, `remove` and `replace`: changes who is a member, and shows how far that is.
+
+use std::io::Write;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value as Json, json};
+
+use super::client::Target;
+use crate::clock::{self, Stopwatch};
+use crate::failure::{Failure, Result};
+
+/// How often nodes are asked.
+const EVERY: Duration = Duration::from_millis(200);
+
+const ADD_HELP: &str = "\
+The node is started with `quipu serve --join`, before or after: it waits until it is added. The others go on serving; it
+copies its share of the data from them, and then serves too. Add several at once to copy only once.
+
+Example:
+  quipu cluster add http://d:8004 --url http://a:8001
+  quipu serve --http-port 8004 --self-url http://d:8004 --data d --join http://a:8001,http://b:8002";
+
+const REMOVE_HELP: &str = "\
+A node that leaves serves until others have copied what it keeps; then it is told, and may be stopped. One that is gone
+for good is removed with --dead: what only it had is lost. The change needs more than half of the nodes that vote.
+
+Examples:
+  quipu cluster remove http://c:8003 --url http://a:8001
+  quipu cluster remove http://c:8003 --dead --url http://a:8001";
+
+const REPLACE_HELP: &str = "\
+Examples:
+  quipu cluster replace http://c:8003 http://d:8004 --url http://a:8001          c leaves when d has all
+  quipu cluster replace http://c:8003 http://d:8004 --dead --url http://a:8001   c is gone for good";
+
+/// How a change is followed.
+#[derive(Debug, clap::Args)]
+struct Following {
+    #[command(flatten)]
+    target: Target,
+    /// Do not wait until the data has moved
+    #[arg(long)]
+    no_wait: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the members that come are like.
+#[derive(Debug, clap::Args)]
+struct Likeness {
+    /// The zone of what is added: replicas of an entity are spread over zones
+    #[arg(long, value_name = "NAME", default_value = "")]
+    zone: String,
+    /// The share of the data of what is added, beside the 100 of others
+    #[arg(long, value_name = "WEIGHT", default_value_t = 100)]
+    weight: u32,
+}
+
+impl Likeness {
+    fn member(&self, url: &str) -> Json {
+        json!({ "url": url, "zone": self.zone, "weight": self.weight })
+    }
+}
+
+/// Lets nodes into a cluster, and waits until they have their share of the data
+#[derive(Debug, clap::Args)]
+#[command(after_help = ADD_HELP)]
+pub(super) struct Add {
+    /// The addresses of the nodes to add
+    #[arg(value_name = "NODE", required = true)]
+    nodes: Vec<String>,
+    #[command(flatten)]
+    likeness: Likeness,
+    #[command(flatten)]
+    following: Following,
+}
+
+/// Has nodes leave a cluster, and waits until others have their data
+#[derive(Debug, clap::Args)]
+#[command(after_help = REMOVE_HELP)]
+pub(super) struct Remove {
+    /// The addresses of the nodes that leave
+    #[arg(value_name = "NODE", required = true)]
+    nodes: Vec<String>,
+    /// They are gone for good: nothing is copied from them
+    #[arg(long)]
+    dead: bool,
+    #[command(flatten)]
+    following: Following,
+}
+
+/// Puts a node in the place of another, moving the data once
+#[derive(Debug, clap::Args)]
+#[command(after_help = REPLACE_HELP)]
+pub(super) struct Replace {
+    /// The address of the node that leaves
+    old: String,
+    /// The address of the node that comes; the same, if it has a new data directory
+    new: String,
+    /// The old one is gone for good: nothing is copied from it
+    #[arg(long)]
+    dead: bool,
+    #[command(flatten)]
+    likeness: Likeness,
+    #[command(flatten)]
+    following: Following,
+}
+
+pub(super) fn add(args: &Add) -> Result<()> {
+    let add: Vec<Json> = args.nodes.iter().map(|url| args.likeness.member(url)).collect();
+    change(&args.following, &json!({ "add": add }))
+}
+
+pub(super) fn remove(args: &Remove) -> Result<()> {
+    let how = if args.dead { "dead" } else { "remove" };
+    change(&args.following, &json!({ how: args.nodes }))
+}
+
+pub(super) fn replace(args: &Replace) -> Result<()> {
+    let how = if args.dead { "dead" } else { "remove" };
+    change(&args.following, &json!({ how: [args.old], "add": [args.likeness.member(&args.new)] }))
+}
+
+/// Orders a change and follows it.
+fn change(following: &Following, order: &Json) -> Result<()> {
+    let Following { target, no_wait, json } = following;
+    let watch = Stopwatch::start();
+    let reply = target.send(&target.url, "POST", "/v0/cluster", order.to_string().as_bytes())?;
+    if reply.status != 202 {
+        return Err(Failure::new(match reply.status {
+            400 | 404 | 409 => reply.text(),
+            status => format!("{} answers {status}: {}", target.url, reply.text()),
+        }));
+    }
+    let epoch = serde_json::from_slice::<Json>(&reply.body).ok().and_then(|begun| begun["epoch"].as_u64()).unwrap_or(0);
+    let mut out = std::io::stdout();
+    if *no_wait {
+        let line = match json {
+            true => json!({ "epoch": epoch }).to_string(),
+            false => "the change has begun; `quipu cluster status` shows how far it is".to_owned(),
+        };
+        return Ok(writeln!(out, "{line}")?);
+    }
+    let (epoch, members) = follow(target, epoch)?;
+    if *json {
+        let done = json!({ "epoch": epoch, "members": members, "seconds": watch.elapsed().as_secs_f64() });
+        return Ok(writeln!(out, "{done}")?);
+    }
+    let took = clock::show(watch.elapsed());
+    Ok(writeln!(out, "done in {took}: {} nodes, {}", members.len(), members.join(", "))?)
+}
+
+/// Waits until a change has ended. Returns the epoch and the members.
+#[expect(clippy::disallowed_methods, reason = "it looks now and then")]
+fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{prefix:>12} [{bar:30}] {pos}/{len} partitions {msg}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    let (mut at, mut most) = (target.url.clone(), 0);
+    loop {
+        let report = match target.report(&at) {
+            Ok(report) => report,
+            // Whoever was asked may leave.
+            Err(failure) if at == target.url => return Err(failure),
+            Err(_) => {
+                at = target.url.clone();
+                continue;
+            }
+        };
+        let peers = report["peers"].as_array().cloned().unwrap_or_default();
+        let mut urls: Vec<String> =
+            peers.iter().chain([&report]).filter_map(|member| member["url"].as_str().map(str::to_owned)).collect();
+        urls.sort_unstable();
+        urls.dedup();
+        let epoch = report["epoch"].as_u64().unwrap_or(0);
+        let change = &report["change"];
+        if change.is_null() && epoch >= begun {
+            bar.finish_and_clear();
+            return Ok((epoch, urls));
+        }
+        let leaves = |url: &str| change["leave"].as_array().is_some_and(|leave| leave.iter().any(|left| left == url));
+        if leaves(&at)
+            && let Some(stays) = urls.iter().find(|url| !leaves(url))
+        {
+            at = stays.clone();
+            continue;
+        }
+        let left: u64 = urls
+            .iter()
+            .filter_map(|url| target.report(url).ok())
+            .filter_map(|report| report["copies_left"].as_u64())
+            .sum();
+        most = most.max(left);
+        bar.set_length(most);
+        bar.set_position(most - left);
+        bar.set_prefix(change["phase"].as_str().unwrap_or("begins").to_owned());
+        let waits = change["waits_for"].as_array().cloned().unwrap_or_default();
+        let waits: Vec<&str> = waits.iter().filter_map(Json::as_str).collect();
+        bar.set_message(if waits.is_empty() { String::new() } else { format!("waits for {}", waits.join(", ")) });
+        std::thread::sleep(EVERY);
+    }
+}

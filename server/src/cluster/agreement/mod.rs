@@ -1,0 +1,286 @@
+//! The log of the topology: Raft (openraft) among the nodes of the cluster.
+//!
+//! One thread with a runtime of its own. It needs little: an entry is a change of members or a node's word that it is
+//! ready, and a heartbeat goes out four times a second. Requests for entities never wait for it.
+//!
+//! | module | |
+//! |---|---|
+//! | `types` | what Raft is used with, and bytes of it |
+//! | `storage` | its log, in the node's tables |
+//! | `machine` | what the log says: the topology |
+//! | `wire` | its messages, over the connections of nodes |
+//!
+//! Invariants:
+//! 1. Raft's members follow the topology's: its leader makes learners of members that have come, voters of up to
+//!    [`VOTERS_MAX`] living ones that stay and have caught up, and drops who is gone or dead. A change of members is
+//!    told as done only when that is ([`LogReport::is_settled`]): then who has left may be stopped.
+//! 2. The id of a node belongs to one store: a store that was lost never votes again ([`Register`](super::register)).
+//!
+//! Not here: what an entry means ([`quipu_cluster::topology`]), who proposes which.
+
+mod machine;
+mod storage;
+mod types;
+mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openraft::{ChangeMembers, Config, EmptyNode, RaftMetrics, SnapshotPolicy};
+use quipu::{Error, ErrorKind, Result};
+use quipu_cluster::engine::EngineStore;
+use quipu_cluster::ids::NodeId;
+use quipu_cluster::topology::{Entry, Topology};
+use tokio::sync::mpsc;
+
+use machine::Machine;
+use storage::LogStore;
+use types::{Raft, node_of, raft_id};
+use wire::Wire;
+
+/// How many nodes vote at most.
+const VOTERS_MAX: usize = 7;
+/// Entries that a node may lack and still become a voter.
+const LAG_MAX: u64 = 50;
+/// How often the leader compares Raft's members with the topology's.
+const FOLLOW_EVERY: Duration = Duration::from_millis(100);
+/// How long a change of Raft's members may take before it is tried again.
+const CHANGE_MAX: Duration = Duration::from_secs(3);
+const HEARTBEAT_MS: u64 = 250;
+const ELECTION_MS: (u64, u64) = (1000, 2000);
+/// Entries after which the log is shortened, and how many stay.
+const SNAPSHOT_AFTER: u64 = 500;
+const KEPT_ENTRIES: u64 = 100;
+
+/// How the log stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogReport {
+    /// Who leads it, as far as this node knows.
+    pub leader: Option<NodeId>,
+    /// The term of the leader.
+    pub term: u64,
+    /// Who votes.
+    pub voters: Vec<NodeId>,
+    /// Whether those are who should.
+    pub is_settled: bool,
+    /// Why the log has ended, if it has.
+    pub trouble: Option<String>,
+}
+
+/// What the log needs of the rest of the node.
+pub(super) struct Outlets {
+    /// Hands a message to the connection to a node.
+    pub(super) send: Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>,
+    /// Gets each topology that was agreed.
+    pub(super) tell: Box<dyn Fn(Topology) + Send + Sync>,
+}
+
+enum Order {
+    Propose(Vec<u8>),
+    Receive(NodeId, Vec<u8>),
+}
+
+/// The log of a running node. Ends when it is dropped.
+pub(super) struct Agreement {
+    orders: Option<mpsc::UnboundedSender<Order>>,
+    report: Arc<Mutex<LogReport>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Agreement {
+    /// Starts the log of a node. `founders` are those who vote at first, if this node is one of them.
+    ///
+    /// # Errors
+    /// Those of the database; [`ErrorKind::Io`] if there can be no thread.
+    pub(super) fn start(
+        store: &EngineStore,
+        own: NodeId,
+        known: Topology,
+        founders: Option<BTreeSet<NodeId>>,
+        outlets: Outlets,
+    ) -> Result<Agreement> {
+        let io = |error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot start the log: {error}"));
+        let log = LogStore::new(store.clone());
+        let machine = Machine::new(log.clone(), known, outlets.tell)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(io)?;
+        let (sender, orders) = mpsc::unbounded_channel();
+        let report = Arc::new(Mutex::new(LogReport::default()));
+        let reporter = report.clone();
+        let wire = Wire::new(outlets.send);
+        let work = move || {
+            if let Err(error) = runtime.block_on(run(own, (log, machine, wire), founders, orders, &reporter)) {
+                reporter.lock().unwrap_or_else(PoisonError::into_inner).trouble = Some(error);
+            }
+        };
+        let thread = std::thread::Builder::new().name("topology-log".to_owned()).spawn(work).map_err(io)?;
+        Ok(Agreement { orders: Some(sender), report, thread: Some(thread) })
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // If the log has failed, its report says so.
+            let _ = orders.send(order);
+        }
+    }
+
+    /// Asks for an entry to be appended. It may be lost, and may be appended twice.
+    pub(super) fn propose(&self, entry: &Entry) {
+        self.order(Order::Propose(entry.encode()));
+    }
+
+    /// Takes a message of a peer.
+    pub(super) fn receive(&self, from: NodeId, bytes: &[u8]) {
+        self.order(Order::Receive(from, bytes.to_vec()));
+    }
+
+    /// How the log stands.
+    pub(super) fn report(&self) -> LogReport {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Agreement {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked it has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn run(
+    own: NodeId,
+    (log, machine, wire): (LogStore, Machine, Wire),
+    founders: Option<BTreeSet<NodeId>>,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    report: &Mutex<LogReport>,
+) -> std::result::Result<(), String> {
+    let config = Config {
+        cluster_name: "quipu".to_owned(),
+        heartbeat_interval: HEARTBEAT_MS,
+        election_timeout_min: ELECTION_MS.0,
+        election_timeout_max: ELECTION_MS.1,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_AFTER),
+        max_in_snapshot_log_to_keep: KEPT_ENTRIES,
+        ..Config::default()
+    };
+    let config = Arc::new(config.validate().map_err(|error| error.to_string())?);
+    let raft = Raft::new(raft_id(own), config, wire.clone(), log, machine.clone());
+    let raft = raft.await.map_err(|error| error.to_string())?;
+    if let Some(founders) = founders {
+        let voters: BTreeMap<u64, EmptyNode> =
+            founders.into_iter().take(VOTERS_MAX).map(|node| (raft_id(node), EmptyNode::new())).collect();
+        if voters.contains_key(&raft_id(own)) {
+            // Each founder says the same; who has a log already refuses.
+            let _ = raft.initialize(voters).await;
+        }
+    }
+    let mut metrics = raft.metrics();
+    let mut often = tokio::time::interval(FOLLOW_EVERY);
+    often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut following = None;
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order::Propose(entry)) => {
+                    let leader = metrics.borrow().current_leader.map(node_of);
+                    match leader {
+                        Some(leader) if leader == own => {
+                            let raft = raft.clone();
+                            // Proposed again until it has an effect.
+                            tokio::spawn(async move { drop(raft.client_write(entry).await) });
+                        }
+                        Some(leader) => wire.propose(leader, &entry),
+                        None => {}
+                    }
+                }
+                Some(Order::Receive(from, bytes)) => wire.receive(&raft, from, &bytes),
+                None => {
+                    // It ends anyway.
+                    let _ = raft.shutdown().await;
+                    return Ok(());
+                }
+            },
+            changed = metrics.changed() => {
+                if changed.is_err() {
+                    return Err("the log of the topology has ended".to_owned());
+                }
+                let now = metrics.borrow_and_update().clone();
+                now.running_state.as_ref().map_err(|error| format!("the log of the topology has failed: {error}"))?;
+                *report.lock().unwrap_or_else(PoisonError::into_inner) = describe(&now, &machine.topology());
+            },
+            _ = often.tick() => {
+                let is_free = following.as_ref().is_none_or(tokio::task::JoinHandle::is_finished);
+                let (now, topology) = (metrics.borrow().clone(), machine.topology());
+                *report.lock().unwrap_or_else(PoisonError::into_inner) = describe(&now, &topology);
+                if is_free && now.current_leader == Some(raft_id(own)) {
+                    let step = next_step(&now, raft_id(own), &topology);
+                    following = step.map(|(change, retain)| {
+                        let raft = raft.clone();
+                        // If it fails or takes too long, it is tried again.
+                        tokio::spawn(async move {
+                            drop(tokio::time::timeout(CHANGE_MAX, raft.change_membership(change, retain)).await);
+                        })
+                    });
+                }
+            },
+        }
+    }
+}
+
+/// Members that may vote, in Raft's ids: the living that stay.
+fn electorate(topology: &Topology) -> BTreeSet<u64> {
+    let stay = topology.change.as_ref().map_or(&topology.placed, |change| &change.goal);
+    topology.living().filter(|node| stay.contains(node)).map(raft_id).collect()
+}
+
+fn describe(metrics: &RaftMetrics<u64, EmptyNode>, topology: &Topology) -> LogReport {
+    let membership = metrics.membership_config.membership();
+    let (voters, electorate): (BTreeSet<u64>, _) = (membership.voter_ids().collect(), electorate(topology));
+    LogReport {
+        leader: metrics.current_leader.map(node_of),
+        term: metrics.current_term,
+        is_settled: membership.get_joint_config().len() == 1
+            && voters.is_subset(&electorate)
+            && voters.len() == electorate.len().min(VOTERS_MAX),
+        voters: voters.into_iter().map(node_of).collect(),
+        trouble: None,
+    }
+}
+
+/// The next change that makes Raft's members those of the topology; whether who no longer votes stays a learner.
+fn next_step(
+    metrics: &RaftMetrics<u64, EmptyNode>,
+    own: u64,
+    topology: &Topology,
+) -> Option<(ChangeMembers<u64, EmptyNode>, bool)> {
+    let membership = metrics.membership_config.membership();
+    let living: BTreeSet<u64> = topology.living().map(raft_id).collect();
+    let nodes: BTreeSet<u64> = membership.nodes().map(|(node, _)| *node).collect();
+    let voters: BTreeSet<u64> = membership.voter_ids().collect();
+    let come: BTreeMap<u64, EmptyNode> = living.difference(&nodes).map(|node| (*node, EmptyNode::new())).collect();
+    if !come.is_empty() {
+        return Some((ChangeMembers::AddNodes(come), true));
+    }
+    let last = metrics.last_log_index.unwrap_or(0);
+    let has_caught_up = |node: &u64| {
+        let matched = metrics.replication.as_ref().and_then(|peers| peers.get(node).copied().flatten());
+        *node == own || matched.is_some_and(|matched| matched.index + LAG_MAX >= last)
+    };
+    let electorate = electorate(topology);
+    let mut wanted: BTreeSet<u64> = voters.intersection(&electorate).copied().collect();
+    for node in electorate.iter().filter(|node| has_caught_up(node)) {
+        if wanted.len() >= VOTERS_MAX {
+            break;
+        }
+        wanted.insert(*node);
+    }
+    if wanted != voters && !wanted.is_empty() {
+        return Some((ChangeMembers::ReplaceAllVoters(wanted), true));
+    }
+    let gone: BTreeSet<u64> = nodes.difference(&living).copied().filter(|node| !voters.contains(node)).collect();
+    (!gone.is_empty()).then_some((ChangeMembers::RemoveNodes(gone), false))
+}

@@ -1,0 +1,221 @@
+//! Messages of Raft between nodes: bodies of [`Message::Log`](quipu_cluster::protocol::Message::Log), over the
+//! connections that nodes have anyway.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 1 | 1 entries, 2 vote, 3 part of a snapshot, 4 answer, 5 refusal, 6 proposal |
+//! | 1 | 8 | number of the question, which its answer repeats; 0 of a proposal |
+//! | 9 | | Raft's message by postcard, why not as a text, or an encoded entry of the topology |
+//!
+//! What is lost is asked again: Raft does so, and so does whoever proposes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, Unreachable};
+use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse, VoteRequest,
+    VoteResponse,
+};
+use openraft::{AnyError, EmptyNode};
+use quipu_cluster::ids::NodeId;
+use quipu_cluster::topology::Entry;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+
+use super::types::{Raft, Types, decode, encode, node_of};
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Append = 1,
+    Vote = 2,
+    Snapshot = 3,
+    Answer = 4,
+    Refusal = 5,
+    Proposal = 6,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        use Kind::{Answer, Append, Proposal, Refusal, Snapshot, Vote};
+        [Append, Vote, Snapshot, Answer, Refusal, Proposal].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+fn message(kind: Kind, number: u64, body: &[u8]) -> Vec<u8> {
+    [&[kind as u8][..], &number.to_le_bytes(), body].concat()
+}
+
+fn parse(bytes: &[u8]) -> Option<(Kind, u64, &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    let (number, body) = rest.split_first_chunk()?;
+    Some((Kind::of(*kind)?, u64::from_le_bytes(*number), body))
+}
+
+type Send = dyn Fn(NodeId, Vec<u8>) + std::marker::Send + Sync;
+
+/// The questions of this node that wait for an answer, and the way to others.
+#[derive(Clone)]
+pub(super) struct Wire {
+    send: Arc<Send>,
+    asked: Arc<Mutex<HashMap<u64, Question>>>,
+    next: Arc<AtomicU64>,
+}
+
+struct Question {
+    to: NodeId,
+    answer: oneshot::Sender<Option<Vec<u8>>>,
+}
+
+/// Removes a question that is no longer waited for.
+struct Asked<'w>(&'w Wire, u64);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.asked().remove(&self.1);
+    }
+}
+
+impl Wire {
+    /// `send` hands bytes to the connection to a node, if there is one.
+    pub(super) fn new(send: Arc<Send>) -> Wire {
+        Wire { send, asked: Arc::default(), next: Arc::default() }
+    }
+
+    fn asked(&self) -> MutexGuard<'_, HashMap<u64, Question>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the leader to append an entry. Nobody answers.
+    pub(super) fn propose(&self, leader: NodeId, entry: &[u8]) {
+        (self.send)(leader, message(Kind::Proposal, 0, entry));
+    }
+
+    async fn ask<Q: Serialize, A: DeserializeOwned, E: std::error::Error>(
+        &self,
+        to: NodeId,
+        (kind, question): (Kind, &Q),
+        patience: Duration,
+    ) -> Result<A, RPCError<u64, EmptyNode, RaftError<u64, E>>> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, answer) = oneshot::channel();
+        self.asked().insert(number, Question { to, answer: sender });
+        let _asked = Asked(self, number);
+        (self.send)(to, message(kind, number, &encode(question)));
+        let unreachable =
+            |what: &str| RPCError::Unreachable(Unreachable::new(&AnyError::error(format!("node {to}: {what}"))));
+        match tokio::time::timeout(patience, answer).await {
+            Ok(Ok(Some(bytes))) => decode(&bytes).ok_or_else(|| {
+                RPCError::Network(NetworkError::new(&AnyError::error(format!("node {to}: its answer is none"))))
+            }),
+            Ok(_) => Err(unreachable("it does not take part")),
+            Err(_) => Err(unreachable("no answer")),
+        }
+    }
+
+    /// Takes a message of a peer. Questions are answered by tasks of their own.
+    pub(super) fn receive(&self, raft: &Raft, from: NodeId, bytes: &[u8]) {
+        let Some((kind, number, body)) = parse(bytes) else { return };
+        match kind {
+            Kind::Answer | Kind::Refusal => {
+                let mut asked = self.asked();
+                if asked.get(&number).is_some_and(|question| question.to == from)
+                    && let Some(question) = asked.remove(&number)
+                {
+                    // Raft may have given up.
+                    let _ = question.answer.send((kind == Kind::Answer).then(|| body.to_vec()));
+                }
+            }
+            Kind::Append => {
+                self.answer(
+                    from,
+                    number,
+                    body,
+                    raft.clone(),
+                    |raft, asked| async move { raft.append_entries(asked).await },
+                )
+            }
+            Kind::Vote => {
+                self.answer(from, number, body, raft.clone(), |raft, asked| async move { raft.vote(asked).await });
+            }
+            Kind::Snapshot => self.answer(from, number, body, raft.clone(), |raft, asked| async move {
+                raft.install_snapshot(asked).await
+            }),
+            Kind::Proposal if Entry::decode(body).is_none() => {}
+            Kind::Proposal => {
+                let (raft, entry) = (raft.clone(), body.to_vec());
+                // Proposed again until it has an effect.
+                tokio::spawn(async move { drop(raft.client_write(entry).await) });
+            }
+        }
+    }
+
+    fn answer<Q, A, E, F>(
+        &self,
+        to: NodeId,
+        number: u64,
+        body: &[u8],
+        raft: Raft,
+        question: impl FnOnce(Raft, Q) -> F + std::marker::Send + 'static,
+    ) where
+        Q: DeserializeOwned + std::marker::Send + 'static,
+        A: Serialize,
+        E: std::fmt::Display,
+        F: Future<Output = Result<A, E>> + std::marker::Send,
+    {
+        let send = self.send.clone();
+        let Some(asked) = decode::<Q>(body) else {
+            return send(to, message(Kind::Refusal, number, b"a question that is none"));
+        };
+        tokio::spawn(async move {
+            let answer = match question(raft, asked).await {
+                Ok(answer) => message(Kind::Answer, number, &encode(&answer)),
+                Err(error) => message(Kind::Refusal, number, error.to_string().as_bytes()),
+            };
+            send(to, answer);
+        });
+    }
+}
+
+impl RaftNetworkFactory<Types> for Wire {
+    type Network = Line;
+
+    async fn new_client(&mut self, target: u64, _: &EmptyNode) -> Line {
+        Line { wire: self.clone(), to: node_of(target) }
+    }
+}
+
+/// The way to one node.
+pub(super) struct Line {
+    wire: Wire,
+    to: NodeId,
+}
+
+type Reply<T, E = openraft::error::Infallible> = Result<T, RPCError<u64, EmptyNode, RaftError<u64, E>>>;
+
+impl RaftNetwork<Types> for Line {
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Reply<AppendEntriesResponse<u64>> {
+        self.wire.ask(self.to, (Kind::Append, &rpc), option.hard_ttl()).await
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        rpc: InstallSnapshotRequest<Types>,
+        option: RPCOption,
+    ) -> Reply<InstallSnapshotResponse<u64>, InstallSnapshotError> {
+        self.wire.ask(self.to, (Kind::Snapshot, &rpc), option.hard_ttl()).await
+    }
+
+    async fn vote(&mut self, rpc: VoteRequest<u64>, option: RPCOption) -> Reply<VoteResponse<u64>> {
+        self.wire.ask(self.to, (Kind::Vote, &rpc), option.hard_ttl()).await
+    }
+}

@@ -1,0 +1,176 @@
+//! `/v0/cluster`: how a node stands, as JSON, and changes of who is a member.
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use serde_json::{Value as Json, json};
+
+use super::answer::{self, Answer};
+use super::entity;
+use super::limits::Pulse;
+use super::node::Node;
+use super::replicated::PATIENCE;
+use crate::cluster::{ChangeOrder, ChangeRefused, Cluster, NewMember, PeerReport, Report};
+
+/// The report of a node as JSON.
+pub(super) fn describe(report: &Report) -> serde_json::Value {
+    let peer = |peer: &PeerReport| {
+        json!({
+            "node": peer.node.0,
+            "url": peer.url,
+            "connected": peer.is_connected,
+            "health": format!("{:?}", peer.health).to_lowercase(),
+            "trouble": peer.trouble,
+        })
+    };
+    let metrics = &report.metrics;
+    let change = report.change.as_ref().map(|change| {
+        json!({
+            "begun": change.begun,
+            "phase": format!("{:?}", change.phase).to_lowercase(),
+            "come": change.come,
+            "leave": change.leave,
+            "waits_for": change.waits_for,
+        })
+    });
+    let log = report.log.as_ref().map(|log| {
+        json!({
+            "leader": log.leader.map(|node| node.0),
+            "term": log.term,
+            "voters": log.voters.iter().map(|node| node.0).collect::<Vec<_>>(),
+            "trouble": log.trouble,
+        })
+    });
+    json!({
+        "node": report.node.0,
+        "url": report.url,
+        "ready": report.is_ready(),
+        "trouble": report.trouble,
+        "epoch": report.epoch,
+        "partitions": report.partitions,
+        "replicas": report.replicas,
+        "copies_left": report.copies_left,
+        "repairs_left": report.repairs_left,
+        "hints": report.hints.0,
+        "hint_bytes": report.hints.1,
+        "entities": report.entities,
+        "ranges_compared": metrics.ranges_compared,
+        "rows_moved": metrics.rows_moved,
+        "repair_bytes": metrics.repair_bytes,
+        "answered": metrics.answered,
+        "not_enough_replicas": metrics.not_enough,
+        "restamps": metrics.restamps,
+        "partitions_copied": metrics.partitions_copied,
+        "change": change,
+        "log": log,
+        "peers": report.peers.iter().map(peer).collect::<Vec<_>>(),
+    })
+}
+
+/// Takes an order like `{"add": [{"url": "http://d:8004", "zone": "b"}], "remove": ["http://a:8001"]}`, and answers
+/// when the change has begun.
+pub(super) async fn change(
+    node: &Arc<Node>,
+    cluster: &Arc<Cluster>,
+    pulse: &Pulse,
+    request: Request<Incoming>,
+) -> Response<Answer> {
+    let (body, _taken) = match entity::read_body(node, pulse, request.into_body()).await {
+        Ok(body) => body,
+        Err(refusal) => return *refusal,
+    };
+    let order = match parse(&body) {
+        Ok(order) => order,
+        Err(reason) => return answer::bad_request(reason),
+    };
+    match tokio::time::timeout(PATIENCE, cluster.change(order)).await {
+        Ok(Ok(Ok(epoch))) => {
+            answer::typed(StatusCode::ACCEPTED, "application/json", json!({ "epoch": epoch }).to_string())
+        }
+        Ok(Ok(Err(refused))) => match refused {
+            ChangeRefused::Invalid(why) => answer::bad_request(why),
+            ChangeRefused::Unknown(why) => answer::text(StatusCode::NOT_FOUND, why),
+            ChangeRefused::Conflict(why) | ChangeRefused::NotYet(why) => answer::text(StatusCode::CONFLICT, why),
+            ChangeRefused::NoAgreement(why) => answer::text(StatusCode::GATEWAY_TIMEOUT, why),
+        },
+        Ok(Err(_)) | Err(_) => {
+            answer::text(StatusCode::GATEWAY_TIMEOUT, "the node has failed or stops; it is not known what became of it")
+        }
+    }
+}
+
+/// The order that a body has.
+fn parse(body: &[u8]) -> Result<ChangeOrder, String> {
+    let order: Json = serde_json::from_slice(body).map_err(|error| format!("the body is no JSON: {error}"))?;
+    let Json::Object(fields) = order else { return Err("the body is no object".to_owned()) };
+    let mut order = ChangeOrder::default();
+    for (name, value) in fields {
+        let Json::Array(items) = value else { return Err(format!("`{name}` is no list")) };
+        let url = |item: &Json| {
+            item.as_str().map(str::to_owned).ok_or_else(|| format!("`{name}` has something that is no address"))
+        };
+        match name.as_str() {
+            "add" => order.add = items.iter().map(new_member).collect::<Result<_, _>>()?,
+            "remove" => order.remove = items.iter().map(url).collect::<Result<_, _>>()?,
+            "dead" => order.dead = items.iter().map(url).collect::<Result<_, _>>()?,
+            _ => return Err(format!("`{name}` is none of `add`, `remove` and `dead`")),
+        }
+    }
+    Ok(order)
+}
+
+fn new_member(item: &Json) -> Result<NewMember, String> {
+    let Json::Object(fields) = item else {
+        return Err("a member to add is an object with a `url`".to_owned());
+    };
+    if let Some(name) = fields.keys().find(|name| !["url", "zone", "weight"].contains(&name.as_str())) {
+        return Err(format!("`{name}` of a member is none of `url`, `zone` and `weight`"));
+    }
+    let url = fields.get("url").and_then(Json::as_str).ok_or("a member to add has no `url`")?;
+    let zone = match fields.get("zone") {
+        None => String::new(),
+        Some(zone) => zone.as_str().ok_or("a `zone` is a text")?.to_owned(),
+    };
+    if zone.len() > ZONE_BYTES_MAX {
+        return Err(format!("a `zone` is at most {ZONE_BYTES_MAX} bytes long"));
+    }
+    let weight = match fields.get("weight") {
+        None => None,
+        Some(weight) => {
+            let weight = weight.as_u64().and_then(|weight| u32::try_from(weight).ok());
+            Some(weight.ok_or("a `weight` is a number from 1 to 4294967295")?)
+        }
+    };
+    Ok(NewMember { url: url.to_owned(), zone, weight })
+}
+
+/// The longest name of a zone.
+const ZONE_BYTES_MAX: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_read_or_refused() {
+        let order = parse(br#"{"add": [{"url": "http://d:1", "zone": "b", "weight": 7}], "dead": ["http://a:1"]}"#);
+        let order = order.unwrap();
+        let member = NewMember { url: "http://d:1".to_owned(), zone: "b".to_owned(), weight: Some(7) };
+        assert_eq!((order.add, order.dead, order.remove), (vec![member], vec!["http://a:1".to_owned()], vec![]));
+        for (body, why) in [
+            ("", "no JSON"),
+            ("[]", "no object"),
+            (r#"{"add": "http://a:1"}"#, "no list"),
+            (r#"{"add": ["http://a:1"]}"#, "an object"),
+            (r#"{"add": [{"zone": "b"}]}"#, "no `url`"),
+            (r#"{"add": [{"url": "http://a:1", "rack": "b"}]}"#, "`rack`"),
+            (r#"{"add": [{"url": "http://a:1", "weight": -1}]}"#, "a number"),
+            (r#"{"remove": [7]}"#, "no address"),
+            (r#"{"drop": []}"#, "none of"),
+        ] {
+            let refused = parse(body.as_bytes());
+            assert!(refused.as_ref().is_err_and(|text| text.contains(why)), "{body}: {refused:?}");
+        }
+    }
+}
