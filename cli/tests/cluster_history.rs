@@ -1,18 +1,20 @@
 //! Goal: with `ack` of writes plus `ack` of reads above `from`, no read is older than a write that was acknowledged
 //! before it began, versions are in the order of acknowledged writes, and nothing acknowledged is lost, whatever single
 //! nodes do.
-//! Method: three processes; clients write and read some keys through all of them, and note when and what; meanwhile
-//! nodes are killed, paused, stopped and robbed of their directories, one after the other. Each write has a version and
-//! each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS` choose another run.
+//! Method: three or four processes; clients write and read some keys through all of them, and note when and what;
+//! meanwhile nodes are killed, paused, stopped and robbed of their directories, and leave and join, one after the other.
+//! Each write has a version and each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS` choose
+//! another run.
 
 mod nodes;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use nodes::{Nodes, ask, now, pause};
+use nodes::{Nodes, ask, eventually, now, pause};
 
 const KEYS: u64 = 6;
 const CLIENTS: u64 = 6;
@@ -57,7 +59,7 @@ fn client(ports: &[u16], client: u64, seed: u64, stops: &AtomicBool) -> Vec<Even
     let mut dice = Dice(seed ^ client << 40);
     let mut events = Vec::new();
     while !stops.load(Ordering::Relaxed) {
-        let (key, port) = (dice.below(KEYS), ports[dice.below(3) as usize]);
+        let (key, port) = (dice.below(KEYS), ports[dice.below(ports.len() as u64) as usize]);
         let target = format!("/v0/entity?id=key-{key}&ack=2&from=3");
         let written = (dice.below(2) == 0).then(|| format!("{client}-{}", events.len()));
         let begun = now();
@@ -82,17 +84,56 @@ fn client(ports: &[u16], client: u64, seed: u64, stops: &AtomicBool) -> Vec<Even
     events
 }
 
+/// Waits until a node says that no change of members is under way.
+fn until_unchanged(nodes: &Nodes, node: usize) {
+    eventually("the change of members has ended", || {
+        ask(nodes.port(node), "GET", "/v0/cluster", b"", "").is_ok_and(|reply| reply.text().contains("\"change\":null"))
+    });
+}
+
+/// Orders other members of a node until that is taken: the log may have no leader for a moment.
+fn order(nodes: &Nodes, node: usize, order: &str) {
+    eventually("the change has begun", || {
+        let reply = ask(nodes.port(node), "POST", "/v0/cluster", order.as_bytes(), "");
+        reply.is_ok_and(|reply| reply.status == 202 || reply.text().contains("is a member already"))
+    });
+}
+
+/// A node leaves, and comes back as a new one.
+fn leave_and_join(nodes: &mut Nodes, node: usize, other: usize) {
+    order(nodes, other, &format!("{{\"remove\":[\"{}\"]}}", nodes.url(node)));
+    eventually("it knows that it has left", || {
+        ask(nodes.port(node), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.text().contains("was removed"))
+    });
+    until_unchanged(nodes, other);
+    nodes.kill(node);
+    nodes.erase(node);
+    let list = nodes.url(other);
+    nodes.spawn_with(node, &["--join", &list]);
+    order(nodes, other, &format!("{{\"add\":[{{\"url\":\"{}\"}}]}}", nodes.url(node)));
+}
+
 /// One fault after the other, each of which ends before the next begins.
 fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
     let mut faults = 0;
+    let count = nodes.lock().expect("the nodes").ports().len();
+    let mut joined = vec![false; count];
     while now() < until {
-        let node = dice.below(3) as usize;
+        let node = dice.below(count as u64) as usize;
+        let other = (node + 1) % count;
         let mut nodes = nodes.lock().expect("the nodes");
-        match dice.below(5) {
+        let list = nodes.url(other);
+        let flags = if joined[node] { vec!["--join", &list] } else { Vec::new() };
+        let start = |nodes: &mut Nodes| {
+            nodes.spawn_with(node, &flags);
+            nodes.wait(node);
+        };
+        // With three nodes none can leave.
+        match dice.below(if count > 3 { 8 } else { 5 }) {
             0 | 1 => {
                 nodes.kill(node);
                 pause(dice.below(600));
-                nodes.restart(node);
+                start(&mut nodes);
             }
             2 => {
                 nodes.signal(node, "STOP");
@@ -101,15 +142,20 @@ fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
             }
             3 => {
                 assert_eq!(nodes.stop(node), Some(0));
-                nodes.restart(node);
+                start(&mut nodes);
             }
-            _ => {
+            4 => {
                 nodes.kill(node);
                 nodes.erase(node);
-                nodes.restart(node);
+                start(&mut nodes);
+            }
+            _ => {
+                leave_and_join(&mut nodes, node, other);
+                joined[node] = true;
             }
         }
         nodes.until_ready(node);
+        (0..count).for_each(|node| until_unchanged(&nodes, node));
         faults += 1;
         drop(nodes);
         pause(dice.below(300));
@@ -119,10 +165,19 @@ fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
 
 #[test]
 fn nothing_acknowledged_is_lost_or_unseen_while_nodes_fail() {
-    let (seed, seconds) = (number("SEED", 1), number("RUN_SECONDS", 12));
+    check_history(3, number("SEED", 1));
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_or_unseen_while_members_change() {
+    check_history(4, number("SEED", 2));
+}
+
+fn check_history(count: usize, seed: u64) {
+    let seconds = number("RUN_SECONDS", 12);
     println!("SEED={seed} RUN_SECONDS={seconds}");
-    let nodes = Mutex::new(Nodes::start(3, &[]));
-    let ports: Vec<u16> = (0..3).map(|node| nodes.lock().expect("the nodes").port(node)).collect();
+    let nodes = Mutex::new(Nodes::start(count, &["--replicas", "3"]));
+    let ports: Vec<u16> = nodes.lock().expect("the nodes").ports().to_vec();
     let stops = AtomicBool::new(false);
     let (events, faults) = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
@@ -134,10 +189,10 @@ fn nothing_acknowledged_is_lost_or_unseen_while_nodes_fail() {
             })
             .collect();
         let until = now() + std::time::Duration::from_secs(seconds);
-        let faults = trouble(&nodes, &mut Dice(seed), until);
+        let trouble = std::panic::catch_unwind(AssertUnwindSafe(|| trouble(&nodes, &mut Dice(seed), until)));
         stops.store(true, Ordering::Relaxed);
         let events: Vec<Event> = clients.into_iter().flat_map(|client| client.join().expect("a client")).collect();
-        (events, faults)
+        (events, trouble.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let (writes, reads): (Vec<&Event>, Vec<&Event>) = events.iter().partition(|event| event.written.is_some());
     let acknowledged: Vec<&&Event> = writes.iter().filter(|write| write.version.is_some()).collect();
@@ -169,11 +224,11 @@ fn nothing_acknowledged_is_lost_or_unseen_while_nodes_fail() {
             );
         }
     }
-    // In the end all three agree, and nobody has lost what was acknowledged.
+    // In the end all replicas agree, and nobody has lost what was acknowledged.
     let nodes = nodes.lock().expect("the nodes");
     for key in 0..KEYS {
         let highest = acknowledged.iter().filter(|write| write.key == key).filter_map(|write| write.version).max();
-        for node in 0..3 {
+        for node in 0..count {
             let reply = nodes.get(node, &format!("/v0/entity?id=key-{key}&ack=3&from=3"));
             assert!(version_of(reply.header("etag")) >= highest, "key {key} through node {node}: {reply:?}");
         }

@@ -353,7 +353,6 @@ impl Register {
             false => state.erased.remove(&hello.node),
         };
         let url = topology.members.get(&hello.node).map(|member| member.url.clone());
-        let has_place = topology.members.values().find(|member| member.store == store && is_new);
         let admitted = |store, is_replaced| Ok(Decision::Admitted(Admitted { node: hello.node, is_replaced, store }));
         match (admit(&topology, hello), url) {
             // The list that it was given is not that of today.
@@ -367,9 +366,10 @@ impl Register {
                 }
             }
             (Err(Refused::Dead), Some(url)) if is_new => newcomer(&url),
-            (Err(Refused::NoMember), _) if has_place.is_some() => {
-                newcomer(has_place.map_or("", |member| member.url.as_str()))
-            }
+            (Err(Refused::NoMember), _) if is_new => match founding_url(hello) {
+                Some(url) if topology.members.values().any(|member| member.url == url) => newcomer(url),
+                _ => Err(Refused::NoMember.to_string()),
+            },
             (Err(Refused::NoMember), _) if !is_new && hello.node.0 < topology.next_id => Ok(Decision::Left),
             (Err(refused), _) => Err(refused.to_string()),
         }
@@ -510,6 +510,11 @@ impl Register {
             state.routing = routing.clone();
         }
     }
+}
+
+/// The address of a node that greets with its place in the list that its cluster was formed with.
+fn founding_url<'h>(hello: &Hello<'h>) -> Option<&'h str> {
+    hello.list.split(',').nth(usize::from(hello.node.0))
 }
 
 /// An id for a data directory. 0 means none.
