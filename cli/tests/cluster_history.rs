@@ -2,9 +2,9 @@
 //! before it began, versions are in the order of acknowledged writes, and nothing acknowledged is lost, whatever single
 //! nodes do.
 //! Method: three or four processes; clients write and read some keys through all of them, and note when and what;
-//! meanwhile nodes are killed, paused, stopped and robbed of their directories, and leave and join, one after the other.
-//! Each write has a version and each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS` choose
-//! another run.
+//! meanwhile nodes are killed, paused, stopped and robbed of their directories, and leave and join, one after the
+//! other. Each write has a version and each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS`
+//! choose another run.
 
 mod nodes;
 

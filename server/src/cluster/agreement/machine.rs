@@ -142,3 +142,30 @@ impl RaftStateMachine<Types> for Machine {
         Ok(read.map(|(meta, bytes)| Snapshot { meta, snapshot: Box::new(Cursor::new(bytes)) }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use openraft::testing::{StoreBuilder, Suite};
+    use quipu::{Db, Options};
+    use quipu_cluster::engine::EngineStore;
+
+    use super::*;
+
+    struct Builder;
+
+    impl StoreBuilder<Types, LogStore, Machine, Db> for Builder {
+        async fn build(&self) -> Stored<(Db, LogStore, Machine)> {
+            let db = Db::open("/log", Options::in_memory()).unwrap();
+            let log = LogStore::new(EngineStore::open(&db, 7).unwrap());
+            let known = Topology::founded(&[("http://a:1".to_owned(), String::new())], 7, 4, 1);
+            let machine = Machine::new(log.clone(), known, |_| {}).unwrap();
+            Ok((db, log, machine))
+        }
+    }
+
+    /// The library's own tests of what it needs of a store.
+    #[test]
+    fn the_store_is_as_raft_needs_it() {
+        Suite::test_all(Builder).unwrap();
+    }
+}

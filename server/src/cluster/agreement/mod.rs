@@ -284,3 +284,90 @@ fn next_step(
     let gone: BTreeSet<u64> = nodes.difference(&living).copied().filter(|node| !voters.contains(node)).collect();
     (!gone.is_empty()).then_some((ChangeMembers::RemoveNodes(gone), false))
 }
+
+#[cfg(test)]
+mod tests {
+    use openraft::{LogId, Membership, StoredMembership};
+    use quipu_cluster::topology::{Member, StoreId};
+
+    use super::*;
+
+    fn log_id(index: u64) -> LogId<u64> {
+        LogId { index, ..LogId::default() }
+    }
+
+    /// What the leader, node 0, knows: the voters, the learners, and how far each has come of 100 entries.
+    fn metrics(voters: &[u64], learners: &[u64], matched: &[(u64, u64)]) -> RaftMetrics<u64, EmptyNode> {
+        let nodes: BTreeMap<u64, EmptyNode> =
+            voters.iter().chain(learners).map(|node| (*node, EmptyNode::new())).collect();
+        let membership = Membership::new(vec![voters.iter().copied().collect()], nodes);
+        let mut metrics = RaftMetrics::new_initial(0);
+        metrics.last_log_index = Some(100);
+        metrics.membership_config = Arc::new(StoredMembership::new(Some(log_id(1)), membership));
+        metrics.replication = Some(matched.iter().map(|(node, index)| (*node, Some(log_id(*index)))).collect());
+        metrics
+    }
+
+    fn founded(count: u16) -> Topology {
+        let members: Vec<_> = (0..count).map(|number| (format!("http://host-{number}:80"), String::new())).collect();
+        Topology::founded(&members, 7, 0, 3)
+    }
+
+    fn changed(topology: &Topology, add: usize, remove: &[u16], dead: &[u16]) -> Topology {
+        let mut changed = topology.clone();
+        let member = |number: usize| Member {
+            url: format!("http://new-{number}:80"),
+            zone: String::new(),
+            weight: 100,
+            store: StoreId(0),
+            is_dead: false,
+        };
+        let nodes = |numbers: &[u16]| numbers.iter().map(|number| NodeId(*number)).collect();
+        let entry = Entry::Change {
+            expected: topology.epoch,
+            add: (0..add).map(member).collect(),
+            remove: nodes(remove),
+            dead: nodes(dead),
+        };
+        assert!(changed.apply(topology.applied + 1, &entry));
+        changed
+    }
+
+    #[test]
+    fn raft_follows_the_topology_a_step_at_a_time() {
+        let all = |nodes: &[u64]| nodes.iter().map(|node| (*node, 100)).collect::<Vec<_>>();
+        let set = |nodes: &[u64]| nodes.iter().copied().collect::<BTreeSet<u64>>();
+        let step = |metrics: &RaftMetrics<u64, EmptyNode>, topology: &Topology| next_step(metrics, 0, topology);
+        let three = founded(3);
+        assert_eq!(step(&metrics(&[0, 1, 2], &[], &all(&[1, 2])), &three), None);
+        // One comes: a learner first, a voter when it has caught up.
+        let joined = changed(&three, 1, &[], &[]);
+        let learner = ChangeMembers::AddNodes([(3, EmptyNode::new())].into());
+        assert_eq!(step(&metrics(&[0, 1, 2], &[], &all(&[1, 2])), &joined), Some((learner, true)));
+        let behind = [(1, 100), (2, 100), (3, 10)];
+        assert_eq!(step(&metrics(&[0, 1, 2], &[3], &behind), &joined), None);
+        let voter = ChangeMembers::ReplaceAllVoters(set(&[0, 1, 2, 3]));
+        assert_eq!(step(&metrics(&[0, 1, 2], &[3], &all(&[1, 2, 3])), &joined), Some((voter, true)));
+        assert!(!describe(&metrics(&[0, 1, 2], &[3], &[]), &joined).is_settled);
+        assert!(describe(&metrics(&[0, 1, 2, 3], &[], &[]), &joined).is_settled);
+        // One leaves: it votes no longer, and learns until it has left.
+        let four = founded(4);
+        let left = changed(&four, 0, &[3], &[]);
+        let rest = ChangeMembers::ReplaceAllVoters(set(&[0, 1, 2]));
+        assert_eq!(step(&metrics(&[0, 1, 2, 3], &[], &all(&[1, 2, 3])), &left), Some((rest, true)));
+        assert_eq!(step(&metrics(&[0, 1, 2], &[3], &all(&[1, 2, 3])), &left), None);
+        // One is dead: it is dropped.
+        let dead = changed(&four, 0, &[], &[3]);
+        assert_eq!(
+            step(&metrics(&[0, 1, 2], &[3], &all(&[1, 2])), &dead),
+            Some((ChangeMembers::RemoveNodes(set(&[3])), false))
+        );
+        // Seven vote, however many there are.
+        let many = founded(20);
+        let nodes: Vec<u64> = (0..20).collect();
+        assert_eq!(step(&metrics(&nodes[..7], &nodes[7..], &all(&nodes)), &many), None);
+        assert!(describe(&metrics(&nodes[..7], &nodes[7..], &[]), &many).is_settled);
+        let one_died = metrics(&nodes[..6], &nodes[6..], &all(&nodes[..19]));
+        assert_eq!(step(&one_died, &many), Some((ChangeMembers::ReplaceAllVoters(set(&nodes[..7])), true)));
+    }
+}

@@ -122,30 +122,20 @@ impl Wire {
     pub(super) fn receive(&self, raft: &Raft, from: NodeId, bytes: &[u8]) {
         let Some((kind, number, body)) = parse(bytes) else { return };
         match kind {
-            Kind::Answer | Kind::Refusal => {
-                let mut asked = self.asked();
-                if asked.get(&number).is_some_and(|question| question.to == from)
-                    && let Some(question) = asked.remove(&number)
-                {
-                    // Raft may have given up.
-                    let _ = question.answer.send((kind == Kind::Answer).then(|| body.to_vec()));
-                }
-            }
+            Kind::Answer => _ = self.take_answer(from, number, Some(body)),
+            Kind::Refusal => _ = self.take_answer(from, number, None),
             Kind::Append => {
-                self.answer(
-                    from,
-                    number,
-                    body,
-                    raft.clone(),
-                    |raft, asked| async move { raft.append_entries(asked).await },
-                )
+                let raft = raft.clone();
+                self.answer((from, number, body), |asked| async move { raft.append_entries(asked).await });
             }
             Kind::Vote => {
-                self.answer(from, number, body, raft.clone(), |raft, asked| async move { raft.vote(asked).await });
+                let raft = raft.clone();
+                self.answer((from, number, body), |asked| async move { raft.vote(asked).await });
             }
-            Kind::Snapshot => self.answer(from, number, body, raft.clone(), |raft, asked| async move {
-                raft.install_snapshot(asked).await
-            }),
+            Kind::Snapshot => {
+                let raft = raft.clone();
+                self.answer((from, number, body), |asked| async move { raft.install_snapshot(asked).await });
+            }
             Kind::Proposal if Entry::decode(body).is_none() => {}
             Kind::Proposal => {
                 let (raft, entry) = (raft.clone(), body.to_vec());
@@ -155,13 +145,21 @@ impl Wire {
         }
     }
 
+    /// Gives an answer, or that there is none, to who waits for it. Returns whether anybody does.
+    fn take_answer(&self, from: NodeId, number: u64, body: Option<&[u8]>) -> bool {
+        let mut asked = self.asked();
+        if asked.get(&number).is_none_or(|question| question.to != from) {
+            return false;
+        }
+        // Raft may have given up.
+        asked.remove(&number).is_some_and(|question| question.answer.send(body.map(<[u8]>::to_vec)).is_ok())
+    }
+
+    /// Has a task answer question `number` of a peer.
     fn answer<Q, A, E, F>(
         &self,
-        to: NodeId,
-        number: u64,
-        body: &[u8],
-        raft: Raft,
-        question: impl FnOnce(Raft, Q) -> F + std::marker::Send + 'static,
+        (to, number, body): (NodeId, u64, &[u8]),
+        question: impl FnOnce(Q) -> F + std::marker::Send + 'static,
     ) where
         Q: DeserializeOwned + std::marker::Send + 'static,
         A: Serialize,
@@ -173,7 +171,7 @@ impl Wire {
             return send(to, message(Kind::Refusal, number, b"a question that is none"));
         };
         tokio::spawn(async move {
-            let answer = match question(raft, asked).await {
+            let answer = match question(asked).await {
                 Ok(answer) => message(Kind::Answer, number, &encode(&answer)),
                 Err(error) => message(Kind::Refusal, number, error.to_string().as_bytes()),
             };
@@ -217,5 +215,53 @@ impl RaftNetwork<Types> for Line {
 
     async fn vote(&mut self, rpc: VoteRequest<u64>, option: RPCOption) -> Reply<VoteResponse<u64>> {
         self.wire.ask(self.to, (Kind::Vote, &rpc), option.hard_ttl()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_parsed_as_they_were_made_and_others_are_none() {
+        let bytes = message(Kind::Vote, 7, b"body");
+        assert_eq!(bytes, [&[2][..], &7_u64.to_le_bytes(), b"body"].concat());
+        assert_eq!(parse(&bytes), Some((Kind::Vote, 7, &b"body"[..])));
+        assert!((0..9).all(|length| parse(&bytes[..length]).is_none()));
+        for kind in [0, 7, 255] {
+            assert_eq!(parse(&[&[kind][..], &bytes[1..]].concat()), None);
+        }
+    }
+
+    /// Only the node that was asked answers; what nobody waits for, or is none, is dropped.
+    #[test]
+    fn an_answer_goes_to_who_asked_and_comes_from_who_was_asked() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let outlet = sent.clone();
+        let wire = Wire::new(Arc::new(move |to, bytes| outlet.lock().unwrap().push((to, bytes))));
+        let vote = |patience| {
+            let asked = VoteRequest::new(openraft::Vote::new(1, 0), None);
+            let wire = wire.clone();
+            async move {
+                let asked = (Kind::Vote, &asked);
+                wire.ask::<_, VoteResponse<u64>, openraft::error::Infallible>(NodeId(2), asked, patience).await
+            }
+        };
+        runtime.block_on(async {
+            let (answered, ()) = tokio::join!(vote(Duration::from_secs(60)), async {
+                let (to, bytes) = sent.lock().unwrap().remove(0);
+                let (kind, number, _) = parse(&bytes).unwrap();
+                assert_eq!((to, kind), (NodeId(2), Kind::Vote));
+                let answer = encode(&VoteResponse::new(openraft::Vote::new(1, 0), None, true));
+                // Not by somebody else.
+                assert!(!wire.take_answer(NodeId(1), number, None));
+                assert!(wire.take_answer(NodeId(2), number, Some(&answer)));
+                assert!(!wire.take_answer(NodeId(2), number, Some(&answer)), "once");
+            });
+            assert!(answered.unwrap().vote_granted);
+            assert!(vote(Duration::from_millis(1)).await.is_err(), "nobody answers");
+            assert!(wire.asked().is_empty());
+        });
     }
 }
