@@ -572,7 +572,7 @@ fn until_changed(nodes: &Nodes, node: usize, members: usize) {
 
 /// The command of a node that joins the first three.
 fn join(nodes: &mut Nodes, node: usize) {
-    let list = (0..3).map(|node| nodes.url(node)).collect::<Vec<_>>().join(",");
+    let list = nodes.list();
     nodes.spawn_with(node, &["--join", &list]);
 }
 
@@ -695,4 +695,75 @@ fn the_members_are_changed_by_commands() {
     let (code, text) = quipu(&["remove", &nodes.url(0), "--json"]);
     assert!(code == Some(0) && text.contains("\"members\":["), "{code:?} {text}");
     assert_eq!(nodes.get(2, "/v0/count?cluster=true").text(), "50");
+}
+
+/// Where half of the directories are lost the log cannot agree on new ids: the nodes return under their own.
+#[test]
+fn nodes_return_where_half_of_the_directories_are_lost() {
+    for (count, lost) in [(2, vec![1]), (3, vec![0, 2])] {
+        let mut nodes = Nodes::of_list(count + 1, count, &[]);
+        (0..count).for_each(|node| nodes.spawn(node));
+        (0..count).for_each(|node| nodes.until_ready(node));
+        let all = format!("&ack={count}&from={count}");
+        for number in 0..40 {
+            let target = format!("/v0/entity?id=k{number}{all}");
+            assert_eq!(nodes.status(number % count, "PUT", &target, b"value"), 201);
+        }
+        // Stores are agreed on by now.
+        eventually("the log has a leader", || nodes.get(0, "/v0/cluster").text().contains("\"leader\":"));
+        for node in &lost {
+            nodes.kill(*node);
+        }
+        for node in &lost {
+            nodes.erase(*node);
+            nodes.spawn(*node);
+        }
+        for node in 0..count {
+            nodes.until_ready(node);
+            eventually("everything is copied", || nodes.get(node, "/v0/count").text() == "40");
+            eventually("all answer", || nodes.get(node, &format!("/v0/entity?id=k7{all}")).body == b"value");
+        }
+        for node in &lost {
+            assert!(nodes.log(*node).contains("everything is copied from the others"), "{}", nodes.log(*node));
+        }
+        // One store was left, so the log goes on.
+        join(&mut nodes, count);
+        let add = format!("{{\"add\":[{{\"url\":\"{}\"}}]}}", nodes.url(count));
+        let (status, text) = order(&nodes, lost[0], &add);
+        assert_eq!(status, 202, "{text}");
+        nodes.until_ready(count);
+        until_changed(&nodes, count, count + 1);
+        assert_eq!(nodes.get(count, "/v0/count?cluster=true").text(), "40");
+    }
+}
+
+/// A node of the first list that starts when the cluster has changed gets its place from the log, and copies.
+#[test]
+fn a_node_of_the_first_list_may_start_late() {
+    let mut nodes = Nodes::of_list(4, 3, &["--replicas", "2"]);
+    nodes.spawn(0);
+    nodes.spawn(1);
+    nodes.until_ready(0);
+    nodes.until_ready(1);
+    for number in 0..40 {
+        // Of two replicas, one may be the node that is not there.
+        let target = format!("/v0/entity?id=k{number}&ack=1&from=2");
+        assert_eq!(nodes.status(number % 2, "PUT", &target, b"value"), 201);
+    }
+    join(&mut nodes, 3);
+    let add = format!("{{\"add\":[{{\"url\":\"{}\"}}]}}", nodes.url(3));
+    assert_eq!(order(&nodes, 1, &add).0, 202);
+    eventually("the change waits for the node that is not there", || {
+        let report = nodes.get(0, "/v0/cluster").text();
+        report.split("\"waits_for\":").nth(1).is_some_and(|waits| waits.contains(&nodes.url(2)))
+    });
+    nodes.spawn(2);
+    nodes.until_ready(2);
+    nodes.until_ready(3);
+    until_changed(&nodes, 2, 4);
+    for number in 0..40 {
+        let target = format!("/v0/entity?id=k{number}&ack=2&from=2");
+        assert_eq!(nodes.get(number % 4, &target).body, b"value", "k{number}");
+    }
+    assert_eq!(nodes.get(2, "/v0/count?cluster=true").text(), "40");
 }

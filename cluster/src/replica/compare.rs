@@ -81,6 +81,8 @@ impl Replica {
         let state = self.state(partition);
         match routing.least_from(partition, self.own) {
             Some(least) if from >= least && state.have <= from && !state.is_dirty => Ok(()),
+            // It has lost its rows and copies too: it has no more than this, and both must not wait for each other.
+            Some(_) if is_copy && state.copying <= from && !state.is_dirty => Ok(()),
             Some(_) => Err(Refusal::NotReady),
             None => Err(Refusal::NotReplica),
         }

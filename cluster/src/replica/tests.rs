@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::ModelTables;
+use crate::protocol::{Span, Summary};
 use crate::record::{Record, State as EntityState};
 use crate::topology::{Entry, Member, StoreId, Topology};
 
@@ -144,11 +145,19 @@ fn a_replica_that_copies_or_is_dirty_answers_nothing() {
     f.replica.change(&mut f.tables, Partition(0), |state| (state.have, state.copying) = (State::NONE, 1)).unwrap();
     let read = f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), Epoch(9)).unwrap();
     assert_eq!(read, Err(Refusal::NotReady));
-    let span = crate::protocol::Span { start: b"", end: b"" };
+    let span = Span { start: b"", end: b"" };
     let counted = f.replica.count(&f.tables, &f.routing, Epoch(9), span, &[(Partition(0), 1)]).unwrap();
     assert_eq!(counted, (0, vec![0]));
     assert_eq!(f.write(3, live(6)), Verdict::Stored, "it takes writes meanwhile");
+    // Two that have lost their rows copy from each other too.
+    let summaries = [Summary { span: Span { start: &[3], end: &[] }, rows: 0, hash: 0 }];
+    let compare = |f: &Fixture, is_copy| {
+        f.replica.compare(&f.tables, &f.routing, Partition(0), (Epoch(0), is_copy), &summaries).unwrap()
+    };
+    assert_eq!(compare(&f, false), Err(Refusal::NotReady));
+    assert!(compare(&f, true).is_ok_and(|bits| bits == [1]));
     f.replica.change(&mut f.tables, Partition(0), |state| state.is_dirty = true).unwrap();
+    assert_eq!(compare(&f, true), Err(Refusal::NotReady));
     assert_eq!(f.write(3, live(7)), Verdict::Refused(Refusal::NotReady));
 }
 

@@ -455,6 +455,11 @@ impl Driver {
         if self.node.is_none() {
             return;
         }
+        if let Some(ended) = self.agreement.take_if(|agreement| agreement.has_ended()) {
+            let why = ended.report().trouble.unwrap_or_else(|| "its thread has panicked".to_owned());
+            self.host.note(Level::Warning, format_args!("the log of the topology is opened again: {why}"));
+            self.log_at_ms = now_ms + LOG_AGAIN_MS;
+        }
         if self.agreement.is_none() && now_ms >= self.log_at_ms {
             self.log_at_ms = now_ms + LOG_AGAIN_MS;
             if let Err(error) = self.start_log() {

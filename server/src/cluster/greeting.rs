@@ -275,6 +275,7 @@ fn take_verdict(register: &Register, node: Option<NodeId>, url: &str, bytes: &[u
         },
         (Verdict::Left(topology), _) => Err(Failure::Removed(topology)),
         (Verdict::Wait, _) => {
+            register.is_not_new();
             Err(Failure::Unreachable(format!("{url} waits until the cluster has agreed on an id for this node")))
         }
     }

@@ -397,6 +397,14 @@ impl Register {
         state.standing != Standing::Begun && hello.cluster == state.routing.topology().cluster
     }
 
+    /// A peer knows this node's id under another store, or in a later epoch: it must not begin as a new one.
+    pub(super) fn is_not_new(&self) {
+        let mut state = self.state();
+        if state.standing == Standing::New {
+            state.standing = Standing::Returning;
+        }
+    }
+
     /// Takes the place in the cluster that the log has given to this store. It has no rows yet. Returns `false` if it
     /// has its place already.
     pub(super) fn become_member(&self, node: NodeId, topology: Topology) -> Result<bool> {

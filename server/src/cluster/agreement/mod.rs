@@ -135,6 +135,11 @@ impl Agreement {
         self.order(Order::Receive(from, bytes.to_vec()));
     }
 
+    /// Whether the log has stopped by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// How the log stands.
     pub(super) fn report(&self) -> LogReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
