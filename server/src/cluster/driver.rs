@@ -53,7 +53,10 @@ const REFUSALS_EVERY_MS: u64 = 60_000;
 const REFUSALS_MAX: usize = 64;
 /// How long an entry of the log is waited for before it is proposed again, and a change before it is given up.
 const PROPOSE_MS: u64 = 300;
-const CHANGE_MS: u64 = 10_000;
+const CHANGE_MS: u64 = 15_000;
+/// How long a node asks for another id before its old one is declared dead, and when it is forgotten that it has.
+const NEWCOMER_MS: u64 = 1500;
+const NEWCOMER_FORGOTTEN_MS: u64 = 10_000;
 /// How long a log that cannot be opened is left alone.
 const LOG_AGAIN_MS: u64 = 5_000;
 /// How old a report may be.
@@ -92,6 +95,8 @@ pub(super) struct Driver {
     node: Option<Node>,
     /// The log of the topology, once the node has its place in the cluster.
     agreement: Option<Agreement>,
+    /// Nodes that have come with a new store in the place of another: since when, and when last.
+    newcomers: BTreeMap<StoreId, (u64, u64)>,
     /// Changes of members that were asked for here.
     changes: Vec<PendingChange>,
     claimed_ms: u64,
@@ -137,6 +142,7 @@ impl Driver {
             begun: clock::moment(),
             node: None,
             agreement: None,
+            newcomers: BTreeMap::new(),
             changes: Vec::new(),
             claimed_ms: 0,
             log_at_ms: 0,
@@ -361,12 +367,18 @@ impl Driver {
         }
     }
 
-    /// Has the log give an id to a new store.
+    /// Has the log give an id to a new store. That an old store is gone is proposed only when its node has been new for
+    /// a while: so that more of them may turn out to be, in which case they return under their ids.
     fn welcome(&mut self, newcomer: &Newcomer) {
+        let now_ms = self.now().ticks_ms;
+        self.newcomers.retain(|_, (_, seen_ms)| now_ms < *seen_ms + NEWCOMER_FORGOTTEN_MS);
+        let (since_ms, seen_ms) = self.newcomers.entry(newcomer.store).or_insert((now_ms, now_ms));
+        *seen_ms = now_ms;
+        let is_early = now_ms < *since_ms + NEWCOMER_MS;
         let Some(agreement) = &self.agreement else { return };
         for entry in self.register.proposals(newcomer) {
             // Whoever is connected has its store: somebody else has come under its address.
-            let is_there = matches!(&entry, Entry::Dead { node } if self.links.contains_key(node));
+            let is_there = matches!(&entry, Entry::Dead { node } if is_early || self.links.contains_key(node));
             if !is_there {
                 agreement.propose(&entry);
             }

@@ -193,11 +193,7 @@ async fn run(
                 Some(Order::Propose(entry)) => {
                     let leader = metrics.borrow().current_leader.map(node_of);
                     match leader {
-                        Some(leader) if leader == own => {
-                            let raft = raft.clone();
-                            // Proposed again until it has an effect.
-                            tokio::spawn(async move { drop(raft.client_write(entry).await) });
-                        }
+                        Some(leader) if leader == own => append(&raft, entry),
                         Some(leader) => wire.propose(leader, &entry),
                         None => {}
                     }
@@ -233,6 +229,21 @@ async fn run(
                 }
             },
         }
+    }
+}
+
+/// Has the leader append an entry, if it is heard by more than half of the voters: else the entry would be agreed on
+/// long after it was meant. It is proposed again until it has an effect.
+fn append(raft: &Raft, entry: Vec<u8>) {
+    let metrics = raft.metrics();
+    let is_heard = {
+        let metrics = metrics.borrow();
+        let is_alone = metrics.membership_config.membership().voter_ids().count() == 1;
+        is_alone || metrics.millis_since_quorum_ack.is_some_and(|ms| ms < ELECTION_MS.0)
+    };
+    if is_heard {
+        let raft = raft.clone();
+        tokio::spawn(async move { drop(raft.client_write(entry).await) });
     }
 }
 

@@ -137,11 +137,7 @@ impl Wire {
                 self.answer((from, number, body), |asked| async move { raft.install_snapshot(asked).await });
             }
             Kind::Proposal if Entry::decode(body).is_none() => {}
-            Kind::Proposal => {
-                let (raft, entry) = (raft.clone(), body.to_vec());
-                // Proposed again until it has an effect.
-                tokio::spawn(async move { drop(raft.client_write(entry).await) });
-            }
+            Kind::Proposal => super::append(raft, body.to_vec()),
         }
     }
 
