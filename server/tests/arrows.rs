@@ -41,7 +41,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("bench", &["engine", "rows", "server"]),
     ("suite", &[]),
     // Storm only asks the server for the table of commands.
-    ("storm", &["engine", "rows", "server", "suite"]),
+    ("storm", &["engine", "rows", "cluster", "server", "suite"]),
     ("cli", &["engine", "rows", "server", "bench", "storm"]),
 ];
 

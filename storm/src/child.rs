@@ -25,7 +25,8 @@ pub fn last_panic() -> String {
 }
 
 /// The modes, in the order in which they take turns.
-pub const MODES: &[&str] = &["library", "crash", "faults", "damage", "rows", "threads", "kill", "resp", "http"];
+pub const MODES: &[&str] =
+    &["library", "crash", "faults", "damage", "rows", "threads", "kill", "cluster", "resp", "http"];
 
 /// Answers requests until there are no more.
 pub fn serve(options: &Options) {
@@ -92,6 +93,7 @@ pub fn run_seed(mode: &str, seed: u64, journal: &mut Journal, options: &Options)
     match mode {
         "threads" => crate::threads::run(seed),
         "kill" => crate::kill::run(seed, options),
+        "cluster" => crate::cluster::run(seed, options),
         "resp" => crate::resp::run(seed, options),
         "http" => crate::http::run(seed, options),
         _ => (Counters::default(), Err(format!("there is no mode {mode}; there are {MODES:?}"))),

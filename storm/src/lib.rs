@@ -9,6 +9,7 @@
 //!   commit and every snapshot has its own.
 //! - [`sequential`] draws steps: the modes `library`, `crash`, `faults` and `damage`.
 //! - [`row_tables`] is the mode `rows`: typed tables beside the model of the rows' own test.
+//! - [`cluster`] is the mode `cluster`: whole clusters in virtual time.
 //! - [`parent`] starts this program again as a child that does the runs, so that a run which hangs or dies is a
 //!   finding like any other.
 
@@ -16,6 +17,7 @@ pub mod actions;
 pub mod answer;
 mod changes;
 pub mod child;
+pub mod cluster;
 pub mod coverage;
 mod crowd;
 pub mod damage;

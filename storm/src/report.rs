@@ -68,7 +68,9 @@ counters! {
     faults,
     /// Disks with damage, opened and compared.
     damaged,
-    /// Commands sent to servers.
+    /// Simulations of a cluster.
+    plans,
+    /// Commands sent to servers, and requests answered by simulated clusters.
     commands,
 }
 

@@ -43,6 +43,15 @@ fn typed_tables_are_as_they_are_declared() {
 }
 
 #[test]
+fn clusters_heal_and_lose_nothing() {
+    let (counters, result) = quipu_storm::cluster::storm(1, &Deadline::after(Duration::from_secs(2)), false);
+    if let Err(text) = result {
+        panic!("cluster seed 1: {text}");
+    }
+    assert!(counters.plans > 0 && counters.commands > 0, "{counters}");
+}
+
+#[test]
 fn damage_is_no_wrong_answer() {
     storm("damage", 0..4);
 }
