@@ -1,8 +1,12 @@
 //! The topology: members, settings, and the change under way, as a state machine over an agreed log.
 //!
 //! Every node applies the same entries in the same order, so every node has the same topology at the same epoch. What
-//! agrees on the log is not here ([`TopologyLog`]). Requests, hints, repair and counts need no agreement: they go on
-//! with the epoch that a node knows.
+//! agrees on the log is not here. Requests, hints, repair and counts need no agreement: they go on with the epoch that
+//! a node knows.
+//!
+//! What the log must do: it gives every entry once and in order to a node that keeps its place, and may give a whole
+//! [`Topology`] instead of entries that it no longer has. It may lose what is proposed or append it twice: entries are
+//! idempotent, and are proposed again until they have an effect. Nothing is expected of its speed.
 //!
 //! A change (members added, removed, replaced) goes through three epochs, and reads and writes go on in all of them:
 //!
@@ -131,19 +135,6 @@ pub struct Topology {
     pub next_id: u16,
     /// The oldest epoch of messages for each partition.
     floors: Vec<Epoch>,
-}
-
-/// A log that all members see alike. In production it is Raft's; in the simulation, one that stalls and delays.
-///
-/// What an implementation must do: `propose` may lose an entry or append it twice, so callers propose again until they
-/// see the effect, and entries are idempotent; `next_committed` gives every entry once and in order to a node that
-/// keeps its place, and may give a whole [`Topology`] instead of entries that were compacted away (a snapshot of the
-/// log's state machine *is* an encoded topology). Nothing is expected of its speed.
-pub trait TopologyLog {
-    /// Asks for an entry to be appended. Returns at once.
-    fn propose(&mut self, entry: &Entry);
-    /// The next entry after number `after`, with its number, once it is agreed.
-    fn next_committed(&mut self, after: u64) -> Option<(u64, Entry)>;
 }
 
 impl Topology {
