@@ -374,7 +374,9 @@ fn peers_without_the_secret_are_refused() {
         path.to_str().expect("a path").to_owned()
     };
     let (right, wrong) = (file("right", "correct horse\n"), file("wrong", "battery staple"));
-    let mut nodes = Nodes::start(3, &["--cluster-secret-file", &right]);
+    let mut nodes = Nodes::of_list(4, 3, &["--cluster-secret-file", &right]);
+    (0..3).for_each(|node| nodes.spawn(node));
+    (0..3).for_each(|node| nodes.until_ready(node));
     assert_eq!(nodes.status(0, "PUT", "/v0/entity?id=k&ack=3", b"v"), 201);
     for flags in [vec!["--cluster-secret-file".to_owned(), wrong], Vec::new()] {
         nodes.kill(2);
@@ -387,6 +389,21 @@ fn peers_without_the_secret_are_refused() {
         assert_eq!(nodes.get(0, "/v0/entity?id=k").body, b"v");
         assert!(nodes.log(0).contains("does not know the cluster's secret") || nodes.log(0).contains("secret"));
     }
+    nodes.kill(2);
+    nodes.flags = vec!["--cluster-secret-file".to_owned(), right];
+    nodes.restart(2);
+    // Nor does a node join without it, though it was added.
+    let add = format!("{{\"add\":[{{\"url\":\"{}\"}}]}}", nodes.url(3));
+    assert_eq!(order(&nodes, 0, &add).0, 202);
+    let flags = std::mem::take(&mut nodes.flags);
+    join(&mut nodes, 3);
+    eventually("it is told", || nodes.log(3).contains("secret"));
+    nodes.kill(3);
+    nodes.flags = flags;
+    join(&mut nodes, 3);
+    nodes.until_ready(3);
+    until_changed(&nodes, 3, 4);
+    assert_eq!(nodes.get(3, "/v0/entity?id=k").body, b"v");
 }
 
 #[test]
@@ -554,6 +571,7 @@ fn the_cluster_is_shown_repaired_and_demonstrated() {
     let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
     assert!(ok && report["wrong_counts"] == 0 && report["carriers"] == 16, "{said}");
     assert!(report["hints"].as_u64() > Some(0), "{said}");
+    assert!(report["share"].as_u64().is_some_and(|share| share > 1000 && share < 2000), "{said}");
 }
 
 /// Asks a node for other members.

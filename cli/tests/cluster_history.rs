@@ -99,9 +99,14 @@ fn order(nodes: &Nodes, node: usize, order: &str) {
     });
 }
 
-/// A node leaves, and comes back as a new one.
-fn leave_and_join(nodes: &mut Nodes, node: usize, other: usize) {
+/// A node leaves, and comes back as a new one. Meanwhile a third one is killed and comes back, if it is named.
+fn leave_and_join(nodes: &mut Nodes, node: usize, other: usize, killed: Option<(usize, &[&str])>) {
     order(nodes, other, &format!("{{\"remove\":[\"{}\"]}}", nodes.url(node)));
+    if let Some((killed, flags)) = killed {
+        nodes.kill(killed);
+        nodes.spawn_with(killed, flags);
+        nodes.wait(killed);
+    }
     eventually("it knows that it has left", || {
         ask(nodes.port(node), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.text().contains("was removed"))
     });
@@ -123,7 +128,8 @@ fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
         let other = (node + 1) % count;
         let mut nodes = nodes.lock().expect("the nodes");
         let list = nodes.url(other);
-        let flags = if joined[node] { vec!["--join", &list] } else { Vec::new() };
+        let flags_of = |has_joined: bool| if has_joined { vec!["--join", &list] } else { Vec::new() };
+        let flags = flags_of(joined[node]);
         let start = |nodes: &mut Nodes| {
             nodes.spawn_with(node, &flags);
             nodes.wait(node);
@@ -149,8 +155,10 @@ fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
                 nodes.erase(node);
                 start(&mut nodes);
             }
-            _ => {
-                leave_and_join(&mut nodes, node, other);
+            kind => {
+                let third = (node + 2) % count;
+                let flags = flags_of(joined[third]);
+                leave_and_join(&mut nodes, node, other, (kind == 7).then_some((third, &flags[..])));
                 joined[node] = true;
             }
         }

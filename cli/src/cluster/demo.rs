@@ -1,4 +1,4 @@
-//! `quipu cluster demo`: three nodes on this machine, flights as entities, one node killed, and exact counts.
+//! `quipu cluster demo`: three nodes on this machine, flights as entities, one node killed, one added, and exact counts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,9 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const EXPLANATION: &str = "\
 It starts three nodes on this machine, each a process with a directory of its own; writes flights as entities, each to two of three \
 replicas before it is answered; kills a node without warning in the middle and goes on; starts it again, waits until it has \
-what it missed, and counts every carrier over the cluster through each node.";
+what it missed; adds a fourth node, which copies its share; and counts every carrier over the cluster through each node.";
 
-/// Shows a cluster of three that loses a node and gets it back
+/// Nodes at the start; one more joins them.
+const FOUNDERS: usize = 3;
+
+/// Shows a cluster of three that loses a node, gets it back, and grows by one
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXPLANATION)]
 pub(super) struct Args {
@@ -43,7 +46,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The three processes. They end with it.
+/// The processes. They end with it.
 struct Nodes<'d> {
     directory: &'d Path,
     ports: Vec<u16>,
@@ -53,9 +56,10 @@ struct Nodes<'d> {
 impl<'d> Nodes<'d> {
     fn new(directory: &'d Path) -> Result<Nodes<'d>> {
         // All at once, so that they are different.
-        let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        let listeners: Vec<TcpListener> =
+            (0..=FOUNDERS).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
         let ports = listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<Result<_>>()?;
-        Ok(Nodes { directory, ports, children: vec![None, None, None] })
+        Ok(Nodes { directory, ports, children: (0..=FOUNDERS).map(|_| None).collect() })
     }
 
     fn url(&self, node: usize) -> String {
@@ -63,11 +67,12 @@ impl<'d> Nodes<'d> {
     }
 
     fn start(&mut self, node: usize) -> Result<()> {
-        let list = (0..3).map(|node| self.url(node)).collect::<Vec<_>>().join(",");
+        let list = (0..FOUNDERS).map(|node| self.url(node)).collect::<Vec<_>>().join(",");
+        let into = if node < FOUNDERS { "--cluster" } else { "--join" };
         let log = File::options().create(true).append(true).open(self.directory.join(format!("log-{node}")))?;
         let child = Command::new(std::env::current_exe()?)
             .args(["serve", "--http-port", &self.ports[node].to_string(), "--self-url", &self.url(node)])
-            .args(["--cluster", &list, "--durability", "os", "--data"])
+            .args([into, &list, "--durability", "os", "--data"])
             .arg(self.directory.join(format!("node-{node}")))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -174,12 +179,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let mut nodes = Nodes::new(directory.path())?;
     let watch = Stopwatch::start();
-    (0..3).try_for_each(|node| nodes.start(node))?;
-    (0..3).try_for_each(|node| nodes.wait(node))?;
+    (0..FOUNDERS).try_for_each(|node| nodes.start(node))?;
+    (0..FOUNDERS).try_for_each(|node| nodes.wait(node))?;
     say(&format!(
         "Three nodes have met in {}: {}.",
         clock::show(watch.elapsed()),
-        (0..3).map(|node| nodes.url(node)).collect::<Vec<_>>().join(", ")
+        (0..FOUNDERS).map(|node| nodes.url(node)).collect::<Vec<_>>().join(", ")
     ))?;
 
     let (first, second) = flights.split_at(flights.len() / 2);
@@ -223,21 +228,35 @@ pub(super) fn run(args: &Args) -> Result<()> {
         clock::show(watch.elapsed())
     ))?;
 
-    let mut grid =
-        Grid::new([("carrier", false), ("node 0", true), ("node 1", true), ("node 2", true), ("file", true)]);
+    let watch = Stopwatch::start();
+    let order = json!({ "add": [{ "url": nodes.url(FOUNDERS) }] }).to_string();
+    let reply = nodes.ask(0, "POST", "/v0/cluster", order.as_bytes())?;
+    if reply.status != 202 {
+        return Err(Failure::new(format!("no node can be added: {}", reply.text())));
+    }
+    nodes.start(FOUNDERS)?;
+    nodes.wait(FOUNDERS)?;
+    nodes.until("the change of members has not ended", || Ok(nodes.report(FOUNDERS)?["change"].is_null()))?;
+    let joined = watch.elapsed();
+    let share = nodes.ask(FOUNDERS, "GET", "/v0/count", b"")?.text();
+    say(&format!("Node 3 was added, and has copied its share, {share} flights, after {}.\n", clock::show(joined)))?;
+
+    let columns = [("node 0", true), ("node 1", true), ("node 2", true), ("node 3", true), ("file", true)];
+    let mut grid = Grid::new(std::iter::once(("carrier", false)).chain(columns));
     let mut wrong = 0;
     for (carrier, expected) in &expected {
         let path = format!("/v0/count?start={carrier}/&end={carrier}0&cluster=true");
         let counts: Vec<String> =
-            (0..3).map(|node| Ok(nodes.ask(node, "GET", &path, b"")?.text())).collect::<Result<_>>()?;
+            (0..=FOUNDERS).map(|node| Ok(nodes.ask(node, "GET", &path, b"")?.text())).collect::<Result<_>>()?;
         wrong += counts.iter().filter(|count| **count != expected.to_string()).count();
         let shown = counts.iter().map(|count| count.parse::<u64>().map_or_else(|_| count.clone(), thousands));
         grid.push(std::iter::once((*carrier).to_owned()).chain(shown).chain([thousands(*expected)]).collect());
     }
-    let reports: Vec<Json> = (0..3).map(|node| nodes.report(node)).collect::<Result<_>>()?;
+    let reports: Vec<Json> = (0..=FOUNDERS).map(|node| nodes.report(node)).collect::<Result<_>>()?;
     if args.json {
         let report = json!({
             "flights": count, "written_again": again, "hints": missed, "back_seconds": back.as_secs_f64(),
+            "joined_seconds": joined.as_secs_f64(), "share": share.parse::<u64>().unwrap_or(0),
             "carriers": expected.len(), "wrong_counts": wrong, "nodes": reports,
         });
         writeln!(std::io::stdout(), "{report}")?;

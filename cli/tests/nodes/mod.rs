@@ -175,7 +175,7 @@ impl Nodes {
         ];
         command.arg("serve").args(flags);
         let joins = flags.contains(&"--join");
-        let rest = own.iter().filter(|(name, _)| !flags.contains(name) && !(joins && *name == "--cluster"));
+        let rest = own.iter().filter(|(name, _)| !(flags.contains(name) || joins && *name == "--cluster"));
         rest.for_each(|(name, value)| {
             command.args([name, value]);
         });
