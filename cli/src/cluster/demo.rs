@@ -1,4 +1,4 @@
-//! `quipu cluster demo`: three nodes on this machine, flights as entities, one node killed, one added, and exact counts.
+//! `quipu cluster demo`: three nodes on this machine, flights as entities; one is killed, one is added; exact counts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
