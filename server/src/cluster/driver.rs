@@ -9,6 +9,8 @@
 //! 4. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
 //!    has asked for stays.
 
+mod members;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,16 +26,16 @@ use quipu_cluster::peers::Health;
 use quipu_cluster::protocol::{Frame, Header, Message, log_bytes};
 use quipu_cluster::routing::Routing;
 use quipu_cluster::tables::Table;
-use quipu_cluster::topology::{Entry, StoreId, Topology};
+use quipu_cluster::topology::StoreId;
 use tokio::sync::{oneshot, watch};
 
-use super::agreement::{Agreement, Outlets};
-use super::change::{ChangeOrder, ChangeRefused, PendingChange};
+use super::agreement::Agreement;
+use super::change::PendingChange;
 use super::greeting::{self, Failure, Greeted};
 use super::host::Host;
 use super::inbox::{Event, Inbox};
 use super::link::Link;
-use super::register::{LogRole, Newcomer, Register, Standing};
+use super::register::{Register, Standing};
 use super::report::{ChangeReport, PeerReport, Report};
 use crate::system::clock;
 use crate::system::log::Level;
@@ -51,14 +53,6 @@ const SETTLE_MS: u64 = 1500;
 /// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
 const REFUSALS_EVERY_MS: u64 = 60_000;
 const REFUSALS_MAX: usize = 64;
-/// How long an entry of the log is waited for before it is proposed again, and a change before it is given up.
-const PROPOSE_MS: u64 = 300;
-const CHANGE_MS: u64 = 15_000;
-/// How long a node asks for another id before its old one is declared dead, and when it is forgotten that it has.
-const NEWCOMER_MS: u64 = 1500;
-const NEWCOMER_FORGOTTEN_MS: u64 = 10_000;
-/// How long a log that cannot be opened is left alone.
-const LOG_AGAIN_MS: u64 = 5_000;
 /// How old a report may be.
 const REPORT_MS: u64 = 50;
 
@@ -289,7 +283,7 @@ impl Driver {
             }
             Event::Repair => self.steps.push(Step::Repair),
             Event::Change(order, answer) => {
-                let until_ms = self.now().ticks_ms + CHANGE_MS;
+                let until_ms = self.now().ticks_ms + members::CHANGE_MS;
                 self.changes.push(PendingChange { order, proposed: None, until_ms, answer });
             }
             Event::Log(to, bytes) => {
@@ -356,169 +350,6 @@ impl Driver {
         dial.at_ms = now_ms + DIAL_AFTER_MS.0;
         let url = self.register.url_of(node);
         self.host.note(Level::Verbose, format_args!("the connection to the node {url} is gone"));
-    }
-
-    /// Gives the node a newer topology.
-    fn learn(&mut self, topology: Topology) {
-        let routing = self.register.routing();
-        let is_same_cluster = topology.cluster == routing.topology().cluster;
-        if is_same_cluster && topology.applied > routing.topology().applied {
-            self.steps.push(Step::Topology(routing.follow(topology)));
-        }
-    }
-
-    /// Has the log give an id to a new store. That an old store is gone is proposed only when its node has been new for
-    /// a while: so that more of them may turn out to be, in which case they return under their ids.
-    fn welcome(&mut self, newcomer: &Newcomer) {
-        let now_ms = self.now().ticks_ms;
-        self.newcomers.retain(|_, (_, seen_ms)| now_ms < *seen_ms + NEWCOMER_FORGOTTEN_MS);
-        let (since_ms, seen_ms) = self.newcomers.entry(newcomer.store).or_insert((now_ms, now_ms));
-        *seen_ms = now_ms;
-        let is_early = now_ms < *since_ms + NEWCOMER_MS;
-        let Some(agreement) = &self.agreement else { return };
-        for entry in self.register.proposals(newcomer) {
-            // Whoever is connected has its store: somebody else has come under its address.
-            let is_there = matches!(&entry, Entry::Dead { node } if is_early || self.links.contains_key(node));
-            if !is_there {
-                agreement.propose(&entry);
-            }
-        }
-    }
-
-    /// Goes on as the member that this node has become.
-    fn start_anew(&mut self) {
-        let peers: Vec<NodeId> = self.links.keys().copied().collect();
-        peers.into_iter().for_each(|peer| self.cut(peer));
-        self.forget("the node has got its place in the cluster");
-        let url = self.register.self_url();
-        let own = self.register.own();
-        self.host.note(Level::Notice, format_args!("{url} is now node {own}: it copies what it is to keep"));
-    }
-
-    /// The entry that begins a change.
-    fn entry_of(&self, order: &ChangeOrder) -> std::result::Result<(Entry, ChangeOrder), ChangeRefused> {
-        let conflict = |text: String| Err(ChangeRefused::Conflict(text));
-        let Some(node) = &self.node else {
-            return conflict("this node cannot serve; /readyz says why".to_owned());
-        };
-        match self.register.log_role() {
-            Ok(LogRole::Founder(_) | LogRole::Member) => {}
-            Ok(LogRole::None) => {
-                let text = "this node takes no part in the log of the topology, since half of the data directories \
-                            were lost at once; ask another";
-                return conflict(text.to_owned());
-            }
-            Err(error) => return conflict(format!("the node's tables cannot be read: {error}")),
-        }
-        let health: BTreeMap<NodeId, Health> = node.health_of_all().into_iter().collect();
-        let topology = node.routing().topology();
-        let is_down = |url: &str| {
-            let found = topology.members.iter().find(|(_, member)| member.url == url && !member.is_dead);
-            found.is_some_and(|(node, _)| health.get(node) == Some(&Health::Down))
-        };
-        order.entry(topology, is_down)
-    }
-
-    /// Goes on with the changes that were asked for, and answers who waits for one.
-    fn see_to_changes(&mut self, topology: &Topology) {
-        let now_ms = self.now().ticks_ms;
-        for mut change in std::mem::take(&mut self.changes) {
-            let outcome = match &mut change.proposed {
-                Some((_, expected, _)) if topology.epoch != *expected => match change.order.has_begun(topology) {
-                    true => Some(Ok(topology.epoch.0)),
-                    false => Some(Err(ChangeRefused::Conflict("another change came first".to_owned()))),
-                },
-                Some(_) if now_ms >= change.until_ms => {
-                    let text = "the log of the topology has no leader: fewer than half of those who vote answer. The \
-                                change was not made, or will be";
-                    Some(Err(ChangeRefused::NoAgreement(text.to_owned())))
-                }
-                Some((entry, _, proposed_ms)) => {
-                    if now_ms >= *proposed_ms + PROPOSE_MS {
-                        *proposed_ms = now_ms;
-                        self.agreement.iter().for_each(|agreement| agreement.propose(entry));
-                    }
-                    None
-                }
-                None => match self.entry_of(&change.order) {
-                    Ok((entry, order)) => {
-                        change.order = order;
-                        change.proposed = Some((entry, topology.epoch, 0));
-                        None
-                    }
-                    Err(ChangeRefused::NotYet(_)) if now_ms < change.until_ms => None,
-                    Err(refused) => Some(Err(refused)),
-                },
-            };
-            match outcome {
-                // Who asked may have gone.
-                Some(outcome) => drop(change.answer.send(outcome)),
-                None => self.changes.push(change),
-            }
-        }
-    }
-
-    /// Starts the log once the node has its place, and proposes what this node has to say.
-    fn see_to_log(&mut self) {
-        let now_ms = self.now().ticks_ms;
-        if !self.changes.is_empty() {
-            self.see_to_changes(self.register.routing().topology());
-        }
-        if self.node.is_none() {
-            return;
-        }
-        if let Some(ended) = self.agreement.take_if(|agreement| agreement.has_ended()) {
-            let why = ended.report().trouble.unwrap_or_else(|| "its thread has panicked".to_owned());
-            self.host.note(Level::Warning, format_args!("the log of the topology is opened again: {why}"));
-            self.log_at_ms = now_ms + LOG_AGAIN_MS;
-        }
-        if self.agreement.is_none() && now_ms >= self.log_at_ms {
-            self.log_at_ms = now_ms + LOG_AGAIN_MS;
-            if let Err(error) = self.start_log() {
-                self.host.note(Level::Warning, format_args!("the log of the topology cannot be opened: {error}"));
-            }
-        }
-        let Some(agreement) = &self.agreement else { return };
-        let routing = self.register.routing();
-        let topology = routing.topology();
-        let own = self.register.own();
-        // When it has just begun, it is early enough a little later.
-        let is_unclaimed = topology.members.get(&own).is_some_and(|member| member.store == StoreId(0));
-        if is_unclaimed && now_ms >= self.claimed_ms + PROPOSE_MS {
-            self.claimed_ms = now_ms;
-            agreement.propose(&Entry::Claim { node: own, store: self.register.store_id() });
-        }
-    }
-
-    fn start_log(&mut self) -> Result<()> {
-        let founders = match self.register.log_role()? {
-            LogRole::None => return Ok(()),
-            LogRole::Member => None,
-            LogRole::Founder(founders) => Some(founders),
-        };
-        let (send, tell) = (self.inbox.clone(), self.inbox.clone());
-        let outlets = Outlets {
-            send: Arc::new(move |to, bytes| send.post(Event::Log(to, bytes))),
-            tell: Box::new(move |topology| tell.post(Event::Agreed(topology))),
-        };
-        let known = self.register.routing().topology().clone();
-        let agreement = Agreement::start(self.register.store(), self.register.own(), known, founders, outlets)?;
-        self.agreement = Some(agreement);
-        Ok(())
-    }
-
-    /// After the topology has changed: who is no member any more is no peer, and this node may be none.
-    fn follow_members(&mut self) {
-        let routing = self.register.routing();
-        let members = &routing.topology().members;
-        let is_gone = |node: &&NodeId| members.get(node).is_none_or(|member| member.is_dead);
-        let gone: Vec<NodeId> = self.links.keys().filter(is_gone).copied().collect();
-        gone.into_iter().for_each(|node| self.cut(node));
-        if !members.contains_key(&self.register.own()) {
-            self.forget(REMOVED);
-            self.agreement = None;
-            self.host.note(Level::Notice, format_args!("{REMOVED}"));
-        }
     }
 
     /// Drops the node and all requests under way.
