@@ -65,9 +65,10 @@ def sums(reader):
     return rows, totals
 
 
-def batches_of(result):
-    """What DuckDB has found, as a reader; the method's name changed with version 2."""
-    return (getattr(result, "to_arrow_reader", None) or result.fetch_record_batch)(BATCH_ROWS)
+def batches_of(relation):
+    """What DuckDB has found, as a reader that copies no rows; the method's name changed with version 2."""
+    names = ("to_arrow_reader", "fetch_record_batch", "fetch_arrow_reader")
+    return next(getattr(relation, name) for name in names if hasattr(relation, name))(BATCH_ROWS)
 
 
 def measure(rows, repeat, directory):
@@ -85,7 +86,7 @@ def measure(rows, repeat, directory):
         connection.execute("CHECKPOINT")
         scans = {
             "quipu": lambda: table.to_arrow(),
-            "duckdb": lambda: batches_of(connection.execute("SELECT * FROM trips")),
+            "duckdb": lambda: batches_of(connection.sql("SELECT * FROM trips")),
         }
         expected, spent = None, {name: [] for name in scans}
         for _ in range(repeat):
