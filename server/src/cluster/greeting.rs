@@ -418,6 +418,36 @@ pub(super) fn accept(register: &Register, stream: TcpStream, fence: &dyn Fn()) -
     }
 }
 
+/// Decodes bytes of a stranger: see [`fuzz`](super::fuzz).
+#[cfg(feature = "fuzz")]
+pub(super) fn examine_greeting(bytes: &[u8]) {
+    let greeting = Greeting(bytes.to_vec());
+    if let Ok((is_new, hello)) = greeting.parse() {
+        let again = Greeting([&bytes[..NONCE_BYTES], &[u8::from(is_new)], &hello.encode()].concat());
+        assert_eq!(again.parse().ok(), Some((is_new, hello)));
+    }
+    if let Ok(verdict) = Verdict::decode(bytes) {
+        assert_eq!(Verdict::decode(&verdict.encode()), Ok(verdict));
+    }
+}
+
+/// A greeting, and a verdict of each kind.
+#[cfg(all(test, feature = "fuzz"))]
+pub(super) fn sample_greetings() -> Vec<(String, Vec<u8>)> {
+    let list = [("http://a:1".to_owned(), String::new()), ("http://b:1".to_owned(), "zone".to_owned())];
+    let topology = || Box::new(Topology::founded(&list, 7, 4, 2));
+    let hello = Hello { versions: (1, 1), cluster: 5, node: NodeId(1), store: 9, applied: 3, list: "a,b" };
+    let verdicts = [
+        ("welcome", Verdict::Welcome(true, vec![(NodeId(1), StoreId(9)), (NodeId(2), StoreId(8))])),
+        ("refusal", Verdict::Refusal("it is no member".to_owned())),
+        ("place", Verdict::Place(NodeId(3), topology())),
+        ("wait", Verdict::Wait),
+        ("left", Verdict::Left(topology())),
+    ];
+    let verdicts = verdicts.into_iter().map(|(name, verdict)| (name.to_owned(), verdict.encode()));
+    verdicts.chain([("greeting".to_owned(), Greeting::new(true, &hello.encode()).0)]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;

@@ -8,6 +8,7 @@
 //! | `change` | changes of members that somebody asks for |
 //! | `register` | which node has which data directory; when a new node may begin |
 //! | `greeting` | how two nodes get to know each other, before frames flow |
+//! | `fuzz` | arbitrary bytes for `greeting` and the messages of `agreement`, with a feature |
 //! | `host` | what a node needs, and is told at its start |
 //! | `inbox` | what others give to the node's thread |
 //! | `link` | a connection to a peer: frames in, frames out |
@@ -27,6 +28,9 @@ mod address;
 mod agreement;
 mod change;
 mod driver;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod greeting;
 mod host;
 mod inbox;

@@ -23,6 +23,11 @@ mod storage;
 mod types;
 mod wire;
 
+#[cfg(feature = "fuzz")]
+pub(super) use wire::examine_message;
+#[cfg(all(test, feature = "fuzz"))]
+pub(super) use wire::sample_messages;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

@@ -214,6 +214,60 @@ impl RaftNetwork<Types> for Line {
     }
 }
 
+/// Decodes bytes as a message and its body as all that Raft sends: see [`fuzz`](crate::cluster::fuzz).
+#[cfg(feature = "fuzz")]
+pub(in crate::cluster) fn examine_message(bytes: &[u8]) {
+    /// What decodes must come back from its own bytes.
+    fn examine<T: Serialize + DeserializeOwned + std::fmt::Debug>(body: &[u8]) {
+        if let Some(decoded) = decode::<T>(body) {
+            let again = decode::<T>(&encode(&decoded)).map(|again| format!("{again:?}"));
+            assert_eq!(again, Some(format!("{decoded:?}")));
+        }
+    }
+    let Some((kind, number, body)) = parse(bytes) else { return };
+    assert_eq!(message(kind, number, body), bytes);
+    match kind {
+        Kind::Append => examine::<AppendEntriesRequest<Types>>(body),
+        Kind::Vote => examine::<VoteRequest<u64>>(body),
+        Kind::Snapshot => examine::<InstallSnapshotRequest<Types>>(body),
+        Kind::Answer => {
+            examine::<AppendEntriesResponse<u64>>(body);
+            examine::<VoteResponse<u64>>(body);
+            examine::<InstallSnapshotResponse<u64>>(body);
+        }
+        Kind::Refusal => {}
+        Kind::Proposal => drop(Entry::decode(body)),
+    }
+}
+
+/// A message of each kind.
+#[cfg(all(test, feature = "fuzz"))]
+pub(in crate::cluster) fn sample_messages() -> Vec<(String, Vec<u8>)> {
+    use openraft::{EntryPayload, LogId, SnapshotMeta, StoredMembership, Vote};
+
+    let vote = Vote::new_committed(3, 1);
+    let log_id = LogId { index: 5, ..LogId::default() };
+    let entry = Entry::Ready { node: NodeId(2), epoch: quipu_cluster::ids::Epoch(4) };
+    let entries = vec![openraft::Entry { log_id, payload: EntryPayload::Normal(entry.encode()) }];
+    let append = AppendEntriesRequest::<Types> { vote, prev_log_id: Some(log_id), entries, leader_commit: None };
+    let meta = SnapshotMeta {
+        last_log_id: Some(log_id),
+        last_membership: StoredMembership::default(),
+        snapshot_id: "4".to_owned(),
+    };
+    let snapshot = InstallSnapshotRequest::<Types> { vote, meta, offset: 7, data: vec![1, 2, 3], done: true };
+    let samples = [
+        ("append", Kind::Append, encode(&append)),
+        ("vote", Kind::Vote, encode(&VoteRequest::new(vote, Some(log_id)))),
+        ("snapshot", Kind::Snapshot, encode(&snapshot)),
+        ("appended", Kind::Answer, encode(&AppendEntriesResponse::<u64>::Success)),
+        ("voted", Kind::Answer, encode(&VoteResponse::new(vote, None, true))),
+        ("refused", Kind::Refusal, b"why".to_vec()),
+        ("proposal", Kind::Proposal, entry.encode()),
+    ];
+    samples.into_iter().map(|(name, kind, body)| (name.to_owned(), message(kind, 9, &body))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
