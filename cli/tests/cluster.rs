@@ -144,7 +144,12 @@ fn acknowledged_writes_survive_a_kill_of_all_nodes() {
         (0..3).for_each(|node| nodes.spawn(node));
         (0..3).for_each(|node| nodes.wait(node));
         for number in 0..40 {
-            assert_eq!(nodes.get((number + 1) % 3, &format!("/v0/entity?id=k{number}")).body, b"kept", "{durability}");
+            // Two connections that were made at once become one: what was asked on the other may have no answer.
+            eventually("it is read", || {
+                let reply = nodes.get((number + 1) % 3, &format!("/v0/entity?id=k{number}"));
+                assert!(matches!(reply.status, 200 | 504), "{durability}: {reply:?}");
+                reply.body == b"kept"
+            });
         }
     }
 }
