@@ -568,12 +568,11 @@ impl Driver {
     /// Has threads connect to peers that it is time for.
     fn dial(&mut self) {
         // Most of the time all are connected: this is asked each turn.
-        let peers = self.register.peers();
-        if self.links.len() == peers.len() {
+        if self.links.len() == self.register.peer_count() {
             return;
         }
         let now_ms = self.now().ticks_ms;
-        for (node, _) in peers {
+        for (node, _) in self.register.peers() {
             let is_linked = self.links.contains_key(&node);
             let dial = self.dials.entry(node).or_default();
             if is_linked || dial.is_under_way || now_ms < dial.at_ms {

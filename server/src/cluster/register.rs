@@ -303,6 +303,13 @@ impl Register {
             .collect()
     }
 
+    /// How many those are.
+    pub(super) fn peer_count(&self) -> usize {
+        let state = self.state();
+        let members = &state.routing.topology().members;
+        members.iter().filter(|(node, member)| **node != state.own && !member.is_dead).count()
+    }
+
     /// The address of a member.
     pub(super) fn url_of(&self, node: NodeId) -> String {
         let routing = self.routing();
@@ -359,6 +366,8 @@ impl Register {
             (Ok(_), Some(url)) if is_new && topology.epoch > Epoch(0) => newcomer(&url),
             (Ok((_, is_unknown)), _) => admitted(is_unknown.then_some(store), false),
             (Err(Refused::OtherStore), Some(url)) if is_new => {
+                // Who has got a new id meanwhile is lost no more.
+                state.erased.retain(|node| topology.members.get(node).is_some_and(|member| !member.is_dead));
                 state.erased.insert(hello.node);
                 match 2 * state.erased.len() >= topology.members.len() {
                     true => admitted(Some(store), true),
@@ -551,5 +560,44 @@ fn check_identity(identity: &Identity, founded: &Topology, self_url: &str, (list
             member.url
         ))),
         None => Err(invalid("the node of this data directory is no member any more; give a new directory".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quipu::Options;
+
+    use super::*;
+
+    /// Directories that were lost one after the other, each replaced before the next, are not half of them at once.
+    #[test]
+    fn losses_that_were_mended_do_not_count_as_lost_together() {
+        let db = Db::open("/register", Options::in_memory()).unwrap();
+        let url = |node: u16| format!("http://host-{node}:80");
+        let options = ClusterOptions {
+            urls: (0..3).map(url).collect(),
+            joins: false,
+            self_url: url(0),
+            secret: None,
+            replicas: 0,
+            limits: Limits::default(),
+        };
+        let register = Register::open(&db, &options).unwrap();
+        let cluster = register.routing().topology().cluster;
+        let list = (0..3).map(url).collect::<Vec<_>>().join(",");
+        let come = |node: u16, store: u64| {
+            let versions = (*VERSIONS.start(), *VERSIONS.end());
+            let hello = Hello { versions, cluster, node: NodeId(node), store, applied: 0, list: &list };
+            register.admit(&hello, true).unwrap()
+        };
+        let newcomer = |node: u16, store: u64| Decision::Newcomer(Newcomer { url: url(node), store: StoreId(store) });
+        register.note(NodeId(1), StoreId(5)).unwrap();
+        register.note(NodeId(2), StoreId(7)).unwrap();
+        assert_eq!(come(1, 9), newcomer(1, 9));
+        let mut topology = register.routing().topology().clone();
+        topology.apply(1, &Entry::Dead { node: NodeId(1) });
+        register.follow(&Routing::new(topology));
+        assert_eq!(register.peer_count(), register.peers().len());
+        assert_eq!(come(2, 11), newcomer(2, 11));
     }
 }
