@@ -60,6 +60,12 @@ impl Target {
     }
 }
 
+/// The addresses of all members that a report names, its own first.
+pub(super) fn member_urls(report: &Json) -> Vec<String> {
+    let peers = report["peers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    std::iter::once(report).chain(peers).filter_map(|member| member["url"].as_str().map(str::to_owned)).collect()
+}
+
 /// Asks the node at an address of the form `http://host:port`.
 pub(super) fn ask(url: &str, method: &str, path: &str, body: &[u8], login: Option<&str>) -> Result<Reply> {
     let failed = |error: std::io::Error| Failure::new(format!("cannot ask {url}: {error}"));

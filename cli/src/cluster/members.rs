@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value as Json, json};
 
-use super::client::Target;
+use super::client::{Target, member_urls};
 use crate::clock::{self, Stopwatch};
 use crate::failure::{Failure, Result};
 
@@ -170,11 +170,8 @@ fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
                 continue;
             }
         };
-        let peers = report["peers"].as_array().cloned().unwrap_or_default();
-        let mut urls: Vec<String> =
-            peers.iter().chain([&report]).filter_map(|member| member["url"].as_str().map(str::to_owned)).collect();
+        let mut urls = member_urls(&report);
         urls.sort_unstable();
-        urls.dedup();
         let epoch = report["epoch"].as_u64().unwrap_or(0);
         let change = &report["change"];
         if change.is_null() && epoch >= begun {

@@ -3,9 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
-use super::client::Target;
+use super::client::{Target, member_urls};
 use crate::clock::{self, Stopwatch};
 use crate::failure::{Failure, Result};
 use crate::grid::{bytes, thousands};
@@ -52,9 +52,7 @@ fn sum(target: &Target, urls: &[String]) -> Result<Sum> {
 pub(super) fn run(args: &Args) -> Result<()> {
     let target = &args.target;
     let first = target.report(&target.url)?;
-    let url_of = |report: &Json| report["url"].as_str().map(str::to_owned);
-    let peers = first["peers"].as_array().cloned().unwrap_or_default();
-    let urls: Vec<String> = std::iter::once(&first).chain(&peers).filter_map(url_of).collect();
+    let urls = member_urls(&first);
     let watch = Stopwatch::start();
     let before = sum(target, &urls)?;
     for url in &urls {

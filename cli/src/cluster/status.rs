@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value as Json, json};
 
-use super::client::Target;
+use super::client::{Target, member_urls};
 use crate::failure::Result;
 use crate::grid::{Grid, bytes, thousands};
 
@@ -20,11 +20,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     let first = args.target.report(&args.target.url)?;
-    let peers = first["peers"].as_array().cloned().unwrap_or_default();
-    let urls = peers.iter().filter_map(|peer| peer["url"].as_str());
     let mut reports = vec![first.clone()];
-    for url in urls {
-        reports.push(match args.target.report(url) {
+    for url in member_urls(&first).into_iter().skip(1) {
+        reports.push(match args.target.report(&url) {
             Ok(report) => report,
             Err(failure) => json!({ "url": url, "ready": false, "trouble": failure.to_string() }),
         });
