@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use quipu_server::Server;
+use quipu_server::cluster::Credentials;
 use quipu_server::config::Config;
 use quipu_server::http::{self, HttpListening, HttpOptions};
 use quipu_server::net::{self, Listening};
+use quipu_server::tls::PeerTls;
 
 pub(crate) use arguments::{Args, take_redis_style};
 
@@ -62,13 +64,15 @@ fn serve_http(server: &Arc<Server>) -> quipu::Result<Option<HttpListening>> {
         return Ok(None);
     };
     let secret = config.cluster_secret_file.as_deref().map(read_secret).transpose()?;
+    let tls = PeerTls::read(&config.cluster_tls)?;
     let options = HttpOptions {
         bind: config.bind.clone(),
         port,
         self_url: config.self_url.clone(),
         cluster: config.cluster.clone(),
         join: config.join.clone(),
-        secret,
+        peer_port: config.peer_port,
+        credentials: Credentials { secret, tls },
         replicas: config.replicas,
         ..HttpOptions::default()
     };

@@ -25,7 +25,8 @@ const COMMANDS_SHOWN: usize = 10;
 /// Clears the screen and what was scrolled off it, and goes to its first place.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
-/// Shows what a server does, again and again: commands, hits, bytes, memory, and the busiest commands
+/// Shows what a server does, again and again: commands, hits, bytes, memory, the busiest commands, and of a node of a
+/// cluster how it and its peers stand
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -110,8 +111,18 @@ struct Sample {
 
 impl Sample {
     fn take(remote: &mut Remote) -> Result<Sample> {
-        let words =
-            ["INFO", "server", "clients", "memory", "stats", "commandstats", "latencystats", "keyspace", "quipu"];
+        let words = [
+            "INFO",
+            "server",
+            "clients",
+            "memory",
+            "stats",
+            "commandstats",
+            "latencystats",
+            "keyspace",
+            "quipu",
+            "cluster",
+        ];
         let reply = remote.ask(&words)?;
         match (reply.text(), reply) {
             (Some(text), _) => Ok(Sample::parse(&text)),
@@ -143,6 +154,14 @@ impl Sample {
     fn keys(&self) -> u64 {
         let databases = self.with_prefix("db").filter(|(number, _)| number.parse::<u32>().is_ok());
         databases.map(|(_, value)| part(value, "keys").unwrap_or(0.0) as u64).sum()
+    }
+
+    /// The node's address, and its peers', each with how it stands; none if the server is alone.
+    fn nodes(&self) -> Option<(&str, Vec<(&str, &str)>)> {
+        let own = self.fields.get("quipu_node")?;
+        let fact = |value, name: &str| parts(value).find(|(other, _)| *other == name).map_or("", |(_, fact)| fact);
+        let peers = self.with_prefix("quipu_peer_").map(|(_, value)| (fact(value, "url"), fact(value, "health")));
+        Some((own, peers.collect()))
     }
 
     /// How often a command was called, and the microseconds that took.
@@ -252,9 +271,28 @@ impl<'s> View<'s> {
                 thousands(after.count("parked_clients")),
             ),
         };
+        let cluster = after.nodes().map_or_else(String::new, |(own, peers)| {
+            let state = match (after.count("quipu_node_ready"), after.text("quipu_node_trouble")) {
+                (1, _) => "ready",
+                (_, "") => "copying",
+                (_, trouble) => trouble,
+            };
+            let peers: Vec<String> = peers.iter().map(|(url, health)| format!("{url} {health}")).collect();
+            format!(
+                "node      {own}, {state}; {} entities, {} hints, {} partitions to copy, {} comparisons left\n\
+                 sees      {}{}\n",
+                thousands(after.count("quipu_entities")),
+                thousands(after.count("quipu_hints")),
+                thousands(after.count("quipu_copies_left")),
+                thousands(after.count("quipu_repairs_left")),
+                peers.join(", "),
+                if after.count("quipu_changes_members") > 0 { "; members change" } else { "" },
+            )
+        });
         write!(
             out,
             "{version} at {address}, up {}\n\n\
+             {cluster}\
              commands  {}/s, {} errors/s\n\
              reads     {} found/s, {} missed/s{hits}\n\
              network   {}/s in, {}/s out\n\
@@ -318,6 +356,16 @@ impl<'s> View<'s> {
                 })
             })
             .collect();
+        let cluster = after.nodes().map(|(own, peers)| {
+            let peers: Vec<Json> = peers.iter().map(|(url, health)| json!({ "url": url, "health": health })).collect();
+            json!({
+                "url": own, "ready": after.count("quipu_node_ready") == 1, "trouble": after.text("quipu_node_trouble"),
+                "epoch": after.count("quipu_epoch"), "entities": after.count("quipu_entities"),
+                "hints": after.count("quipu_hints"), "copies_left": after.count("quipu_copies_left"),
+                "repairs_left": after.count("quipu_repairs_left"),
+                "members_change": after.count("quipu_changes_members") > 0, "peers": peers,
+            })
+        });
         json!({
             "address": address, "version": after.text("quipu_version"),
             "uptime_s": after.count("uptime_in_seconds"), "seconds": rounded(self.seconds),
@@ -333,7 +381,7 @@ impl<'s> View<'s> {
             "runs": after.count("runs"), "run_bytes": after.count("run_bytes"), "pages_read_per_s": rate("cache_misses"),
             "parked_clients": after.count("parked_clients"), "commits_per_s": rate("commits"),
             "log_bytes": after.count("log_bytes"), "log_bytes_to_replay": after.count("log_bytes_to_replay"),
-            "commands": commands,
+            "commands": commands, "cluster": cluster,
         })
     }
 }

@@ -78,7 +78,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
     // A plus is a plus, and bytes are bytes.
     assert_eq!(nodes.status(0, "PUT", "/v0/entity?id=a+b%00%FF", b"bytes"), 201);
     assert_eq!(nodes.get(2, "/v0/entity?id=a%2Bb%00%ff").body, b"bytes");
-    assert_eq!(ask(nodes.port(0), "GET", "/v0/status", b"", "Upgrade: h2c\r\n").expect("an answer").status, 200);
+    assert_eq!(ask(nodes.address(0), "GET", "/v0/status", b"", "Upgrade: h2c\r\n").expect("an answer").status, 200);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn ranges_of_a_node_are_its_own_keys_in_order() {
 fn conditions_deadlines_and_batches() {
     let nodes = Nodes::start(3, &[]);
     let with = |node: usize, method: &str, header: String, body: &[u8]| {
-        ask(nodes.port(node), method, "/v0/entity?id=c", body, &header).expect("an answer")
+        ask(nodes.address(node), method, "/v0/entity?id=c", body, &header).expect("an answer")
     };
     let first = with(0, "PUT", "If-None-Match: *\r\n".to_owned(), b"1");
     let tag = first.header("etag").expect("a tag").to_owned();
@@ -268,7 +268,7 @@ fn long_values_go_around_the_cluster() {
     for node in 0..3 {
         assert!(nodes.get(node, "/v0/entity?id=long&ack=1&from=3").body == value, "through node {node}");
     }
-    let over = ask(nodes.port(0), "PUT", "/v0/entity?id=over", &vec![0; (64 << 20) + 1], "");
+    let over = ask(nodes.address(0), "PUT", "/v0/entity?id=over", &vec![0; (64 << 20) + 1], "");
     // The answer may come before all was sent, and the connection end.
     assert!(over.is_err() || over.is_ok_and(|reply| reply.status == 413));
 }
@@ -479,7 +479,7 @@ impl Redis {
 #[test]
 fn redis_clients_share_the_entities_and_are_told_what_cannot_be_replicated() {
     let mut nodes = Nodes::new(3, &[]);
-    let ports: Vec<u16> = Nodes::new(3, &[]).ports().to_vec();
+    let ports: Vec<u16> = Nodes::new(3, &[]).addresses().iter().map(std::net::SocketAddr::port).collect();
     for (node, port) in ports.iter().enumerate() {
         nodes.flags = vec!["--port".to_owned(), port.to_string()];
         nodes.spawn(node);
@@ -546,6 +546,24 @@ fn redis_clients_share_the_entities_and_are_told_what_cannot_be_replicated() {
     nodes.kill(2);
     assert!(clients[1].ask("SET b 1").starts_with("-NOREPLICAS"));
     assert_eq!(clients[0].ask("SET b 1"), "+OK|");
+    // `top` and the shell show the cluster, as the node that they ask sees it.
+    let address = format!("127.0.0.1:{}", ports[0]);
+    let run = |words: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_quipu")).args(words).output().expect("the program");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let dead = |text: &str| text.contains(&format!("{} down", nodes.url(2)));
+    eventually("top shows who is down", || {
+        let text = run(&["top", "--once", "--interval", "0.05", "--connect", &address]);
+        text.contains(&format!("node      {}, ready", nodes.url(0))) && dead(&text)
+    });
+    let json = run(&["top", "--once", "--json", "--interval", "0.05", "--connect", &address]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["cluster"]["peers"].as_array().map(Vec::len), Some(2), "{json}");
+    assert!(json["cluster"]["hints"].as_u64() > Some(0), "{json}");
+    let text = run(&["shell", "--connect", &address, "--command", "INFO cluster"]);
+    assert!(text.contains(&format!("health=down,connected=0,url={}", nodes.url(2))), "{text}");
 }
 
 #[test]
@@ -635,7 +653,7 @@ fn nodes_are_added_replaced_and_removed_while_requests_go_on() {
     };
     eventually("the new node is ready", || {
         go_on(&nodes, &[0, 1, 2]);
-        ask(nodes.port(3), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
+        ask(nodes.address(3), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
     });
     until_changed(&nodes, 0, 4);
     let keys = go_on(&nodes, &[3, 0]);
@@ -653,7 +671,7 @@ fn nodes_are_added_replaced_and_removed_while_requests_go_on() {
     assert_eq!(order(&nodes, 3, &replace).0, 202);
     eventually("the next one is ready", || {
         go_on(&nodes, &[1, 2, 3]);
-        ask(nodes.port(4), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
+        ask(nodes.address(4), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
     });
     until_changed(&nodes, 4, 4);
     eventually("the old one knows that it has left", || nodes.get(0, "/readyz").text().contains("was removed"));

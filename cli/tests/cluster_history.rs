@@ -3,18 +3,20 @@
 //! nodes do.
 //! Method: three or four processes; clients write and read some keys through all of them, and note when and what;
 //! meanwhile nodes are killed, paused, stopped and robbed of their directories, and leave and join, one after the
-//! other. Each write has a version and each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS`
-//! choose another run.
+//! other. Where the system allows namespaces, links between nodes are cut, also one way, and a disk is full. Each write
+//! has a version and each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS` choose another run.
 
 mod nodes;
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use nodes::{Nodes, ask, eventually, now, pause};
+use nodes::{Nodes, ask, eventually, network, now, pause};
 
 const KEYS: u64 = 6;
 const CLIENTS: u64 = 6;
@@ -55,17 +57,17 @@ fn version_of(tag: Option<&str>) -> Option<Version> {
 }
 
 /// Writes and reads until it is told to stop; returns what it saw.
-fn client(ports: &[u16], client: u64, seed: u64, stops: &AtomicBool) -> Vec<Event> {
+fn client(nodes: &[SocketAddr], client: u64, seed: u64, stops: &AtomicBool) -> Vec<Event> {
     let mut dice = Dice(seed ^ client << 40);
     let mut events = Vec::new();
     while !stops.load(Ordering::Relaxed) {
-        let (key, port) = (dice.below(KEYS), ports[dice.below(ports.len() as u64) as usize]);
+        let (key, node) = (dice.below(KEYS), nodes[dice.below(nodes.len() as u64) as usize]);
         let target = format!("/v0/entity?id=key-{key}&ack=2&from=3");
         let written = (dice.below(2) == 0).then(|| format!("{client}-{}", events.len()));
         let begun = now();
         let reply = match &written {
-            Some(value) => ask(port, "PUT", &target, value.as_bytes(), ""),
-            None => ask(port, "GET", &target, b"", ""),
+            Some(value) => ask(node, "PUT", &target, value.as_bytes(), ""),
+            None => ask(node, "GET", &target, b"", ""),
         };
         let ended = now();
         let mut event = Event { key, begun, ended, written, version: None, value: None };
@@ -87,14 +89,15 @@ fn client(ports: &[u16], client: u64, seed: u64, stops: &AtomicBool) -> Vec<Even
 /// Waits until a node says that no change of members is under way.
 fn until_unchanged(nodes: &Nodes, node: usize) {
     eventually("the change of members has ended", || {
-        ask(nodes.port(node), "GET", "/v0/cluster", b"", "").is_ok_and(|reply| reply.text().contains("\"change\":null"))
+        ask(nodes.address(node), "GET", "/v0/cluster", b"", "")
+            .is_ok_and(|reply| reply.text().contains("\"change\":null"))
     });
 }
 
 /// Orders other members of a node until that is taken: the log may have no leader for a moment.
 fn order(nodes: &Nodes, node: usize, order: &str) {
     eventually("the change has begun", || {
-        let reply = ask(nodes.port(node), "POST", "/v0/cluster", order.as_bytes(), "");
+        let reply = ask(nodes.address(node), "POST", "/v0/cluster", order.as_bytes(), "");
         reply.is_ok_and(|reply| reply.status == 202 || reply.text().contains("is a member already"))
     });
 }
@@ -108,7 +111,7 @@ fn leave_and_join(nodes: &mut Nodes, node: usize, other: usize, killed: Option<(
         nodes.wait(killed);
     }
     eventually("it knows that it has left", || {
-        ask(nodes.port(node), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.text().contains("was removed"))
+        ask(nodes.address(node), "GET", "/readyz", b"", "").is_ok_and(|reply| reply.text().contains("was removed"))
     });
     until_unchanged(nodes, other);
     nodes.kill(node);
@@ -121,7 +124,7 @@ fn leave_and_join(nodes: &mut Nodes, node: usize, other: usize, killed: Option<(
 /// One fault after the other, each of which ends before the next begins.
 fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
     let mut faults = 0;
-    let count = nodes.lock().expect("the nodes").ports().len();
+    let count = nodes.lock().expect("the nodes").count();
     let mut joined = vec![false; count];
     while now() < until {
         let node = dice.below(count as u64) as usize;
@@ -171,28 +174,118 @@ fn trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
     faults
 }
 
+/// Links that are cut, one way or both, and a disk without room, each of which ends before the next begins.
+fn outside_trouble(nodes: &Mutex<Nodes>, dice: &mut Dice, until: Instant) -> u32 {
+    let mut faults = 0;
+    let count = nodes.lock().expect("the nodes").count();
+    while now() < until {
+        let node = dice.below(count as u64) as usize;
+        let other = (node + 1 + dice.below(count as u64 - 1) as usize) % count;
+        let mut nodes = nodes.lock().expect("the nodes");
+        let links = nodes.network.as_ref().expect("a network");
+        match dice.below(5) {
+            0 => links.isolate(node),
+            1 => {
+                links.cut(node, other);
+                links.cut(other, node);
+            }
+            2 => links.cut(node, other),
+            3 => (0..count).filter(|peer| *peer != node).for_each(|peer| links.cut(peer, node)),
+            _ => fill(&nodes, FULL),
+        }
+        pause(200 + dice.below(3000));
+        nodes.network.as_ref().expect("a network").heal();
+        if filler(&nodes, FULL).exists() {
+            make_room(&mut nodes, FULL);
+        }
+        (0..count).for_each(|node| nodes.until_ready(node));
+        faults += 1;
+        drop(nodes);
+        pause(dice.below(300));
+    }
+    faults
+}
+
+/// The node whose disk is small.
+const FULL: usize = 2;
+const DISK_MEGABYTES: usize = 96;
+
+fn filler(nodes: &Nodes, node: usize) -> std::path::PathBuf {
+    nodes.data(node).join("filler")
+}
+
+/// Removes what fills the disk of a node, and starts the node again.
+fn make_room(nodes: &mut Nodes, node: usize) {
+    std::fs::remove_file(filler(nodes, node)).expect("a file to remove");
+    nodes.kill(node);
+    nodes.restart(node);
+}
+
+/// Fills the disk of a node.
+#[expect(clippy::disallowed_methods, reason = "a file of the test")]
+fn fill(nodes: &Nodes, node: usize) {
+    let mut file = std::fs::File::create(filler(nodes, node)).expect("a file");
+    while file.write_all(&[0; 4096]).is_ok() {}
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_or_unseen_while_nodes_fail() {
-    check_history(3, number("SEED", 1));
+    check_history(Nodes::start(3, &["--replicas", "3"]), number("SEED", 1), trouble);
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_or_unseen_while_members_change() {
-    check_history(4, number("SEED", 2));
+    check_history(Nodes::start(4, &["--replicas", "3"]), number("SEED", 2), trouble);
 }
 
-fn check_history(count: usize, seed: u64) {
+#[test]
+fn nothing_acknowledged_is_lost_or_unseen_while_links_are_cut_and_a_disk_is_full() {
+    if !network::is_inside("nothing_acknowledged_is_lost_or_unseen_while_links_are_cut_and_a_disk_is_full") {
+        return;
+    }
+    let mut nodes = Nodes::in_network(3, &[]);
+    network::mount_disk(&nodes.data(FULL), DISK_MEGABYTES);
+    (0..3).for_each(|node| nodes.spawn(node));
+    (0..3).for_each(|node| nodes.until_ready(node));
+    // The faults are faults.
+    let put = |nodes: &Nodes, node, ack| nodes.status(node, "PUT", &format!("/v0/entity?id=key&ack={ack}"), b"v");
+    let links = nodes.network.as_ref().expect("a network");
+    links.isolate(0);
+    assert_eq!((put(&nodes, 0, 2), put(&nodes, 1, 2), put(&nodes, 1, 3)), (504, 201, 504));
+    links.heal();
+    eventually("the node is back", || put(&nodes, 0, 3) == 201);
+    links.cut(1, 0);
+    assert_eq!((put(&nodes, 0, 3), put(&nodes, 2, 2), put(&nodes, 1, 2)), (504, 201, 201));
+    links.heal();
+    eventually("the link is back", || put(&nodes, 0, 3) == 201);
+    fill(&nodes, FULL);
+    let large = vec![7; 1 << 20];
+    eventually("the disk is full", || nodes.status(0, "PUT", "/v0/entity?id=large&ack=3", &large) == 504);
+    assert_eq!((nodes.status(0, "PUT", "/v0/entity?id=large&ack=2", &large), put(&nodes, 1, 2)), (201, 201));
+    let trouble = nodes.get(FULL, "/readyz");
+    assert!(trouble.status == 503 && trouble.text().contains("No space left"), "{trouble:?}");
+    make_room(&mut nodes, FULL);
+    eventually("the node is back", || put(&nodes, FULL, 3) == 201);
+    assert_eq!(nodes.get(FULL, "/v0/entity?id=large&ack=3").body, large);
+
+    check_history(nodes, number("SEED", 3), outside_trouble);
+}
+
+type Trouble = fn(&Mutex<Nodes>, &mut Dice, Instant) -> u32;
+
+fn check_history(nodes: Nodes, seed: u64, trouble: Trouble) {
     let seconds = number("RUN_SECONDS", 12);
     println!("SEED={seed} RUN_SECONDS={seconds}");
-    let nodes = Mutex::new(Nodes::start(count, &["--replicas", "3"]));
-    let ports: Vec<u16> = nodes.lock().expect("the nodes").ports().to_vec();
+    let count = nodes.count();
+    let nodes = Mutex::new(nodes);
+    let addresses: Vec<SocketAddr> = nodes.lock().expect("the nodes").addresses().to_vec();
     let stops = AtomicBool::new(false);
     let (events, faults) = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 scope.spawn({
-                    let (ports, stops) = (&ports, &stops);
-                    move || client(ports, number, seed, stops)
+                    let (addresses, stops) = (&addresses, &stops);
+                    move || client(addresses, number, seed, stops)
                 })
             })
             .collect();

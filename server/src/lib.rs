@@ -21,6 +21,7 @@ pub mod profile;
 pub mod resp;
 pub mod state;
 pub mod system;
+pub mod tls;
 pub mod users;
 
 pub use state::server::Server;

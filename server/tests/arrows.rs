@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// before.
 const LAYERS: &[&[&str]] = &[
     &["system"],
-    &["resp", "profile"],
+    &["resp", "profile", "tls"],
     &["keyspace", "facts"],
     &["users"],
     &["config", "cluster"],

@@ -102,6 +102,18 @@ pub(crate) struct Args {
     /// A file with a secret that all nodes of the cluster have; others are refused
     #[arg(long, value_name = "FILE", help_heading = "Faces")]
     cluster_secret_file: Option<String>,
+    /// This node's certificate, in PEM, for TLS between nodes: a node without a good one is refused
+    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    cluster_tls_cert_file: Option<String>,
+    /// Its private key, in PEM
+    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    cluster_tls_key_file: Option<String>,
+    /// Roots of the nodes' certificates, in PEM
+    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    cluster_tls_ca_cert_file: Option<String>,
+    /// A port of their own for the nodes of the cluster; they find it at the port of HTTP [default: that of HTTP]
+    #[arg(long, value_name = "PORT", help_heading = "Faces")]
+    peer_port: Option<String>,
     /// Nodes that keep an entity where a request says nothing [default: all of the list]
     #[arg(long, value_name = "COUNT", help_heading = "Faces")]
     replicas: Option<String>,
@@ -167,6 +179,10 @@ impl Args {
             one("cluster", &self.cluster),
             one("join", &self.join),
             one("cluster-secret-file", &self.cluster_secret_file),
+            one("cluster-tls-cert-file", &self.cluster_tls_cert_file),
+            one("cluster-tls-key-file", &self.cluster_tls_key_file),
+            one("cluster-tls-ca-cert-file", &self.cluster_tls_ca_cert_file),
+            one("peer-port", &self.peer_port),
             one("replicas", &self.replicas),
             one("threads", &self.threads),
             one("maxclients", &self.maxclients),

@@ -34,6 +34,8 @@ pub(super) fn print(
     }
     faces.extend(config.unix_socket.iter().map(|path| format!("Redis at {}", path.display())));
     faces.extend(http.iter().flat_map(|http| &http.addresses).map(|address| format!("HTTP at http://{address}")));
+    let peer_addresses = http.iter().flat_map(|http| &http.peer_addresses);
+    faces.extend(peer_addresses.map(|address| format!("nodes of the cluster at {address}")));
     let mut out = io::stdout().lock();
     writeln!(out, "Quipu {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id())?;
     writeln!(out, "  data        {}", directory.display())?;

@@ -15,6 +15,7 @@ const HELP: &str = r#"Every line is a command of Redis, answered by the server:
   SET place 'New York'         '...' takes all as it is, but for \'
   GET greeting
   HELLO 3                      answers with maps, sets and booleans
+  INFO cluster                 the nodes of the cluster, as this one sees them
 
   help COMMAND                 what the server says about a command
   timing on|off                whether it is shown how long an answer took
@@ -177,6 +178,21 @@ impl Connected {
         told(failures)
     }
 
+    /// What the server says of the cluster that it is a node of, if it is one.
+    fn nodes(&mut self) -> Result<Option<String>> {
+        let info = self.remote.ask(&["INFO", "cluster"])?.text().unwrap_or_default();
+        let fields = || info.lines().filter_map(|line| line.split_once(':'));
+        let Some((_, own)) = fields().find(|(name, _)| *name == "quipu_node") else { return Ok(None) };
+        let mut text = format!("A node of a cluster, {own}; `INFO cluster` shows how it stands. Its peers:");
+        for (_, peer) in fields().filter(|(name, _)| name.starts_with("quipu_peer_")) {
+            let fact = |name: &str| peer.split(',').filter_map(|fact| fact.split_once('=')).find(|(n, _)| *n == name);
+            let (_, url) = fact("url").unwrap_or_default();
+            let (_, health) = fact("health").unwrap_or_default();
+            text.push_str(&format!("\n  {url} {health}"));
+        }
+        Ok(Some(text))
+    }
+
     /// Reads lines from a person until `quit`, the end of input or that of the connection.
     fn converse(&mut self, history: Option<PathBuf>) -> Result<()> {
         // A server that wants a password first refuses this; then there is no completion.
@@ -192,6 +208,9 @@ impl Connected {
         let mut lines = Lines::open(Box::new(move |line| command_candidates(line, &names)), history)?;
         let prompt = format!("{}> ", self.remote.address());
         writeln!(io::stdout(), "quipu {}. `help` tells how, Tab completes.", env!("CARGO_PKG_VERSION"))?;
+        if let Some(nodes) = self.nodes()? {
+            writeln!(io::stdout(), "{nodes}")?;
+        }
         let end = loop {
             match lines.read(&prompt) {
                 Ok(Some(line)) => {

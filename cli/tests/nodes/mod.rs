@@ -3,12 +3,16 @@
 // Each test uses a part of it.
 #![allow(dead_code)]
 
+pub mod network;
+
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use network::Network;
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,7 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Nodes of a cluster, each with a directory of its own. They end with it.
 pub struct Nodes {
     directory: tempfile::TempDir,
-    ports: Vec<u16>,
+    addresses: Vec<SocketAddr>,
+    /// Where they are, if not at this machine's own address.
+    pub network: Option<Network>,
     children: Vec<Option<Child>>,
     /// How many of them the list of the cluster names.
     listed: usize,
@@ -64,9 +70,14 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A request to a port of this machine; an error if there is no whole answer.
-pub fn ask(port: u16, method: &str, target: &str, body: &[u8], headers: &str) -> std::io::Result<Reply> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+/// A port of this machine.
+pub fn local(port: u16) -> SocketAddr {
+    ([127, 0, 0, 1], port).into()
+}
+
+/// A request; an error if there is no whole answer.
+pub fn ask(at: SocketAddr, method: &str, target: &str, body: &[u8], headers: &str) -> std::io::Result<Reply> {
+    let mut stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut request = format!(
         "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
@@ -120,26 +131,47 @@ impl Nodes {
         // All at once, so that they are different.
         let listeners: Vec<TcpListener> =
             (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-        let ports = listeners.iter().map(|listener| listener.local_addr().expect("a port").port()).collect();
+        let addresses = listeners.iter().map(|listener| listener.local_addr().expect("a port")).collect();
         Nodes {
             directory: tempfile::tempdir().expect("a directory"),
-            ports,
+            addresses,
+            network: None,
             children: (0..count).map(|_| None).collect(),
             listed,
             flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
         }
     }
 
-    pub fn ports(&self) -> &[u16] {
-        &self.ports
+    /// So many nodes in a network of the test's own, none of which runs.
+    pub fn in_network(count: usize, flags: &[&str]) -> Nodes {
+        let flags: Vec<&str> = flags.iter().copied().chain(["--protected-mode", "no"]).collect();
+        let mut nodes = Nodes::new(count, &flags);
+        nodes.addresses = (0..count).map(Network::address).collect();
+        nodes.network = Some(Network::new(count));
+        nodes
+    }
+
+    pub fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub fn address(&self, node: usize) -> SocketAddr {
+        self.addresses[node]
     }
 
     pub fn port(&self, node: usize) -> u16 {
-        self.ports[node]
+        self.addresses[node].port()
     }
 
     pub fn url(&self, node: usize) -> String {
-        format!("http://localhost:{}", self.ports[node])
+        match self.network {
+            Some(_) => format!("http://{}", self.addresses[node]),
+            None => format!("http://localhost:{}", self.port(node)),
+        }
     }
 
     pub fn list(&self) -> String {
@@ -162,8 +194,13 @@ impl Nodes {
 
     /// The command that runs a node, with these flags over its own.
     pub fn command(&self, node: usize, flags: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
-        let (port, data) = (self.ports[node].to_string(), self.data(node));
+        let program = env!("CARGO_BIN_EXE_quipu");
+        let mut command = match &self.network {
+            Some(network) => network.command(node, program),
+            None => Command::new(program),
+        };
+        let bind = self.network.as_ref().map(|_| self.addresses[node].ip().to_string());
+        let (port, data) = (self.port(node).to_string(), self.data(node));
         let (url, list) = (self.url(node), self.list());
         let own = [
             ("--http-port", port.as_str()),
@@ -174,6 +211,7 @@ impl Nodes {
             ("--data", data.to_str().expect("a path")),
         ];
         command.arg("serve").args(flags);
+        command.args(bind.iter().flat_map(|host| ["--bind", host]));
         let joins = flags.contains(&"--join");
         let rest = own.iter().filter(|(name, _)| !(flags.contains(name) || joins && *name == "--cluster"));
         rest.for_each(|(name, value)| {
@@ -202,7 +240,7 @@ impl Nodes {
     /// Waits until a node serves.
     pub fn wait(&self, node: usize) {
         eventually(&format!("node {node} serves: {}", self.log(node)), || {
-            ask(self.ports[node], "GET", "/v0/status", b"", "").is_ok_and(|reply| reply.status == 200)
+            ask(self.addresses[node], "GET", "/v0/status", b"", "").is_ok_and(|reply| reply.status == 200)
         });
     }
 
@@ -239,7 +277,7 @@ impl Nodes {
     }
 
     pub fn ask(&self, node: usize, method: &str, target: &str, body: &[u8]) -> Reply {
-        ask(self.ports[node], method, target, body, "").unwrap_or_else(|error| panic!("{method} {target}: {error}"))
+        ask(self.addresses[node], method, target, body, "").unwrap_or_else(|error| panic!("{method} {target}: {error}"))
     }
 
     /// The status of a request.
@@ -271,7 +309,7 @@ impl Nodes {
     /// Waits until a node answers everything that it should.
     pub fn until_ready(&self, node: usize) {
         eventually(&format!("node {node} is ready"), || {
-            ask(self.ports[node], "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
+            ask(self.addresses[node], "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
         });
     }
 }

@@ -28,6 +28,11 @@ pub fn normal(address: &str) -> Result<String, String> {
     }
 }
 
+/// The host of a normal address.
+pub(super) fn host(address: &str) -> Option<&str> {
+    parts(address).map(|(host, _)| host.trim_start_matches('[').trim_end_matches(']'))
+}
+
 /// Where the node at a normal address may be connected to. Asks the system for the name.
 pub(super) fn resolve(address: &str) -> std::io::Result<Vec<SocketAddr>> {
     let (host, port) = parts(address).ok_or(std::io::ErrorKind::InvalidInput)?;

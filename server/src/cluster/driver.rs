@@ -9,6 +9,7 @@
 //! 4. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
 //!    has asked for stays.
 
+mod failure;
 mod members;
 
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +29,8 @@ use quipu_cluster::routing::Routing;
 use quipu_cluster::tables::Table;
 use quipu_cluster::topology::StoreId;
 use tokio::sync::{oneshot, watch};
+
+use failure::LastFailure;
 
 use super::agreement::Agreement;
 use super::change::PendingChange;
@@ -107,6 +110,7 @@ pub(super) struct Driver {
     held: Vec<(u64, Request, oneshot::Sender<Answer>)>,
     is_settled: bool,
     trouble: Option<String>,
+    failure: LastFailure,
     /// Refusals that stand in the log, and since when.
     refusals: BTreeMap<String, u64>,
     reported_ms: u64,
@@ -150,6 +154,7 @@ impl Driver {
             held: Vec::new(),
             is_settled: false,
             trouble: Some("the node starts".to_owned()),
+            failure: LastFailure::default(),
             refusals: BTreeMap::new(),
             reported_ms: 0,
             open_at_ms: 0,
@@ -320,13 +325,10 @@ impl Driver {
             return;
         }
         self.cut(node);
-        if stream.set_nonblocking(true).is_err() {
-            return;
-        }
-        let mut stream = mio::net::TcpStream::from_std(stream);
+        let Ok(mut stream) = stream.into_nonblocking() else { return };
         let token = Token(self.next_token);
         self.next_token += 1;
-        if self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_err() {
+        if self.poll.registry().register(stream.tcp(), token, Interest::READABLE | Interest::WRITABLE).is_err() {
             return;
         }
         let frame_bytes_max = self.limits.value_bytes_max + FRAME_EXTRA_BYTES;
@@ -343,7 +345,7 @@ impl Driver {
     fn cut(&mut self, node: NodeId) {
         let Some(mut link) = self.links.remove(&node) else { return };
         // It is dropped anyway.
-        let _ = self.poll.registry().deregister(&mut link.stream);
+        let _ = self.poll.registry().deregister(link.stream.tcp());
         self.steps.push(Step::Disconnected(node));
         let now_ms = self.now().ticks_ms;
         let dial = self.dials.entry(node).or_default();
@@ -443,8 +445,11 @@ impl Driver {
                 }
             }
             Err(error) => {
-                self.host.note(Level::Warning, format_args!("a turn of the cluster's node failed: {error}"));
-                self.forget(&format!("the node has failed: {error}"));
+                let why = format!("the node has failed: {error}");
+                if self.failure.note(&why, self.now().ticks_ms) {
+                    self.host.note(Level::Warning, format_args!("{why}"));
+                }
+                self.forget(&why);
             }
         }
         lost.sort_unstable();
@@ -637,7 +642,7 @@ impl Driver {
             node: self.register.own(),
             url: self.register.self_url().to_owned(),
             is_settled: self.is_settled,
-            trouble: self.trouble.clone(),
+            trouble: self.trouble.clone().or_else(|| self.failure.trouble(now_ms)),
             epoch: topology.epoch.0,
             partitions: topology.partitions,
             replicas: topology.replicas,

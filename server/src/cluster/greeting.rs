@@ -2,14 +2,15 @@
 //! after which frames flow. `docs/cluster.md` has the bytes.
 //!
 //! Each side proves that it knows the cluster's secret: a keyed hash (HMAC-SHA-256) of both greetings and of a number
-//! that each side has drawn, so that what was overheard is of no use. Frames are neither hidden nor signed: the network
+//! that each side has drawn, so that what was overheard is of no use. With certificates all of it, and all frames, are
+//! inside TLS, in which each side has checked the other's; without, frames are neither hidden nor signed: the network
 //! between nodes must be trusted, or be a tunnel.
 //!
 //! Everything here waits, for a few seconds at most: it is not for the thread of the node.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quipu_cluster::ids::NodeId;
 use quipu_cluster::protocol::VERSIONS;
@@ -18,11 +19,17 @@ use quipu_cluster::topology::{StoreId, Topology};
 use ring::hmac;
 
 use super::address;
+use super::host::Credentials;
 use super::register::{Admitted, Decision, Newcomer, Register};
-use crate::system::clock;
+use super::socket::{PeerSocket, Timed};
+use crate::tls::PeerTls;
 
 /// What the request asks to be upgraded to.
-pub const PROTOCOL: &str = "quipu-peer/1";
+const PROTOCOL: &str = "quipu-peer/1";
+/// The same, if TLS begins where the request's head ends.
+const PROTOCOL_TLS: &str = "quipu-peer-tls/1";
+/// The field of an answer with the port at which nodes meet, if it is another.
+pub const PEER_PORT: &str = "quipu-peer-port";
 /// How long a connection is waited for.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long a greeting takes, as a whole: a fence on each side has its time in it.
@@ -38,7 +45,7 @@ const PROOF_BYTES: usize = 32;
 #[derive(Debug)]
 pub(super) struct Greeted {
     pub(super) node: NodeId,
-    pub(super) stream: TcpStream,
+    pub(super) stream: PeerSocket<Timed>,
     /// Whether this node has asked for the connection.
     pub(super) is_dialed: bool,
 }
@@ -62,56 +69,61 @@ pub(super) enum Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Failure::Unreachable(error.to_string())
+        match error.kind() {
+            // TLS says so of what it does not take.
+            ErrorKind::InvalidData => Failure::Refused(format!("it and this node do not agree in TLS: {error}")),
+            _ => Failure::Unreachable(error.to_string()),
+        }
     }
 }
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// A connection on which one greets, until it is too late: however slowly the bytes of the other side come.
+/// A connection on which one greets.
 struct Greeter {
-    stream: TcpStream,
-    begun: Instant,
-    patience: Duration,
+    stream: PeerSocket<Timed>,
 }
 
 impl Greeter {
     fn new(stream: TcpStream, patience: Duration) -> Result<Greeter> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        Ok(Greeter { stream, begun: clock::moment(), patience })
+        Ok(Greeter { stream: PeerSocket::Plain(Timed::new(stream, patience)?) })
     }
 
-    /// The time that is left.
-    fn left(&self) -> Result<Option<Duration>> {
-        let left = self.patience.checked_sub(clock::since(self.begun)).filter(|left| !left.is_zero());
-        left.map(Some).ok_or_else(|| Failure::Unreachable("its greeting took too long".to_owned()))
-    }
-
-    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            self.stream.set_write_timeout(self.left()?)?;
-            match self.stream.write(bytes) {
-                Ok(0) => return Err(std::io::Error::from(ErrorKind::WriteZero).into()),
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+    /// Connects to a node and asks it for the node protocol.
+    fn dial(url: &str, credentials: &Credentials) -> Result<Greeter> {
+        let mut port = None;
+        loop {
+            let mut peer = Greeter::new(connect(url, port)?, GREETING_MAX)?;
+            match ask_for_upgrade(&mut peer, url, credentials)? {
+                None => {
+                    let host = address::host(url).unwrap_or_default();
+                    let connection = credentials.tls.as_ref().map(|tls| tls.dial(host)).transpose();
+                    peer.stream = peer.stream.sealed(connection.map_err(Failure::Refused)?);
+                    return Ok(peer);
+                }
+                Some(_) if port.is_some() => {
+                    return Err(Failure::Refused("its port for nodes names another one".to_owned()));
+                }
+                other => port = other,
             }
         }
-        Ok(())
     }
 
-    fn read(&mut self, mut into: &mut [u8]) -> Result<()> {
-        while !into.is_empty() {
-            self.stream.set_read_timeout(self.left()?)?;
-            match self.stream.read(into) {
-                Ok(0) => return Err(std::io::Error::from(ErrorKind::UnexpectedEof).into()),
-                Ok(count) => into = &mut into[count..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+    /// Takes a connection of a peer that has asked for the node protocol.
+    fn accept(stream: TcpStream, credentials: &Credentials) -> Result<Greeter> {
+        let mut peer = Greeter::new(stream, GREETING_MAX)?;
+        let connection = credentials.tls.as_ref().map(PeerTls::accept).transpose();
+        peer.stream = peer.stream.sealed(connection.map_err(Failure::Refused)?);
+        Ok(peer)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes)?;
+        Ok(self.stream.flush()?)
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<()> {
+        Ok(self.stream.read_exact(into)?)
     }
 
     fn send(&mut self, message: &[u8]) -> Result<()> {
@@ -282,8 +294,11 @@ fn take_verdict(register: &Register, node: Option<NodeId>, url: &str, bytes: &[u
 }
 
 /// Decides about a peer that has proven that it knows the secret, and notes its store.
-fn decide(register: &Register, greeting: &Greeting, fence: &dyn Fn()) -> Result<Admitted> {
+fn decide(register: &Register, peer: &Greeter, greeting: &Greeting, fence: &dyn Fn()) -> Result<Admitted> {
     let (is_new, hello) = greeting.parse()?;
+    if let Some(url) = register.claimed_url(&hello).filter(|url| !peer.stream.may_be(url)) {
+        return Err(Failure::Refused(format!("its certificate is not that of {url}")));
+    }
     let admitted = match register.admit(&hello, is_new).map_err(Failure::Refused)? {
         Decision::Admitted(admitted) => admitted,
         Decision::Newcomer(newcomer) => return Err(Failure::Newcomer(newcomer)),
@@ -301,14 +316,13 @@ fn decide(register: &Register, greeting: &Greeting, fence: &dyn Fn()) -> Result<
 /// Connects to a peer and greets it. `fence` is called where a peer has come with a new store.
 pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn()) -> Result<Greeted> {
     let url = register.url_of(node);
-    let mut peer = Greeter::new(connect(&url)?, GREETING_MAX)?;
-    ask_for_upgrade(&mut peer, &url)?;
+    let mut peer = Greeter::dial(&url, register.credentials())?;
     let own = Greeting::of(register);
     peer.send(&own.0)?;
     let theirs = Greeting(peer.receive(MESSAGE_BYTES_MAX)?);
     let their_proof = peer.receive(MESSAGE_BYTES_MAX)?;
     let proven = check_proof(register.secret(), ACCEPTOR, (&own, &theirs), &their_proof);
-    let decided = proven.clone().and_then(|()| decide(register, &theirs, fence)).and_then(|admitted| {
+    let decided = proven.clone().and_then(|()| decide(register, &peer, &theirs, fence)).and_then(|admitted| {
         match admitted.node == node {
             true => Ok(admitted),
             false => Err(Failure::Refused(format!("it is {}, not {url}", register.url_of(admitted.node)))),
@@ -335,12 +349,12 @@ pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn()) -> Resul
 /// Asks a member for the place of a node that was added: its id, and the topology.
 pub(super) fn ask_for_place(
     url: &str,
-    secret: Option<&[u8]>,
+    credentials: &Credentials,
     self_url: &str,
     store: StoreId,
 ) -> Result<(NodeId, Topology)> {
-    let mut peer = Greeter::new(connect(url)?, GREETING_MAX)?;
-    ask_for_upgrade(&mut peer, url)?;
+    let mut peer = Greeter::dial(url, credentials)?;
+    let secret = credentials.secret.as_deref();
     let versions = (*VERSIONS.start(), *VERSIONS.end());
     let hello = Hello { versions, cluster: 0, node: NodeId::NONE, store: store.0, applied: 0, list: self_url };
     let own = Greeting::new(true, &hello.encode());
@@ -359,9 +373,11 @@ pub(super) fn ask_for_place(
     }
 }
 
-fn connect(url: &str) -> Result<TcpStream> {
+/// Connects to a node, at another port if one is given.
+fn connect(url: &str, port: Option<u16>) -> Result<TcpStream> {
     let mut last = Failure::Unreachable("its name has no address".to_owned());
-    for address in address::resolve(url)? {
+    for mut address in address::resolve(url)? {
+        address.set_port(port.unwrap_or(address.port()));
         match TcpStream::connect_timeout(&address, CONNECT_MAX) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error.into(),
@@ -370,10 +386,25 @@ fn connect(url: &str) -> Result<TcpStream> {
     Err(last)
 }
 
-fn ask_for_upgrade(peer: &mut Greeter, url: &str) -> Result<()> {
+/// The protocol that a node with these credentials speaks with its peers.
+pub(super) fn protocol(credentials: &Credentials) -> &'static str {
+    if credentials.tls.is_some() { PROTOCOL_TLS } else { PROTOCOL }
+}
+
+/// What a node with these credentials says of a peer that speaks the other protocol.
+pub(super) fn other_protocol(credentials: &Credentials) -> &'static str {
+    match credentials.tls.is_some() {
+        true => "it does not speak TLS with its peers, as this node does; start it with `--cluster-tls-cert-file`",
+        false => "it speaks TLS with its peers; start this node with `--cluster-tls-cert-file`",
+    }
+}
+
+/// Asks for the node protocol. Returns the port to ask at instead, if nodes meet at another.
+fn ask_for_upgrade(peer: &mut Greeter, url: &str, credentials: &Credentials) -> Result<Option<u16>> {
     let host = url.strip_prefix("http://").unwrap_or(url);
+    let protocol = protocol(credentials);
     let request =
-        format!("GET /v0/peer HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n");
+        format!("GET /v0/peer HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
     peer.write(request.as_bytes())?;
     // Byte by byte: what comes after the head is the greeting's.
     let (mut head, mut byte) = (Vec::new(), [0]);
@@ -386,8 +417,14 @@ fn ask_for_upgrade(peer: &mut Greeter, url: &str) -> Result<()> {
     }
     let head = String::from_utf8_lossy(&head);
     let line = head.lines().next().unwrap_or_default();
+    let value_of = |name: &str| {
+        let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+    };
     match line.split(' ').nth(1) {
-        Some("101") => Ok(()),
+        Some("101") => Ok(None),
+        Some("421") if let Some(port) = value_of(PEER_PORT).and_then(|port| port.parse().ok()) => Ok(Some(port)),
+        Some("426") => Err(Failure::Refused(other_protocol(credentials).to_owned())),
         Some("503") => Err(Failure::Unreachable(format!("it answers {line}"))),
         _ => Err(Failure::Refused(format!("what answers there is no node of a cluster: {line}"))),
     }
@@ -395,7 +432,7 @@ fn ask_for_upgrade(peer: &mut Greeter, url: &str) -> Result<()> {
 
 /// Greets a peer that has asked for the node protocol.
 pub(super) fn accept(register: &Register, stream: TcpStream, fence: &dyn Fn()) -> Result<Greeted> {
-    let mut peer = Greeter::new(stream, GREETING_MAX)?;
+    let mut peer = Greeter::accept(stream, register.credentials())?;
     let theirs = Greeting(peer.receive(MESSAGE_BYTES_MAX)?);
     let own = Greeting::of(register);
     peer.send(&own.0)?;
@@ -403,7 +440,7 @@ pub(super) fn accept(register: &Register, stream: TcpStream, fence: &dyn Fn()) -
     let message = peer.receive(MESSAGE_BYTES_MAX)?;
     let (their_proof, their_verdict) = message.split_at_checked(PROOF_BYTES).unwrap_or((&message, &[]));
     let decided = check_proof(register.secret(), DIALER, (&theirs, &own), their_proof)
-        .and_then(|()| decide(register, &theirs, fence));
+        .and_then(|()| decide(register, &peer, &theirs, fence));
     peer.send(&Verdict::of(register, &decided).encode())?;
     match (decided, theirs.parse()) {
         (Ok(admitted), _) => {

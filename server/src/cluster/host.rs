@@ -4,6 +4,7 @@ use quipu::Durability;
 use quipu_cluster::limits::Limits;
 
 use crate::system::log::Level;
+use crate::tls::PeerTls;
 
 /// What a node needs of the server that it is part of.
 pub trait Host: Send + Sync {
@@ -15,6 +16,22 @@ pub trait Host: Send + Sync {
     fn note(&self, level: Level, line: std::fmt::Arguments<'_>);
 }
 
+/// How a node proves to its peers that it is one of them, and they to it.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// What all nodes know and nobody else.
+    pub secret: Option<Vec<u8>>,
+    /// Certificates: then all that nodes say to each other is hidden, too.
+    pub tls: Option<PeerTls>,
+}
+
+impl Credentials {
+    /// Whether a peer has to prove anything.
+    pub fn is_some(&self) -> bool {
+        self.secret.is_some() || self.tls.is_some()
+    }
+}
+
 /// What a node is told at its start.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
@@ -24,8 +41,8 @@ pub struct ClusterOptions {
     pub joins: bool,
     /// This node's.
     pub self_url: String,
-    /// What all nodes know and nobody else.
-    pub secret: Option<Vec<u8>>,
+    /// How it tells peers from others.
+    pub credentials: Credentials,
     /// Replicas of an entity where a request says nothing; 0: all nodes.
     pub replicas: u8,
     /// The bounds of the node.

@@ -7,6 +7,8 @@ use std::io::{ErrorKind, Read, Write};
 use mio::net::TcpStream;
 use quipu_cluster::protocol::frame_length;
 
+use super::socket::PeerSocket;
+
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;
 /// Bytes that may wait to be sent, beside one frame of the largest size.
@@ -15,7 +17,7 @@ const OUT_BYTES_MAX: usize = 32 << 20;
 const KEPT_BYTES: usize = 1 << 20;
 
 pub(super) struct Link {
-    pub(super) stream: TcpStream,
+    pub(super) stream: PeerSocket<TcpStream>,
     /// Tells this connection from earlier ones to the same peer.
     pub(super) token: mio::Token,
     pub(super) is_dialed: bool,
@@ -32,7 +34,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(
-        stream: TcpStream,
+        stream: PeerSocket<TcpStream>,
         token: mio::Token,
         (is_dialed, since_ms): (bool, u64),
         frame_bytes_max: usize,
@@ -109,6 +111,10 @@ impl Link {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => return false,
             }
+        }
+        // What was sealed before may wait still.
+        if self.stream.flush().is_err() {
+            return false;
         }
         if self.sent == self.outgoing.len() {
             self.sent = 0;

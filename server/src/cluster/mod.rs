@@ -11,6 +11,7 @@
 //! | `fuzz` | arbitrary bytes for `greeting` and the messages of `agreement`, with a feature |
 //! | `host` | what a node needs, and is told at its start |
 //! | `inbox` | what others give to the node's thread |
+//! | `socket` | the socket between two nodes, with TLS or without |
 //! | `link` | a connection to a peer: frames in, frames out |
 //! | `driver` | the thread that runs the node |
 //! | `report` | what the node says of itself |
@@ -38,6 +39,7 @@ mod link;
 mod local;
 mod register;
 mod report;
+mod socket;
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -60,8 +62,8 @@ pub use agreement::LogReport;
 pub use change::{ChangeOrder, ChangeRefused, Changed, NewMember};
 use driver::Driver;
 use greeting::Failure;
-pub use greeting::PROTOCOL;
-pub use host::{ClusterOptions, Host};
+pub use greeting::PEER_PORT;
+pub use host::{ClusterOptions, Credentials, Host};
 use inbox::{Event, Inbox};
 pub use local::LocalRange;
 use register::Register;
@@ -169,9 +171,20 @@ impl Cluster {
         self.register.self_url().to_owned()
     }
 
-    /// Whether peers prove that they know a secret.
-    pub fn has_secret(&self) -> bool {
-        self.register.has_secret()
+    /// Whether peers have to prove that they are.
+    pub fn proves_peers(&self) -> bool {
+        self.register.credentials().is_some()
+    }
+
+    /// The protocol that peers are to ask for.
+    pub fn protocol(&self) -> &'static str {
+        greeting::protocol(self.register.credentials())
+    }
+
+    /// Says that a peer asks for the other protocol.
+    pub fn refuse_protocol(&self) {
+        let why = greeting::other_protocol(self.register.credentials());
+        self.inbox.post(Event::Accepted(Err(Failure::Refused(why.to_owned()))));
     }
 
     /// Takes a connection whose peer has asked for the node protocol. To be called where it may wait for seconds.
@@ -210,7 +223,7 @@ fn join(db: &Db, host: &dyn Host, options: &ClusterOptions) -> Result<()> {
     let mut told = BTreeMap::new();
     while !host.is_stopping() {
         for url in &urls {
-            match greeting::ask_for_place(url, options.secret.as_deref(), &self_url, store) {
+            match greeting::ask_for_place(url, &options.credentials, &self_url, store) {
                 Ok((node, topology)) => {
                     host.note(Level::Notice, format_args!("{self_url} is node {node} of the cluster"));
                     return Register::found(db, &Identity { node, store, topology });

@@ -39,7 +39,7 @@ use quipu_cluster::topology::{Entry, Member, StoreId, Topology};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::address;
-use super::host::ClusterOptions;
+use super::host::{ClusterOptions, Credentials};
 
 /// The name of the fact with the store that was drawn and not yet used.
 const DRAWN: &[u8] = b"drawn store";
@@ -84,7 +84,7 @@ pub(super) struct Register {
     list: String,
     /// The nodes of the list that the cluster was formed with.
     founders: BTreeSet<NodeId>,
-    secret: Option<Vec<u8>>,
+    credentials: Credentials,
     state: Mutex<State>,
     /// Held while this node gets its place in the cluster.
     beginning: Mutex<()>,
@@ -193,7 +193,7 @@ impl Register {
         }
         let members: Vec<(String, String)> = urls.iter().map(|url| (url.clone(), String::new())).collect();
         let mut founded = Topology::founded(&members, 0, 0, options.replicas.min(members.len() as u8));
-        founded.seed = mix(founded.cluster ^ options.secret.as_deref().map_or(0, xxh3_64));
+        founded.seed = mix(founded.cluster ^ options.credentials.secret.as_deref().map_or(0, xxh3_64));
         let seed = EngineStore::stored_seed(db)?.unwrap_or(founded.seed);
         let store = EngineStore::open(db, seed)?;
         founded.seed = seed;
@@ -226,8 +226,8 @@ impl Register {
         let routing = Routing::new(topology);
         let (noted_by, fresh, erased) = Default::default();
         let state = Mutex::new(State { own, routing, store_id, standing, claims, noted_by, fresh, erased });
-        let (secret, limits) = (options.secret.clone(), options.limits.clone());
-        Ok(Register { store, limits, self_url, list, founders, secret, state, beginning: Mutex::new(()) })
+        let (credentials, limits) = (options.credentials.clone(), options.limits.clone());
+        Ok(Register { store, limits, self_url, list, founders, credentials, state, beginning: Mutex::new(()) })
     }
 
     /// Makes an empty database that of a node that has joined.
@@ -274,12 +274,12 @@ impl Register {
         })
     }
 
-    pub(super) fn has_secret(&self) -> bool {
-        self.secret.is_some()
+    pub(super) fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 
     pub(super) fn secret(&self) -> Option<&[u8]> {
-        self.secret.as_deref()
+        self.credentials.secret.as_deref()
     }
 
     pub(super) fn routing(&self) -> Routing {
@@ -329,6 +329,16 @@ impl Register {
             list: &self.list,
         };
         (state.standing != Standing::Begun, hello.encode())
+    }
+
+    /// The address of the node that a peer says it is, if that tells.
+    pub(super) fn claimed_url(&self, hello: &Hello<'_>) -> Option<String> {
+        if hello.node == NodeId::NONE {
+            return address::normal(hello.list).ok();
+        }
+        let state = self.state();
+        let member = state.routing.topology().members.get(&hello.node);
+        member.map(|member| member.url.clone()).or_else(|| founding_url(hello).map(str::to_owned))
     }
 
     /// Decides about a peer.
@@ -578,7 +588,7 @@ mod tests {
             urls: (0..3).map(url).collect(),
             joins: false,
             self_url: url(0),
-            secret: None,
+            credentials: Credentials::default(),
             replicas: 0,
             limits: Limits::default(),
         };

@@ -75,7 +75,7 @@ pub fn text(server: &Server, stats: Stats, sections: &[&str]) -> String {
             "commandstats" => page.commands(),
             "errorstats" => page.errors(),
             "latencystats" => page.latencies(),
-            "cluster" => page.line("cluster_enabled", 0),
+            "cluster" => page.cluster(),
             "keyspace" => page.keyspace(),
             "quipu" => page.quipu(),
             _ => {}
@@ -135,6 +135,33 @@ impl Page<'_> {
         self.line("executable", std::env::current_exe().unwrap_or_default().display());
         self.line("config_file", self.server.config.file.clone().unwrap_or_default().display());
         self.line("io_threads_active", u8::from(self.server.config.threads > 1));
+    }
+
+    /// Clients are to ask any node, so they are told of no cluster in Redis's way.
+    fn cluster(&mut self) {
+        self.line("cluster_enabled", 0);
+        let Some(cluster) = self.server.cluster.get() else { return };
+        let report = cluster.report();
+        self.line("quipu_node", &report.url);
+        self.line("quipu_node_ready", u8::from(report.is_ready()));
+        self.line("quipu_node_trouble", report.trouble.as_deref().unwrap_or_default());
+        self.lines(&[
+            ("quipu_nodes", report.peers.len() as u64 + 1),
+            ("quipu_epoch", report.epoch),
+            ("quipu_entities", report.entities),
+            ("quipu_hints", report.hints.0),
+            ("quipu_copies_left", report.copies_left as u64),
+            ("quipu_repairs_left", report.repairs_left as u64),
+            ("quipu_changes_members", u64::from(report.change.is_some())),
+        ]);
+        for peer in &report.peers {
+            let health = format!("{:?}", peer.health).to_lowercase();
+            let connected = u8::from(peer.is_connected);
+            self.line(
+                &format!("quipu_peer_{}", peer.node),
+                format_args!("health={health},connected={connected},url={}", peer.url),
+            );
+        }
     }
 
     fn clients(&mut self) {

@@ -15,20 +15,9 @@ use std::sync::atomic::Ordering;
 
 use quipu::Durability;
 
-pub use parameters::{Parameters, Rejected};
+use crate::tls::TlsFiles;
 
-/// Certificates and keys, files in PEM.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The server's certificate, and those between it and a root.
-    pub certificate: Option<PathBuf>,
-    /// The server's private key.
-    pub key: Option<PathBuf>,
-    /// Roots of the clients' certificates; without, clients need none.
-    pub authority: Option<PathBuf>,
-    /// Whether a client must have a certificate, where there are roots.
-    pub clients_need_one: bool,
-}
+pub use parameters::{Parameters, Rejected};
 
 /// The configuration of a server.
 #[derive(Debug)]
@@ -55,8 +44,12 @@ pub struct Config {
     pub cluster: Vec<String>,
     /// Addresses of members of the cluster that this node joins.
     pub join: Vec<String>,
+    /// The port at which nodes of the cluster meet; without, they meet at that of HTTP.
+    pub peer_port: Option<u16>,
     /// The file with what all nodes know and nobody else.
     pub cluster_secret_file: Option<PathBuf>,
+    /// The node's certificate, its key and the roots of its peers; none if nodes do not speak TLS with each other.
+    pub cluster_tls: TlsFiles,
     /// Replicas of an entity where a request says nothing; 0: all nodes.
     pub replicas: u8,
     /// Threads that serve connections.
@@ -85,7 +78,9 @@ impl Default for Config {
             self_url: None,
             cluster: Vec::new(),
             join: Vec::new(),
+            peer_port: None,
             cluster_secret_file: None,
+            cluster_tls: TlsFiles::default(),
             replicas: 0,
             threads: 1,
             log_file: None,
@@ -125,7 +120,11 @@ impl Config {
             "self-url" => self.self_url = text(),
             "cluster" => self.cluster = list(),
             "join" => self.join = list(),
+            "peer-port" => self.peer_port = port(),
             "cluster-secret-file" => self.cluster_secret_file = path(),
+            "cluster-tls-cert-file" => self.cluster_tls.certificate = path(),
+            "cluster-tls-key-file" => self.cluster_tls.key = path(),
+            "cluster-tls-ca-cert-file" => self.cluster_tls.authority = path(),
             "replicas" => self.replicas = kept.parse().unwrap_or(0),
             "threads" | "io-threads" => self.threads = kept.parse().unwrap_or(1),
             "logfile" => self.log_file = path(),

@@ -22,11 +22,15 @@ const OWN: &str = "\
 cache-bytes - bytes:0:1125899906842624 any 268435456
 cluster - text start
 cluster-secret-file - text start
+cluster-tls-ca-cert-file - text start
+cluster-tls-cert-file - text start
+cluster-tls-key-file - text start
 durability - one-of:sync|os|none any sync
 http-port - int:0:65535 start 0
 join - text start
 long-threads - int:0:256 start 0
 memtable-bytes - bytes:0:1125899906842624 any 1073741824
+peer-port - int:0:65535 start 0
 poll-us - int:0:1000000 any 50
 replicas - int:0:32 start 0
 self-url - text start
@@ -136,6 +140,9 @@ pub fn has_effect(name: &str) -> bool {
         "client-query-buffer-limit",
         "cluster",
         "cluster-secret-file",
+        "cluster-tls-ca-cert-file",
+        "cluster-tls-cert-file",
+        "cluster-tls-key-file",
         "data",
         "dir",
         "durability",
@@ -153,6 +160,7 @@ pub fn has_effect(name: &str) -> bool {
         "maxmemory",
         "maxmemory-clients",
         "memtable-bytes",
+        "peer-port",
         "poll-us",
         "port",
         "proto-max-bulk-len",

@@ -64,12 +64,12 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use crate::cluster::{self, Cluster, ClusterOptions};
+use crate::cluster::{self, Cluster, ClusterOptions, Credentials};
 use crate::state::server::Server;
 pub use limits::HttpLimits;
 use limits::{Places, Pulse};
 use metrics::Metrics;
-use node::Node;
+use node::{Face, Node};
 use writer::Writer;
 
 /// Bytes that hyper buffers of one connection, each way: a request's head must fit.
@@ -92,8 +92,10 @@ pub struct HttpOptions {
     pub cluster: Vec<String>,
     /// Addresses of members of the cluster that this node joins; none if it does not.
     pub join: Vec<String>,
-    /// What all nodes of the cluster know and nobody else.
-    pub secret: Option<Vec<u8>>,
+    /// The port at which nodes meet; none if that is `port`. 0 for any that is free.
+    pub peer_port: Option<u16>,
+    /// How nodes of the cluster tell each other from others.
+    pub credentials: Credentials,
     /// Replicas of an entity where a request says nothing; 0: all nodes.
     pub replicas: u8,
     /// Threads that answer requests.
@@ -110,7 +112,8 @@ impl Default for HttpOptions {
             self_url: None,
             cluster: Vec::new(),
             join: Vec::new(),
-            secret: None,
+            peer_port: None,
+            credentials: Credentials::default(),
             replicas: 0,
             threads: 2,
             limits: HttpLimits::default(),
@@ -122,6 +125,8 @@ impl Default for HttpOptions {
 pub struct HttpListening {
     /// Where it listens.
     pub addresses: Vec<SocketAddr>,
+    /// Where it listens for nodes of the cluster alone.
+    pub peer_addresses: Vec<SocketAddr>,
     runtime: Runtime,
     node: Arc<Node>,
     cluster: Option<cluster::Running>,
@@ -143,8 +148,14 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}")))?;
-    let listeners = runtime.block_on(async { bind(&options) })?;
-    let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let (listeners, peer_listeners) = runtime.block_on(async {
+        let peers = options.peer_port.map(|port| bind(&options.bind, port, "the nodes of the cluster"));
+        Ok::<_, Error>((bind(&options.bind, options.port, "HTTP")?, peers.transpose()?.unwrap_or_default()))
+    })?;
+    let addresses_of = |listeners: &[TcpListener]| -> Vec<SocketAddr> {
+        listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    };
+    let (addresses, peer_addresses) = (addresses_of(&listeners), addresses_of(&peer_listeners));
     server.warn_of_strangers(&addresses);
     let metrics = Arc::new(Metrics::default());
     let mut limits = options.limits.clone();
@@ -156,6 +167,7 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     let node = Arc::new(Node {
         server: server.clone(),
         cluster,
+        peer_port: peer_addresses.first().map(SocketAddr::port),
         writer,
         requests: Places::new(limits.requests_max),
         streams: Places::new(limits.streams_max),
@@ -165,10 +177,11 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
         stopping,
         stops: AtomicBool::new(false),
     });
-    for listener in listeners {
-        runtime.spawn(accept(listener, node.clone(), open.clone()));
+    let faces = listeners.into_iter().map(|listener| (listener, Face::Clients));
+    for (listener, face) in faces.chain(peer_listeners.into_iter().map(|listener| (listener, Face::Peers))) {
+        runtime.spawn(accept(listener, face, node.clone(), open.clone()));
     }
-    Ok(HttpListening { addresses, runtime, node, cluster: running, commit_thread, stop, connections })
+    Ok(HttpListening { addresses, peer_addresses, runtime, node, cluster: running, commit_thread, stop, connections })
 }
 
 /// Starts the node of a cluster, if the list names others than this one, or it joins some.
@@ -192,7 +205,7 @@ fn join(
         urls: if joins { options.join.clone() } else { options.cluster.clone() },
         joins,
         self_url: own_url.to_owned(),
-        secret: options.secret.clone(),
+        credentials: options.credentials.clone(),
         replicas: options.replicas,
         limits: quipu_cluster::limits::Limits {
             key_bytes_max: options.limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX),
@@ -227,15 +240,14 @@ impl HttpListening {
     }
 }
 
-fn bind(options: &HttpOptions) -> Result<Vec<TcpListener>> {
+fn bind(binds: &[String], port: u16, whom: &str) -> Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
-    for bind in &options.bind {
+    for bind in binds {
         let failed = |error: std::io::Error| {
-            let port = options.port;
-            let message = format!("cannot listen at {bind}:{port} for HTTP: {error}; choose another port or address");
+            let message = format!("cannot listen at {bind}:{port} for {whom}: {error}; choose another port or address");
             Error::new(ErrorKind::Io, message)
         };
-        for address in (bind.as_str(), options.port).to_socket_addrs().map_err(failed)? {
+        for address in (bind.as_str(), port).to_socket_addrs().map_err(failed)? {
             let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(failed)?;
             // So that the port can be bound while connections of an earlier process linger.
             socket.set_reuseaddr(true).map_err(failed)?;
@@ -247,7 +259,7 @@ fn bind(options: &HttpOptions) -> Result<Vec<TcpListener>> {
 }
 
 /// Takes connections until the node stops. Each holds `open` while it lives.
-async fn accept(listener: TcpListener, node: Arc<Node>, open: mpsc::Sender<Infallible>) {
+async fn accept(listener: TcpListener, face: Face, node: Arc<Node>, open: mpsc::Sender<Infallible>) {
     let mut stopping = node.stopping.clone();
     loop {
         let accepted = tokio::select! {
@@ -262,7 +274,7 @@ async fn accept(listener: TcpListener, node: Arc<Node>, open: mpsc::Sender<Infal
                     continue;
                 }
                 node.metrics.connections.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(serve(stream, address.ip(), node.clone(), open.clone()));
+                tokio::spawn(serve(stream, (address.ip(), face), node.clone(), open.clone()));
             }
             Err(error) => {
                 node.server.log(format_args!("cannot accept a connection for HTTP: {error}"));
@@ -289,14 +301,14 @@ fn refuse(node: &Node, stream: &TcpStream) {
 }
 
 /// Serves one connection.
-async fn serve(stream: TcpStream, address: IpAddr, node: Arc<Node>, open: mpsc::Sender<Infallible>) {
+async fn serve(stream: TcpStream, from: (IpAddr, Face), node: Arc<Node>, open: mpsc::Sender<Infallible>) {
     // A request and its answer are small, and neither should wait for the other's acknowledgement.
     let _ = stream.set_nodelay(true);
     let pulse = Arc::new(Pulse::default());
     let socket = socket::Socket::new(stream, pulse.clone(), node.limits.quiet_max);
     let mut stopping = node.stopping.clone();
     let of_service = node.clone();
-    let service = service_fn(move |request| route::serve(&of_service, &pulse, address, request));
+    let service = service_fn(move |request| route::serve(&of_service, &pulse, from, request));
     let connection = http1::Builder::new()
         // `socket` looks after quiet clients; hyper's way is a timer for each request.
         .header_read_timeout(None)

@@ -15,11 +15,20 @@ use crate::keyspace::{Data, Need};
 use crate::state::server::Server;
 use crate::system::clock;
 
+/// Who is expected at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Face {
+    Clients,
+    Peers,
+}
+
 /// What all requests share.
 pub(super) struct Node {
     pub(super) server: Arc<Server>,
     /// The cluster that this node is of; none if it is alone.
     pub(super) cluster: Option<Arc<Cluster>>,
+    /// The port at which nodes of the cluster meet, if it is another than that of clients.
+    pub(super) peer_port: Option<u16>,
     pub(super) writer: Writer,
     pub(super) limits: HttpLimits,
     pub(super) requests: Places,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, ETAG, HeaderName, HeaderValue, UPGRADE};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use quipu::{Error, ErrorKind};
 use quipu_cluster::api::{Answer as Outcome, Condition, Offset, Range, Request as Ask, Sources};
@@ -27,7 +27,7 @@ use super::node::Node;
 use super::positions;
 use super::query;
 use super::socket::Socket;
-use crate::cluster::{Cluster, LocalRange, PROTOCOL};
+use crate::cluster::{Cluster, LocalRange};
 use crate::system::clock;
 
 /// How long an answer of the node is waited for: above the time limit of the longest writes. A disk that hangs may hold
@@ -224,10 +224,20 @@ async fn write(node: &Node, cluster: &Cluster, pulse: &Pulse, request: Request<I
 
 /// Hands a connection over to the node protocol.
 fn peer(node: &Arc<Node>, cluster: &Arc<Cluster>, request: Request<Incoming>) -> Response<Answer> {
-    let is_asked =
-        |headers: &HeaderMap| headers.get(UPGRADE).is_some_and(|asked| asked.as_bytes() == PROTOCOL.as_bytes());
-    if request.method() != Method::GET || !is_asked(request.headers()) {
-        return answer::bad_request("this is where nodes of the cluster meet");
+    let protocol = cluster.protocol();
+    let upgrade = |status: StatusCode| {
+        let mut response = answer::empty(status);
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        response.headers_mut().insert(UPGRADE, HeaderValue::from_static(protocol));
+        response
+    };
+    match request.headers().get(UPGRADE) {
+        Some(asked) if request.method() == Method::GET && asked.as_bytes() == protocol.as_bytes() => {}
+        Some(asked) if asked.as_bytes().starts_with(b"quipu-peer") => {
+            cluster.refuse_protocol();
+            return upgrade(StatusCode::UPGRADE_REQUIRED);
+        }
+        _ => return answer::bad_request("this is where nodes of the cluster meet"),
     }
     let (node, cluster) = (node.clone(), cluster.clone());
     tokio::spawn(async move {
@@ -242,10 +252,7 @@ fn peer(node: &Arc<Node>, cluster: &Arc<Cluster>, request: Request<Incoming>) ->
         // If it panics it has said so.
         let _ = tokio::task::spawn_blocking(move || cluster.accept(stream)).await;
     });
-    let mut response = answer::empty(StatusCode::SWITCHING_PROTOCOLS);
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
-    response
+    upgrade(StatusCode::SWITCHING_PROTOCOLS)
 }
 
 type Piece = quipu::Result<Bytes>;
@@ -440,6 +447,8 @@ async fn nth(node: &Arc<Node>, cluster: &Arc<Cluster>, query: Option<&str>) -> R
 
 #[cfg(test)]
 mod tests {
+    use hyper::HeaderMap;
+
     use super::*;
 
     #[test]

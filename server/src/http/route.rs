@@ -12,15 +12,16 @@ use std::time::Instant;
 
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use quipu::{Error, ErrorKind};
 
 use super::answer::{self, Answer};
 use super::limits::Pulse;
 use super::metrics::Kind;
-use super::node::Node;
+use super::node::{Face, Node};
 use super::patience::{Answered, Head, Lacking, Patience};
 use super::{access, entities, entity, message, operations, positions, profile, replicated};
+use crate::cluster::PEER_PORT;
 use crate::system::clock;
 
 /// An answer that is there, or comes.
@@ -42,13 +43,32 @@ impl Future for Answering {
 }
 
 /// Answers a request, and notes how.
-pub(super) fn serve(node: &Arc<Node>, pulse: &Arc<Pulse>, address: IpAddr, request: Request<Incoming>) -> Answering {
+pub(super) fn serve(
+    node: &Arc<Node>,
+    pulse: &Arc<Pulse>,
+    (address, face): (IpAddr, Face),
+    request: Request<Incoming>,
+) -> Answering {
     let started = clock::moment();
     pulse.step();
     let kind = Kind::of(&request);
     let is_peer = node.cluster.is_some() && request.uri().path() == "/v0/peer";
-    // A peer proves who it is by the cluster's secret, where there is one.
-    let is_known = is_peer && node.cluster.as_ref().is_some_and(|cluster| cluster.has_secret());
+    if !is_peer && face == Face::Peers {
+        let response = answer::text(StatusCode::NOT_FOUND, "only nodes of the cluster meet here");
+        note(node, pulse, kind, request.method(), &response, started);
+        return Answering::Now(Some(response));
+    }
+    if is_peer
+        && face == Face::Clients
+        && let Some(port) = node.peer_port
+    {
+        let mut response = answer::text(StatusCode::MISDIRECTED_REQUEST, "nodes of the cluster meet at another port");
+        response.headers_mut().insert(PEER_PORT, port.into());
+        note(node, pulse, kind, request.method(), &response, started);
+        return Answering::Now(Some(response));
+    }
+    // A peer proves who it is by the cluster's secret or its certificate, where there are any.
+    let is_known = is_peer && node.cluster.as_ref().is_some_and(|cluster| cluster.proves_peers());
     if !is_known && node.server.turns_away(Some(address)) {
         let response = answer::turned_away();
         note(node, pulse, kind, request.method(), &response, started);

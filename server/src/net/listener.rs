@@ -11,8 +11,8 @@ use quipu::{Error, ErrorKind, Result};
 use rustls::ServerConfig;
 
 use super::stream::Stream;
-use super::tls;
 use crate::config::Config;
+use crate::tls;
 
 /// A socket that listens.
 pub(super) enum Listener {
@@ -36,7 +36,7 @@ impl Listener {
             listeners.push(Listener::Tcp(socket));
         }
         if let Some(port) = config.tls_port {
-            let tls = tls::config(&config.tls)?;
+            let tls = tls::for_clients(&config.tls)?;
             for socket in bind_all(config, port)? {
                 addresses.extend(socket.local_addr().ok());
                 listeners.push(Listener::Tls(socket, tls.clone()));

@@ -12,7 +12,6 @@ mod listener;
 mod loading;
 mod long;
 mod stream;
-mod tls;
 mod waiting;
 mod worker;
 

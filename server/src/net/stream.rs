@@ -8,13 +8,13 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
-use super::tls::TlsStream;
+use crate::tls::TlsStream;
 
 /// A socket that does not block.
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    Tls(Box<TlsStream>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Read for Stream {
@@ -47,7 +47,8 @@ impl Write for Stream {
 impl Stream {
     /// Of a client that has just connected by TCP and is to speak TLS.
     pub(super) fn tls(socket: TcpStream, config: &Arc<rustls::ServerConfig>) -> io::Result<Stream> {
-        Ok(Stream::Tls(Box::new(TlsStream::new(socket, config)?)))
+        let connection = rustls::ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+        Ok(Stream::Tls(Box::new(TlsStream::new(socket, connection.into()))))
     }
 
     fn source(&mut self) -> &mut dyn Source {
@@ -77,7 +78,7 @@ impl Stream {
         let _ = match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
-            Stream::Tls(stream) => stream.end(),
+            Stream::Tls(stream) => stream.send_leave().and_then(|()| stream.socket().shutdown(Shutdown::Write)),
         };
     }
 
