@@ -359,7 +359,7 @@ impl Shared {
         let stack: Stack<'_, View<'_>> = Stack::new(views, measures);
         if stack.single().is_some() {
             let mut result = Ok(());
-            infallible(stack.scan(Cut::Start, Cut::End, false, |key, value| {
+            infallible(stack.scan((Cut::Start, Cut::End), false, false, |key, value| {
                 result = writer.push(key, value);
                 count();
                 result.is_ok()

@@ -538,5 +538,5 @@ fn scan_charged(
     if !runs.is_empty() {
         run::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
     }
-    stack.scan(start, end, reverse, visit)
+    stack.scan((start, end), reverse, true, visit)
 }

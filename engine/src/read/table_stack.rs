@@ -21,7 +21,7 @@ use crate::page::KeyBuffer;
 use crate::read::table_layer::Mixed;
 use crate::read::unresolved;
 use crate::run::{CountInterval, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
-use crate::stack::{Cut, Merge, Stack, infallible};
+use crate::stack::{Cut, DEAD_FIRST, DEAD_MAX, Merge, Stack, infallible};
 use crate::tally::Measures;
 use crate::tree::View;
 
@@ -38,6 +38,8 @@ pub(crate) struct Window {
     pub(crate) bytes: u64,
     /// A walk releases all pages that it has seen once they have this many bytes.
     pub(crate) lent_bytes: u64,
+    /// Whether the walk may leave out removed rows: all weights are known.
+    pub(crate) jumps: bool,
 }
 
 /// How many entries, over all runs, a walk requests at a time.
@@ -164,6 +166,10 @@ pub struct Source<'a> {
     runs: &'a [Arc<Run>],
     cache: &'a PageCache,
     measures: Measures,
+    /// Whether weights are known but for those of `unresolved`, so that scans may look for live rows by their ranks.
+    counts: bool,
+    /// Where a scan notes that it has met many removed rows.
+    dead_met: Option<&'a Cell<bool>>,
     /// Where costs add up, if they are counted.
     cost: Option<&'a Cell<Cost>>,
     /// Under the latch: the reader of all questions, none of which may wait.
@@ -219,9 +225,26 @@ impl<'a> Source<'a> {
             runs,
             cache,
             measures,
+            counts: true,
+            dead_met: None,
             cost: None,
             latched: None,
         }
+    }
+
+    /// The same version, whose scans step over each removed row: some weights are guesses, or not to be relied on.
+    pub(crate) fn stepping(self) -> Source<'a> {
+        Source { counts: false, ..self }
+    }
+
+    /// The same version. `dead_met` is set when a scan has met many removed rows.
+    pub(crate) fn noting_dead(self, dead_met: &'a Cell<bool>) -> Source<'a> {
+        Source { dead_met: Some(dead_met), ..self }
+    }
+
+    /// Whether scans may look for live rows by their ranks.
+    fn jumps(&self) -> bool {
+        self.counts && self.unresolved.is_none()
     }
 
     /// Like [`Source::new`], where one of the trees has unknown weights.
@@ -313,6 +336,8 @@ impl<'a> Source<'a> {
         let counted = Source {
             cost: Some(&cost),
             unresolved: self.unresolved,
+            counts: self.counts,
+            dead_met: self.dead_met,
             latched: self.latched,
             ..Source::new(trees, self.runs, self.cache, self.measures)
         };
@@ -396,11 +421,11 @@ impl<'a> Source<'a> {
     ) -> Result<()> {
         if self.runs.is_empty() {
             let stack = stack_in_memory(self.trees.iter().copied(), self.measures);
-            of_trees(stack.scan(start, end, reverse, visit));
+            of_trees(stack.scan((start, end), reverse, self.jumps(), visit));
             return Ok(());
         }
         let bytes = (SCAN_PINNED_BYTES / self.runs.len() as u64).clamp(SCAN_BYTES_MIN, SCAN_BYTES);
-        let window = Window { rows, bytes, lent_bytes: SCAN_PINNED_BYTES };
+        let window = Window { rows, bytes, lent_bytes: SCAN_PINNED_BYTES, jumps: self.jumps() };
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         self.walk(start, end, reverse, window, |merge, key| {
             let row = merge.next_within(key, inside)?;
@@ -422,6 +447,7 @@ impl<'a> Source<'a> {
         mut step: impl for<'m> FnMut(&mut TableMerge<'m>, &mut KeyBuffer) -> std::result::Result<bool, Stopped>,
     ) -> Result<()> {
         let (mut steps, mut times) = (0, 1);
+        let mut dead_max = if window.jumps || self.dead_met.is_some() { DEAD_FIRST } else { u32::MAX };
         let mut next: Option<Next> = None;
         // Each attempt under the latch begins anew: it asks for as many rows as it has passed.
         let times_of = |steps: u64, times: u64| match (self.latched, window.rows) {
@@ -462,11 +488,31 @@ impl<'a> Source<'a> {
                     pages.answer(begin)?
                 }
             };
+            merge = merge.stopping_behind(dead_max);
             // The last key that a step ended at, and one that an unfinished step came to.
             let (mut told, mut key) = (KeyBuffer::new(), KeyBuffer::new());
             let mut has_told = false;
             next = loop {
                 match step(&mut merge, &mut key) {
+                    Ok(false) if merge.has_stopped() => {
+                        self.dead_met.inspect(|dead_met| dead_met.set(true));
+                        if !window.jumps {
+                            dead_max = u32::MAX;
+                            merge = merge.stopping_behind(dead_max);
+                            continue;
+                        }
+                        std::mem::swap(&mut told, &mut key);
+                        key.clear();
+                        has_told = true;
+                        let jump = || stack.jump(&told, (start, end), reverse);
+                        let rest = match self.latched {
+                            Some(_) => jump().map_err(|Missing| page_fault())?,
+                            None => pages.answer(jump)?,
+                        };
+                        let Some(rest) = rest else { return Ok(()) };
+                        dead_max = (2 * dead_max).min(DEAD_MAX);
+                        merge = rest.stopping_behind(dead_max);
+                    }
                     Ok(false) => return Ok(()),
                     Ok(true) => {
                         std::mem::swap(&mut told, &mut key);

@@ -637,7 +637,7 @@ fn runs_of_a_stack_are_charged_in_the_same_rounds() {
                     rows += 1;
                     true
                 };
-                assert_eq!(stack.scan(start, end, reverse, visit), Ok(()), "{start:?} to {end:?}");
+                assert_eq!(stack.scan((start, end), reverse, true, visit), Ok(()), "{start:?} to {end:?}");
                 assert_eq!(rows, count);
             }
             assert_eq!(pages.cost(), cost);

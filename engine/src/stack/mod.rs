@@ -202,28 +202,42 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         self.nth_of_many(offset)
     }
 
-    /// Calls `visit` with the live rows between two cuts, ascending or descending, until it returns false.
+    /// Calls `visit` with the live rows between two cuts, ascending or descending, until it returns false. `jumps`: all
+    /// weights are known, so that removed rows need not be stepped over.
     pub(crate) fn scan(
         &self,
-        start: Cut<'_>,
-        end: Cut<'_>,
+        (start, end): (Cut<'_>, Cut<'_>),
         reverse: bool,
+        jumps: bool,
         mut visit: impl FnMut(&[u8], &'a [u8]) -> bool,
     ) -> Result<(), L::Fault> {
         if start.is_at_or_past(&end) {
             return Ok(());
         }
+        let mut dead_max = if jumps { DEAD_FIRST } else { u32::MAX };
         let mut merge = if reverse { Merge::before(self, end)? } else { Merge::from(self, start)? };
+        merge = merge.stopping_behind(dead_max);
         let mut key = KeyBuffer::new();
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
-        while let Some(value) = merge.next_within(&mut key, inside)? {
-            if !visit(&key, value) {
-                break;
+        loop {
+            match merge.next_within(&mut key, inside)? {
+                Some(value) if visit(&key, value) => {}
+                None if merge.has_stopped() => {
+                    let Some(rest) = self.jump(&key, (start, end), reverse)? else { return Ok(()) };
+                    dead_max = (2 * dead_max).min(DEAD_MAX);
+                    merge = rest.stopping_behind(dead_max);
+                }
+                _ => return Ok(()),
             }
         }
-        Ok(())
     }
 }
+
+/// How many removed rows a scan steps over before it looks for the next live one by its rank: at first, then twice as
+/// many after each such jump, up to the last, so that rows of which every so-many-th is live cost little more than steps.
+/// Tests jump early, so that all of them do.
+pub(crate) const DEAD_FIRST: u32 = if cfg!(test) { 2 } else { 64 };
+pub(crate) const DEAD_MAX: u32 = 4096;
 
 /// Interleaved questions, for layers in memory.
 impl<'a> Stack<'a> {

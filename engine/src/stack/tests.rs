@@ -184,7 +184,7 @@ fn compare<'a, L: Layer<'a>>(
         for reverse in [false, true] {
             let seen = pages.answer(|| {
                 let mut seen = Vec::new();
-                stack.scan(start, end, reverse, |key, value| {
+                stack.scan((start, end), reverse, true, |key, value| {
                     seen.push((key.to_vec(), value.to_vec()));
                     seen.len() < limit
                 })?;
@@ -414,7 +414,7 @@ fn layers_share_rounds_and_a_range_ends_where_it_ends() {
     let seen = pages
         .answer(|| {
             let mut seen = 0;
-            stack.scan(Cut::Before(&start), Cut::Before(&end), false, |_, _| {
+            stack.scan((Cut::Before(&start), Cut::Before(&end)), false, true, |_, _| {
                 seen += 1;
                 true
             })?;
@@ -512,7 +512,7 @@ fn a_stack_of_nothing_answers() {
     assert_eq!(infallible(stack.count(Cut::Start, Cut::End)), 0);
     assert!(infallible(stack.nth(0)).is_none());
     assert!(infallible(stack.get(b"")).is_none());
-    infallible(stack.scan(Cut::Start, Cut::End, true, |_, _| panic!("there are no rows")));
+    infallible(stack.scan((Cut::Start, Cut::End), true, true, |_, _| panic!("there are no rows")));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Not here: what the transaction as a whole does (`transaction`), validation and rebasing (`conflicts`).
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use elsa::FrozenVec;
@@ -36,6 +36,8 @@ pub(crate) struct PrivateTable {
     /// Created by the first read. Never borrowed during a caller's closure, so a closure that visits rows can read on.
     pub(crate) observations: RefCell<Option<Box<Observations>>>,
     pub(crate) unasked: RefCell<Unasked>,
+    /// Whether a scan has met many removed rows: then the next ones look for live rows by their ranks.
+    pub(crate) dead_met: Cell<bool>,
     pub(crate) patches: RefCell<Patches>,
     /// The last key of the version below, asked for when writes go behind each other.
     pub(crate) last_below: OnceCell<Option<KeyBuffer>>,
@@ -72,6 +74,7 @@ impl PrivateTable {
             layers: RefCell::default(),
             observations: RefCell::default(),
             unasked: RefCell::default(),
+            dead_met: Cell::default(),
             patches: RefCell::default(),
             last_below: OnceCell::new(),
             born,

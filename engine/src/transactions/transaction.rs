@@ -492,9 +492,16 @@ impl Reader for TableTransaction<'_> {
     fn read_rows_from<R>(&self, work: impl FnOnce(&Source<'_>) -> Result<R>) -> Result<R> {
         let shared = &self.transaction.shared;
         let version = self.version()?;
-        let layers = self.private.layers.borrow();
+        let PrivateTable { declaration, layers, unasked, dead_met, .. } = self.private;
+        // To step over removed rows again and again costs more than to look up now what the commit would look up.
+        if dead_met.get() && !declaration.options.blind_writes {
+            self.transaction.settle(self.private)?;
+        }
+        let is_settled = unasked.borrow().is_empty();
+        let layers = layers.borrow();
         let written = layers.iter().rev().filter(|(_, tree)| tree.entries() > 0).map(|(_, tree)| tree.view());
-        work(&version.source_under(written, &shared.arena, &shared.cache))
+        let source = version.source_under(written, &shared.arena, &shared.cache).noting_dead(dead_met);
+        work(&if is_settled { source } else { source.stepping() })
     }
 
     fn before_lending(&self) -> Result<()> {

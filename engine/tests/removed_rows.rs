@@ -1,0 +1,83 @@
+//! Goal: rows that were removed one by one cost the reader next to nothing, wherever the live ones are: a queue is fast
+//! however much was taken from its front. Method: a table of several runs under tombstones; all rows that are left, from
+//! both ends, by all kinds of readers, with a bound of the pages they use.
+
+use quipu::{Db, ErrorKind, Options, ReadableTable, Result, TableTransaction, Transaction, WritableTable};
+
+/// The first keys of a table from one end.
+fn keys(table: &impl ReadableTable, reverse: bool, rows: usize) -> Result<Vec<Vec<u8>>> {
+    let mut range = table.range(..);
+    let next = || if reverse { range.next_back() } else { range.next() };
+    std::iter::from_fn(next).take(rows).map(|row| Ok(row?.key.to_vec())).collect()
+}
+
+/// A queue: rows are removed at the front, and each removal leaves a tombstone above the runs. The next live row is found
+/// by its rank: stepping to it would read all leaves of those removed.
+#[test]
+fn the_front_of_a_queue_costs_no_more_than_a_few_pages() {
+    let db = Db::open("/db", Options::in_memory()).expect("a database");
+    let table = db.table("queue").expect("a table");
+    let key = |number: u64| number.to_be_bytes();
+    for start in (0..40_000).step_by(10_000) {
+        let rows = |tx: &Transaction| {
+            let table = tx.table(&table)?;
+            (start..start + 10_000).try_for_each(|number| table.put(key(number), [7; 40]))
+        };
+        db.write(rows).expect("rows");
+        table.flush().expect("a run");
+    }
+    // The front, the back, and all but each thousandth in between.
+    let is_live = |number: u64| (10_000..30_000).contains(&number) && number.is_multiple_of(1000);
+    db.write(|tx| {
+        let table = tx.table(&table)?;
+        (0..40_000).filter(|number| !is_live(*number)).try_for_each(|number| table.delete(key(number)))
+    })
+    .expect("removals");
+    let live: Vec<_> = (0..40_000).filter(|number| is_live(*number)).map(|number| key(number).to_vec()).collect();
+    let check = |ask: &dyn Fn(bool, usize) -> Result<Vec<Vec<u8>>>| {
+        for (reverse, rows) in [(false, 1), (true, 1), (false, 3), (true, 3), (false, usize::MAX), (true, usize::MAX)] {
+            let mut expected = live.clone();
+            if reverse {
+                expected.reverse();
+            }
+            expected.truncate(rows);
+            assert_eq!(ask(reverse, rows).expect("rows"), expected, "{reverse} {rows}");
+        }
+    };
+    let now = db.snapshot();
+    let then = now.table(&table).expect("the table");
+    check(&|reverse, rows| keys(&table, reverse, rows));
+    check(&|reverse, rows| keys(&then, reverse, rows));
+    for reverse in [false, true] {
+        let (first, cost) = table.with_cost(|table| keys(table, reverse, 1)).expect("a row");
+        assert_eq!(first.len(), 1);
+        assert!(cost.pages < 100, "{cost:?}");
+        let (all, cost) = table.with_cost(|table| keys(table, reverse, usize::MAX)).expect("rows");
+        assert_eq!(all.len(), live.len());
+        assert!(cost.pages < 400, "{cost:?}");
+    }
+    // A transaction sees its own removals so, whether or not it has asked what they removed.
+    let next = |table: &TableTransaction<'_>| -> Result<Option<Vec<u8>>> {
+        Ok(table.range(..).next().transpose()?.map(|row| row.key.to_vec()))
+    };
+    for optimistic in [false, true] {
+        let work = |tx: &Transaction| {
+            let table = tx.table(&table)?;
+            for expected in &live {
+                assert_eq!(next(&table)?.as_ref(), Some(expected), "{optimistic}");
+                table.delete(expected)?;
+            }
+            assert_eq!(next(&table)?, None);
+            table.put(key(5), "new")?;
+            assert_eq!(next(&table)?, Some(key(5).to_vec()));
+            table.delete(key(6))?;
+            table.delete(key(50_000))?;
+            table.delete(key(5))?;
+            assert_eq!((next(&table)?, table.len()?), (None, 0));
+            Err::<(), _>(quipu::Error::new(ErrorKind::Invalid, "undo"))
+        };
+        let undone = if optimistic { work(&db.begin()) } else { db.write(work) };
+        assert_eq!(undone.expect_err("undone").kind(), ErrorKind::Invalid);
+    }
+    check(&|reverse, rows| keys(&table, reverse, rows));
+}
