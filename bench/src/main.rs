@@ -13,6 +13,7 @@ Examples:
   quipu-bench ycsb --records 1M --operations 1M --threads 1,2 --cache-bytes 256M --stores quipu,lmdb
   quipu-bench ycsb --records 100k --only A --repeat 1               one workload after loading
   quipu-bench ycsb --stores quipu,quipu-flat --cache-bytes 4M,64M   the tree of run files beside a flat index
+  quipu-bench ycsb --typed --cache-bytes 64M                        tables of typed fields: Quipu and SQLite
   quipu-bench ycsb --resp --threads 2                               servers instead: quipu and redis
   quipu-bench all --smoke --json";
 

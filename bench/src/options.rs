@@ -122,6 +122,11 @@ pub struct YcsbOptions {
     #[arg(long, value_delimiter = ',', default_value = "64M", value_parser = parse_count)]
     pub cache_bytes: Vec<u64>,
 
+    /// Tables of ten typed fields instead of one value: a read reads all, an update writes one; --stores then means
+    /// `quipu,quipu-flat,sqlite`
+    #[arg(long, conflicts_with = "resp")]
+    pub typed: bool,
+
     /// Asks servers over RESP, one request at a time and thread, instead of stores in this process; --stores then means
     /// `quipu,redis`
     #[arg(long)]
@@ -150,7 +155,13 @@ impl Options {
             dir: None,
             json: false,
             smoke: true,
-            ycsb: YcsbOptions { operations: None, value_bytes: 1000, cache_bytes: vec![64_000_000], resp: false },
+            ycsb: YcsbOptions {
+                operations: None,
+                value_bytes: 1000,
+                cache_bytes: vec![64_000_000],
+                typed: false,
+                resp: false,
+            },
             tpcc: TpccOptions::default(),
         }
     }

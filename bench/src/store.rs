@@ -235,6 +235,13 @@ pub trait Client: Send {
     /// Puts a row, new or in the place of the old one.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
+    /// Writes part of a row that is there, if the client has a way to do that; else puts all of it. `version` is one
+    /// that no other write has.
+    fn update(&mut self, key: &[u8], value: &[u8], version: u64) -> Result<()> {
+        let _ = version;
+        self.put(key, value)
+    }
+
     /// Lends the value of `key` to `see`. Returns whether there is one.
     fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
 

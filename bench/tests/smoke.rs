@@ -121,6 +121,19 @@ fn ycsb() {
     assert_eq!(rates.len(), 7 * 2 * fitting);
 }
 
+/// Typed tables do everything, and read the same fields.
+#[test]
+fn ycsb_of_typed_tables() {
+    let mut options = Options::smoke("ycsb");
+    options.ycsb.typed = true;
+    let tables = tables_with(options);
+    let rows = tables[0].rows();
+    assert!(rows.len() >= 7 * 2 * 2, "{rows:?}");
+    for row in rows {
+        assert_eq!((&row[4], &row[8..]), (&Cell::Count(200), &[Cell::Count(0), Cell::Count(0)][..]), "{row:?}");
+    }
+}
+
 /// Over RESP, with the servers that are installed: the others, and scans of Redis, have dashes.
 #[test]
 fn ycsb_over_resp() {

@@ -19,6 +19,8 @@ pub(crate) struct ContestantKind {
     pub(crate) settings: &'static str,
     /// Whether its cache has a size.
     pub(crate) has_cache: bool,
+    /// Whether it differs from another one in its files alone, so that it is not measured in memory.
+    pub(crate) only_files: bool,
     /// Opens an empty one in an empty directory, or the one that was closed there.
     pub(crate) open: fn(&Path, Setup) -> Result<Box<dyn Contestant>>,
 }

@@ -56,6 +56,7 @@ pub(crate) fn options_of(setup: Setup) -> quipu::Options {
 pub(crate) fn contestants() -> Vec<ContestantKind> {
     vec![
         typed::QUIPU,
+        typed::QUIPU_FLAT,
         typed::QUIPU_OPTIMISTIC,
         key_value::QUIPU,
         #[cfg(feature = "peers")]

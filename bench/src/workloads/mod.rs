@@ -24,7 +24,7 @@ use crate::{Options, Workload};
 pub(crate) fn has_stores_of_its_own(options: &Options) -> bool {
     let is_asked = |workload: &Workload| options.workload.as_deref() == Some(workload.name);
     [&offset_tree::WORKLOAD, &tpcc::WORKLOAD, &typed_rows::WORKLOAD].into_iter().any(is_asked)
-        || (is_asked(&ycsb::WORKLOAD) && options.ycsb.resp)
+        || (is_asked(&ycsb::WORKLOAD) && (options.ycsb.resp || options.ycsb.typed))
 }
 
 /// Whether its tables are larger than memory, so that stores that differ in their files alone are worth a line each.

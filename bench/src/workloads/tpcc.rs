@@ -47,6 +47,8 @@ fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Figures)) -> Result<()> {
             };
             let setup = Setup { durability: *durability, cache_bytes, in_memory: percent.is_none() };
             let size = Size { bench, population: &population, setup, percent };
+            let mut contestants = contestants.clone();
+            contestants.retain(|kind| percent.is_some() || !kind.only_files);
             let figures = size.measure(&contestants)?;
             show(size.rates(&contestants, &figures));
             show(size.times(&contestants, &figures));

@@ -18,26 +18,28 @@ use crate::latencies::Latencies;
 use crate::report::{Cell, Table};
 use crate::socket::Server;
 use crate::store::{Result, StoreKind};
-use crate::ycsb::{self, Contestant, KEY_BYTES, MIXES, Operation, Outcome, Population, Values};
+use crate::ycsb::{self, Contestant, KEY_BYTES, MIXES, Operation, Outcome, Population, UserTableKind, Values};
 use crate::{Bench, Workload};
 
 pub(crate) const WORKLOAD: Workload = Workload {
     name: "ycsb",
-    about: "YCSB A to F: zipfian reads, updates, inserts and scans of 1 kB records; --resp: of servers",
+    about: "YCSB A to F: zipfian reads, updates, inserts and scans of 1 kB records; --typed: of ten fields; --resp: of servers",
     run,
     child: None,
 };
 
 fn run(bench: &Bench<'_>, show: &mut dyn FnMut(Table)) -> Result<()> {
     let servers = if bench.options.ycsb.resp { servers(bench)? } else { Vec::new() };
+    let tables = if bench.options.ycsb.typed { tables(bench)? } else { Vec::new() };
     // No server is started with a size of cache.
     let caches = if bench.options.ycsb.resp { &[0][..] } else { &bench.options.ycsb.cache_bytes[..] };
     for records in bench.options.row_counts(&[200_000], 200) {
         for cache_bytes in caches {
             let size = Size { bench, records, cache_bytes: *cache_bytes };
-            let contestants: Vec<Contestant<'_>> = match bench.options.ycsb.resp {
-                true => servers.iter().map(Contestant::Server).collect(),
-                false => size.stores_that_fit().map(Contestant::Store).collect(),
+            let contestants: Vec<Contestant<'_>> = match (bench.options.ycsb.resp, bench.options.ycsb.typed) {
+                (true, _) => servers.iter().map(Contestant::Server).collect(),
+                (false, true) => tables.iter().map(Contestant::Table).collect(),
+                (false, false) => size.stores_that_fit().map(Contestant::Store).collect(),
             };
             let figures = size.measure(&contestants)?;
             show(size.rates(&contestants, &figures));
@@ -54,6 +56,17 @@ fn servers(bench: &Bench<'_>) -> Result<Vec<Server>> {
         return Err(format!("no server `{unknown}` that speaks RESP; there are {}", names.join(", ")).into());
     }
     Ok(Server::all(bench.options).into_iter().filter(Server::speaks_resp).collect())
+}
+
+/// The typed tables asked for.
+fn tables(bench: &Bench<'_>) -> Result<Vec<UserTableKind>> {
+    let (mut kinds, asked) = (UserTableKind::all(), &bench.options.stores);
+    if let Some(unknown) = asked.iter().find(|name| kinds.iter().all(|kind| kind.name != **name)) {
+        let known: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
+        return Err(format!("no store `{unknown}` of typed tables; there are {}", known.join(", ")).into());
+    }
+    kinds.retain(|kind| asked.is_empty() || asked.iter().any(|name| name == kind.name));
+    Ok(kinds)
 }
 
 /// What comes before the workloads.
@@ -147,7 +160,8 @@ impl Size<'_> {
             true => "over RESP".to_owned(),
             false => format!("caches of {}", Cell::Bytes(self.cache_bytes as f64)),
         };
-        format!("YCSB, {what}: {} records of {value_bytes} bytes, {place}", Cell::Count(self.records))
+        let typed = if self.bench.options.ycsb.typed { " in ten fields" } else { "" };
+        format!("YCSB, {what}: {} records of {value_bytes} bytes{typed}, {place}", Cell::Count(self.records))
     }
 
     fn rates(&self, contestants: &[Contestant<'_>], figures: &Figures) -> Table {
@@ -208,6 +222,7 @@ impl Size<'_> {
             match contestant {
                 Contestant::Server(server) => table.note(server.note()),
                 Contestant::Store(kind) => table.note(kind.settings),
+                Contestant::Table(kind) => table.note(kind.settings),
             }
         }
         for (line, outcomes) in figures {

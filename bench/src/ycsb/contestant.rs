@@ -1,8 +1,9 @@
-//! Who is asked: a store in this process, or a server beside it.
+//! Who is asked: a store or a typed table in this process, or a server beside it.
 
 use super::drive::Outcome;
 use super::mix::Mix;
 use super::records::key_of;
+use super::typed::{UserTable, UserTableKind};
 use crate::Bench;
 use crate::socket::{Running, Server, Strings};
 use crate::store::{Client, Durability, Result, Setup, Store, StoreKind};
@@ -12,6 +13,8 @@ use crate::store::{Client, Durability, Result, Setup, Store, StoreKind};
 pub(crate) enum Contestant<'a> {
     /// In this process.
     Store(&'a StoreKind),
+    /// The same, of typed fields.
+    Table(&'a UserTableKind),
     /// Beside it, over RESP.
     Server(&'a Server),
 }
@@ -21,6 +24,7 @@ impl Contestant<'_> {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Contestant::Store(kind) => kind.name,
+            Contestant::Table(kind) => kind.name,
             Contestant::Server(server) => server.name,
         }
     }
@@ -28,7 +32,7 @@ impl Contestant<'_> {
     /// Whether it can be measured on this machine.
     pub(crate) fn is_there(self) -> bool {
         match self {
-            Contestant::Store(_) => true,
+            Contestant::Store(_) | Contestant::Table(_) => true,
             Contestant::Server(server) => server.is_there(),
         }
     }
@@ -36,7 +40,7 @@ impl Contestant<'_> {
     /// Whether it can do what this workload asks.
     pub(crate) fn can(self, mix: &Mix) -> bool {
         match self {
-            Contestant::Store(_) => true,
+            Contestant::Store(_) | Contestant::Table(_) => true,
             // Redis keeps no order of keys.
             Contestant::Server(server) => server.counts() || !mix.scans(),
         }
@@ -44,17 +48,26 @@ impl Contestant<'_> {
 
     /// Whether the size of its cache was set.
     pub(crate) fn has_cache(self) -> bool {
-        matches!(self, Contestant::Store(kind) if kind.has_cache)
+        match self {
+            Contestant::Store(kind) => kind.has_cache,
+            Contestant::Table(_) => true,
+            Contestant::Server(_) => false,
+        }
     }
 
     /// Opens it, empty.
     pub(crate) fn open(self, bench: &Bench<'_>, cache_bytes: u64) -> Result<Open> {
+        let setup = Setup { durability: Durability::Os, cache_bytes, in_memory: false };
         match self {
             Contestant::Store(kind) => {
                 let dir = bench.place.fresh()?;
-                let setup = Setup { durability: Durability::Os, cache_bytes, in_memory: false };
                 let store = (kind.open)(dir.path(), setup)?;
                 Ok(Open::Store { store, _dir: dir })
+            }
+            Contestant::Table(kind) => {
+                let dir = bench.place.fresh()?;
+                let table = (kind.open)(dir.path(), setup)?;
+                Ok(Open::Table { table, _dir: dir })
             }
             Contestant::Server(server) => Ok(Open::Server(server.start(bench, Durability::Os)?)),
         }
@@ -64,6 +77,7 @@ impl Contestant<'_> {
 /// One that is open.
 pub(crate) enum Open {
     Store { store: Box<dyn Store>, _dir: tempfile::TempDir },
+    Table { table: Box<dyn UserTable>, _dir: tempfile::TempDir },
     Server(Running),
 }
 
@@ -71,6 +85,7 @@ impl Open {
     fn clients(&self, threads: usize) -> Result<Vec<Box<dyn Client + '_>>> {
         let client = |_| match self {
             Open::Store { store, .. } => store.client(),
+            Open::Table { table, .. } => table.client(),
             Open::Server(server) => Ok(Box::new(Strings::open(server)?) as Box<dyn Client>),
         };
         (0..threads).map(client).collect()
@@ -104,6 +119,7 @@ impl Open {
                 })?;
                 Ok(count)
             }
+            Open::Table { table, .. } => table.count(),
             Open::Server(server) => Strings::open(server)?.count(),
         }
     }

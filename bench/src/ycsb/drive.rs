@@ -154,16 +154,20 @@ impl Asker<'_> {
         let number = if is_new { population.reserve() } else { request.number(*choice, population.count()) };
         let key = key_of(number);
         let (done, nanos) = match request.operation {
-            Operation::Insert | Operation::Update => {
+            Operation::Insert => {
                 let value = values.make(number, version);
                 nanos_of(|| client.put(&key, value))
+            }
+            Operation::Update => {
+                let value = values.make(number, version);
+                nanos_of(|| client.update(&key, value, version))
             }
             Operation::Read => nanos_of(|| found.read(&mut **client, values, number, &key)),
             Operation::Scan => nanos_of(|| found.scan(&mut **client, values, u64::from(request.scan_records), &key)),
             Operation::ReadModifyWrite => {
                 let (read, read_nanos) = nanos_of(|| found.read(&mut **client, values, number, &key));
                 let value = values.make(number, version);
-                let (written, write_nanos) = nanos_of(|| client.put(&key, value));
+                let (written, write_nanos) = nanos_of(|| client.update(&key, value, version));
                 (read.and(written), read_nanos + write_nanos)
             }
         };

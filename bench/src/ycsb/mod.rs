@@ -7,6 +7,7 @@
 //! | `records` | keys, values, and how many records there are while threads add more |
 //! | `drive` | threads that ask, and what they found |
 //! | `contestant` | who is asked: stores and servers |
+//! | `typed` | tables of ten fields: in Quipu's rows, and in SQLite |
 //!
 //! Invariants:
 //! 1. Requests are drawn, keys and values are made and values are checked in the same way for all stores; what is drawn
@@ -16,7 +17,8 @@
 //! 3. No request asks for a record that is not yet in.
 //!
 //! Differences from the program of that name:
-//! - A record is one field, an update replaces the whole value. The program writes ten fields and updates one.
+//! - A record is one field, an update replaces the whole value. The program writes ten fields and updates one; so do
+//!   typed tables here.
 //! - The zipfian distribution is that over the records there are. The program draws from 10 billion items, whatever
 //!   there is, and folds them onto the records by a hash: its most popular record gets 3.8 % of the requests; that of a
 //!   million here 6.5 %.
@@ -28,9 +30,11 @@ mod contestant;
 mod drive;
 mod mix;
 mod records;
+mod typed;
 mod zipfian;
 
 pub(crate) use contestant::Contestant;
 pub(crate) use drive::{Outcome, load, run};
 pub(crate) use mix::{MIXES, Operation};
 pub(crate) use records::{KEY_BYTES, Population, Values, digest};
+pub(crate) use typed::UserTableKind;

@@ -14,6 +14,7 @@ pub(in crate::tpcc) const FJALL: ContestantKind = ContestantKind {
     name: "fjall",
     settings: "fjall 3.1: rows by hand, a keyspace each, optimistic transactions; os: journal to the system",
     has_cache: true,
+    only_files: false,
     open,
 };
 

@@ -15,6 +15,7 @@ pub(in crate::tpcc) const LMDB: ContestantKind = ContestantKind {
     name: "lmdb",
     settings: "LMDB (heed 0.23): rows by hand; none and os NOSYNC|WRITEMAP; sync default flags; cached by the system",
     has_cache: false,
+    only_files: false,
     open,
 };
 

@@ -12,6 +12,7 @@ pub(in crate::tpcc) const QUIPU: ContestantKind = ContestantKind {
     name: "quipu-kv",
     settings: "Quipu's engine: rows by hand, a table each; writing transactions one after the other (Db::write)",
     has_cache: true,
+    only_files: false,
     open,
 };
 

@@ -14,6 +14,7 @@ pub(in crate::tpcc) const REDB: ContestantKind = ContestantKind {
     name: "redb",
     settings: "redb 4.5: rows by hand, all in one table; none and os Durability::None; sync Immediate",
     has_cache: true,
+    only_files: false,
     open,
 };
 

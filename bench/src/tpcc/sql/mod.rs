@@ -20,6 +20,7 @@ pub(crate) const SQLITE: ContestantKind = ContestantKind {
     name: "sqlite",
     settings: "SQLite (bundled): SQL, WITHOUT ROWID; WAL, synchronous OFF for none and os, FULL for sync",
     has_cache: true,
+    only_files: false,
     open,
 };
 

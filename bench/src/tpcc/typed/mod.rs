@@ -13,7 +13,7 @@ mod transactions;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quipu::Db;
+use quipu::{Db, RunLayout};
 use quipu_rows::{BuildOptions, Database, IndexSchema, Ordered as _, Span, Value};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -29,14 +29,25 @@ pub(crate) const QUIPU: ContestantKind = ContestantKind {
     name: "quipu",
     settings: "Quipu, typed rows: writing transactions one after the other (Database::write), reading ones on snapshots",
     has_cache: true,
-    open: |dir, setup| open(dir, setup, Way::SingleWriter),
+    only_files: false,
+    open: |dir, setup| open(dir, setup, Way::SingleWriter, RunLayout::Tree),
+};
+
+/// The same with the flat index in the run files, the baseline of the tree.
+pub(crate) const QUIPU_FLAT: ContestantKind = ContestantKind {
+    name: "quipu-flat",
+    settings: "Quipu, typed rows with a flat index: one list of the leaves of each run file in place of a tree above them",
+    only_files: true,
+    open: |dir, setup| open(dir, setup, Way::SingleWriter, RunLayout::Flat),
+    ..QUIPU
 };
 
 pub(crate) const QUIPU_OPTIMISTIC: ContestantKind = ContestantKind {
     name: "quipu-optimistic",
     settings: "The same with optimistic transactions (Database::retry, serializable), validated by the columns read",
     has_cache: true,
-    open: |dir, setup| open(dir, setup, Way::Optimistic),
+    only_files: false,
+    open: |dir, setup| open(dir, setup, Way::Optimistic, RunLayout::Tree),
 };
 
 /// How transactions that write run.
@@ -49,6 +60,7 @@ enum Way {
 struct Typed {
     database: Database,
     way: Way,
+    layout: RunLayout,
     /// Whether rows are inserted, which keeps them in memory, instead of written to files.
     in_memory: bool,
     sessions: AtomicU64,
@@ -74,14 +86,14 @@ impl Typed {
     }
 }
 
-fn open(dir: &Path, setup: Setup, way: Way) -> Result<Box<dyn Contestant>> {
+fn open(dir: &Path, setup: Setup, way: Way, layout: RunLayout) -> Result<Box<dyn Contestant>> {
     let database = Database::open(&Db::open(dir, super::options_of(setup))?)?;
     if database.tables()?.is_empty() {
         for table in Table::ALL {
             database.create_table(&schema(table))?;
         }
     }
-    Ok(Box::new(Typed { database, way, in_memory: setup.in_memory, sessions: AtomicU64::new(0) }))
+    Ok(Box::new(Typed { database, way, layout, in_memory: setup.in_memory, sessions: AtomicU64::new(0) }))
 }
 
 impl Contestant for Typed {
@@ -107,7 +119,10 @@ impl Contestant for Typed {
         for name in self.database.tree_names()?.keys() {
             if let Some(tree) = self.database.db().open_table(name)? {
                 tree.flush()?;
-                tree.compact()?;
+                match self.layout {
+                    RunLayout::Tree => tree.compact()?,
+                    RunLayout::Flat => tree.rewrite(RunLayout::Flat, &mut |_| ())?,
+                }
             }
         }
         Ok(())
