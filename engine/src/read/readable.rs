@@ -27,7 +27,9 @@ pub trait ReadableTable: Reader {
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         let key = key.as_ref();
         self.observe(|| Question::Value(key.into()))?;
-        self.ask(|stack| Ok(stack.get(key)?.map(Value::from)))
+        let value = self.ask(|stack| Ok(stack.get(key)?.map(Value::from)))?;
+        self.found(key, value.as_deref());
+        Ok(value)
     }
 
     /// Lends the value of `key`, or `None`, to `work`, with no copy. One descent.

@@ -56,6 +56,11 @@ pub trait Reader: Sized {
         Ok(())
     }
 
+    /// Notes the value that a key was found to have, or that it has none, for a write that may follow.
+    fn found(&self, key: &[u8], value: Option<&[u8]>) {
+        let _ = (key, value);
+    }
+
     /// One version, for an answer in several steps.
     fn hold(&self) -> Box<dyn Fill + '_>;
 }

@@ -206,8 +206,8 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
 }
 
 impl<'a, L: Layer<'a>> Stack<'a, L> {
-    /// The rest of a walk of the live rows between two cuts that has stopped behind the removed row `key`, from the next
-    /// live row on; `None` if there is none. All weights must be known.
+    /// The rest of a walk between two cuts that has stopped behind the removed row `key`: from the next live row on, or
+    /// `None` if there is none. All weights must be known.
     ///
     /// Cost: three ranks and the row at an offset.
     pub(crate) fn jump(

@@ -233,9 +233,9 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 }
 
-/// How many removed rows a scan steps over before it looks for the next live one by its rank: at first, then twice as
-/// many after each such jump, up to the last, so that rows of which every so-many-th is live cost little more than steps.
-/// Tests jump early, so that all of them do.
+/// How many removed rows a scan steps over before it looks for the next live one by its rank: at first, and at most.
+/// Each jump doubles it, so that a table of which each hundredth row is live costs little more than steps. Tests jump
+/// early, so that all of them do.
 pub(crate) const DEAD_FIRST: u32 = if cfg!(test) { 2 } else { 64 };
 pub(crate) const DEAD_MAX: u32 = 4096;
 

@@ -16,6 +16,7 @@ use crate::read::table_stack::Source;
 use crate::state::handle::Table;
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, TableVersion, Versions};
+use crate::tally::Tally;
 use crate::transactions::conflicts::Moved;
 use crate::transactions::patches::Patches;
 use crate::transactions::unasked::Unasked;
@@ -36,6 +37,9 @@ pub(crate) struct PrivateTable {
     /// Created by the first read. Never borrowed during a caller's closure, so a closure that visits rows can read on.
     pub(crate) observations: RefCell<Option<Box<Observations>>>,
     pub(crate) unasked: RefCell<Unasked>,
+    /// The key that was read last, and what it adds to the tally: a write of it that follows need not look it up again.
+    /// Forgotten by whatever may change that.
+    pub(crate) known: RefCell<Option<(KeyBuffer, Tally)>>,
     /// Whether a scan has met many removed rows: then the next ones look for live rows by their ranks.
     pub(crate) dead_met: Cell<bool>,
     pub(crate) patches: RefCell<Patches>,
@@ -74,6 +78,7 @@ impl PrivateTable {
             layers: RefCell::default(),
             observations: RefCell::default(),
             unasked: RefCell::default(),
+            known: RefCell::default(),
             dead_met: Cell::default(),
             patches: RefCell::default(),
             last_below: OnceCell::new(),
@@ -91,6 +96,7 @@ impl PrivateTable {
 
     /// Takes on layers that were made relative to a newer version.
     pub(crate) fn move_layers(&mut self, moved: Moved) {
+        self.known.take();
         for ((_, layer), moved) in self.layers.get_mut().iter_mut().zip(moved) {
             if let Some(moved) = moved {
                 *layer = moved;

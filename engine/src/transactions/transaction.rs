@@ -8,6 +8,7 @@
 //! 4. Entries whose keys have not been looked up below are all in the newest layer of their table, and listed as
 //!    `unasked`. Their keys are looked up together, before weights are read, another layer begins, or the transaction
 //!    commits; those of a blind table may never be. Until then they weigh as if their keys were live.
+//! 5. A key that was read just before it is written is not looked up again.
 //!
 //! Not here: what is kept of each table (`private_table`), validation and rebasing (`conflicts`), commit
 //! (`write/commit`).
@@ -19,6 +20,7 @@ use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
+use crate::page::KeyBuffer;
 use crate::read::entry::Value;
 use crate::read::observation::{ASKED_TOGETHER, Question, ValuePart};
 use crate::read::readable::ReadableTable;
@@ -149,6 +151,7 @@ impl Transaction {
             if self.is_optimistic() {
                 table.note_weights(savepoint.depth, || Ok(self.shared.source(table.version_in(self.versions())?)))?;
             }
+            table.known.take();
             table.layers.borrow_mut().retain(|(depth, _)| *depth < savepoint.depth);
             table.unasked.borrow_mut().forget_from(savepoint.depth);
             table.patches.borrow_mut().forget_from(savepoint.depth);
@@ -165,6 +168,7 @@ impl Transaction {
         self.check_savepoint(savepoint)?;
         self.refuse_in_visit()?;
         for table in self.tables.iter() {
+            table.known.take();
             self.settle(table)?;
             if let Err(error) = table.merge_down_to(savepoint.depth - 1) {
                 self.broken.set(true);
@@ -362,6 +366,7 @@ impl<'t> TableTransaction<'t> {
         }
         let Some(value) = self.ask(|stack| Ok(stack.get(key)?.map(Value::from)))? else { return Ok(false) };
         let patched = patch.apply(&value)?;
+        self.found(key, Some(&value));
         let follows = is_optimistic && {
             let is_written = self.private.layers.borrow().iter().any(|(_, tree)| tree.view().get(key).is_some());
             !is_written || self.private.patches.borrow().follows(key)
@@ -440,6 +445,7 @@ impl<'t> TableTransaction<'t> {
         let Some(((_, top), lower_layers)) = layers.split_last_mut() else {
             unreachable!("a layer was pushed above");
         };
+        let known = self.private.known.take().filter(|(known, _)| **known == *key).map(|(_, tally)| tally);
         // The common case, without a stack: one base, no savepoints. The leaf of the base and that of the transaction
         // come from memory at the same time.
         let base = match &version.layers[..] {
@@ -463,6 +469,9 @@ impl<'t> TableTransaction<'t> {
                 let old = aimed.as_ref().and_then(|aimed| aimed.get(key)).and_then(|found| found.value());
                 let below = old.map_or(Tally::ZERO, |old| declaration.options.measures.of_row(key, old));
                 return (allows(old.is_some()) && (old.is_some() || value.is_some())).then_some(below);
+            }
+            if let Some(below) = known {
+                return (allows(below.rows > 0) && (below.rows > 0 || value.is_some())).then_some(below);
             }
             if allow.is_none() {
                 is_unasked = true;
@@ -513,6 +522,16 @@ impl Reader for TableTransaction<'_> {
             return Ok(());
         }
         self.private.observations.borrow_mut().get_or_insert_default().note(|| self.base(), question())
+    }
+
+    fn found(&self, key: &[u8], value: Option<&[u8]>) {
+        let PrivateTable { declaration, known, .. } = self.private;
+        // In one tree a write finds the row on its way, and of a blind table nobody asks.
+        let is_asked_late = |version: &TableVersion| !version.runs.is_empty() || version.layers.len() > 1;
+        if !declaration.options.blind_writes && self.version().is_ok_and(is_asked_late) {
+            let tally = value.map_or(Tally::ZERO, |value| declaration.options.measures.of_row(key, value));
+            known.replace(Some((KeyBuffer::from_slice(key), tally)));
+        }
     }
 
     fn hold(&self) -> Box<dyn Fill + '_> {
