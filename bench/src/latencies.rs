@@ -68,16 +68,21 @@ impl Latencies {
 
     /// The time that this part of the samples did not exceed, if there are any.
     pub(crate) fn at(&self, quantile: f64) -> Cell {
-        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.0.value_at_quantile(quantile) as f64) }
+        if self.0.is_empty() { Cell::Missing } else { Cell::Nanos(self.nanos_at(quantile)) }
     }
 
     pub(crate) fn p99_nanos(&self) -> f64 {
-        self.0.value_at_quantile(0.99) as f64
+        self.nanos_at(0.99)
+    }
+
+    /// The time that this part of the samples did not exceed; 0 of none.
+    pub(crate) fn nanos_at(&self, quantile: f64) -> f64 {
+        self.0.value_at_quantile(quantile) as f64
     }
 
     /// The 99.9th percentile, if there are at least 1000 samples.
     pub(crate) fn p999(&self) -> Cell {
-        if self.0.len() < 1000 { Cell::Missing } else { Cell::Nanos(self.0.value_at_quantile(0.999) as f64) }
+        if self.0.len() < 1000 { Cell::Missing } else { Cell::Nanos(self.nanos_at(0.999)) }
     }
 
     pub(crate) fn average_nanos(&self) -> f64 {

@@ -7,6 +7,7 @@
 //! | `socket/` | servers and a client without a driver, for what is measured from outside |
 //! | `ycsb/` | the records, requests and threads of YCSB |
 //! | `tpcc/` | the tables, transactions and checks of TPC-C, over typed rows, SQL, and keys and values |
+//! | `replication/` | clusters of three processes, and requests to them at a fixed rate |
 //! | `typed_rows/` | a table of typed columns with an index, in stores that know such |
 //! | `disk/` | loading and asking stores of tables larger than memory, each in a process of its own |
 //! | `workloads/` | one each: what is asked, how it is timed, which table comes out |
@@ -30,6 +31,7 @@ mod peers;
 mod place;
 mod program;
 mod quipu_store;
+mod replication;
 pub mod report;
 pub mod rows;
 mod socket;

@@ -30,7 +30,7 @@ mod figure;
 mod iproto;
 mod process;
 mod questions;
-mod resp;
+pub(crate) mod resp;
 mod server;
 mod strings;
 
@@ -41,5 +41,5 @@ pub(crate) use dialect::{Dialect, Request, Row};
 pub(crate) use figure::{Figure, cells_of, median_of};
 pub(crate) use process::Process;
 pub(crate) use questions::{Position, SortedSet, SortedSetQuestion, Transaction, queued_sets, withdraw_queued};
-pub(crate) use server::{Running, Server};
+pub(crate) use server::{Running, Server, find, find_quipu, pause, settle};
 pub(crate) use strings::Strings;

@@ -65,11 +65,6 @@ impl Server {
         servers
     }
 
-    /// Its program, if it was found.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.program.as_ref().ok().map(|(path, _)| path.as_path())
-    }
-
     /// Whether its program was found.
     pub(crate) fn is_there(&self) -> bool {
         self.program.is_ok()
@@ -159,18 +154,24 @@ impl Running {
         Ok(told.and_then(|bytes| bytes.trim().parse().ok()))
     }
 
-    /// Waits until it stands still, so that its work in the background is not paid by whoever is measured next: until
-    /// it uses less than a fifth of a core, five seconds at most.
+    /// Waits until it stands still, so that its work in the background is not paid by whoever is measured next.
     pub(crate) fn settle(&self) {
-        let (mut before, limit) = (self.cpu_s(), Deadline::after(5.0));
-        while self.settles && !limit.passed() {
-            pause(Duration::from_millis(100));
-            let now = self.cpu_s();
-            if now - before < 0.02 {
-                break;
-            }
-            before = now;
+        if self.settles {
+            settle(|| self.cpu_s());
         }
+    }
+}
+
+/// Waits until less than a fifth of a core is used, five seconds at most.
+pub(crate) fn settle(cpu_s: impl Fn() -> f64) {
+    let (mut before, limit) = (cpu_s(), Deadline::after(5.0));
+    while !limit.passed() {
+        pause(Duration::from_millis(100));
+        let now = cpu_s();
+        if now - before < 0.02 {
+            break;
+        }
+        before = now;
     }
 }
 
@@ -231,12 +232,12 @@ fn await_port(process: &mut Process, address: Address) -> Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "waits for another program, which tells nobody when it is ready")]
-fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
 /// The `quipu` asked for, else the running program, else the one beside it.
-fn find_quipu(options: &Options) -> Result<(PathBuf, String), String> {
+pub(crate) fn find_quipu(options: &Options) -> Result<(PathBuf, String), String> {
     let path = match options.quipu.clone().or_else(|| std::env::var_os("QUIPU_BIN").map(PathBuf::from)) {
         Some(path) => path,
         None => {
@@ -255,7 +256,7 @@ fn find_quipu(options: &Options) -> Result<(PathBuf, String), String> {
 }
 
 /// The program of that name on the search path.
-fn find(name: &str) -> Result<(PathBuf, String), String> {
+pub(crate) fn find(name: &str) -> Result<(PathBuf, String), String> {
     let directories = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| path.is_file());
     describe(path.ok_or_else(|| format!("no `{name}` on the search path"))?, "--version")

@@ -23,7 +23,7 @@ use crate::{Options, Workload};
 /// Whether `--stores` means others than those on the shelf: servers, or stores of typed rows.
 pub(crate) fn has_stores_of_its_own(options: &Options) -> bool {
     let is_asked = |workload: &Workload| options.workload.as_deref() == Some(workload.name);
-    [&offset_tree::WORKLOAD, &tpcc::WORKLOAD, &typed_rows::WORKLOAD].into_iter().any(is_asked)
+    [&offset_tree::WORKLOAD, &replication::WORKLOAD, &tpcc::WORKLOAD, &typed_rows::WORKLOAD].into_iter().any(is_asked)
         || (is_asked(&ycsb::WORKLOAD) && (options.ycsb.resp || options.ycsb.typed))
 }
 
