@@ -85,6 +85,19 @@ pub struct Options {
     /// What only `tpcc` asks.
     #[command(flatten)]
     pub tpcc: TpccOptions,
+
+    /// What only `replication` asks.
+    #[command(flatten)]
+    pub replication: ReplicationOptions,
+}
+
+/// What the workload `replication` asks.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Options of replication (servers: --stores quipu,redis,etcd)")]
+pub struct ReplicationOptions {
+    /// Writes plots of latencies by percentile, as SVG, into this directory
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
 }
 
 /// What the workload `tpcc` asks.
@@ -163,6 +176,7 @@ impl Options {
                 resp: false,
             },
             tpcc: TpccOptions::default(),
+            replication: ReplicationOptions::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `trio` | the three processes of Quipu, Redis or etcd: their settings, their CPU time |
 //! | `crowd` | connections of one thread, in a closed loop or in an open one |
 //! | `lane` | one line of the tables: a question, and what was measured of it so far |
+//! | `plot` | latencies by percentile, as SVG |
 //!
 //! Invariants:
 //! 1. In an open loop requests come at a fixed rate, whatever is answered, and a latency is counted from the moment a
@@ -15,10 +16,12 @@
 
 mod crowd;
 mod lane;
+mod plot;
 mod question;
 mod trio;
 
 pub(crate) use crowd::Served;
 pub(crate) use lane::Lane;
+pub(crate) use plot::{Curve, draw};
 pub(crate) use question::{Operation, Promise, Question};
 pub(crate) use trio::{Brand, Found, Trio};

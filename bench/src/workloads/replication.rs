@@ -9,7 +9,9 @@
 //! All clusters run all the time and take turns. Clients and nodes share the processors of this machine; the report's
 //! server had ten.
 
-use crate::replication::{Brand, Found, Lane, Operation, Promise, Question, Trio};
+use std::path::Path;
+
+use crate::replication::{Brand, Curve, Found, Lane, Operation, Promise, Question, Trio, draw};
 use crate::report::{Cell, Table};
 use crate::rows::Draw;
 use crate::store::{Durability, Result};
@@ -23,6 +25,8 @@ pub(crate) const WORKLOAD: Workload = Workload {
 };
 
 const CONNECTIONS: usize = 64;
+/// Its place among the colours of plots, after those of the servers.
+const REPORT_COLOUR: usize = Brand::ALL.len();
 
 /// What the report measured: its rate, and p50, p99, p99.9 and the longest in milliseconds.
 struct Reported {
@@ -107,6 +111,9 @@ fn measure(
     let mut table = course.percentiles(&format!("Replication, {setting}"));
     found.iter().for_each(|found| table.note(found.note()));
     show(table);
+    if let Some(directory) = &bench.options.replication.plots {
+        show(course.plots(directory, &name, &setting)?);
+    }
     Ok(())
 }
 
@@ -214,4 +221,41 @@ impl<'a> Course<'a> {
         );
         table
     }
+
+    /// Draws Quipu under each promise, all peers beside, and what the report has.
+    fn plots(&self, directory: &Path, durability: &str, setting: &str) -> Result<Table> {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
+        let mut table = Table::new("Plots of latencies by percentile", &["of", "file"]);
+        for promise in Brand::Quipu.promises() {
+            if !self.lanes.iter().any(|lane| lane.question.promise == *promise) {
+                continue;
+            }
+            let is_peer = |lane: &Lane| self.trios[lane.trio].brand != Brand::Quipu;
+            let lanes = self.lanes.iter().filter(|lane| lane.question.promise == *promise || is_peer(lane));
+            let mut curves: Vec<Curve> = lanes.map(|lane| self.curve(lane)).collect();
+            for reported in REPORT.iter().filter(|reported| reported.question.promise == *promise) {
+                let operation = reported.question.operation;
+                let name = curve_name(operation, "the report, ten processors", reported.rate);
+                let [p50, p99, p999, _] = reported.ms;
+                curves.push(Curve::through(name, REPORT_COLOUR, operation, [p50, p99, p999]));
+            }
+            let name = promise.name();
+            let file = format!("replication-{durability}-{}-{}.svg", self.entities, name.replace([' ', '/'], "-"));
+            let path = directory.join(file);
+            draw(&path, &format!("{name}: {setting}"), &curves)?;
+            table.push(vec![Cell::text(name), Cell::text(path.display().to_string())]);
+        }
+        Ok(table)
+    }
+
+    fn curve(&self, lane: &Lane) -> Curve {
+        let Question { operation, promise } = lane.question;
+        let name = curve_name(operation, &promise.name(), lane.rate);
+        Curve::of(name, self.trios[lane.trio].brand as usize, operation, &lane.served.latencies)
+    }
+}
+
+fn curve_name(operation: Operation, of: &str, rate: f64) -> String {
+    format!("{} {of}, {}/s", operation.name(), Cell::PerSecond(rate))
 }
