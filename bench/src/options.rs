@@ -98,6 +98,10 @@ pub struct ReplicationOptions {
     /// Writes plots of latencies by percentile, as SVG, into this directory
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+
+    /// Also searches for the highest rate that is held with a 99th percentile below 10 ms
+    #[arg(long)]
+    pub highest: bool,
 }
 
 /// What the workload `tpcc` asks.

@@ -153,19 +153,20 @@ fn replication() {
     }
 }
 
-/// Each promise has a plot.
+/// Each promise has a plot, and each line of the percentiles one of the highest rates.
 #[test]
-fn replication_with_plots() {
+fn replication_with_plots_and_highest_rates() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = Options::smoke("replication");
     options.stores = vec!["quipu".to_owned()];
+    options.replication.highest = true;
     options.replication.plots = Some(directory.path().join("plots"));
     let tables = tables_with(options);
-    let [percentiles, plots] = &tables[..] else {
+    let [percentiles, plots, highest] = &tables[..] else {
         assert_eq!(tables[0].rows()[0].len(), 1, "no `quipu`: {}", tables[0].markdown());
         return;
     };
-    assert_eq!((percentiles.rows().len(), plots.rows().len()), (6, 3));
+    assert_eq!((percentiles.rows().len(), plots.rows().len(), highest.rows().len()), (6, 3, 6));
     for row in plots.rows() {
         let Cell::Text(path) = &row[1] else { panic!("no path: {row:?}") };
         assert!(std::fs::read_to_string(path).unwrap().contains("99.99 %"), "{path}");

@@ -28,11 +28,21 @@ pub(crate) struct Served {
     pub(crate) nodes_cpu_s: f64,
     /// CPU time of the client.
     pub(crate) client_cpu_s: f64,
+    /// Whether requests stopped coming before the time was over: see [`Crowd::open_loop`].
+    pub(crate) gave_up: bool,
 }
 
 impl Served {
     pub(crate) fn none() -> Self {
-        Served { answered: 0, failed: 0, latencies: Latencies::new(), wall_s: 0.0, nodes_cpu_s: 0.0, client_cpu_s: 0.0 }
+        Served {
+            answered: 0,
+            failed: 0,
+            latencies: Latencies::new(),
+            wall_s: 0.0,
+            nodes_cpu_s: 0.0,
+            client_cpu_s: 0.0,
+            gave_up: false,
+        }
     }
 
     pub(crate) fn add(&mut self, other: &Served) {
@@ -42,6 +52,7 @@ impl Served {
         self.wall_s += other.wall_s;
         self.nodes_cpu_s += other.nodes_cpu_s;
         self.client_cpu_s += other.client_cpu_s;
+        self.gave_up |= other.gave_up;
     }
 
     pub(crate) fn rate(&self) -> f64 {
@@ -103,6 +114,8 @@ impl Crowd {
     }
 
     /// Asks at a fixed rate for some seconds, whatever is answered, and waits for the rest.
+    ///
+    /// With `give_up_at`, requests stop coming once it is certain that more than one in a hundred takes longer.
     pub(crate) fn open_loop(
         &mut self,
         question: Question,
@@ -111,9 +124,9 @@ impl Crowd {
         served: &mut Served,
     ) -> Result<()> {
         let start = now();
-        let total = (pace.per_s * pace.seconds).ceil().max(1.0) as u64;
+        let mut total = (pace.per_s * pace.seconds).ceil().max(1.0) as u64;
         let due_at = |number: u64| start + Duration::from_secs_f64(number as f64 / pace.per_s);
-        let (mut come, mut waiting) = (0, VecDeque::new());
+        let (mut come, mut waiting, mut late) = (0, VecDeque::new(), 0);
         while served.answered < total {
             let moment = now();
             while come < total && due_at(come) <= moment {
@@ -126,11 +139,23 @@ impl Crowd {
                 let due = waiting.pop_front().unwrap_or(moment);
                 self.members[member].ask(question, next(), due)?;
             }
+            if let Some(limit) = pace.give_up_at
+                && !served.gave_up
+            {
+                let overdue = waiting.partition_point(|due| moment.saturating_duration_since(*due) > limit) as u64;
+                if late + overdue > total / 100 {
+                    served.gave_up = true;
+                    total = come - waiting.len() as u64;
+                    waiting.clear();
+                    come = total;
+                    continue;
+                }
+            }
             let patience = match come < total && waiting.is_empty() {
                 true => due_at(come).saturating_duration_since(now()),
                 false => SILENCE,
             };
-            self.receive(question, patience, served)?;
+            late += self.receive_late(question, patience, pace.give_up_at, served)?;
         }
         Ok(())
     }
@@ -146,24 +171,37 @@ impl Crowd {
         }
     }
 
-    /// Takes the answers that have come, or comes back when `patience` ends.
     fn receive(&mut self, question: Question, patience: Duration, served: &mut Served) -> Result<()> {
+        self.receive_late(question, patience, None, served).map(|_| ())
+    }
+
+    /// Takes the answers that have come, or comes back when `patience` ends. Returns how many took longer than `limit`.
+    fn receive_late(
+        &mut self,
+        question: Question,
+        patience: Duration,
+        limit: Option<Duration>,
+        served: &mut Served,
+    ) -> Result<u64> {
         let mut events = Vec::with_capacity(256);
         self.wait(patience)?;
         match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        let mut late = 0;
         for event in &events {
             let number = event.data.u64() as usize;
             let member = &mut self.members[number];
             let Some(is_good) = member.receive(question)? else { continue };
+            let took = member.due.elapsed();
             served.answered += 1;
             served.failed += u64::from(!is_good);
-            served.latencies.record(member.due.elapsed().as_nanos() as u64);
+            served.latencies.record(took.as_nanos() as u64);
+            late += u64::from(limit.is_some_and(|limit| took > limit));
             self.idle.push(number);
         }
-        Ok(())
+        Ok(late)
     }
 }
 
@@ -172,6 +210,7 @@ impl Crowd {
 pub(crate) struct Pace {
     pub(crate) per_s: f64,
     pub(crate) seconds: f64,
+    pub(crate) give_up_at: Option<Duration>,
 }
 
 impl Member {
@@ -224,7 +263,7 @@ mod tests {
     fn what_waits_for_a_connection_counts_as_slow() {
         let mut crowd = Crowd::open(&[slow_server(4)], 1).unwrap();
         let mut served = Served::none();
-        crowd.open_loop(GET, Pace { per_s: 500.0, seconds: 0.2 }, &mut || 1, &mut served).unwrap();
+        crowd.open_loop(GET, Pace { per_s: 500.0, seconds: 0.2, give_up_at: None }, &mut || 1, &mut served).unwrap();
         assert_eq!((served.answered, served.failed), (100, 100), "no such key");
         assert!(served.latencies.p99_nanos() > 150e6, "{:?}", served.latencies.p99());
     }
@@ -234,7 +273,20 @@ mod tests {
     fn requests_are_sent_when_they_are_due() {
         let mut crowd = Crowd::open(&[slow_server(0)], 1).unwrap();
         let mut served = Served::none();
-        crowd.open_loop(GET, Pace { per_s: 900.0, seconds: 0.3 }, &mut || 1, &mut served).unwrap();
+        crowd.open_loop(GET, Pace { per_s: 900.0, seconds: 0.3, give_up_at: None }, &mut || 1, &mut served).unwrap();
         assert!(served.latencies.median_nanos() < 500e3, "{:?}", served.latencies.median());
+    }
+
+    #[test]
+    fn a_hopeless_turn_ends_early() {
+        let mut crowd = Crowd::open(&[slow_server(4)], 1).unwrap();
+        let mut served = Served::none();
+        let pace = Pace { per_s: 500.0, seconds: 10.0, give_up_at: Some(Duration::ZERO) };
+        crowd.open_loop(GET, pace, &mut || 1, &mut served).unwrap();
+        assert!(served.gave_up && served.answered < 5000);
+        let mut again = Served::none();
+        let mut once = Some(1);
+        crowd.closed_loop(GET, &mut || once.take(), &mut again).unwrap();
+        assert_eq!(again.answered, 1, "nothing is left under way");
     }
 }

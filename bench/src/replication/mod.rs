@@ -6,6 +6,7 @@
 //! | `trio` | the three processes of Quipu, Redis or etcd: their settings, their CPU time |
 //! | `crowd` | connections of one thread, in a closed loop or in an open one |
 //! | `lane` | one line of the tables: a question, and what was measured of it so far |
+//! | `search` | which rate to try next, to find the highest that is held |
 //! | `plot` | latencies by percentile, as SVG |
 //!
 //! Invariants:
@@ -18,10 +19,12 @@ mod crowd;
 mod lane;
 mod plot;
 mod question;
+mod search;
 mod trio;
 
 pub(crate) use crowd::Served;
 pub(crate) use lane::Lane;
 pub(crate) use plot::{Curve, draw};
 pub(crate) use question::{Operation, Promise, Question};
+pub(crate) use search::Search;
 pub(crate) use trio::{Brand, Found, Trio};

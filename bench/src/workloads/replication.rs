@@ -4,7 +4,8 @@
 //!
 //! First a closed loop: a request under way on each of 64 connections, spread over the nodes that are asked. Then an
 //! open one at a fixed rate: that of the report, or half of the closed loop's where this machine cannot hold it. Peers
-//! get the rate of Quipu's 2/3, unless it is more than half of their closed loop's.
+//! get the rate of Quipu's 2/3, unless it is more than half of their closed loop's. Last, if it is asked for, the
+//! highest rate at which the 99th percentile stays below 10 ms, in short turns.
 //!
 //! All clusters run all the time and take turns. Clients and nodes share the processors of this machine; the report's
 //! server had ten.
@@ -113,6 +114,16 @@ fn measure(
     show(table);
     if let Some(directory) = &bench.options.replication.plots {
         show(course.plots(directory, &name, &setting)?);
+    }
+    if bench.options.replication.highest {
+        course.lanes.iter_mut().for_each(Lane::begin_search);
+        let mut turn = 0;
+        while course.lanes.iter().any(|lane| lane.search.next().is_some()) {
+            course.each("highest rate", turn, |lane, trio, draw| lane.search(trio, seconds / 3.0, draw, entities))?;
+            turn += 1;
+        }
+        let title = format!("Highest rate held with p99 < 10 ms, {setting}");
+        show(course.highest(&title, seconds / 3.0));
     }
     Ok(())
 }
@@ -253,6 +264,41 @@ impl<'a> Course<'a> {
         let Question { operation, promise } = lane.question;
         let name = curve_name(operation, &promise.name(), lane.rate);
         Curve::of(name, self.trios[lane.trio].brand as usize, operation, &lane.served.latencies)
+    }
+
+    fn highest(&self, title: &str, turn_seconds: f64) -> Table {
+        let columns = [
+            "request",
+            "server",
+            "highest rate",
+            "p50",
+            "p99",
+            "CPU of nodes a request",
+            "CPU of client a request",
+            "closed loop",
+        ];
+        let mut table = Table::new(title, &columns).with_bars("highest rate", 1);
+        for lane in &self.lanes {
+            let mut row = vec![
+                Cell::text(lane.question.operation.name()),
+                Cell::text(lane.question.promise.name()),
+                lane.search.held_per_s().map_or(Cell::Missing, Cell::PerSecond),
+            ];
+            match &lane.best {
+                Some(best) => {
+                    row.extend([best.latencies.median(), best.latencies.p99()]);
+                    row.extend(best.cpu_cells());
+                }
+                None => row.extend([const { Cell::Missing }; 4]),
+            }
+            row.push(Cell::PerSecond(lane.closed_rate()));
+            table.push(row);
+        }
+        table.note(format!(
+            "Turns of {turn_seconds:.1} s; a rate is not held if two turns in a row have a longer 99th percentile or a \
+             failure. Doubled, then bisected to 8 %."
+        ));
+        table
     }
 }
 
