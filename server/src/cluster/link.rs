@@ -25,9 +25,11 @@ pub(super) struct Link {
     /// Whether there may be something to read.
     pub(super) is_readable: bool,
     frame_bytes_max: usize,
+    /// Room for what comes. It is kept, and cleared only where it grows: a turn may bring a few bytes.
     incoming: Vec<u8>,
-    /// Of `incoming`, what was taken.
+    /// Where in `incoming` what was read begins that was not taken, and where it ends.
     taken: usize,
+    filled: usize,
     outgoing: Vec<u8>,
     sent: usize,
 }
@@ -48,6 +50,7 @@ impl Link {
             frame_bytes_max,
             incoming: Vec::new(),
             taken: 0,
+            filled: 0,
             outgoing: Vec::new(),
             sent: 0,
         }
@@ -55,36 +58,37 @@ impl Link {
 
     /// Reads what has come, up to a bound; `false` if the connection is at its end.
     pub(super) fn read(&mut self) -> bool {
-        self.incoming.drain(..self.taken);
-        self.taken = 0;
-        if self.incoming.is_empty() && self.incoming.capacity() > KEPT_BYTES {
+        if self.taken > 0 {
+            self.incoming.copy_within(self.taken..self.filled, 0);
+            self.filled -= self.taken;
+            self.taken = 0;
+        }
+        if self.filled == 0 && self.incoming.len() > KEPT_BYTES {
             self.incoming = Vec::new();
         }
-        let start = self.incoming.len();
-        self.incoming.resize(start + READ_BYTES, 0);
-        let mut end = start;
-        let is_open = loop {
-            match self.stream.read(&mut self.incoming[end..]) {
-                Ok(0) => break false,
-                Ok(count) => end += count,
+        if self.incoming.len() - self.filled < READ_BYTES {
+            self.incoming.resize(self.filled + READ_BYTES, 0);
+        }
+        loop {
+            match self.stream.read(&mut self.incoming[self.filled..]) {
+                Ok(0) => return false,
+                Ok(count) => self.filled += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.is_readable = false;
-                    break true;
+                    return true;
                 }
-                Err(_) => break false,
+                Err(_) => return false,
             }
-            if end == self.incoming.len() {
-                break true;
+            if self.filled == self.incoming.len() {
+                return true;
             }
-        };
-        self.incoming.truncate(end);
-        is_open
+        }
     }
 
     /// The next whole frame of what was read; `Err` if what comes is none.
     pub(super) fn next_frame(&mut self) -> Result<Option<&[u8]>, ()> {
-        let rest = &self.incoming[self.taken..];
+        let rest = &self.incoming[self.taken..self.filled];
         match frame_length(rest, self.frame_bytes_max) {
             Ok(Some(length)) if rest.len() >= length => {
                 let start = self.taken;
