@@ -21,9 +21,14 @@ use super::handle::{Handle, Message};
 use crate::state::attempt::{Attempt, Holding};
 use crate::state::clients::Client;
 use crate::state::server::Server;
+use crate::system::process;
 
 /// Threads that load pages.
 pub(super) const THREADS: usize = 2;
+
+/// They let threads go first that serve what needs no page: on two cores, beside 50 clients that read cold keys, a
+/// client of a cached key was answered three to four times as often, and those of cold keys as often as before.
+const NICE: i32 = 15;
 
 /// Pages that are loaded together: a few milliseconds of reading.
 const TOGETHER_MAX: usize = 4096;
@@ -104,6 +109,7 @@ impl Loading {
 
     /// What each of the threads that load pages does.
     pub(super) fn run(&self) {
+        process::be_nice(NICE);
         while let Some(parked) = self.take_pages() {
             self.load(parked);
         }

@@ -1,4 +1,4 @@
-//! What the operating system says of this process; zero where it says nothing.
+//! What the operating system says of this process, zero where it says nothing; and what it is told.
 
 /// Ticks of the CPU clock a second, which Linux has fixed for programs.
 const TICKS_PER_S: f64 = 100.0;
@@ -29,6 +29,13 @@ pub fn cpu_seconds() -> (f64, f64) {
     let ticks =
         |place: usize| rest.split_whitespace().nth(place).and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) / TICKS_PER_S, ticks(12) / TICKS_PER_S)
+}
+
+/// Lets threads of usual priority go before this one where there are not processors enough, as `nice` does: 0 is usual,
+/// 19 the most modest. Where the system does not take it, nothing changes.
+pub fn be_nice(nice: i32) {
+    // On Linux this is said of the thread, though it is called a process.
+    let _ = rustix::process::setpriority_process(None, nice);
 }
 
 /// The system's name and version.
