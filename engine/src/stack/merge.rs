@@ -205,30 +205,6 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
     }
 }
 
-impl<'a, L: Layer<'a>> Stack<'a, L> {
-    /// The rest of a walk between two cuts that has stopped behind the removed row `key`: from the next live row on, or
-    /// `None` if there is none. All weights must be known.
-    ///
-    /// Cost: three ranks and the row at an offset.
-    pub(crate) fn jump(
-        &self,
-        key: &[u8],
-        (start, end): (Cut<'_>, Cut<'_>),
-        reverse: bool,
-    ) -> Result<Option<Merge<'a, L>>, L::Fault> {
-        let passed = if reverse { Cut::Before(key) } else { Cut::After(key) };
-        let rows = self.rows_before(passed)?;
-        let bound = self.rows_before(if reverse { start } else { end })?;
-        if if reverse { rows <= bound } else { rows >= bound } {
-            return Ok(None);
-        }
-        let Some(row) = self.nth(if reverse { rows - 1 } else { rows })? else { return Ok(None) };
-        let merge =
-            if reverse { Merge::before(self, Cut::After(&row.key)) } else { Merge::from(self, Cut::Before(&row.key)) };
-        merge.map(Some)
-    }
-}
-
 impl<'a, L: Layer<'a>> Arm<'a, L> {
     fn new(walk: L::Walk) -> Self {
         let mut arm = Arm { walk, key: KeyBuffer::new(), is_told: false };

@@ -9,6 +9,8 @@
 //! other bound. Trees give keys from about their middle. In the end few entries are left, and a walk over all layers
 //! counts them.
 //!
+//! Walks use it too: one that has stepped over many removed rows goes on at the row of its rank.
+//!
 //! Cost for rows whose keys are spread alike over the layers: some five ranks in the stack, the last of which read the
 //! same leaves.
 
@@ -106,6 +108,29 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         };
         let walk = bottom.nth(before + (offset - passed))?;
         Ok(walk.value()?.map(|value| Row { key: walk.key(), value }))
+    }
+
+    /// The rest of a walk between two cuts that has stopped behind the removed row `key`: from the next live row on, or
+    /// `None` if there is none. All weights must be known.
+    ///
+    /// Cost: three ranks and the row at an offset.
+    pub(crate) fn jump(
+        &self,
+        key: &[u8],
+        (start, end): (Cut<'_>, Cut<'_>),
+        reverse: bool,
+    ) -> Result<Option<Merge<'a, L>>, L::Fault> {
+        let passed = if reverse { Cut::Before(key) } else { Cut::After(key) };
+        let rows = self.rows_before(passed)?;
+        let bound = self.rows_before(if reverse { start } else { end })?;
+        let is_at_end = if reverse { rows <= bound } else { rows >= bound };
+        if is_at_end {
+            return Ok(None);
+        }
+        let Some(row) = self.nth(if reverse { rows - 1 } else { rows })? else { return Ok(None) };
+        let merge =
+            if reverse { Merge::before(self, Cut::After(&row.key)) } else { Merge::from(self, Cut::Before(&row.key)) };
+        merge.map(Some)
     }
 }
 
