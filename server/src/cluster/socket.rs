@@ -9,6 +9,11 @@ use super::address;
 use crate::system::clock;
 use crate::tls::TlsStream;
 
+/// For how long a peer may confirm nothing of what was sent to it. After a cut TCP waits longer each time before it
+/// sends again, up to as long as the cut has lasted; a new connection is there at once.
+#[cfg(target_os = "linux")]
+const UNCONFIRMED_MS_MAX: u32 = 5000;
+
 /// A socket, with TLS or without.
 #[derive(Debug)]
 pub(super) enum PeerSocket<S> {
@@ -53,12 +58,15 @@ impl<S> PeerSocket<S> {
 }
 
 impl PeerSocket<Timed> {
-    /// The same connection, which does not block.
+    /// The same connection, which does not block, and ends when the other side has confirmed nothing for a while.
     ///
     /// # Errors
     /// Those of the system.
     pub(super) fn into_nonblocking(mut self) -> io::Result<PeerSocket<mio::net::TcpStream>> {
-        self.tcp().stream.set_nonblocking(true)?;
+        let stream = &self.tcp().stream;
+        stream.set_nonblocking(true)?;
+        #[cfg(target_os = "linux")]
+        rustix::net::sockopt::set_tcp_user_timeout(stream, UNCONFIRMED_MS_MAX)?;
         Ok(self.map(|timed| mio::net::TcpStream::from_std(timed.stream)))
     }
 }
