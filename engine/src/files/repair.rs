@@ -383,7 +383,7 @@ impl Repair<'_> {
     fn merge(&self, entry: &ManifestTable, runs: &[Arc<Run>], overlay: &Overlay, visit: &mut Visit<'_>) -> Result<()> {
         let cache = PageCache::new(self.options.cache_bytes);
         let mut above = overlay.rows.iter().peekable();
-        let window = Window { rows: WindowRows::Any, bytes: WINDOW_BYTES, lent_bytes: PINNED_BYTES, jumps: false };
+        let window = Window { rows: WindowRows::Any, bytes: WINDOW_BYTES, lent_bytes: PINNED_BYTES };
         let source = Source::new([], runs, &cache, entry.measures());
         if !runs.is_empty() {
             source.walk(Cut::Start, Cut::End, false, window, |merge, key| {

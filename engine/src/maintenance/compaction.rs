@@ -298,7 +298,7 @@ impl Shared {
         let cache = PageCache::new(CACHE_BYTES);
         let window_bytes = ongoing.window_bytes();
         let lent_bytes = PINNED_WINDOWS * window_bytes * runs.len() as u64;
-        let window = Window { rows: WindowRows::Any, bytes: window_bytes, lent_bytes, jumps: false };
+        let window = Window { rows: WindowRows::Any, bytes: window_bytes, lent_bytes };
         let (mut bytes, mut entries) = (0, 0);
         // A merge within that failed is tried again after this one.
         let mut looks_within = self.options.background;

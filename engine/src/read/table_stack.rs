@@ -21,7 +21,7 @@ use crate::page::KeyBuffer;
 use crate::read::table_layer::Mixed;
 use crate::read::unresolved;
 use crate::run::{CountInterval, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
-use crate::stack::{Cut, DEAD_FIRST, DEAD_MAX, Merge, Stack, infallible};
+use crate::stack::{Cut, DEAD_FIRST, Merge, Stack, infallible};
 use crate::tally::Measures;
 use crate::tree::View;
 
@@ -38,8 +38,6 @@ pub(crate) struct Window {
     pub(crate) bytes: u64,
     /// A walk releases all pages that it has seen once they have this many bytes.
     pub(crate) lent_bytes: u64,
-    /// Whether the walk may leave out removed rows: all weights are known.
-    pub(crate) jumps: bool,
 }
 
 /// How many entries, over all runs, a walk requests at a time.
@@ -425,7 +423,7 @@ impl<'a> Source<'a> {
             return Ok(());
         }
         let bytes = (SCAN_PINNED_BYTES / self.runs.len() as u64).clamp(SCAN_BYTES_MIN, SCAN_BYTES);
-        let window = Window { rows, bytes, lent_bytes: SCAN_PINNED_BYTES, jumps: self.jumps() };
+        let window = Window { rows, bytes, lent_bytes: SCAN_PINNED_BYTES };
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         self.walk(start, end, reverse, window, |merge, key| {
             let row = merge.next_within(key, inside)?;
@@ -447,7 +445,7 @@ impl<'a> Source<'a> {
         mut step: impl for<'m> FnMut(&mut TableMerge<'m>, &mut KeyBuffer) -> std::result::Result<bool, Stopped>,
     ) -> Result<()> {
         let (mut steps, mut times) = (0, 1);
-        let mut dead_max = if window.jumps || self.dead_met.is_some() { DEAD_FIRST } else { u32::MAX };
+        let mut dead_max = if self.jumps() || self.dead_met.is_some() { DEAD_FIRST } else { u32::MAX };
         let mut next: Option<Next> = None;
         // Each attempt under the latch begins anew: it asks for as many rows as it has passed.
         let times_of = |steps: u64, times: u64| match (self.latched, window.rows) {
@@ -496,7 +494,7 @@ impl<'a> Source<'a> {
                 match step(&mut merge, &mut key) {
                     Ok(false) if merge.has_stopped() => {
                         self.dead_met.inspect(|dead_met| dead_met.set(true));
-                        if !window.jumps {
+                        if !self.jumps() {
                             dead_max = u32::MAX;
                             merge = merge.stopping_behind(dead_max);
                             continue;
@@ -504,14 +502,14 @@ impl<'a> Source<'a> {
                         std::mem::swap(&mut told, &mut key);
                         key.clear();
                         has_told = true;
-                        let jump = || stack.jump(&told, (start, end), reverse);
+                        let jump = || stack.jump(&merge, &told, (start, end));
                         let rest = match self.latched {
                             Some(_) => jump().map_err(|Missing| page_fault())?,
                             None => pages.answer(jump)?,
                         };
                         let Some(rest) = rest else { return Ok(()) };
-                        dead_max = (2 * dead_max).min(DEAD_MAX);
-                        merge = rest.stopping_behind(dead_max);
+                        merge = rest;
+                        dead_max = merge.dead_max();
                     }
                     Ok(false) => return Ok(()),
                     Ok(true) => {

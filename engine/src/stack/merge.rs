@@ -76,6 +76,16 @@ impl<'a, L: Layer<'a>> Merge<'a, L> {
         Merge { dead_max, ..self }
     }
 
+    /// After how many removed rows in a row it stops.
+    pub(crate) fn dead_max(&self) -> u32 {
+        self.dead_max
+    }
+
+    /// Whether it descends.
+    pub(super) fn is_reverse(&self) -> bool {
+        self.reverse
+    }
+
     /// Whether it stopped so.
     pub(crate) fn has_stopped(&self) -> bool {
         self.dead >= self.dead_max

@@ -214,18 +214,16 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         if start.is_at_or_past(&end) {
             return Ok(());
         }
-        let mut dead_max = if jumps { DEAD_FIRST } else { u32::MAX };
-        let mut merge = if reverse { Merge::before(self, end)? } else { Merge::from(self, start)? };
-        merge = merge.stopping_behind(dead_max);
+        let merge = if reverse { Merge::before(self, end)? } else { Merge::from(self, start)? };
+        let mut merge = merge.stopping_behind(if jumps { DEAD_FIRST } else { u32::MAX });
         let mut key = KeyBuffer::new();
         let inside = |key: &[u8]| if reverse { start.is_before(key) } else { !end.is_before(key) };
         loop {
             match merge.next_within(&mut key, inside)? {
                 Some(value) if visit(&key, value) => {}
                 None if merge.has_stopped() => {
-                    let Some(rest) = self.jump(&key, (start, end), reverse)? else { return Ok(()) };
-                    dead_max = (2 * dead_max).min(DEAD_MAX);
-                    merge = rest.stopping_behind(dead_max);
+                    let Some(rest) = self.jump(&merge, &key, (start, end))? else { return Ok(()) };
+                    merge = rest;
                 }
                 _ => return Ok(()),
             }
@@ -233,11 +231,9 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 }
 
-/// How many removed rows a scan steps over before it looks for the next live one by its rank: at first, and at most.
-/// Each jump doubles it, so that a table of which each hundredth row is live costs little more than steps. Tests jump
-/// early, so that all of them do.
+/// How many removed rows a scan steps over before it looks for the next live one by its rank: at first. Tests jump early,
+/// so that all of them do.
 pub(crate) const DEAD_FIRST: u32 = if cfg!(test) { 2 } else { 64 };
-pub(crate) const DEAD_MAX: u32 = 4096;
 
 /// Interleaved questions, for layers in memory.
 impl<'a> Stack<'a> {

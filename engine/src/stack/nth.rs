@@ -22,6 +22,9 @@ use crate::tree::Side;
 
 /// The number of entries between the bounds that are walked over instead of split once more.
 const WALKED_MAX: i64 = 40;
+/// A walk steps over at most so many removed rows before it jumps. Each jump doubles their number up to this, so that a
+/// table of which each hundredth row is live costs little more than steps.
+const DEAD_MAX: u32 = 4096;
 /// After this many estimated pivots, those from the middle take over, which need no luck.
 const ESTIMATES_MAX: usize = 8;
 
@@ -111,15 +114,16 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 
     /// The rest of a walk between two cuts that has stopped behind the removed row `key`: from the next live row on, or
-    /// `None` if there is none. All weights must be known.
+    /// `None` if there is none. It stops behind twice as many removed rows. All weights must be known.
     ///
     /// Cost: three ranks and the row at an offset.
     pub(crate) fn jump(
         &self,
+        stopped: &Merge<'a, L>,
         key: &[u8],
         (start, end): (Cut<'_>, Cut<'_>),
-        reverse: bool,
     ) -> Result<Option<Merge<'a, L>>, L::Fault> {
+        let reverse = stopped.is_reverse();
         let passed = if reverse { Cut::Before(key) } else { Cut::After(key) };
         let rows = self.rows_before(passed)?;
         let bound = self.rows_before(if reverse { start } else { end })?;
@@ -130,7 +134,8 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
         let Some(row) = self.nth(if reverse { rows - 1 } else { rows })? else { return Ok(None) };
         let merge =
             if reverse { Merge::before(self, Cut::After(&row.key)) } else { Merge::from(self, Cut::Before(&row.key)) };
-        merge.map(Some)
+        let dead_max = (2 * stopped.dead_max()).min(DEAD_MAX);
+        merge.map(|merge| Some(merge.stopping_behind(dead_max)))
     }
 }
 

@@ -365,8 +365,8 @@ impl<'t> TableTransaction<'t> {
             self.relying().observe(|| Question::Live(key.into()))?;
         }
         let Some(value) = self.ask(|stack| Ok(stack.get(key)?.map(Value::from)))? else { return Ok(false) };
-        let patched = patch.apply(&value)?;
         self.found(key, Some(&value));
+        let patched = patch.apply(&value)?;
         let follows = is_optimistic && {
             let is_written = self.private.layers.borrow().iter().any(|(_, tree)| tree.view().get(key).is_some());
             !is_written || self.private.patches.borrow().follows(key)
