@@ -17,6 +17,7 @@ mod grid;
 mod histogram;
 mod import;
 mod infer;
+mod info;
 mod key;
 #[cfg(not(all(feature = "bench", feature = "storm")))]
 mod left_out;

@@ -1,6 +1,5 @@
 //! `quipu top`: what a server does now, from the difference of two looks at its `INFO`.
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::clock::Stopwatch;
 use crate::failure::{Failure, Result};
 use crate::grid::{Grid, bytes, thousands};
+use crate::info::Info;
 use crate::remote::{Login, Remote, Reply};
 
 const EXAMPLES: &str = "\
@@ -57,13 +57,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut remote = Remote::connect(&args.connect, &args.login, Some(ANSWER_TIMEOUT))?;
     let mut out = std::io::stdout();
     let clears = out.is_terminal() && !args.once && !args.json;
-    let mut before = Sample::take(&mut remote)?;
+    let mut before = look(&mut remote)?;
     let mut stopwatch = Stopwatch::start();
     loop {
         if interrupted.recv_timeout(args.interval).is_ok() {
             return Ok(());
         }
-        let after = Sample::take(&mut remote)?;
+        let after = look(&mut remote)?;
         let view = View { before: &before, after: &after, seconds: stopwatch.elapsed().as_secs_f64().max(1e-6) };
         stopwatch = Stopwatch::start();
         // One write a look, so that the screen does not flicker.
@@ -103,88 +103,25 @@ fn watch_interrupts() -> Result<Receiver<()>> {
 }
 
 /// One look at a server.
-#[derive(Debug, Default)]
-struct Sample {
-    /// All fields of `INFO` by name.
-    fields: BTreeMap<String, String>,
-}
-
-impl Sample {
-    fn take(remote: &mut Remote) -> Result<Sample> {
-        let words = [
-            "INFO",
-            "server",
-            "clients",
-            "memory",
-            "stats",
-            "commandstats",
-            "latencystats",
-            "keyspace",
-            "quipu",
-            "cluster",
-        ];
-        let reply = remote.ask(&words)?;
-        match (reply.text(), reply) {
-            (Some(text), _) => Ok(Sample::parse(&text)),
-            (None, Reply::Error(message)) => Err(Failure::new(String::from_utf8_lossy(&message))),
-            (None, _) => Err(Failure::new(format!("{} answers INFO with something else than text", remote.address()))),
-        }
+fn look(remote: &mut Remote) -> Result<Info> {
+    let words = [
+        "INFO",
+        "server",
+        "clients",
+        "memory",
+        "stats",
+        "commandstats",
+        "latencystats",
+        "keyspace",
+        "quipu",
+        "cluster",
+    ];
+    let reply = remote.ask(&words)?;
+    match (reply.text(), reply) {
+        (Some(text), _) => Ok(Info::parse(&text)),
+        (None, Reply::Error(message)) => Err(Failure::new(String::from_utf8_lossy(&message))),
+        (None, _) => Err(Failure::new(format!("{} answers INFO with something else than text", remote.address()))),
     }
-
-    fn parse(text: &str) -> Sample {
-        let fields = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(':'));
-        Sample { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
-    }
-
-    fn text(&self, name: &str) -> &str {
-        self.fields.get(name).map_or("", String::as_str)
-    }
-
-    /// A count; 0 if the server does not tell it.
-    fn count(&self, name: &str) -> u64 {
-        self.text(name).parse().unwrap_or(0)
-    }
-
-    /// Fields whose names begin so, without that beginning.
-    fn with_prefix<'s>(&'s self, prefix: &'s str) -> impl Iterator<Item = (&'s str, &'s str)> {
-        self.fields.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
-    }
-
-    /// The keys of all databases.
-    fn keys(&self) -> u64 {
-        let databases = self.with_prefix("db").filter(|(number, _)| number.parse::<u32>().is_ok());
-        databases.map(|(_, value)| part(value, "keys").unwrap_or(0.0) as u64).sum()
-    }
-
-    /// The node's address, and its peers', each with how it stands; none if the server is alone.
-    fn nodes(&self) -> Option<(&str, Vec<(&str, &str)>)> {
-        let own = self.fields.get("quipu_node")?;
-        let fact = |value, name: &str| parts(value).find(|(other, _)| *other == name).map_or("", |(_, fact)| fact);
-        let peers = self.with_prefix("quipu_peer_").map(|(_, value)| (fact(value, "url"), fact(value, "health")));
-        Some((own, peers.collect()))
-    }
-
-    /// How often a command was called, and the microseconds that took.
-    fn calls(&self, command: &str) -> (u64, f64) {
-        let value = self.text(&format!("cmdstat_{command}"));
-        (part(value, "calls").unwrap_or(0.0) as u64, part(value, "usec").unwrap_or(0.0))
-    }
-
-    /// The percentiles of a command's duration since the server began, in microseconds: `p50`, `p99` and the like.
-    fn percentiles(&self, command: &str) -> Vec<(&str, f64)> {
-        let value = self.text(&format!("latency_percentiles_usec_{command}"));
-        parts(value).filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect()
-    }
-}
-
-/// The parts of `a=1,b=2`.
-fn parts(value: &str) -> impl Iterator<Item = (&str, &str)> {
-    value.split(',').filter_map(|part| part.split_once('='))
-}
-
-/// The part of that name as a number.
-fn part(value: &str, name: &str) -> Option<f64> {
-    parts(value).find(|(other, _)| *other == name).and_then(|(_, value)| value.parse().ok())
 }
 
 /// What a command did between two looks.
@@ -200,8 +137,8 @@ struct Busy<'s> {
 
 /// Two looks, and the time between them.
 struct View<'s> {
-    before: &'s Sample,
-    after: &'s Sample,
+    before: &'s Info,
+    after: &'s Info,
     seconds: f64,
 }
 
@@ -399,8 +336,8 @@ mod tests {
 
     #[test]
     fn rates_are_differences() {
-        let before = Sample::parse("# Stats\r\ntotal_commands_processed:10\r\ncmdstat_get:calls=5,usec=10\r\n");
-        let after = Sample::parse(
+        let before = Info::parse("# Stats\r\ntotal_commands_processed:10\r\ncmdstat_get:calls=5,usec=10\r\n");
+        let after = Info::parse(
             "total_commands_processed:30\r\ncmdstat_get:calls=9,usec=30,usec_per_call=3.33\r\n\
              cmdstat_set:calls=90,usec=1\r\nlatency_percentiles_usec_get:p50=1.5,p99.9=7.25\r\ndb0:keys=3,expires=0\r\ndb12:keys=4,expires=0\r\n",
         );

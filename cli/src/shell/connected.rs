@@ -8,6 +8,7 @@ use super::{Args, told};
 use crate::clock::{self, timed};
 use crate::failure::{Failure, Result};
 use crate::files;
+use crate::info::Info;
 use crate::remote::{self, Remote, Reply};
 
 const HELP: &str = r#"Every line is a command of Redis, answered by the server:
@@ -180,14 +181,10 @@ impl Connected {
 
     /// What the server says of the cluster that it is a node of, if it is one.
     fn nodes(&mut self) -> Result<Option<String>> {
-        let info = self.remote.ask(&["INFO", "cluster"])?.text().unwrap_or_default();
-        let fields = || info.lines().filter_map(|line| line.split_once(':'));
-        let Some((_, own)) = fields().find(|(name, _)| *name == "quipu_node") else { return Ok(None) };
+        let info = Info::parse(&self.remote.ask(&["INFO", "cluster"])?.text().unwrap_or_default());
+        let Some((own, peers)) = info.nodes() else { return Ok(None) };
         let mut text = format!("A node of a cluster, {own}; `INFO cluster` shows how it stands. Its peers:");
-        for (_, peer) in fields().filter(|(name, _)| name.starts_with("quipu_peer_")) {
-            let fact = |name: &str| peer.split(',').filter_map(|fact| fact.split_once('=')).find(|(n, _)| *n == name);
-            let (_, url) = fact("url").unwrap_or_default();
-            let (_, health) = fact("health").unwrap_or_default();
+        for (url, health) in peers {
             text.push_str(&format!("\n  {url} {health}"));
         }
         Ok(Some(text))
