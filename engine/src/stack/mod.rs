@@ -231,8 +231,8 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 }
 
-/// How many removed rows a scan steps over before it looks for the next live one by its rank: at first. Tests jump early,
-/// so that all of them do.
+/// How many removed rows a scan steps over before it looks for the next live one by its rank: at first. Tests jump
+/// early, so that all of them do.
 pub(crate) const DEAD_FIRST: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// Interleaved questions, for layers in memory.
