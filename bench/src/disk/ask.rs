@@ -96,7 +96,11 @@ impl Asking<'_> {
             self.position(reader, "count of 1,000 rows", range(thousand), count)?;
             self.position(reader, "count of half the rows", range(half), count)?;
             self.position(reader, "rank", |draw| rows.key(draw.below(rows.count())), |reader, key| reader.rank(&key))?;
-            self.position(reader, "nth", |draw| draw.below(rows.count()), |reader, offset| reader.nth(offset))
+            self.position(reader, "nth", |draw| draw.below(rows.count()), |reader, offset| reader.nth(offset))?;
+            if reader.has_get_many() {
+                self.offsets_together(reader)?;
+            }
+            Ok(())
         })?;
         debug_assert_eq!(job.rows, rows.count());
         Ok(())
@@ -166,6 +170,25 @@ impl Asking<'_> {
             latencies.record(nanos);
         }
         self.tell("get, hit, 1,000 keys a call", &latencies, KEYS_TOGETHER, true, &[]);
+        Ok(())
+    }
+
+    /// Asks for the rows at many offsets in one call.
+    fn offsets_together(&mut self, reader: &dyn Reader) -> Result<()> {
+        let (rows, deadline) = (self.rows, self.begin(self.job.seconds / 2.0));
+        let mut draw = self.draw();
+        let mut latencies = Latencies::new();
+        while latencies.count() < ASKED_MAX / 10 / KEYS_TOGETHER && !deadline.passed() {
+            let offsets: Vec<u64> = (0..KEYS_TOGETHER).map(|_| draw.below(rows.count())).collect();
+            let (sum, nanos) = nanos_of(|| reader.nth_many(&offsets));
+            let (sum, is_first) = (sum?, latencies.count() == 0);
+            let single = |sum: u64, offset: &u64| -> Result<u64> { Ok(sum.wrapping_add(reader.nth(*offset)?)) };
+            if is_first && sum != offsets.iter().try_fold(0, single)? {
+                return Err(format!("{}: rows at offsets asked together are others", self.job.store).into());
+            }
+            latencies.record(nanos);
+        }
+        self.tell("nth, 1,000 offsets a call", &latencies, KEYS_TOGETHER, true, &[]);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
 use crate::error::{Error, Result};
 use crate::page::KeyBuffer;
+use crate::read::many_keys::Contributions;
 use crate::read::table_stack::stack_over;
 use crate::read::unresolved;
 use crate::run::ReadPages;
@@ -62,7 +63,9 @@ impl Shared {
                 let pages = ReadPages::new(&self.cache);
                 let measures = version.declaration.options.measures;
                 let stack = stack_over(version.views(&self.arena), &runs, &pages, measures);
-                pages.answer(|| stack.contributions(&keys))?
+                let mut below = Contributions::of(&keys);
+                pages.answer(|| below.ask(&stack))?;
+                below.into_tallies()
             };
             // Nothing is copied for a snapshot that has ended.
             drop(snapshot);

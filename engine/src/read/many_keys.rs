@@ -11,7 +11,7 @@ use crate::read::table_layer::Mixed;
 use crate::read::table_stack::TableStack;
 use crate::run::{Missing, RunLayer};
 use crate::stack::{Cut, Layer, Stack, ask_in_groups};
-use crate::tally::Tally;
+use crate::tally::{Measures, Tally};
 use crate::tree::{self, Found, GROUP, Side};
 
 /// The newest entry of a key.
@@ -42,14 +42,13 @@ impl<'a> Newest<'a> {
 }
 
 impl<'a> Stack<'a, Mixed<'a>> {
-    /// Gives `take` the newest entry of each key and its index, in order, except for keys with a missing page. The
-    /// first key that `take` misses is reported missing after all were requested.
+    /// Gives `take` the newest entry of each key with its index, in order; for a key with a missing page, which has
+    /// been requested, that it is missing.
     fn newest_many(
         &self,
         keys: &[impl AsRef<[u8]>],
-        mut take: impl FnMut(usize, &[u8], Option<Newest<'a>>) -> Result<(), Missing>,
-    ) -> Result<(), Missing> {
-        let mut asked = Ok(());
+        mut take: impl FnMut(usize, &[u8], Result<Option<Newest<'a>>, Missing>),
+    ) {
         for (chunk, keys) in keys.chunks(GROUP).enumerate() {
             let mut found: [Result<Option<Newest<'a>>, Missing>; GROUP] = [Ok(None); GROUP];
             // The indexes of the keys that no layer so far has an entry of.
@@ -81,38 +80,81 @@ impl<'a> Stack<'a, Mixed<'a>> {
                 }
             }
             for (number, (key, entry)) in keys.iter().zip(found).enumerate() {
-                let taken = entry.and_then(|entry| take(chunk * GROUP + number, key.as_ref(), entry));
-                asked = asked.and(taken);
+                take(chunk * GROUP + number, key.as_ref(), entry);
             }
         }
-        asked
     }
 
     /// The values of keys, in their order; `None` for dead keys.
     pub(crate) fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<&'a [u8]>>, Missing> {
         let mut values = Vec::with_capacity(keys.len());
+        let mut asked = Ok(());
         self.newest_many(keys, |_, key, entry| {
-            values.push(entry.map_or(Ok(None), |entry| entry.value(key))?);
-            Ok(())
-        })?;
-        Ok(values)
+            let value = entry.and_then(|entry| entry.map_or(Ok(None), |entry| entry.value(key)));
+            asked = asked.and(value.map(|value| values.push(value)));
+        });
+        asked.map(|()| values)
     }
 
     /// What each of these keys adds to the tally: zero if it is dead.
     pub(crate) fn contributions(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Tally>, Missing> {
-        let mut tallies = Vec::with_capacity(keys.len());
-        let measures = *self.measures();
-        self.newest_many(keys, |_, key, entry| {
-            let live = entry.filter(Newest::is_live);
-            tallies.push(match live {
-                Some(_) if measures.only_rows() => Tally { rows: 1, ..Tally::ZERO },
-                Some(entry) => entry.value(key)?.map_or(Tally::ZERO, |value| measures.of_row(key, value)),
-                None => Tally::ZERO,
-            });
-            Ok(())
-        })?;
-        Ok(tallies)
+        let mut contributions = Contributions::of(keys);
+        contributions.ask(self)?;
+        Ok(contributions.tallies)
     }
+}
+
+/// What keys add to the tally of a version: zero if they are dead. Asked as often as pages are missing, each time for
+/// the keys that lacked one.
+pub(crate) struct Contributions<'k, K> {
+    keys: &'k [K],
+    tallies: Vec<Tally>,
+    /// The indexes of the keys that lacked a page; `None` before all keys were asked for once.
+    lacking: Option<Vec<usize>>,
+}
+
+impl<'k, K: AsRef<[u8]>> Contributions<'k, K> {
+    pub(crate) fn of(keys: &'k [K]) -> Self {
+        Contributions { keys, tallies: vec![Tally::ZERO; keys.len()], lacking: None }
+    }
+
+    /// Asks the version for what is not known yet.
+    pub(crate) fn ask<'a>(&mut self, stack: &Stack<'a, Mixed<'a>>) -> Result<(), Missing> {
+        let (mut asked, mut lacking) = (Ok(()), Vec::new());
+        let measures = *stack.measures();
+        let mut note = |number: usize, key: &[u8], entry: Result<Option<Newest<'a>>, Missing>| match entry
+            .and_then(|entry| contribution(&measures, key, entry))
+        {
+            Ok(tally) => self.tallies[number] = tally,
+            Err(missing) => {
+                lacking.push(number);
+                asked = Err(missing);
+            }
+        };
+        match &self.lacking {
+            None => stack.newest_many(self.keys, note),
+            Some(numbers) => {
+                let keys: Vec<&[u8]> = numbers.iter().map(|number| self.keys[*number].as_ref()).collect();
+                stack.newest_many(&keys, |place, key, entry| note(numbers[place], key, entry));
+            }
+        }
+        self.lacking = Some(lacking);
+        asked
+    }
+
+    /// For each key, once a question has succeeded.
+    pub(crate) fn into_tallies(self) -> Vec<Tally> {
+        self.tallies
+    }
+}
+
+/// What the newest entry of `key` adds to the tally.
+fn contribution(measures: &Measures, key: &[u8], newest: Option<Newest<'_>>) -> Result<Tally, Missing> {
+    let Some(entry) = newest.filter(Newest::is_live) else { return Ok(Tally::ZERO) };
+    if measures.only_rows() {
+        return Ok(Tally { rows: 1, ..Tally::ZERO });
+    }
+    Ok(entry.value(key)?.map_or(Tally::ZERO, |value| measures.of_row(key, value)))
 }
 
 /// Counts the live rows before many cuts. Each comes with a mark of the caller's, which `counted` gets with its answer.

@@ -4,6 +4,7 @@ use rand_core::Rng;
 
 use crate::bounds::Bounds;
 use crate::error::{Error, ErrorKind, Result};
+use crate::page::KeyBuffer;
 use crate::read::costed::{Costed, explain};
 use crate::read::cursor::Cursor;
 use crate::read::entry::{Entry, Key, RowPage, Value};
@@ -16,7 +17,7 @@ use crate::read::table_stack::{Cost, Source, TableStack};
 use crate::run::{self, CountInterval, Histogram, Limits, Missing, Resolution, histogram, plan};
 use crate::stack::{Cut, ask_all, infallible};
 use crate::tally::Tally;
-use crate::tree;
+use crate::tree::{self, View};
 
 /// Reading rows, in key order and by position. Every answer is exact for the version read: the current one, the
 /// snapshot's, or the transaction's own.
@@ -221,28 +222,26 @@ pub trait ReadableTable: Reader {
 
     /// The rows at many offsets of the whole table, from one version. Descents are interleaved.
     fn nth_many(&self, offsets: &[u64]) -> Result<Vec<Option<Entry>>> {
-        let entries = self.ask_exact(&Bounds::from(..), |stack| {
-            let mut entries = vec![None; offsets.len()];
+        let mut entries = vec![None; offsets.len()];
+        // The indexes of the offsets that are left: a page that is missing for one holds up no other.
+        let mut left: Vec<usize> = (0..offsets.len()).collect();
+        self.ask_exact(&Bounds::from(..), |stack| {
+            let asked: Vec<u64> = left.iter().map(|number| offsets[*number]).collect();
             let trees = stack.trees();
-            let Some(view) = trees.as_ref().and_then(|trees| trees.single()) else {
-                let found = offsets.iter().map(|&offset| nth_in(stack, &Bounds::from(..), offset));
-                let mut numbers = 0..;
-                ask_all(found, |entry| entries[numbers.next().unwrap_or_default()] = entry)?;
-                return Ok(entries);
-            };
-            let rows = view.entries();
-            let (numbers, inside): (Vec<usize>, Vec<u64>) =
-                offsets.iter().copied().enumerate().filter(|&(_, offset)| offset < rows).unzip();
-            if rows > 0 {
-                let mut key = crate::page::KeyBuffer::new();
-                tree::nth_many(view, &inside, |number, leaf, position| {
-                    let record = leaf.leaf_record(position);
-                    key.clear();
-                    leaf.record_key_into(&record, position, &mut key);
-                    entries[numbers[number]] = Some(Entry::new(&key, tree::value_of(&record)));
-                });
+            if let Some(view) = trees.as_ref().and_then(|trees| trees.single()) {
+                nth_in_tree(view, &asked, |place, entry| entries[left[place]] = Some(entry));
+                return Ok(());
             }
-            Ok(entries)
+            let (mut all, mut missing) = (Ok(()), Vec::new());
+            stack.nth_many(&asked, |place, row| match row {
+                Ok(row) => entries[left[place]] = row.map(|row| Entry::new(&row.key, row.value)),
+                Err(fault) => {
+                    missing.push(left[place]);
+                    all = Err(fault);
+                }
+            });
+            left = missing;
+            all
         })?;
         for entry in &entries {
             self.observe_position(&Bounds::from(..), entry.as_ref().map(|entry| &entry.key))?;
@@ -514,6 +513,23 @@ fn nth_in(stack: &TableStack<'_>, bounds: &Bounds<'_>, offset: u64) -> Result<Op
         return Ok(None);
     }
     Ok(stack.nth(before + offset)?.map(|row| Entry::new(&row.key, row.value)))
+}
+
+/// The rows at those of the offsets that a tree without layers has.
+fn nth_in_tree(view: &View<'_>, offsets: &[u64], mut found: impl FnMut(usize, Entry)) {
+    let rows = view.entries();
+    let (numbers, inside): (Vec<usize>, Vec<u64>) =
+        offsets.iter().copied().enumerate().filter(|&(_, offset)| offset < rows).unzip();
+    if rows == 0 {
+        return;
+    }
+    let mut key = KeyBuffer::new();
+    tree::nth_many(view, &inside, |number, leaf, position| {
+        let record = leaf.leaf_record(position);
+        key.clear();
+        leaf.record_key_into(&record, position, &mut key);
+        found(numbers[number], Entry::new(&key, tree::value_of(&record)));
+    });
 }
 
 /// The rows at these offsets of a range, as far as they exist.

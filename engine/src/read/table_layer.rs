@@ -203,6 +203,13 @@ impl<'a> Layer<'a> for Mixed<'a> {
         ask!(self, locate(key))
     }
 
+    fn locate_group(&self, keys: &[&[u8]], mut located: impl FnMut(usize, Result<Located, Missing>)) {
+        match self {
+            Mixed::Memory(view) => view.locate_group(keys, |number, place| located(number, Ok(infallible(place)))),
+            Mixed::Run(run) => run.locate_group(keys, located),
+        }
+    }
+
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Missing> {
         ask!(self, pivot(low, high))
     }

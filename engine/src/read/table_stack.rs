@@ -18,11 +18,12 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
+use crate::read::many_keys::Contributions;
 use crate::read::table_layer::Mixed;
 use crate::read::unresolved;
 use crate::run::{CountInterval, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
 use crate::stack::{Cut, DEAD_FIRST, Merge, Stack, infallible};
-use crate::tally::Measures;
+use crate::tally::{Measures, Tally};
 use crate::tree::View;
 
 /// A version of a table as its readers see it.
@@ -293,7 +294,7 @@ impl<'a> Source<'a> {
         // what is before the range.
         let (start, end) = if place > 0 { (Cut::Start, Cut::End) } else { (start, end) };
         let layer = unresolved::resolved(self.trees[place], (start, end), self.measures, |keys| -> Result<_> {
-            below.ask(|stack| stack.contributions(keys))
+            below.contributions(keys)
         })?;
         let mut trees: SmallVec<[View<'_>; 2]> = self.trees.iter().copied().collect();
         trees[place] = layer.view();
@@ -378,6 +379,16 @@ impl<'a> Source<'a> {
         let pages = self.pages();
         let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
         pages.answer(|| question(&stack))
+    }
+
+    /// What each of these keys adds to the tally: zero if it is dead.
+    ///
+    /// # Errors
+    /// Those of [`Source::ask`].
+    pub(crate) fn contributions(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Tally>> {
+        let mut contributions = Contributions::of(keys);
+        self.ask(|stack| contributions.ask(stack))?;
+        Ok(contributions.into_tallies())
     }
 
     /// Calls `visit` with the live rows between two cuts, ascending or descending, until it returns false.

@@ -45,6 +45,17 @@ impl Columns {
         node.item(0, position) as i64
     }
 
+    /// The column of the entries before each child. In a bottom run every entry is a row.
+    fn entries_at(&self) -> usize {
+        if self.is_bottom { 0 } else { self.measures.len() }
+    }
+
+    /// Entries of the file before child `position` of a checked node.
+    #[inline]
+    pub(super) fn entries_before(&self, node: &NodeRef<'_>, position: usize) -> i64 {
+        node.item(self.entries_at(), position) as i64
+    }
+
     /// Fetches what [`Columns::offset`] reads into the processor's cache.
     #[inline]
     pub(super) fn prefetch_offset(&self, node: &NodeRef<'_>, position: usize) {
@@ -141,10 +152,7 @@ impl Inner<'_> {
     /// The child with the entry that has `entries` entries before it.
     pub(super) fn child_at(&self, entries: i64) -> usize {
         let through = match self {
-            Inner::Node(node, columns) => {
-                let column = if columns.is_bottom { 0 } else { columns.measures.len() };
-                node.items_before(column, |before| before as i64 <= entries)
-            }
+            Inner::Node(node, columns) => node.items_before(columns.entries_at(), |before| before as i64 <= entries),
             Inner::Top(top) => top.before.partition_point(|before| before.entries <= entries),
         };
         through.saturating_sub(1)

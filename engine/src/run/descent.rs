@@ -72,6 +72,12 @@ impl<'a, 'k> Landed<'a, 'k> {
         self.file.base().tally.rows + self.file.rows_before_child(&self.node, self.child)
     }
 
+    /// Entries of the run before the leaf, erased ones too.
+    #[inline]
+    pub(super) fn entries_before(&self) -> i64 {
+        self.file.base().entries + self.file.entries_before_child(&self.node, self.child)
+    }
+
     /// Where the leaf is.
     #[inline]
     pub(super) fn leaf_offset(&self) -> u64 {

@@ -330,6 +330,12 @@ impl RunFile {
         self.columns().rows_before(node, position)
     }
 
+    /// Entries of the file before child `position` of a node.
+    #[inline]
+    pub(super) fn entries_before_child(&self, node: &NodeRef<'_>, position: usize) -> i64 {
+        self.columns().entries_before(node, position)
+    }
+
     /// Fetches what [`RunFile::child_offset`] reads into the processor's cache.
     #[inline]
     pub(super) fn prefetch_child(&self, node: &NodeRef<'_>, position: usize) {

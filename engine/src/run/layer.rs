@@ -344,6 +344,10 @@ impl<'a> Layer<'a> for RunLayer<'a> {
         Ok(Located { rows: left.tally.rows, entries: left.entries, is_found })
     }
 
+    fn locate_group(&self, keys: &[&[u8]], located: impl FnMut(usize, Result<Located, Missing>)) {
+        self.locate_together(keys, located);
+    }
+
     fn seek(&self, key: Option<(&[u8], Side)>) -> Result<RunWalk<'a>, Missing> {
         let Some((key, side)) = key else { return self.at_entry(0) };
         let found = match self.left_at(key, side) {

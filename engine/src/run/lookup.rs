@@ -15,7 +15,7 @@ use super::loaded::Loaded;
 use super::node::NodeRef;
 use super::page_cache::Missing;
 use crate::page::{Aim, PageRef, Record};
-use crate::stack::Layer;
+use crate::stack::{Layer, Located};
 use crate::tree::Side;
 
 /// Cache lines that hold the header, heads and slots of a usual leaf.
@@ -189,6 +189,26 @@ impl<'a> RunLayer<'a> {
         }
         for (number, (key, side)) in cuts.iter().enumerate() {
             counted(number, rows[number].map_or_else(|| self.rows_before(key, *side), Ok));
+        }
+    }
+
+    /// Where at most [`GROUP`] keys are. `located` gets each place with the index of its key, in order.
+    pub(super) fn locate_together(&self, keys: &[&[u8]], mut located: impl FnMut(usize, Result<Located, Missing>)) {
+        let mut places = [None; GROUP];
+        // Excisions take the long path.
+        if !self.run().has_excisions() {
+            let keys = keys.iter().enumerate().map(|(number, key)| (number, *key, self.run().file_of(key)));
+            for Leaf { descent, page, aim } in arrive(self, descend(keys)).0 {
+                let (position, is_found) = page.settle::<true>(aim, descent.key);
+                places[descent.number] = Some(Located {
+                    rows: descent.rows_before() + self.leaf_rows(&page, position),
+                    entries: descent.entries_before() + position as i64,
+                    is_found,
+                });
+            }
+        }
+        for (number, key) in keys.iter().enumerate() {
+            located(number, places[number].map_or_else(|| self.locate(key), Ok));
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::convert::Infallible;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::Located;
 use crate::page::KeyBuffer;
 use crate::tally::Tally;
-use crate::tree::{Side, View, Walk};
+use crate::tree::{self, Side, View, Walk};
 
 /// The answer of a stack whose layers are all in memory.
 #[inline(always)]
@@ -88,6 +90,11 @@ pub trait Layer<'a>: Copy {
     fn locate(&self, key: &[u8]) -> Result<Located, Self::Fault> {
         Located::of_rows(self, key)
     }
+    /// [`Layer::locate`] for at most [`GROUP`](tree::GROUP) keys. `located` gets each place with the index of its key,
+    /// in order.
+    fn locate_group(&self, keys: &[&[u8]], mut located: impl FnMut(usize, Result<Located, Self::Fault>)) {
+        keys.iter().enumerate().for_each(|(number, key)| located(number, self.locate(key)));
+    }
     /// A key between two others with about as many entries on either side, and about how many; `None` if no entry lies
     /// between. For a layer that knows no positions.
     fn pivot(&self, _low: Option<&[u8]>, _high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Self::Fault> {
@@ -167,6 +174,13 @@ impl<'a> Layer<'a> for View<'a> {
     #[inline]
     fn nth(&self, offset: u64) -> Result<Walk<'a>, Infallible> {
         Ok(View::nth(self, offset))
+    }
+
+    fn locate_group(&self, keys: &[&[u8]], mut located: impl FnMut(usize, Result<Located, Infallible>)) {
+        let cuts: SmallVec<[(&[u8], Side); tree::GROUP]> = keys.iter().map(|key| (*key, Side::Below)).collect();
+        tree::rows_before_many(self, &cuts, |number, rows| {
+            located(number, Ok(Located { rows, ..Located::default() }));
+        });
     }
 
     fn pivot(&self, low: Option<&[u8]>, high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Infallible> {

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::{Cut, Layer, LayerWalk, Merge, Row, Stack};
 use crate::page::KeyBuffer;
-use crate::tree::Side;
+use crate::tree::{GROUP, Side};
 
 /// The number of entries between the bounds that are walked over instead of split once more.
 const WALKED_MAX: i64 = 40;
@@ -37,36 +37,138 @@ struct Bound {
     entries: SmallVec<[i64; 8]>,
 }
 
+/// A key to ask the stack for.
+struct Pivot {
+    key: KeyBuffer,
+    /// Its place in the layer of that index.
+    known: Option<(usize, Located)>,
+}
+
+impl Pivot {
+    /// Its place in the layer of that index, if it is known.
+    fn known_in(&self, layer: usize) -> Option<Located> {
+        self.known.filter(|(known, _)| *known == layer).map(|(_, place)| place)
+    }
+}
+
+/// Where a key is in each layer, in their order.
+type Places = SmallVec<[Located; 4]>;
+
 /// A search in progress: the offset of the row is at least that of the lower bound, and less than that of the upper.
 struct Search<'s, 'a, L: Layer<'a>> {
     stack: &'s Stack<'a, L>,
     offset: u64,
     low: Bound,
     high: Bound,
+    /// How many pivots came from positions.
+    estimates: usize,
 }
+
+/// Searches that go on together; `None` where there is nothing to find, a fault where a page is missing.
+type Searches<'s, 'a, L> = SmallVec<[Result<Option<Search<'s, 'a, L>>, <L as Layer<'a>>::Fault>; GROUP]>;
 
 impl<'a, L: Layer<'a>> Stack<'a, L> {
     /// `nth` for several layers that have more than `offset` rows.
     pub(super) fn nth_of_many(&self, offset: u64) -> Result<Option<Row<'a>>, L::Fault> {
-        if let Some((bottom, upper)) = self.layers().split_last()
-            && bottom.is_bottom()
-            && bottom.entries().is_none()
+        if self.has_bottom_tree()
+            && let Some((bottom, upper)) = self.layers().split_last()
         {
             return self.nth_over_bottom(upper, bottom, offset);
         }
-        let mut search = Search {
-            stack: self,
-            offset,
-            low: Bound { key: None, rows: 0, entries: self.layers().iter().map(|_| 0).collect() },
-            high: Bound {
-                key: None,
-                rows: self.total().rows as u64,
-                entries: self.layers().iter().map(|layer| layer.entries().unwrap_or(0)).collect(),
-            },
-        };
-        search.narrow_by_positions()?;
-        search.narrow_by_trees()?;
+        let mut search = Search::new(self, offset);
+        while let Some(pivot) = search.pivot()? {
+            let locate = |(number, layer): (usize, &L)| match pivot.known_in(number) {
+                Some(place) => Ok(place),
+                None => layer.locate(&pivot.key),
+            };
+            let mut places = Places::new();
+            super::ask_all(self.layers().iter().enumerate().map(locate), |place| places.push(place))?;
+            search.narrow(pivot.key, &places);
+        }
         search.finish()
+    }
+
+    /// [`Stack::nth`] for many offsets, whose searches wait for memory together. `found` gets each row with the index
+    /// of its offset, in order.
+    pub(crate) fn nth_many(&self, offsets: &[u64], mut found: impl FnMut(usize, Result<Option<Row<'a>>, L::Fault>)) {
+        let rows = self.total().rows as u64;
+        for (chunk, offsets) in offsets.chunks(GROUP).enumerate() {
+            let mut found = |number: usize, row| found(chunk * GROUP + number, row);
+            if self.single().is_some() || self.has_bottom_tree() {
+                offsets.iter().enumerate().for_each(|(number, offset)| found(number, self.nth(*offset)));
+                continue;
+            }
+            let search = |offset: &u64| Ok((*offset < rows).then(|| Search::new(self, *offset)));
+            self.search_together(offsets.iter().map(search).collect(), found);
+        }
+    }
+
+    /// Whether the lowest layer is a tree with live rows only.
+    fn has_bottom_tree(&self) -> bool {
+        self.layers().last().is_some_and(|bottom| bottom.is_bottom() && bottom.entries().is_none())
+    }
+
+    /// The places of at most [`GROUP`] pivots, layer by layer.
+    fn locate_together(&self, pivots: &[Pivot]) -> SmallVec<[Result<Places, L::Fault>; GROUP]> {
+        let mut found: SmallVec<[Result<Places, L::Fault>; GROUP]> = pivots.iter().map(|_| Ok(Places::new())).collect();
+        for (number, layer) in self.layers().iter().enumerate() {
+            let mut add = |index: usize, place| match (place, &mut found[index]) {
+                (Ok(place), Ok(places)) => places.push(place),
+                (Err(fault), found) => *found = Err(fault),
+                (Ok(_), Err(_)) => {}
+            };
+            let (mut asked, mut keys) = (SmallVec::<[usize; GROUP]>::new(), SmallVec::<[&[u8]; GROUP]>::new());
+            for (index, pivot) in pivots.iter().enumerate() {
+                match pivot.known_in(number) {
+                    Some(place) => add(index, Ok(place)),
+                    None => {
+                        asked.push(index);
+                        keys.push(&pivot.key);
+                    }
+                }
+            }
+            layer.locate_group(&keys, |place, located| add(asked[place], located));
+        }
+        found
+    }
+
+    /// Narrows at most [`GROUP`] searches, each by one pivot in turn. `found` gets the row of each with its index, in
+    /// order: `None` where there is no search.
+    fn search_together(
+        &self,
+        mut searches: Searches<'_, 'a, L>,
+        mut found: impl FnMut(usize, Result<Option<Row<'a>>, L::Fault>),
+    ) {
+        let mut open: SmallVec<[usize; GROUP]> = (0..searches.len()).collect();
+        loop {
+            let mut pivots: SmallVec<[Pivot; GROUP]> = SmallVec::new();
+            open.retain(|number| {
+                let Ok(Some(search)) = &mut searches[*number] else { return false };
+                match search.pivot() {
+                    Ok(Some(pivot)) => pivots.push(pivot),
+                    Ok(None) => return false,
+                    Err(fault) => {
+                        searches[*number] = Err(fault);
+                        return false;
+                    }
+                }
+                true
+            });
+            if open.is_empty() {
+                break;
+            }
+            let places = self.locate_together(&pivots);
+            for ((number, pivot), places) in open.iter().zip(pivots).zip(places) {
+                match (&mut searches[*number], places) {
+                    (Ok(Some(search)), Ok(places)) => search.narrow(pivot.key, &places),
+                    (search, Err(fault)) => *search = Err(fault),
+                    _ => {}
+                }
+            }
+        }
+        for (number, search) in searches.into_iter().enumerate() {
+            found(number, search.and_then(|search| search.map_or(Ok(None), Search::finish)));
+        }
     }
 
     /// `nth` for trees. Pivots come from the layer above the bottom with the most entries left between the bounds,
@@ -139,20 +241,36 @@ impl<'a, L: Layer<'a>> Stack<'a, L> {
     }
 }
 
-impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
-    fn narrow_by_positions(&mut self) -> Result<(), L::Fault> {
-        for step in 0.. {
-            let left = self.high.entries.iter().zip(&self.low.entries).map(|(high, low)| high - low);
-            if left.clone().sum::<i64>() <= WALKED_MAX {
-                break;
-            }
-            let Some((number, left)) = left.enumerate().max_by_key(|(_, left)| *left) else { break };
-            let position = self.low.entries[number] + self.estimate(left, step);
+impl<'s, 'a, L: Layer<'a>> Search<'s, 'a, L> {
+    fn new(stack: &'s Stack<'a, L>, offset: u64) -> Self {
+        let (layers, rows) = (stack.layers(), stack.total().rows as u64);
+        let entries = layers.iter().map(|layer| layer.entries().unwrap_or(0)).collect();
+        let low = Bound { key: None, rows: 0, entries: layers.iter().map(|_| 0).collect() };
+        Search { stack, offset, low, high: Bound { key: None, rows, entries }, estimates: 0 }
+    }
+
+    /// The key to ask for next; `None` once a walk is shorter.
+    fn pivot(&mut self) -> Result<Option<Pivot>, L::Fault> {
+        let left = self.high.entries.iter().zip(&self.low.entries).map(|(high, low)| high - low);
+        if left.clone().sum::<i64>() > WALKED_MAX
+            && let Some((number, left)) = left.enumerate().max_by_key(|(_, left)| *left)
+        {
+            let position = self.low.entries[number] + self.estimate(left, self.estimates);
+            self.estimates += 1;
             let within = self.low.entries[number]..self.high.entries[number];
-            let (pivot, place) = self.stack.layers()[number].pivot_near(position, within)?;
-            self.ask(pivot, Some((number, place)))?;
+            let (key, place) = self.stack.layers()[number].pivot_near(position, within)?;
+            return Ok(Some(Pivot { key, known: Some((number, place)) }));
         }
-        Ok(())
+        // Trees do not know the positions of their entries.
+        let mut best: Option<(KeyBuffer, u64)> = None;
+        for layer in self.stack.layers().iter().filter(|layer| layer.entries().is_none()) {
+            if let Some(pivot) = layer.pivot(self.low.key.as_deref(), self.high.key.as_deref())?
+                && best.as_ref().is_none_or(|best| pivot.1 > best.1)
+            {
+                best = Some(pivot);
+            }
+        }
+        Ok(best.filter(|(_, about)| *about > WALKED_MAX as u64).map(|(key, _)| Pivot { key, known: None }))
     }
 
     /// Which of the `left` entries of a layer between the bounds to take.
@@ -170,44 +288,16 @@ impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
         (place as i64).clamp(0, left - 1)
     }
 
-    /// Trees do not know the positions of their entries.
-    fn narrow_by_trees(&mut self) -> Result<(), L::Fault> {
-        loop {
-            let mut best: Option<(KeyBuffer, u64)> = None;
-            for layer in self.stack.layers().iter().filter(|layer| layer.entries().is_none()) {
-                if let Some(pivot) = layer.pivot(self.low.key.as_deref(), self.high.key.as_deref())?
-                    && best.as_ref().is_none_or(|best| pivot.1 > best.1)
-                {
-                    best = Some(pivot);
-                }
-            }
-            match best {
-                Some((pivot, about)) if about > WALKED_MAX as u64 => self.ask(pivot, None)?,
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Replaces a bound by a key between the bounds. `known`: its place in the layer of that index.
-    fn ask(&mut self, key: KeyBuffer, known: Option<(usize, Located)>) -> Result<(), L::Fault> {
-        let mut rows = 0;
-        let (mut below, mut through) = (SmallVec::new(), SmallVec::new());
-        let locate = |(number, layer): (usize, &L)| match known {
-            Some((known, place)) if known == number => Ok(place),
-            _ => layer.locate(&key),
-        };
-        super::ask_all(self.stack.layers().iter().enumerate().map(locate), |place| {
-            rows += place.rows;
-            below.push(place.entries);
-            through.push(place.entries + i64::from(place.is_found));
-        })?;
-        let rows = rows as u64;
+    /// Replaces a bound by a pivot.
+    fn narrow(&mut self, key: KeyBuffer, places: &Places) {
+        let rows = places.iter().map(|place| place.rows).sum::<i64>() as u64;
         if rows <= self.offset {
+            let through = places.iter().map(|place| place.entries + i64::from(place.is_found)).collect();
             self.low = Bound { key: Some(key), rows, entries: through };
         } else {
+            let below = places.iter().map(|place| place.entries).collect();
             self.high = Bound { key: Some(key), rows, entries: below };
         }
-        Ok(())
     }
 
     /// Walks to the row from the lower bound.
@@ -221,7 +311,7 @@ impl<'a, L: Layer<'a>> Search<'_, 'a, L> {
 }
 
 /// Where a key is in a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Located {
     /// Rows of the entries before it.
     pub(crate) rows: i64,

@@ -173,6 +173,22 @@ fn compare<'a, L: Layer<'a>>(
         assert_eq!((&*found.key, found.value), *row, "offset {offset}");
     }
     assert!(pages.answer(|| stack.nth(rows.len() as u64)).is_none());
+    // All at once, from behind, past the end, and twice.
+    let offsets: Vec<u64> = (0..rows.len() as u64 + 2).rev().chain([0, u64::MAX, 0]).collect();
+    let together = pages.answer(|| {
+        let mut together = Vec::new();
+        stack.nth_many(&offsets, |number, row| {
+            assert_eq!(number, together.len());
+            together.push(row);
+        });
+        let rows = together.into_iter().map(|row| Ok(row?.map(|row| (row.key.to_vec(), row.value.to_vec()))));
+        rows.collect::<Result<Vec<_>, _>>()
+    });
+    let expected = offsets.iter().map(|offset| usize::try_from(*offset).ok().and_then(|offset| rows.get(offset)));
+    assert_eq!(
+        together,
+        expected.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect::<Vec<_>>()
+    );
     assert!(pages.answer(|| stack.nth(u64::MAX)).is_none());
     for _ in 0..60 {
         let (start, end) = (cuts[rng.random_range(0..cuts.len())], cuts[rng.random_range(0..cuts.len())]);

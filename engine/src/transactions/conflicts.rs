@@ -83,7 +83,7 @@ impl Shared {
                         asked.push(keys.key());
                         keys.next();
                     }
-                    below.extend(now_below.ask(|stack| stack.contributions(&asked))?);
+                    below.extend(now_below.contributions(&asked)?);
                 }
                 let mut below = below.into_iter();
                 rebase(

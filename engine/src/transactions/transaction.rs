@@ -197,7 +197,7 @@ impl Transaction {
         let views = lower_layers.iter().rev().map(|(_, tree)| tree.view());
         let below = version.source_under(views, &self.shared.arena, &self.shared.cache);
         for keys in unasked.sorted().chunks(ASKED_TOGETHER) {
-            let below = below.ask(|stack| stack.contributions(keys))?;
+            let below = below.contributions(keys)?;
             keys.iter().zip(below).try_for_each(|(key, below)| top.reweigh(key, below))?;
         }
         unasked.forget_from(0);

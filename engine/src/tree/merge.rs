@@ -1,9 +1,15 @@
 //! Merges a layer of writes into the tree below it.
 
-use super::{Sweep, Tree, Walk};
+use smallvec::SmallVec;
+
+use super::write::Existing;
+use super::{GROUP, Sweep, Tree, Walk, warm};
 use crate::error::Result;
 use crate::page::KeyBuffer;
 use crate::tally::Tally;
+
+/// How many entries a tree has for each that is merged into it, at least, if the leaves of these are fetched together.
+const SPARSE: u64 = 16;
 
 /// Merges the entries of `upper`, the layer above `lower`, into it: weights add.
 pub(crate) fn merge_layer(lower: &mut Tree, upper: &Tree) -> Result<()> {
@@ -20,22 +26,32 @@ pub(crate) fn merge_layer_but(
     let view = upper.view();
     let measures = *upper.measures();
     let mut walk = Walk::first(view);
-    let mut key = KeyBuffer::new();
     let mut sweep = Sweep::new();
+    // Most entries go to leaves of their own.
+    let is_sparse = lower.is_bottom() && SPARSE * upper.entries() <= lower.entries();
+    let mut entries: SmallVec<[(KeyBuffer, Option<&[u8]>, Tally); GROUP]> = SmallVec::new();
     while walk.valid() {
-        key.clear();
-        walk.key_into(&mut key);
-        let value = walk.value();
-        if take(&key, value)? {
-            // It is where it belongs.
-        } else if lower.is_bottom() {
-            lower.sweep(&mut sweep, &key, value)?;
-        } else {
-            let weight = view.weight_of(&key, &walk.record());
-            let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
-            lower.write_over(&key, value, |existing| Some(existing.map_or(row - weight, |existing| existing.below)))?;
+        while walk.valid() && entries.len() < GROUP {
+            let key = walk.key();
+            let weight = if lower.is_bottom() { Tally::ZERO } else { view.weight_of(&key, &walk.record()) };
+            entries.push((key, walk.value(), weight));
+            walk.next();
         }
-        walk.next();
+        if is_sparse {
+            let keys: SmallVec<[&[u8]; GROUP]> = entries.iter().map(|(key, ..)| &**key).collect();
+            warm(&lower.view(), &keys);
+        }
+        for (key, value, weight) in entries.drain(..) {
+            if take(&key, value)? {
+                // It is where it belongs.
+            } else if lower.is_bottom() {
+                lower.sweep(&mut sweep, &key, value)?;
+            } else {
+                let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
+                let below = |existing: Option<Existing>| Some(existing.map_or(row - weight, |existing| existing.below));
+                lower.write_over(&key, value, below)?;
+            }
+        }
     }
     Ok(())
 }

@@ -259,7 +259,7 @@ impl Ingest {
             false
         })?;
         let keys: Vec<&[u8]> = self.waiting.rows().map(|(key, _)| key).collect();
-        let below = if is_last { Vec::new() } else { source.ask(|stack| stack.contributions(&keys))? };
+        let below = if is_last { Vec::new() } else { source.contributions(&keys)? };
         let mut below = below.into_iter();
         for (key, value) in self.waiting.rows() {
             let below = below.next().unwrap_or_default();
