@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -143,5 +143,58 @@ fn positions_follow_a_model() {
                 client.expect(&format!("q.range [{key} + rev offset {offset} limit {limit} withtotal"), &expected);
             }
         }
+    }
+}
+
+/// Removals of ranges in which keys are strings short and long, collections, expire, or are watched: what is counted as
+/// removed is gone, with all that hung on it.
+#[test]
+fn a_range_goes_with_all_that_hangs_on_its_keys() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(12);
+    println!("SEED={seed}");
+    let rng = &mut StdRng::seed_from_u64(seed);
+    let server = in_memory();
+    let (mut client, mut watcher) = (Client::new(&server), Client::new(&server));
+    let long = "l".repeat(70_000);
+    let mut model: BTreeSet<String> = BTreeSet::new();
+    for round in 0..60 {
+        for _ in 0..rng.random_range(0..60) {
+            let key = format!("k{:03}", rng.random_range(0..200));
+            match rng.random_range(0..10) {
+                0..=3 => client.expect(&format!("set {key} v"), "+OK"),
+                4 => client.expect(&format!("set {key} v ex 1000"), "+OK"),
+                5 => client.expect(&format!("set {key} {long}"), "+OK"),
+                6 => client.expect(&format!("set {key} {long} ex 1000"), "+OK"),
+                // Over what was there, under another name: elements and pieces come along.
+                7 if model.contains("k000") => {
+                    client.expect(&format!("rename k000 {key}"), "+OK");
+                    model.remove("k000");
+                }
+                _ => {
+                    client.run(&format!("del {key}"));
+                    client.expect(&format!("zadd {key} 1 a 2 b"), ":2");
+                }
+            }
+            model.insert(key);
+        }
+        // Few keys expire among many, or many among few.
+        if rng.random_range(0..3) == 0 {
+            client.expect("set x v ex 1000", "+OK");
+            model.insert("x".to_owned());
+        }
+        let (low, high) = (rng.random_range(0..200), rng.random_range(0..200));
+        let (low, high) = (format!("k{low:03}"), format!("k{high:03}"));
+        let is_inside = |key: &String| *key >= low && *key < high;
+        let gone = model.iter().filter(|key| is_inside(key)).count();
+        let watched = format!("k{:03}", rng.random_range(0..200));
+        watcher.expect(&format!("watch {watched}"), "+OK");
+        client.expect(&format!("q.delrange [{low} ({high}"), &format!(":{gone}"));
+        watcher.expect("multi", "+OK");
+        let is_touched = is_inside(&watched) && model.contains(&watched);
+        watcher.expect("exec", if is_touched { "*-1" } else { "*0" });
+        model.retain(|key| !is_inside(key));
+        client.expect("q.count - +", &format!(":{}", model.len()));
+        let faults = quipu_server::keyspace::check(server.keyspace.db()).expect("read");
+        assert_eq!(faults, Vec::<String>::new(), "round {round}");
     }
 }

@@ -321,7 +321,7 @@ fn tally(call: &mut Call<'_, '_>) -> Answer {
         (Some(bounds), Some(tables)) => {
             let tally = call.data.view(&tables.keys)?.tally(&bounds)?;
             // The bytes of long strings that do not stand at their keys.
-            let further = call.data.view(&tables.strings)?.tally(&bounds)?.sum;
+            let further = call.data.view(&tables.owners)?.tally(&bounds)?.sum;
             quipu::Tally { bytes: tally.bytes + further, ..tally }
         }
         _ => quipu::Tally::ZERO,

@@ -40,5 +40,8 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n)", ""),
     Spec::new("q.delrange", 3, Flags::WRITE.and(Flags::EXACT), Group::Ordered)
         .about("min max", "Removes all keys of a range and tells how many there were.", "0.1.0")
-        .costs("O(keys removed)", ""),
+        .costs(
+            "O(log n) over runs, one step a leaf in memory; and O(log n) for each key that expires, is a collection, or is long",
+            "",
+        ),
 ];

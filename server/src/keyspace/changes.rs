@@ -1,9 +1,12 @@
 //! Changes of keys: decided in place, with everything that hangs on them.
 
+use std::collections::BTreeSet;
+
 use quipu::{Action, Bounds, ReadableTable, Result};
 
 use super::data::malformed;
 use super::removals::Removal;
+use super::settling::key_of_deadline;
 use super::ties::Ties;
 use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
 use super::{Change, Data};
@@ -115,9 +118,9 @@ impl Data<'_> {
     /// elements of new collections, do not run out of memory or log half way.
     pub fn reserve(&mut self, database: usize, keys: &[&[u8]], bytes: usize) -> Result<()> {
         let tables = self.tables_to_write(database)?;
-        // A key's row, the deadline it had and the one it gets.
+        // A key's row, the deadline it had and the one it gets, and what it owns.
         let key_bytes: usize = keys.iter().map(|key| key.len() + HEADER_BYTES_MAX).sum();
-        self.edit()?.reserve(&tables.keys, 3 * keys.len(), 3 * key_bytes + bytes)
+        self.edit()?.reserve(&tables.keys, 4 * keys.len(), 4 * key_bytes + bytes)
     }
 
     /// Puts header and body, whatever stood there. A string in pieces is one whose pieces the key has.
@@ -189,7 +192,7 @@ impl Data<'_> {
         let Some(tables) = self.tables(database) else { return Ok(()) };
         self.touch_all(database)?;
         let removed = self.edit()?.remove_range(&tables.keys, ..)?;
-        self.edit()?.remove_range(&tables.strings, ..)?;
+        self.edit()?.remove_range(&tables.owners, ..)?;
         self.edit()?.remove_range(&tables.expires, ..)?;
         self.drop_all_elements(database)?;
         self.note_changes(removed);
@@ -197,23 +200,14 @@ impl Data<'_> {
         Ok(())
     }
 
-    /// Removes all keys of a range with all that hangs on them. Returns how many there were. One step a leaf if none of
-    /// them expires, is a collection or a long string, or is
-    /// watched; else one for each that does.
+    /// Removes all keys of a range with all that hangs on them. Returns how many there were.
+    ///
+    /// Cost: one step a leaf, or a page at each end over runs; and a step for each key that expires, has elements or
+    /// pieces, or is watched. To find those that expire, either all of the database or all keys of the range are looked
+    /// at, whichever are fewer.
     pub fn remove_range(&mut self, database: usize, bounds: &Bounds<'_>) -> Result<u64> {
         let Some(tables) = self.tables(database) else { return Ok(0) };
-        let has_watchers = self.has_watchers();
-        let mut tied = Vec::new();
-        // Where nothing hangs on any key of the database, none has to be looked at.
-        let is_plain = self.view(&tables.expires)?.is_empty()? && self.view(&tables.elements)?.is_empty()?;
-        if !is_plain || has_watchers {
-            self.view(&tables.keys)?.for_each(bounds, |key, value| {
-                if has_watchers || Entry::decode(value).is_none_or(|entry| Ties::of(Some(&entry)) != Ties::default()) {
-                    tied.push(key.to_vec());
-                }
-                true
-            })?;
-        }
+        let tied = self.tied_keys(database, bounds)?;
         let removed_one_by_one = tied.len() as u64;
         for key in tied {
             self.change(database, &key, |_, _| Change::Remove)?;
@@ -221,6 +215,31 @@ impl Data<'_> {
         let removed = self.edit()?.remove_range(&tables.keys, bounds)?;
         self.note_changes(removed);
         Ok(removed + removed_one_by_one)
+    }
+
+    /// The live keys of a range on which something hangs.
+    fn tied_keys(&mut self, database: usize, bounds: &Bounds<'_>) -> Result<BTreeSet<Box<[u8]>>> {
+        let Some(tables) = self.tables(database) else { return Ok(BTreeSet::new()) };
+        let mut tied = self.watched_keys(database, bounds)?;
+        self.view(&tables.owners)?.for_each(bounds, |key, _| {
+            tied.insert(key.into());
+            true
+        })?;
+        let expires = self.view(&tables.expires)?;
+        if expires.len()? <= self.view(&tables.keys)?.count(bounds)? {
+            expires.for_each(.., |deadline, _| {
+                tied.extend(key_of_deadline(deadline).filter(|key| bounds.contains(key)).map(Box::from));
+                true
+            })?;
+        } else {
+            self.view(&tables.keys)?.for_each(bounds, |key, value| {
+                if Entry::decode(value).is_none_or(|entry| entry.header.deadline_ms.is_some()) {
+                    tied.insert(key.into());
+                }
+                true
+            })?;
+        }
+        Ok(tied)
     }
 
     /// Swaps all keys of two databases, which are prepared.

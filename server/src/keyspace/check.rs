@@ -8,7 +8,7 @@ use quipu::{Bounds, Db, ReadableTable, Result, Snapshot, Table, TableView};
 
 use super::cut::Cut;
 use super::databases::{CUT_FACT, SEED_FACT};
-use super::pieces::{id_of_row, number_of_piece, piece_hash, string_row, trim};
+use super::pieces::{id_of_row, number_of_piece, owner_row, piece_hash, string_row, trim};
 use super::removals::Removal;
 use super::settling::deadline_key;
 use super::sorted_set::SortedSet;
@@ -43,10 +43,10 @@ pub fn check(db: &Db) -> Result<Vec<String>> {
 }
 
 fn check_database(db: &Db, number: usize, faults: &mut Vec<String>) -> Result<()> {
-    let [keys, elements, strings, expires] =
-        ["keys", "elements", "strings", "expires"].map(|part| format!("{part}.{number}"));
-    let (Some(keys), Some(elements), Some(strings), Some(expires)) =
-        (db.open_table(&keys)?, db.open_table(&elements)?, db.open_table(&strings)?, db.open_table(&expires)?)
+    let [keys, elements, owners, expires] =
+        ["keys", "elements", "owners", "expires"].map(|part| format!("{part}.{number}"));
+    let (Some(keys), Some(elements), Some(owners), Some(expires)) =
+        (db.open_table(&keys)?, db.open_table(&elements)?, db.open_table(&owners)?, db.open_table(&expires)?)
     else {
         return Ok(());
     };
@@ -62,13 +62,12 @@ fn check_database(db: &Db, number: usize, faults: &mut Vec<String>) -> Result<()
     let mut found = Entries {
         snapshot: &snapshot,
         elements: &elements,
-        strings: snapshot.table(&strings)?,
+        owners: snapshot.table(&owners)?,
         expires: snapshot.table(&expires)?,
         hash_seed,
         cut,
         deadlines: 0,
         rows: 0,
-        in_pieces: 0,
         ids: HashSet::new(),
     };
     let mut outcome = Ok(());
@@ -90,7 +89,7 @@ fn check_database(db: &Db, number: usize, faults: &mut Vec<String>) -> Result<()
         }
     };
     compare("deadlines", found.deadlines, found.expires.len()?);
-    compare("strings in pieces", found.in_pieces, found.strings.len()?);
+    compare("owners of ids", found.ids.len() as u64, found.owners.len()?);
     compare("rows of elements", found.rows, elements.len()? - waiting);
     Ok(())
 }
@@ -99,14 +98,13 @@ fn check_database(db: &Db, number: usize, faults: &mut Vec<String>) -> Result<()
 struct Entries<'s> {
     snapshot: &'s Snapshot,
     elements: &'s Table,
-    strings: TableView<'s>,
+    owners: TableView<'s>,
     expires: TableView<'s>,
     hash_seed: u64,
     cut: Cut,
     deadlines: u64,
     /// Rows of elements.
     rows: u64,
-    in_pieces: u64,
     ids: HashSet<CollectionId>,
 }
 
@@ -127,6 +125,9 @@ impl<'s> Entries<'s> {
             return self.check_string(key, outline, fault);
         }
         let Some(id) = entry.collection() else { return Ok(()) };
+        if self.owners.get(key)?.as_deref() != Some(&owner_row(0, id)[..]) {
+            fault("is a collection that is not in the table of owners");
+        }
         if !self.ids.insert(id) {
             fault("shares its elements with another key");
         }
@@ -143,14 +144,13 @@ impl<'s> Entries<'s> {
     }
 
     fn check_string(&mut self, key: &[u8], outline: Outline, fault: &mut impl FnMut(&str)) -> Result<()> {
-        self.in_pieces += 1;
-        let row = self.strings.get(key).ok().flatten().map(|row| row.to_vec());
+        let row = self.owners.get(key).ok().flatten().map(|row| row.to_vec());
         let Some(id) = row.as_deref().and_then(id_of_row) else {
             fault("has a string in pieces without an id");
             return Ok(());
         };
-        if row != Some(string_row(outline, id)) {
-            fault("has a string in pieces whose length is another in the table of such strings");
+        if row != Some(string_row(outline.length, id)) {
+            fault("has a string in pieces whose length is another in the table of owners");
         }
         if !self.ids.insert(id) {
             fault("shares its pieces with another key");
@@ -276,17 +276,18 @@ mod tests {
         let whole = keyspace();
         assert_eq!(check(whole.db()).unwrap(), Vec::<String>::new());
         type Breach = fn(&super::super::Tables);
-        let breaches: [(Breach, &str); 14] = [
+        let breaches: [(Breach, &str); 15] = [
             (|tables| tables.expires.clear(), "a deadline that is not in the order of deadlines"),
             (|tables| tables.expires.put(b"12345678s", b"").unwrap(), "2 deadlines, and keys for 1"),
             (|tables| tables.elements.clear(), "a collection without elements"),
             (|tables| tables.elements.put(b"\0\0\0\0\0\x63\0x", b"").unwrap(), "6 rows of elements, and keys for 5"),
-            (|tables| tables.strings.clear(), "a string in pieces without an id"),
-            (|tables| tables.strings.put(b"x", b"").unwrap(), "2 strings in pieces, and keys for 1"),
+            (|tables| tables.owners.clear(), "a string in pieces without an id"),
+            (|tables| tables.owners.clear(), "a collection that is not in the table of owners"),
+            (|tables| tables.owners.put(b"x", b"").unwrap(), "3 owners of ids, and keys for 2"),
             (
                 |tables| {
-                    let id = tables.strings.get(b"l").unwrap().unwrap()[8..].to_vec();
-                    tables.strings.put(b"l", [&[0; 8][..], &id].concat()).unwrap();
+                    let id = tables.owners.get(b"l").unwrap().unwrap()[8..].to_vec();
+                    tables.owners.put(b"l", [&[0; 8][..], &id].concat()).unwrap();
                 },
                 "whose length is another",
             ),
@@ -313,7 +314,7 @@ mod tests {
     }
 
     fn change_piece(tables: &super::super::Tables, number: u64, bytes: &[u8]) {
-        let id = tables.strings.get(b"l").unwrap().and_then(|row| id_of_row(&row)).unwrap();
+        let id = tables.owners.get(b"l").unwrap().and_then(|row| id_of_row(&row)).unwrap();
         tables.elements.put(super::super::pieces::piece_key(id, number), bytes).unwrap();
     }
 

@@ -169,12 +169,12 @@ impl Keyspace {
         };
         let elements = self.db.table(&format!("elements.{number}"))?;
         let expires = self.db.table(&format!("expires.{number}"))?;
-        let strings_name = format!("strings.{number}");
-        let strings = match self.db.open_table(&strings_name)? {
+        let owners_name = format!("owners.{number}");
+        let owners = match self.db.open_table(&owners_name)? {
             Some(table) => table,
             None => {
                 let measures = Measures { sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
-                self.db.create_table(&strings_name, TableOptions { measures, ..TableOptions::default() })?
+                self.db.create_table(&owners_name, TableOptions { measures, ..TableOptions::default() })?
             }
         };
         // Ids go on above all that are in use.
@@ -183,7 +183,7 @@ impl Keyspace {
         {
             self.note_id(id);
         }
-        Ok(self.tables[number].get_or_init(|| Tables { keys, elements, strings, expires }))
+        Ok(self.tables[number].get_or_init(|| Tables { keys, elements, owners, expires }))
     }
 
     /// An id is in use: those that are given are above.

@@ -2,6 +2,7 @@
 
 use quipu::{ErrorKind, PageFaults, ReadableTable, Result, Snapshot};
 
+use super::settling::key_of_deadline;
 use super::tables::DATABASES;
 use super::{Data, Keyspace, Need};
 
@@ -48,7 +49,7 @@ impl<'k> Data<'k> {
             let mut due = Vec::new();
             let end = self.now_ms.saturating_add(1).to_be_bytes();
             let listed = self.view(&tables.expires)?.for_each(..&end[..], |key, _| {
-                due.push(key[8..].to_vec());
+                due.extend(key_of_deadline(key).map(<[u8]>::to_vec));
                 due.len() < left
             });
             left -= due.len().min(left);

@@ -1,8 +1,8 @@
 //! The keys of the server over the tables of the engine.
 //!
 //! Each of the sixteen databases has four tables: `keys.N` (a key and what stands there), `elements.N` (what
-//! collections hold and long strings consist of, under their ids), `strings.N` (the ids of long strings, by key) and
-//! `expires.N` (moment and key, in the order in which keys expire). The table of keys is ordered and counted, which is
+//! collections hold and long strings consist of, under their ids), `owners.N` (these ids, by key) and `expires.N`
+//! (moment and key, in the order in which keys expire). The table of keys is ordered and counted, which is
 //! what the commands `Q.*` ask.
 //!
 //! Invariants:
@@ -11,8 +11,8 @@
 //! 3. No key that has expired is returned or counted: what is due is removed before anything is counted, and a lookup
 //!    looks at the deadline.
 //! 4. All commands that run under one [`Data`] see the same time.
-//! 5. A key has an entry in `strings` exactly if it has a string in pieces; those of [`pieces`] hold. What lies under
-//!    another id waits to be removed (`removals.rs`).
+//! 5. A key has an entry in `owners` exactly if it has a collection or a string in pieces; those of [`pieces`] hold.
+//!    What lies under another id waits to be removed (`removals.rs`).
 //!
 //! [`check()`] looks at 1, 2 and 5.
 //!

@@ -17,7 +17,7 @@ use quipu::{ReadableTable, Result, Snapshot, Table, TableView};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::data::malformed;
-use super::value::{CollectionId, Entry, ID_BYTES, Outline};
+use super::value::{CollectionId, Entry, ID_BYTES};
 use super::{Body, Data};
 
 /// Zeros that stand for what is not stored.
@@ -54,10 +54,14 @@ pub(super) fn trim(mut bytes: &[u8]) -> &[u8] {
     &bytes[..length]
 }
 
-/// A row of the table of strings in pieces: the bytes that are not counted with what stands at the key, and the id.
-pub(super) fn string_row(outline: Outline, id: CollectionId) -> Vec<u8> {
-    let further = outline.length as i64 - super::value::OUTLINE_BYTES as i64;
+/// A row of the table of owners: the bytes that are not counted with what stands at the key, and the id.
+pub(super) fn owner_row(further: i64, id: CollectionId) -> Vec<u8> {
     [&further.to_be_bytes()[..], &id.bytes()].concat()
+}
+
+/// The row of the owner of a string in pieces.
+pub(super) fn string_row(length: u64, id: CollectionId) -> Vec<u8> {
+    owner_row(length as i64 - super::value::OUTLINE_BYTES as i64, id)
 }
 
 pub(super) fn id_of_row(row: &[u8]) -> Option<CollectionId> {
@@ -244,8 +248,8 @@ impl Data<'_> {
 
     /// The id of the pieces of the string at a key.
     pub(super) fn id_of_string(&self, database: usize, key: &[u8]) -> Result<CollectionId> {
-        let strings = self.view(&self.tables_to_write(database)?.strings)?;
-        strings.get_ref(key)?.and_then(id_of_row).ok_or_else(malformed)
+        let owners = self.view(&self.tables_to_write(database)?.owners)?;
+        owners.get_ref(key)?.and_then(id_of_row).ok_or_else(malformed)
     }
 }
 

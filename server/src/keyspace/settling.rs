@@ -1,14 +1,14 @@
 //! What follows from a change of a key: its elements, pieces and deadline are updated, and clients that watch it are
 //! told.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use quipu::Result;
+use quipu::{Bounds, Result};
 
-use super::pieces::string_row;
+use super::pieces::{owner_row, string_row};
 use super::removals::Removal;
 use super::ties::{PiecesTie, Ties};
-use super::value::Outline;
 use super::{Data, Touched};
 
 impl Data<'_> {
@@ -29,6 +29,15 @@ impl Data<'_> {
         }
         if before.pieces != after.pieces {
             self.settle_pieces(database, key, before.pieces, after.pieces)?;
+        }
+        match after.collection {
+            Some(id) if before.collection != Some(id) => {
+                self.edit()?.put(&tables.owners, key, &owner_row(0, id))?;
+            }
+            None if before.collection.is_some() && after.pieces.is_none() => {
+                self.edit()?.remove(&tables.owners, key)?;
+            }
+            _ => {}
         }
         if before.deadline_ms != after.deadline_ms {
             self.pending.deadlines_changed = true;
@@ -64,12 +73,11 @@ impl Data<'_> {
         match (after, id) {
             (Some(PiecesTie { length, .. }), Some(id)) => {
                 if before.map(|tie| tie.length) != Some(length) || old != Some(id) {
-                    let row = string_row(Outline { length, ..Outline::default() }, id);
-                    self.edit()?.put(&tables.strings, key, &row)?;
+                    self.edit()?.put(&tables.owners, key, &string_row(length, id))?;
                 }
             }
             _ => {
-                self.edit()?.remove(&tables.strings, key)?;
+                self.edit()?.remove(&tables.owners, key)?;
             }
         }
         if old != id {
@@ -96,15 +104,27 @@ impl Data<'_> {
 
     /// Tells clients that watch a live key of the database.
     pub(super) fn touch_all(&mut self, database: usize) -> Result<()> {
-        let Some(state) = self.state() else { return Ok(()) };
-        let keys: Vec<Box<[u8]>> =
-            state.watched.keys().filter(|(watched, _)| *watched == database).map(|(_, key)| key.clone()).collect();
-        for key in keys {
-            if self.entry(database, &key)?.is_some() {
-                self.pending.touch(database, &key);
-            }
+        for key in self.watched_keys(database, &Bounds::from(..))? {
+            self.pending.touch(database, &key);
         }
         Ok(())
+    }
+
+    /// The live keys of a range that clients watch.
+    pub(super) fn watched_keys(&mut self, database: usize, bounds: &Bounds<'_>) -> Result<BTreeSet<Box<[u8]>>> {
+        let Some(state) = self.state() else { return Ok(BTreeSet::new()) };
+        let is_inside = |(watched, key): &&(usize, Box<[u8]>)| *watched == database && bounds.contains(key);
+        let mut keys: BTreeSet<Box<[u8]>> =
+            state.watched.keys().filter(is_inside).map(|(_, key)| key.clone()).collect();
+        let mut failure = Ok(());
+        keys.retain(|key| match self.entry(database, key) {
+            Ok(entry) => entry.is_some(),
+            Err(error) => {
+                failure = Err(error);
+                false
+            }
+        });
+        failure.map(|()| keys)
     }
 
     pub(super) fn has_watchers(&mut self) -> bool {
@@ -128,6 +148,11 @@ impl Data<'_> {
             watchers.push(touched.clone());
         }
     }
+}
+
+/// The key that a row of the table of deadlines names.
+pub(super) fn key_of_deadline(row: &[u8]) -> Option<&[u8]> {
+    row.get(size_of::<u64>()..)
 }
 
 /// The key of a deadline: in the order in which keys expire.

@@ -18,8 +18,8 @@ pub struct Tables {
     pub keys: Table,
     /// Id and element, or number and piece.
     pub elements: Table,
-    /// Key to further bytes and id, of strings in pieces.
-    pub strings: Table,
+    /// Key to further bytes and id, of the keys that have elements or pieces under an id.
+    pub owners: Table,
     /// Deadline (big-endian milliseconds) and key.
     pub expires: Table,
 }

@@ -35,6 +35,11 @@ impl Ties {
         })
     }
 
+    /// Whether the key has elements or pieces under an id.
+    pub(super) fn has_owner(&self) -> bool {
+        self.collection.is_some() || self.pieces.is_some()
+    }
+
     /// Of a value that was written for this change.
     pub(super) fn after(change: Change, new: &[u8]) -> Ties {
         let ties = Ties::of(Entry::decode(new).as_ref());

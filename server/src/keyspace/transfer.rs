@@ -39,8 +39,10 @@ impl Data<'_> {
                     entry.encode(new);
                     Change::PutPieces(id)
                 })?;
-                self.edit()?.remove(&tables.strings, from)?;
             }
+        }
+        if before.has_owner() {
+            self.edit()?.remove(&tables.owners, from)?;
         }
         self.edit()?.update(&tables.keys, from, |_, _| Action::Remove)?;
         // Elements and pieces are those of the new name now.
