@@ -808,3 +808,47 @@ fn a_node_of_the_first_list_may_start_late() {
     }
     assert_eq!(nodes.get(2, "/v0/count?cluster=true").text(), "40");
 }
+
+/// Nodes whose rows and pages have a hundredth of the memory that all entities take.
+#[test]
+fn a_cluster_may_be_larger_than_its_memory() {
+    let mut nodes = Nodes::start(3, &["--memtable-bytes", "512kb", "--cache-bytes", "256kb", "--durability", "sync"]);
+    let value = |number: usize, round: usize| format!("{number}-{round}-{}", "v".repeat(2000 + number % 50));
+    let put = |nodes: &Nodes, numbers: std::ops::Range<usize>, round: usize| {
+        for start in numbers.clone().step_by(250) {
+            let line = |number: usize| {
+                format!("{{\"op\":\"put\",\"id\":\"key-{number:05}\",\"value\":\"{}\"}}\n", value(number, round))
+            };
+            let lines: String = (start..numbers.end.min(start + 250)).map(line).collect();
+            let reply = nodes.ask(start % 3, "POST", "/v0/batch?ack=3", lines.as_bytes()).text();
+            assert_eq!(reply.matches("\"status\":201").count(), lines.lines().count(), "{reply}");
+        }
+    };
+    put(&nodes, 0..6000, 0);
+    eventually("entities have gone to disk", || nodes.metric(0, "quipu_cache_bytes") > 0.0);
+    // Over what is on disk: each write looks up what was there.
+    put(&nodes, 2000..4000, 1);
+    for number in (0..6000).step_by(7) {
+        let round = usize::from((2000..4000).contains(&number));
+        let read = nodes.get(number % 3, &format!("/v0/entity?id=key-{number:05}&ack=3"));
+        assert_eq!((read.status, read.text()), (200, value(number, round)), "{number}");
+    }
+    let lines: String =
+        (0..6000).step_by(60).map(|number| format!("{{\"op\":\"get\",\"id\":\"key-{number:05}\"}}\n")).collect();
+    let reply = nodes.ask(1, "POST", "/v0/batch", lines.as_bytes()).text();
+    assert_eq!(reply.matches("\"status\":200").count(), 100, "{reply}");
+    assert_eq!(nodes.get(2, "/v0/count?cluster=true").text(), "6000");
+    assert_eq!(nodes.get(0, "/v0/count?start=key-01000&end=key-05000&cluster=true").text(), "4000");
+    // A node that lost everything copies it from the others.
+    nodes.kill(1);
+    nodes.erase(1);
+    nodes.spawn(1);
+    nodes.wait(1);
+    nodes.until_ready(1);
+    eventually("the node has everything again", || nodes.get(1, "/v0/count").text() == "6000");
+    for number in (0..6000).step_by(101) {
+        let round = usize::from((2000..4000).contains(&number));
+        let read = nodes.get(1, &format!("/v0/entity?id=key-{number:05}&ack=1&from=3"));
+        assert_eq!((read.status, read.text()), (200, value(number, round)), "{number}");
+    }
+}

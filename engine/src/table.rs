@@ -91,6 +91,14 @@ impl Table {
         faults.add_key(self.id(), key.as_ref());
     }
 
+    /// Whether the table has rows in runs: only then a latched read or write may lack a page of it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the table was dropped.
+    pub fn has_runs(&self) -> Result<bool> {
+        Ok(!self.shared.versions.read().table(self.id())?.runs.is_empty())
+    }
+
     fn write_one(&self, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         self.shared.write_one(self.id(), key, value, when, self.durability())
     }

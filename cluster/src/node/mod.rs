@@ -14,6 +14,7 @@
 //! peers have missed; `sessions` compare rows with another replica, `repair` decides with whom, `movement` copies;
 //! `positions` counts over the cluster; `housekeeping` removes what is due.
 
+mod ahead;
 mod conditional;
 mod hints;
 mod housekeeping;

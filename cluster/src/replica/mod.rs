@@ -122,7 +122,7 @@ impl Replica {
     }
 
     /// The classes in use, ascending.
-    fn classes_in_use(&self) -> impl Iterator<Item = u8> + use<> {
+    pub(crate) fn classes_in_use(&self) -> impl Iterator<Item = u8> + use<> {
         let classes = self.classes;
         (1..=32u8).filter(move |from| classes >> (from - 1) & 1 == 1)
     }

@@ -100,6 +100,17 @@ impl Link {
         }
     }
 
+    /// The whole frames that [`Link::next_frame`] will return.
+    pub(super) fn frames_ahead(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.incoming[self.taken..self.filled];
+        std::iter::from_fn(move || {
+            let length = frame_length(rest, self.frame_bytes_max).ok().flatten()?;
+            let (frame, behind) = rest.split_at_checked(length)?;
+            rest = behind;
+            Some(frame)
+        })
+    }
+
     /// Puts a frame behind those that are to be sent.
     pub(super) fn push(&mut self, frame: &[u8]) {
         self.outgoing.extend_from_slice(frame);
