@@ -42,7 +42,7 @@ def open(
 class _Source:
     """What has tables."""
 
-    _source: Any
+    _source: Union[_quipu.Database, _quipu.Snapshot, _quipu.Transaction]
     path: Optional[str]
 
     def table(self, name: str) -> Table:
@@ -59,6 +59,8 @@ class _Source:
 
 class Database(_Source):
     """An open database. As a context manager it is closed at the end, with its snapshots and transactions."""
+
+    _source: _quipu.Database
 
     def __init__(self, source: _quipu.Database, path: Optional[str]) -> None:
         self._source, self.path = source, path
@@ -123,6 +125,56 @@ class Database(_Source):
         """Gives a column another name."""
         self._source.rename_column(table, name, new_name)
 
+    def set_default(self, table: str, column: str, default: Optional[str]) -> None:
+        """Sets the default of a column for rows to come, as an expression (``"0"``, ``"'left'"``); ``None``: NULL."""
+        self._source.set_default(table, column, default)
+
+    def set_not_null(self, table: str, column: str) -> None:
+        """Makes a column NOT NULL, after a look at all rows while others write."""
+        self._source.set_not_null(table, column)
+
+    def drop_not_null(self, table: str, column: str) -> None:
+        """Lets a column be NULL."""
+        self._source.drop_not_null(table, column)
+
+    def add_check(self, table: str, name: str, condition: str) -> None:
+        """Adds a condition that every row keeps (``"price > 0"``), after a look at all rows while others write."""
+        self._source.add_constraints(table, _schema.schema(table, checks={name: condition}))
+
+    def add_foreign_key(
+        self,
+        table: str,
+        name: str,
+        columns: Union[str, Sequence[str]],
+        refers_to: str,
+        *,
+        references: Union[str, Sequence[str]] = (),
+        on_delete: str = "restrict",
+        on_update: str = "restrict",
+    ) -> None:
+        """Lets columns refer to rows of another table, by its primary key or the columns ``references``.
+
+        What happens to the rows if one that they refer to is deleted or changed: ``restrict``, ``cascade`` or
+        ``set null``. All rows are looked at while others write; an index is made for the columns if there is none.
+        """
+        found = {
+            "name": name,
+            "columns": _schema.names(columns),
+            "table": refers_to,
+            "references": _schema.names(references),
+            "on_delete": on_delete.replace(" ", "_"),
+            "on_update": on_update.replace(" ", "_"),
+        }
+        self._source.add_constraints(table, _schema.schema(table, foreign_keys=[found]))
+
+    def drop_constraint(self, table: str, name: str) -> None:
+        """Drops a check or a foreign key."""
+        self._source.drop_constraint(table, name)
+
+    def rename_constraint(self, table: str, name: str, new_name: str) -> None:
+        """Gives an index, a check or a foreign key another name."""
+        self._source.rename_constraint(table, name, new_name)
+
     def create_index(self, table: str, name: str, index: _schema.IndexType) -> Rows:
         """Creates an index while others write, and returns the rows in its order."""
         self._source.create_index(table, _schema.schema(table, indexes={name: index}))
@@ -171,6 +223,13 @@ class Database(_Source):
         with self.write() as transaction:
             return work(transaction)
 
+    def backup(self, path: Union[str, "os.PathLike[str]"]) -> int:
+        """Copies the database to a directory that is empty or not there, as it is after one commit.
+
+        Others read and write meanwhile. The copy opens as a database of its own. Returns the number of the commit.
+        """
+        return self._source.backup(path)
+
     def checkpoint(self) -> None:
         """Writes what memory holds to files, so that the next opening is fast."""
         self._source.checkpoint()
@@ -184,6 +243,8 @@ class Database(_Source):
 
 class Snapshot(_Source):
     """All tables at one moment. While it is open, rows that change are kept twice."""
+
+    _source: _quipu.Snapshot
 
     def __init__(self, source: _quipu.Snapshot, path: Optional[str]) -> None:
         self._source, self.path = source, path
@@ -205,6 +266,8 @@ class Snapshot(_Source):
 
 class Transaction(_Source):
     """A transaction. As a context manager it commits at the end, and rolls back at an exception."""
+
+    _source: _quipu.Transaction
 
     def __init__(self, source: _quipu.Transaction, path: Optional[str]) -> None:
         self._source, self.path = source, path

@@ -6,8 +6,8 @@ import json
 import operator
 import os
 import random
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
-from typing import overload
+from typing import TYPE_CHECKING, Any, ContextManager, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional
+from typing import Protocol, Sequence, Union, overload
 
 from . import _quipu
 
@@ -37,7 +37,7 @@ class Group(NamedTuple):
 
     #: The value that their keys begin with, or a tuple of the values.
     key: Any
-    count: int
+    count: int  # type: ignore[assignment]
     #: The sum of the column whose sums are kept; None if no sums are.
     sum: Any
 
@@ -213,10 +213,17 @@ class _Stream:
         return rows._reader.stream(rows._keys, self._is_reverse, self._batch_rows, rows._columns)
 
 
+class _Owner(Protocol):
+    """What a table belongs to."""
+
+    def _writing(self, reader: _quipu.Reader) -> ContextManager[_quipu.Reader]:
+        """A reader whose writes are one commit."""
+
+
 class Table(Rows):
     """A table: its rows in the order of the primary key. ``key in table`` asks for a row of that key."""
 
-    def __init__(self, reader: _quipu.Reader, owner: Any, path: Optional[str]) -> None:
+    def __init__(self, reader: _quipu.Reader, owner: _Owner, path: Optional[str]) -> None:
         super().__init__(reader, reader.range([]), None, path)
         self._owner = owner
 
@@ -250,7 +257,8 @@ class Table(Rows):
     def insert_many(self, rows: Iterable[Union[Mapping[str, Any], Sequence[Any]]]) -> int:
         """Adds rows, all or none; outside of a transaction they are one commit. Returns how many."""
         with self._owner._writing(self._reader) as reader:
-            count, some = 0, []
+            count = 0
+            some: List[Union[Mapping[str, Any], Sequence[Any]]] = []
             for row in rows:
                 some.append(row)
                 if len(some) == _INSERTED_TOGETHER:

@@ -118,6 +118,37 @@ impl Database {
         detached(py, || self.opened.database_to_write()?.rename_column(table, column, new_name))
     }
 
+    /// The default as a literal of the column's type.
+    fn set_default(&self, py: Python<'_>, table: &str, column: &str, default: Option<&str>) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.set_default(table, column, default))
+    }
+
+    fn set_not_null(&self, py: Python<'_>, table: &str, column: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.set_not_null(table, column, &mut |_| ()))
+    }
+
+    fn drop_not_null(&self, py: Python<'_>, table: &str, column: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.drop_not_null(table, column))
+    }
+
+    /// Adds the checks and foreign keys of a schema in JSON of a table that has nothing else.
+    fn add_constraints(&self, py: Python<'_>, table: &str, schema: &str) -> PyResult<()> {
+        detached(py, || {
+            let TableSchema { checks, foreign_keys, .. } = TableSchema::from_json(schema)?;
+            let database = self.opened.database_to_write()?;
+            checks.into_iter().try_for_each(|check| database.add_check(table, check, &mut |_| ()))?;
+            foreign_keys.into_iter().try_for_each(|key| database.add_foreign_key(table, key, &mut |_| ()))
+        })
+    }
+
+    fn drop_constraint(&self, py: Python<'_>, table: &str, name: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.drop_constraint(table, name))
+    }
+
+    fn rename_constraint(&self, py: Python<'_>, table: &str, name: &str, new_name: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.rename_constraint(table, name, new_name))
+    }
+
     /// Creates the indexes of a schema in JSON of a table that has nothing else.
     fn create_index(&self, py: Python<'_>, table: &str, schema: &str) -> PyResult<()> {
         detached(py, || {
@@ -155,6 +186,11 @@ impl Database {
     /// Begins the transaction of the single writer, after those of others.
     fn writer(&self, py: Python<'_>, durability: Option<&str>) -> PyResult<Transaction> {
         Ok(Transaction { running: detached(py, || Running::writer(&self.opened, self::durability(durability)?))? })
+    }
+
+    /// Copies the database to a directory, as it is after one commit, whose number is returned.
+    fn backup(&self, py: Python<'_>, to: PathBuf) -> PyResult<u64> {
+        detached(py, || Ok(self.opened.database_to_write()?.db().backup(to)?.sequence))
     }
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {

@@ -245,6 +245,54 @@ def test_threads_read_and_write_together(db, seeded):
     assert failures == [] and [row["id"] for row in table] == list(range(1600))
 
 
+def test_constraints_come_and_go(db, stock):
+    shelves = db.create_table("shelves", {"name": "text not null"}, key="name")
+    shelves.insert({"name": "left"})
+    db.add_column("stock", "shelf", "text")
+    db.set_default("stock", "shelf", "'left'")
+    stock = db["stock"]
+    stock.insert({"item": "figs", "left": 3})
+    assert stock.get("figs")["shelf"] == "left" and stock.get("apples")["shelf"] is None
+    with pytest.raises(quipu.Error, match="apples|shelf"):
+        db.set_not_null("stock", "shelf")
+    for row in list(stock):
+        stock.update(row["item"], shelf="left")
+    db.set_not_null("stock", "shelf")
+    with pytest.raises(quipu.Error, match="shelf"):
+        db["stock"].update("figs", shelf=None)
+    db.drop_not_null("stock", "shelf")
+
+    db.add_foreign_key("stock", "on_shelf", "shelf", "shelves", on_delete="set null")
+    with pytest.raises(quipu.Error):
+        db["stock"].update("figs", shelf="nowhere")
+    db["shelves"].delete("left")
+    assert {row["shelf"] for row in db["stock"]} == {None}
+    db.rename_constraint("stock", "on_shelf", "shelf_of")
+    db.drop_constraint("stock", "shelf_of")
+    db["stock"].update("figs", shelf="nowhere")
+
+    with pytest.raises(quipu.Error, match="few|left"):
+        db.add_check("stock", "few", "left < 1")
+    db.add_check("stock", "few", "left < 100")
+    with pytest.raises(quipu.Error, match="few"):
+        db["stock"].update("figs", left=100)
+    db.drop_constraint("stock", "few")
+    db["stock"].update("figs", left=100)
+    with pytest.raises(quipu.Error):
+        db.drop_constraint("stock", "few")
+
+
+def test_a_backup_is_a_database(db, stock, tmp_path):
+    commit = db.backup(tmp_path / "copy")
+    stock.delete("apples")
+    with quipu.open(tmp_path / "copy") as copy:
+        assert commit > 0 and [row["item"] for row in copy["stock"]] == ["apples", "pears"]
+        copy["stock"].delete("pears")
+    assert [row["item"] for row in stock] == ["pears"]
+    with pytest.raises(quipu.Error):
+        db.backup(tmp_path / "copy")
+
+
 def test_snapshots_stay(db, stock):
     snapshot = db.snapshot()
     stock.delete("apples")
