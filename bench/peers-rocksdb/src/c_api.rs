@@ -17,6 +17,7 @@ macro_rules! opaque {
 opaque!(
     BlockBasedTableOptions,
     Cache,
+    ColumnFamily,
     Db,
     FilterPolicy,
     FlushOptions,
@@ -59,11 +60,16 @@ unsafe extern "C" {
     pub(crate) fn rocksdb_cache_destroy(cache: *mut Cache);
     pub(crate) fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: c_double) -> *mut FilterPolicy;
 
-    pub(crate) fn rocksdb_optimistictransactiondb_open(
+    pub(crate) fn rocksdb_optimistictransactiondb_open_column_families(
         options: *const Options,
         name: *const c_char,
+        count: c_int,
+        names: *const *const c_char,
+        family_options: *const *const Options,
+        families: *mut *mut ColumnFamily,
         error: ErrorOut,
     ) -> *mut OptimisticTransactionDb;
+    pub(crate) fn rocksdb_column_family_handle_destroy(family: *mut ColumnFamily);
     pub(crate) fn rocksdb_optimistictransactiondb_close(database: *mut OptimisticTransactionDb);
     pub(crate) fn rocksdb_optimistictransactiondb_get_base_db(database: *mut OptimisticTransactionDb) -> *mut Db;
     pub(crate) fn rocksdb_optimistictransactiondb_close_base_db(base: *mut Db);
@@ -120,6 +126,17 @@ unsafe extern "C" {
         key_len: usize,
         error: ErrorOut,
     ) -> *mut PinnableSlice;
+    pub(crate) fn rocksdb_batched_multi_get_cf(
+        database: *mut Db,
+        options: *const ReadOptions,
+        family: *mut ColumnFamily,
+        count: usize,
+        keys: *const *const c_char,
+        key_lens: *const usize,
+        values: *mut *mut PinnableSlice,
+        errors: *mut *mut c_char,
+        sorted_input: bool,
+    );
     pub(crate) fn rocksdb_pinnableslice_value(slice: *const PinnableSlice, len: *mut usize) -> *const c_char;
     pub(crate) fn rocksdb_pinnableslice_destroy(slice: *mut PinnableSlice);
 

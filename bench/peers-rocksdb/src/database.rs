@@ -5,10 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
+use quipu_bench::rows::Key;
 use quipu_bench::store::{Durability, Result, Setup};
 
 use crate::c_api::*;
 
+/// The name of the table that every database has.
+const FAMILY: &CStr = c"default";
 /// `rocksdb_no_compression`.
 const NO_COMPRESSION: c_int = 0;
 
@@ -17,6 +20,8 @@ pub(crate) struct Database {
     transactional: NonNull<OptimisticTransactionDb>,
     /// The same database, for everything but transactions.
     base: NonNull<Db>,
+    /// The one of its tables that there is.
+    family: NonNull<ColumnFamily>,
     write: NonNull<WriteOptions>,
 }
 
@@ -65,14 +70,25 @@ impl Database {
             rocksdb_options_set_compression(options, NO_COMPRESSION);
             rocksdb_options_set_block_based_table_factory(options, table);
             rocksdb_block_based_options_destroy(table);
-            let opened = checked(|error| rocksdb_optimistictransactiondb_open(options, name.as_ptr(), error));
+            let mut family = ptr::null_mut();
+            let opened = checked(|error| {
+                rocksdb_optimistictransactiondb_open_column_families(
+                    options,
+                    name.as_ptr(),
+                    1,
+                    [FAMILY.as_ptr()].as_ptr(),
+                    [options.cast_const()].as_ptr(),
+                    &raw mut family,
+                    error,
+                )
+            });
             rocksdb_options_destroy(options);
-            let transactional = some(opened?)?;
+            let (transactional, family) = (some(opened?)?, some(family)?);
             let base = some(rocksdb_optimistictransactiondb_get_base_db(transactional.as_ptr()))?;
             let write = some(rocksdb_writeoptions_create())?;
             rocksdb_writeoptions_set_sync(write.as_ptr(), u8::from(setup.durability == Durability::Sync));
             rocksdb_writeoptions_disable_WAL(write.as_ptr(), c_int::from(setup.durability == Durability::None));
-            Ok(Database { transactional, base, write })
+            Ok(Database { transactional, base, family, write })
         }
     }
 
@@ -157,6 +173,7 @@ impl Drop for Database {
         // left.
         unsafe {
             rocksdb_writeoptions_destroy(self.write.as_ptr());
+            rocksdb_column_family_handle_destroy(self.family.as_ptr());
             rocksdb_optimistictransactiondb_close_base_db(self.base.as_ptr());
             rocksdb_optimistictransactiondb_close(self.transactional.as_ptr());
         }
@@ -215,6 +232,46 @@ impl View<'_> {
             rocksdb_pinnableslice_destroy(pinned.as_ptr());
             Ok(Some(answer))
         }
+    }
+
+    /// Shows the values of those of the keys that are there.
+    pub(crate) fn get_many(&self, keys: &[Key], mut show: impl FnMut(&[u8])) -> Result<()> {
+        let starts: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
+        let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let mut values: Vec<*mut PinnableSlice> = vec![ptr::null_mut(); keys.len()];
+        let mut errors: Vec<*mut c_char> = vec![ptr::null_mut(); keys.len()];
+        // SAFETY: database, family and options live; all four arrays are as long as is said, and lengths are those of
+        // the keys.
+        unsafe {
+            rocksdb_batched_multi_get_cf(
+                self.database.base.as_ptr(),
+                self.options.as_ptr(),
+                self.database.family.as_ptr(),
+                keys.len(),
+                starts.as_ptr(),
+                lens.as_ptr(),
+                values.as_mut_ptr(),
+                errors.as_mut_ptr(),
+                false,
+            );
+        }
+        for pinned in values.into_iter().filter_map(NonNull::new) {
+            // SAFETY: as in `get`.
+            unsafe {
+                let mut len = 0;
+                let start = rocksdb_pinnableslice_value(pinned.as_ptr(), &raw mut len);
+                show(std::slice::from_raw_parts(start.cast(), len));
+                rocksdb_pinnableslice_destroy(pinned.as_ptr());
+            }
+        }
+        // Every message is freed, and the first is told.
+        let mut told = Ok(());
+        for message in errors {
+            // SAFETY: `error` points to a local of `checked`.
+            let one = checked(|error| unsafe { *error = message });
+            told = told.and(one);
+        }
+        told
     }
 
     /// A cursor before the first key of at least `from`.

@@ -2,13 +2,14 @@
 //!
 //! - no durability: the log is off. `os`: the log is written, not synced (the default). `sync`: `sync = true`; writers
 //!   that wait at once share a sync.
+//! - Many keys are got by the batched `MultiGet`.
 //! - A bulk is a `WriteBatch`; transactions are the optimistic ones. They do not watch ranges: a count in one is not
 //!   serializable, unlike Quipu's.
 
 use std::path::Path;
 
 use quipu_bench::clock::{Deadline, Stopwatch};
-use quipu_bench::rows::{Rows, fingerprint};
+use quipu_bench::rows::{Key, Rows, fingerprint};
 use quipu_bench::store::{Client, Reader, Result, RollBack, Setup, Snapshot, Store, StoreKind, WithUncommitted};
 
 use crate::database::{Batch, Database, Open, View};
@@ -159,6 +160,16 @@ impl Reader for View<'_> {
 
     fn get(&self, key: &[u8]) -> Result<u64> {
         Ok(View::get(self, key, fingerprint)?.unwrap_or(0))
+    }
+
+    fn has_get_many(&self) -> bool {
+        true
+    }
+
+    fn get_many(&self, keys: &[Key]) -> Result<u64> {
+        let mut sum = 0_u64;
+        View::get_many(self, keys, |value| sum = sum.wrapping_add(fingerprint(value)))?;
+        Ok(sum)
     }
 }
 
