@@ -12,8 +12,17 @@ pub(crate) fn now() -> Instant {
 
 /// CPU time of all threads of this process, in user and kernel mode.
 fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    cpu_of(ClockId::ProcessCPUTime)
+}
+
+fn cpu_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// CPU time of the calling thread alone, in seconds.
+pub(crate) fn thread_cpu_s() -> f64 {
+    cpu_of(ClockId::ThreadCPUTime).as_secs_f64()
 }
 
 /// Measures wall and CPU time from its start.

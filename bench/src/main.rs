@@ -15,6 +15,7 @@ Examples:
   quipu-bench ycsb --stores quipu,quipu-flat --cache-bytes 4M,64M   the tree of run files beside a flat index
   quipu-bench ycsb --typed --cache-bytes 64M                        tables of typed fields: Quipu and SQLite
   quipu-bench ycsb --resp --threads 2                               servers instead: quipu and redis
+  quipu-bench server-disk --rows 1M                                 a server of more keys than memory
   quipu-bench replication --highest --plots plots                   a cluster; those of redis and etcd beside
   quipu-bench all --smoke --json";
 

@@ -88,7 +88,7 @@ impl Store for QuipuStore {
         Ok(self.db.write(|tx| fill(&tx.table(&self.table)?, rows, deadline))?)
     }
 
-    fn append(&self, rows: Rows) -> Result<u64> {
+    fn put_bulk(&self, rows: Rows) -> Result<u64> {
         Ok(self.db.write(|tx| {
             let table = tx.table(&self.table)?;
             let mut cursor = rows.cursor();
@@ -97,6 +97,10 @@ impl Store for QuipuStore {
             }
             Ok(cursor.done())
         })?)
+    }
+
+    fn append(&self, rows: Rows) -> Result<u64> {
+        self.put_bulk(rows)
     }
 
     fn ingest(&self, rows: Rows) -> Result<Option<u64>> {

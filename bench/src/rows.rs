@@ -2,7 +2,8 @@
 //!
 //! Keys are a bijection of the row's number, so they are unique and uniform over all 4- or 8-byte strings without an
 //! array of them in memory (which would compete with the store for the CPU's caches). The k-th row depends on the seed
-//! and `k` only. [`Rows::ascending`] makes rows in the order of their keys instead.
+//! and `k` only. [`Rows::ascending`] makes rows in the order of their keys instead, [`Rows::rewrites`] new values for
+//! keys that are there.
 
 /// The longest key a workload may ask for, in bytes.
 pub const KEY_BYTES_MAX: usize = 32;
@@ -27,6 +28,11 @@ enum Order {
     /// Each key lies at random in its own stretch of the key space, of this length.
     Ascending {
         stretch: u64,
+    },
+    /// Keys drawn at random, with repetition, from so many rows of the sequence.
+    Drawn {
+        first: u64,
+        count: u64,
     },
 }
 
@@ -61,6 +67,31 @@ impl Rows {
         self.part(self.count, self.count)
     }
 
+    /// `count` rows that rewrite these: each has the key of one of them, drawn at random, and a value of its own. These
+    /// must be in random order.
+    pub fn rewrites(&self, count: u64) -> Self {
+        let order = Order::Drawn { first: self.first, count: self.count };
+        Rows { first: self.first + self.count, count, order, ..*self }
+    }
+
+    /// The number of the row that row `number` rewrites, among those that [`Rows::rewrites`] was called on; `number`
+    /// itself of other rows.
+    pub fn rewritten(&self, number: u64) -> u64 {
+        match self.order {
+            Order::Drawn { first, .. } => self.drawn_in_sequence(self.first + number) - first,
+            Order::Random | Order::Ascending { .. } => number,
+        }
+    }
+
+    /// The row of the sequence whose key row `number` of the sequence has.
+    #[inline]
+    fn drawn_in_sequence(&self, number: u64) -> u64 {
+        match self.order {
+            Order::Drawn { first, count } => first + Draw::new(mix64(number ^ self.seed)).below(count),
+            Order::Random | Order::Ascending { .. } => number,
+        }
+    }
+
     /// How many rows.
     pub fn count(&self) -> u64 {
         self.count
@@ -90,6 +121,7 @@ impl Rows {
                 let place = Draw::new(mix64(number ^ self.seed)).below(stretch);
                 Key::at(number * stretch + place, self.key_bytes)
             }
+            Order::Drawn { .. } => Key::mixed(self.seed, self.drawn_in_sequence(number), self.key_bytes),
         }
     }
 
@@ -277,6 +309,28 @@ mod tests {
         }
         let (first, last) = (Rows::ascending(7, 1000, 8).key(0), Rows::ascending(7, 1000, 8).key(999));
         assert!(first[0] == 0 && last[0] == 0xff && last[..] < [0xff; 8][..]);
+    }
+
+    #[test]
+    fn rewrites_have_old_keys_and_new_values() {
+        let rows = Rows::new(7, 500, 16, 100).part(100, 300);
+        let rewrites = rows.rewrites(3000);
+        let mut old = rows.cursor();
+        let mut values = BTreeSet::new();
+        while let Some((_, value)) = old.advance() {
+            values.insert(value.to_vec());
+        }
+        let mut numbers = BTreeSet::new();
+        for part in [rewrites.part(0, 1000), rewrites.part(1000, 2000)] {
+            let mut cursor = part.cursor();
+            for number in 0..part.count() {
+                let (key, value) = cursor.advance().unwrap();
+                assert_eq!(key, &rows.key(part.rewritten(number))[..]);
+                assert!(values.insert(value.to_vec()), "a value came twice");
+                numbers.insert(part.rewritten(number));
+            }
+        }
+        assert!(numbers.len() > 290 && numbers.last() < Some(&300), "{}", numbers.len());
     }
 
     #[test]

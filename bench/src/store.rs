@@ -117,6 +117,12 @@ pub trait Store: Send + Sync {
     /// Inserts all rows in one transaction, with the durability the store was opened with.
     fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64>;
 
+    /// Puts all rows in one transaction, new or in the place of old ones, with the durability the store was opened with.
+    fn put_bulk(&self, rows: Rows) -> Result<u64> {
+        // Of most stores an insert overwrites; the others say otherwise.
+        self.insert_bulk(rows, &Deadline::never())
+    }
+
     /// Puts all rows in one transaction, with the durability the store was opened with, in the best way the store has
     /// for rows that come in ascending order, each above all keys of the table.
     fn append(&self, rows: Rows) -> Result<u64> {

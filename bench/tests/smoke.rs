@@ -81,6 +81,24 @@ fn offset_tree() {
     tables("offset-tree");
 }
 
+/// The server, where it is built, and each store load all rows, and give what was written last.
+#[test]
+fn server_disk() {
+    let check = |tables: &[Table], contestants: usize| {
+        let rows = tables[0].rows();
+        assert_eq!(rows.len(), contestants, "{}", tables[0].markdown());
+        for row in rows.iter().filter(|row| row[0] != Cell::text("quipu-server")) {
+            assert!(row[1..5].iter().all(|cell| matches!(cell, Cell::PerSecond(_))), "{row:?}");
+        }
+    };
+    check(&tables("server-disk"), 2);
+    let mut options = Options::smoke("server-disk");
+    let durable = stores().into_iter().filter(|store| store.durable && store.name != "quipu-flat");
+    options.stores = durable.map(|store| store.name.to_owned()).collect();
+    let named = options.stores.len();
+    check(&tables_with(options), named);
+}
+
 #[test]
 fn http() {
     tables("http");
@@ -221,7 +239,7 @@ fn an_unknown_workload_or_store_is_named_with_the_known_ones() {
     let mut options = Options::smoke("memory");
     options.stores = vec!["quipu-flat".to_owned()];
     assert!(error_of(options).contains("no store `quipu-flat`"));
-    for (workload, known) in [("offset-tree", "tarantool"), ("replication", "etcd")] {
+    for (workload, known) in [("offset-tree", "tarantool"), ("replication", "etcd"), ("server-disk", "quipu-server")] {
         let mut options = Options::smoke(workload);
         options.stores = vec!["unheard".to_owned()];
         assert!(error_of(options).contains(known));

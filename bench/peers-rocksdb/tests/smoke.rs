@@ -10,7 +10,17 @@ fn run(workload: &str) -> String {
 
 #[test]
 fn rocksdb_stands_in_every_table_of_stores() {
-    for workload in ["btree-inserts", "positions", "sorted-load", "memory", "snapshots", "transactions", "ycsb", "disk"] {
+    for workload in [
+        "btree-inserts",
+        "positions",
+        "sorted-load",
+        "memory",
+        "snapshots",
+        "transactions",
+        "ycsb",
+        "disk",
+        "server-disk",
+    ] {
         assert!(run(workload).contains("| rocksdb"), "{workload}");
     }
 }

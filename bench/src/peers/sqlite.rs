@@ -100,7 +100,11 @@ fn insert(statement: &mut CachedStatement<'_>, key: &[u8], value: &[u8]) -> Resu
 }
 
 fn fill(connection: &Connection, rows: Rows, deadline: &Deadline) -> Result<u64> {
-    let mut statement = connection.prepare_cached(INSERT)?;
+    fill_by(INSERT, connection, rows, deadline)
+}
+
+fn fill_by(statement: &str, connection: &Connection, rows: Rows, deadline: &Deadline) -> Result<u64> {
+    let mut statement = connection.prepare_cached(statement)?;
     let mut cursor = rows.cursor();
     while !deadline.passed_at(cursor.done())
         && let Some((key, value)) = cursor.advance()
@@ -118,6 +122,16 @@ fn count(connection: &Connection, from: &[u8], to: &[u8]) -> Result<u64> {
 impl SqliteStore {
     fn writer(&self) -> MutexGuard<'_, Connection> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives each row to `statement`, in one transaction.
+    fn bulk_by(&self, statement: &str, rows: Rows, deadline: &Deadline) -> Result<u64> {
+        let connection = self.writer();
+        self.create(&connection, rows.key_bytes(), rows.value_bytes())?;
+        connection.execute_batch("BEGIN")?;
+        let done = fill_by(statement, &connection, rows, deadline)?;
+        connection.execute_batch("COMMIT")?;
+        Ok(done)
     }
 
     /// Creates the table that suits keys of this length; the first insert knows it.
@@ -174,12 +188,11 @@ impl Store for SqliteStore {
     }
 
     fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64> {
-        let connection = self.writer();
-        self.create(&connection, rows.key_bytes(), rows.value_bytes())?;
-        connection.execute_batch("BEGIN")?;
-        let done = fill(&connection, rows, deadline)?;
-        connection.execute_batch("COMMIT")?;
-        Ok(done)
+        self.bulk_by(INSERT, rows, deadline)
+    }
+
+    fn put_bulk(&self, rows: Rows) -> Result<u64> {
+        self.bulk_by(PUT, rows, &Deadline::never())
     }
 
     fn roll_back(&self, rows: Rows) -> Result<Option<RollBack>> {

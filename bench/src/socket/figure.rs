@@ -38,15 +38,20 @@ impl Figure {
             for number in figure.requests..figure.requests + size {
                 fill(&mut batch, number);
             }
-            let nanos = connection.exchange(&batch).map_err(|error| format!("{}: {error}", server.name))? as f64;
-            figure.nanos.push(nanos / size as f64);
-            figure.wall_s += nanos * 1e-9;
-            figure.requests += size;
+            let nanos = connection.exchange(&batch).map_err(|error| format!("{}: {error}", server.name))?;
+            figure.record(size, nanos);
         }
         server.settle();
         figure.cpu_s = server.cpu_s() - cpu_before_s;
         figure.resident_bytes = server.resident_bytes() as f64 - resident_before as f64;
         Ok(figure)
+    }
+
+    /// Adds a batch of `size` requests that took `nanos`.
+    pub(crate) fn record(&mut self, size: u64, nanos: u64) {
+        self.nanos.push(nanos as f64 / size as f64);
+        self.wall_s += nanos as f64 * 1e-9;
+        self.requests += size;
     }
 
     pub(crate) fn requests_per_s(&self) -> f64 {

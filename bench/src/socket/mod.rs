@@ -41,5 +41,5 @@ pub(crate) use dialect::{Dialect, Request, Row};
 pub(crate) use figure::{Figure, cells_of, median_of};
 pub(crate) use process::Process;
 pub(crate) use questions::{Position, SortedSet, SortedSetQuestion, Transaction, queued_sets, withdraw_queued};
-pub(crate) use server::{Running, Server, find, find_quipu, pause, settle};
+pub(crate) use server::{Running, Server, find, find_quipu, pause, rest, settle};
 pub(crate) use strings::Strings;

@@ -49,7 +49,7 @@ impl Server {
     /// The servers asked for, whether they are installed or not.
     pub(crate) fn all(options: &Options) -> Vec<Server> {
         let mut servers = vec![
-            Server { name: "quipu", brand: Brand::Quipu, program: find_quipu(options) },
+            Server::quipu("quipu", options),
             Server { name: "redis", brand: Brand::Redis, program: find("redis-server") },
             Server { name: "tarantool", brand: Brand::Tarantool, program: find("tarantool") },
         ];
@@ -63,6 +63,11 @@ impl Server {
         };
         servers.retain(asked);
         servers
+    }
+
+    /// Quipu's, whether it is there or not.
+    pub(crate) fn quipu(name: &'static str, options: &Options) -> Server {
+        Server { name, brand: Brand::Quipu, program: find_quipu(options) }
     }
 
     /// Whether its program was found.
@@ -94,6 +99,11 @@ impl Server {
 
     /// Starts it, empty, in a fresh directory on a free port, and waits until it listens.
     pub(crate) fn start(&self, bench: &Bench<'_>, durability: Durability) -> Result<Running> {
+        self.start_with(bench, durability, &[])
+    }
+
+    /// As [`Server::start`], with more arguments on its command line.
+    pub(crate) fn start_with(&self, bench: &Bench<'_>, durability: Durability, more: &[String]) -> Result<Running> {
         let start = || {
             let (program, _) = self.program.as_ref().map_err(Clone::clone)?;
             let dir = bench.place.fresh()?;
@@ -106,10 +116,11 @@ impl Server {
                 Brand::Redis => redis(&mut command, dir.path(), port, durability),
                 Brand::Tarantool => tarantool(&mut command, dir.path(), port, durability, bench)?,
             }
+            command.args(more);
             let mut process = Process::start(command, dir.path())?;
             let address = Address { socket: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), dialect: self.dialect() };
             await_port(&mut process, address)?;
-            Ok(Running { name: self.name, address, process, settles: !bench.options.smoke, _dir: dir })
+            Ok(Running { name: self.name, address, process, settles: !bench.options.smoke, dir })
         };
         start().map_err(|error: Box<dyn std::error::Error + Send + Sync>| format!("{}: {error}", self.name).into())
     }
@@ -122,7 +133,7 @@ pub(crate) struct Running {
     process: Process,
     /// Whether [`Running::settle`] waits at all.
     settles: bool,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Running {
@@ -154,6 +165,11 @@ impl Running {
         Ok(told.and_then(|bytes| bytes.trim().parse().ok()))
     }
 
+    /// Where its files are.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Waits until it stands still, so that its work in the background is not paid by whoever is measured next.
     pub(crate) fn settle(&self) {
         if self.settles {
@@ -164,15 +180,29 @@ impl Running {
 
 /// Waits until less than a fifth of a core is used, five seconds at most.
 pub(crate) fn settle(cpu_s: impl Fn() -> f64) {
-    let (mut before, limit) = (cpu_s(), Deadline::after(5.0));
+    wait_for_idle(Duration::from_millis(100), 5.0, cpu_s);
+}
+
+/// Waits until all work in the background is done: until next to nothing is used for two seconds, ten minutes at most.
+///
+/// # Errors
+/// It is still at work then.
+pub(crate) fn rest(cpu_s: impl Fn() -> f64) -> Result<()> {
+    if wait_for_idle(Duration::from_secs(2), 600.0, cpu_s) { Ok(()) } else { Err("does not come to rest".into()) }
+}
+
+/// Waits until less than 20 ms of CPU time were used in a `window`. Returns whether that was within `seconds_max`.
+fn wait_for_idle(window: Duration, seconds_max: f64, cpu_s: impl Fn() -> f64) -> bool {
+    let (mut before, limit) = (cpu_s(), Deadline::after(seconds_max));
     while !limit.passed() {
-        pause(Duration::from_millis(100));
+        pause(window);
         let now = cpu_s();
         if now - before < 0.02 {
-            break;
+            return true;
         }
         before = now;
     }
+    false
 }
 
 fn quipu(command: &mut Command, dir: &Path, port: u16, durability: Durability) {

@@ -10,6 +10,7 @@ mod offset_cost;
 mod offset_tree;
 mod positions;
 mod replication;
+mod server_disk;
 mod snapshots;
 mod sorted_load;
 mod sst_index;
@@ -20,16 +21,22 @@ mod ycsb;
 
 use crate::{Options, Workload};
 
-/// Whether `--stores` means others than those on the shelf: servers, or stores of typed rows.
+/// Whether `--stores` means others than those on the shelf, or more: servers, or stores of typed rows.
 pub(crate) fn has_stores_of_its_own(options: &Options) -> bool {
     let is_asked = |workload: &Workload| options.workload.as_deref() == Some(workload.name);
-    [&offset_tree::WORKLOAD, &replication::WORKLOAD, &tpcc::WORKLOAD, &typed_rows::WORKLOAD].into_iter().any(is_asked)
-        || (is_asked(&ycsb::WORKLOAD) && (options.ycsb.resp || options.ycsb.typed))
+    let have = [
+        &offset_tree::WORKLOAD,
+        &replication::WORKLOAD,
+        &server_disk::WORKLOAD,
+        &tpcc::WORKLOAD,
+        &typed_rows::WORKLOAD,
+    ];
+    have.into_iter().any(is_asked) || (is_asked(&ycsb::WORKLOAD) && (options.ycsb.resp || options.ycsb.typed))
 }
 
 /// Whether its tables are larger than memory, so that stores that differ in their files alone are worth a line each.
 pub(crate) fn is_of_files(workload: &Workload) -> bool {
-    [disk::WORKLOAD.name, ycsb::WORKLOAD.name].contains(&workload.name)
+    [disk::WORKLOAD.name, server_disk::WORKLOAD.name, ycsb::WORKLOAD.name].contains(&workload.name)
 }
 
 pub(crate) const WORKLOADS: &[Workload] = &[
@@ -41,6 +48,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     disk::WORKLOAD,
     offset_cost::WORKLOAD,
     offset_tree::WORKLOAD,
+    server_disk::WORKLOAD,
     http::WORKLOAD,
     replication::WORKLOAD,
     memory::WORKLOAD,
