@@ -117,7 +117,8 @@ pub trait Store: Send + Sync {
     /// Inserts all rows in one transaction, with the durability the store was opened with.
     fn insert_bulk(&self, rows: Rows, deadline: &Deadline) -> Result<u64>;
 
-    /// Puts all rows in one transaction, new or in the place of old ones, with the durability the store was opened with.
+    /// Puts all rows in one transaction, new or in the place of old ones, with the durability the store was opened
+    /// with.
     fn put_bulk(&self, rows: Rows) -> Result<u64> {
         // Of most stores an insert overwrites; the others say otherwise.
         self.insert_bulk(rows, &Deadline::never())

@@ -233,7 +233,6 @@ fn nothing_acknowledged_is_lost_or_unseen_while_nodes_fail() {
     check_history(Nodes::start(3, &["--replicas", "3"]), number("SEED", 1), trouble);
 }
 
-/// Answers wait for the disk while the nodes take their next turns.
 #[test]
 fn nothing_acknowledged_is_lost_or_unseen_where_answers_wait_for_the_disk() {
     check_history(Nodes::start(3, &["--replicas", "3", "--durability", "sync"]), number("SEED", 3), trouble);

@@ -522,3 +522,52 @@ fn a_write_closure_does_not_wait_for_a_checkpoint() {
     });
     assert_eq!(table.len().unwrap(), 300);
 }
+
+/// A row goes at the front and one comes at the end with each commit, so the rows at all offsets of one version have
+/// consecutive keys, whatever pages were missing on the way to some of them.
+#[test]
+fn many_answers_are_of_one_version_though_pages_are_missing() {
+    const ROWS: u64 = 4000;
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), Options { cache_bytes: 4 << 10, memtable_bytes: 32 << 10, ..options() }).unwrap();
+    let table = db.table("queue").unwrap();
+    db.write(|transaction| {
+        let table = transaction.table(&table)?;
+        (0..ROWS).try_for_each(|number| table.put(number.to_be_bytes(), [7; 40]))
+    })
+    .unwrap();
+    table.flush().unwrap();
+    let is_done = AtomicBool::new(false);
+    let number = |key: &[u8]| u64::from_be_bytes(key.try_into().unwrap());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for first in 0..3000_u64 {
+                let mut batch = WriteBatch::new();
+                batch.remove(&table, first.to_be_bytes());
+                batch.put(&table, (first + ROWS).to_be_bytes(), [7; 40]);
+                db.apply(batch).unwrap();
+            }
+            is_done.store(true, Ordering::Release);
+        });
+        let offsets: Vec<u64> = (0..ROWS).step_by(37).collect();
+        while !is_done.load(Ordering::Acquire) {
+            let rows = table.nth_many(&offsets).unwrap();
+            let first = number(&rows[0].as_ref().unwrap().key);
+            for (offset, row) in offsets.iter().zip(&rows) {
+                assert_eq!(number(&row.as_ref().unwrap().key), first + offset);
+            }
+            let keys: Vec<[u8; 8]> = (0..ROWS + 3000).step_by(41).map(u64::to_be_bytes).collect();
+            let found = table.get_many(&keys).unwrap();
+            let live: Vec<bool> = found.iter().map(Option::is_some).collect();
+            // Live keys stand together, and are as many as a window of that length may hold.
+            let live_rows = live.iter().filter(|is_live| **is_live).count() as u64;
+            assert!(live.windows(2).filter(|pair| pair[0] != pair[1]).count() <= 2, "{live:?}");
+            assert!((ROWS / 41..=ROWS / 41 + 1).contains(&live_rows), "{live_rows}");
+            let ranks = table.rank_many(&keys).unwrap();
+            let steps: Vec<u64> = ranks.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0).collect();
+            assert!(steps.iter().rev().skip(1).rev().skip(1).all(|step| *step == 41), "{steps:?}");
+        }
+    });
+    drop((table, db));
+    reopen(dir.path());
+}

@@ -4,7 +4,7 @@ use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
 use crate::error::{Error, Result};
 use crate::page::KeyBuffer;
-use crate::read::many_keys::Contributions;
+use crate::read::many_keys::ManyKeys;
 use crate::read::table_stack::stack_over;
 use crate::read::unresolved;
 use crate::run::ReadPages;
@@ -63,9 +63,9 @@ impl Shared {
                 let pages = ReadPages::new(&self.cache);
                 let measures = version.declaration.options.measures;
                 let stack = stack_over(version.views(&self.arena), &runs, &pages, measures);
-                let mut below = Contributions::of(&keys);
+                let mut below = ManyKeys::contributions(&keys);
                 pages.answer(|| below.ask(&stack))?;
-                below.into_tallies()
+                below.into_answers()
             };
             // Nothing is copied for a snapshot that has ended.
             drop(snapshot);

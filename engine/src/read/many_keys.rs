@@ -98,34 +98,52 @@ impl<'a> Stack<'a, Mixed<'a>> {
 
     /// What each of these keys adds to the tally: zero if it is dead.
     pub(crate) fn contributions(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Tally>, Missing> {
-        let mut contributions = Contributions::of(keys);
+        let mut contributions = ManyKeys::contributions(keys);
         contributions.ask(self)?;
-        Ok(contributions.tallies)
+        Ok(contributions.into_answers())
     }
 }
 
-/// What keys add to the tally of a version: zero if they are dead. Asked as often as pages are missing, each time for
-/// the keys that lacked one.
-pub(crate) struct Contributions<'k, K> {
+/// A question about each of many keys. Asked of one version as often as pages are missing, each time for the keys that
+/// lacked one.
+pub(crate) struct ManyKeys<'k, K, A> {
     keys: &'k [K],
-    tallies: Vec<Tally>,
+    answers: Vec<A>,
     /// The indexes of the keys that lacked a page; `None` before all keys were asked for once.
     lacking: Option<Vec<usize>>,
+    read: Read<A>,
 }
 
-impl<'k, K: AsRef<[u8]>> Contributions<'k, K> {
-    pub(crate) fn of(keys: &'k [K]) -> Self {
-        Contributions { keys, tallies: vec![Tally::ZERO; keys.len()], lacking: None }
+/// Makes an answer of a key and its newest entry.
+type Read<A> = fn(&Measures, &[u8], Option<Newest<'_>>) -> Result<A, Missing>;
+
+impl<'k, K: AsRef<[u8]>> ManyKeys<'k, K, Tally> {
+    /// What each key adds to the tally: zero if it is dead.
+    pub(crate) fn contributions(keys: &'k [K]) -> Self {
+        ManyKeys::new(keys, contribution)
+    }
+}
+
+impl<'k, K: AsRef<[u8]>> ManyKeys<'k, K, ()> {
+    /// Nothing, but all pages on the way to each value have been seen then.
+    pub(crate) fn ways(keys: &'k [K]) -> Self {
+        ManyKeys::new(keys, |_, key, entry| entry.map_or(Ok(None), |entry| entry.value(key)).map(drop))
+    }
+}
+
+impl<'k, K: AsRef<[u8]>, A: Copy + Default> ManyKeys<'k, K, A> {
+    fn new(keys: &'k [K], read: Read<A>) -> Self {
+        ManyKeys { keys, answers: vec![A::default(); keys.len()], lacking: None, read }
     }
 
     /// Asks the version for what is not known yet.
     pub(crate) fn ask<'a>(&mut self, stack: &Stack<'a, Mixed<'a>>) -> Result<(), Missing> {
         let (mut asked, mut lacking) = (Ok(()), Vec::new());
-        let measures = *stack.measures();
+        let (measures, read) = (*stack.measures(), self.read);
         let mut note = |number: usize, key: &[u8], entry: Result<Option<Newest<'a>>, Missing>| match entry
-            .and_then(|entry| contribution(&measures, key, entry))
+            .and_then(|entry| read(&measures, key, entry))
         {
-            Ok(tally) => self.tallies[number] = tally,
+            Ok(answer) => self.answers[number] = answer,
             Err(missing) => {
                 lacking.push(number);
                 asked = Err(missing);
@@ -143,8 +161,8 @@ impl<'k, K: AsRef<[u8]>> Contributions<'k, K> {
     }
 
     /// For each key, once a question has succeeded.
-    pub(crate) fn into_tallies(self) -> Vec<Tally> {
-        self.tallies
+    pub(crate) fn into_answers(self) -> Vec<A> {
+        self.answers
     }
 }
 

@@ -222,27 +222,19 @@ pub trait ReadableTable: Reader {
 
     /// The rows at many offsets of the whole table, from one version. Descents are interleaved.
     fn nth_many(&self, offsets: &[u64]) -> Result<Vec<Option<Entry>>> {
+        let all = Bounds::from(..);
         let mut entries = vec![None; offsets.len()];
-        // The indexes of the offsets that are left: a page that is missing for one holds up no other.
-        let mut left: Vec<usize> = (0..offsets.len()).collect();
-        self.ask_exact(&Bounds::from(..), |stack| {
-            let asked: Vec<u64> = left.iter().map(|number| offsets[*number]).collect();
+        let is_answered = self.ask(|stack| {
             let trees = stack.trees();
-            if let Some(view) = trees.as_ref().and_then(|trees| trees.single()) {
-                nth_in_tree(view, &asked, |place, entry| entries[left[place]] = Some(entry));
-                return Ok(());
-            }
-            let (mut all, mut missing) = (Ok(()), Vec::new());
-            stack.nth_many(&asked, |place, row| match row {
-                Ok(row) => entries[left[place]] = row.map(|row| Entry::new(&row.key, row.value)),
-                Err(fault) => {
-                    missing.push(left[place]);
-                    all = Err(fault);
-                }
-            });
-            left = missing;
-            all
+            let tree = trees.as_ref().and_then(|trees| trees.single());
+            tree.inspect(|tree| nth_in_tree(tree, offsets, |number, entry| entries[number] = Some(entry)));
+            Ok(tree.is_some())
         })?;
+        if !is_answered {
+            self.read_from(|source| {
+                source.exact(all.start(), all.end(), |source| nth_over_runs(source, offsets, &mut entries))
+            })?;
+        }
         for entry in &entries {
             self.observe_position(&Bounds::from(..), entry.as_ref().map(|entry| &entry.key))?;
         }
@@ -513,6 +505,24 @@ fn nth_in(stack: &TableStack<'_>, bounds: &Bounds<'_>, offset: u64) -> Result<Op
         return Ok(None);
     }
     Ok(stack.nth(before + offset)?.map(|row| Entry::new(&row.key, row.value)))
+}
+
+/// The rows at offsets in one version. A page that is missing for one offset holds up no other.
+fn nth_over_runs(source: &Source<'_>, offsets: &[u64], entries: &mut [Option<Entry>]) -> Result<()> {
+    let mut left: Vec<usize> = (0..offsets.len()).collect();
+    source.ask(|stack| {
+        let asked: Vec<u64> = left.iter().map(|number| offsets[*number]).collect();
+        let (mut all, mut missing) = (Ok(()), Vec::new());
+        stack.nth_many(&asked, |place, row| match row {
+            Ok(row) => entries[left[place]] = row.map(|row| Entry::new(&row.key, row.value)),
+            Err(fault) => {
+                missing.push(left[place]);
+                all = Err(fault);
+            }
+        });
+        left = missing;
+        all
+    })
 }
 
 /// The rows at those of the offsets that a tree without layers has.

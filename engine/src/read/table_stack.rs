@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
-use crate::read::many_keys::Contributions;
+use crate::read::many_keys::ManyKeys;
 use crate::read::table_layer::Mixed;
 use crate::read::unresolved;
 use crate::run::{CountInterval, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
@@ -386,9 +386,9 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Those of [`Source::ask`].
     pub(crate) fn contributions(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Tally>> {
-        let mut contributions = Contributions::of(keys);
+        let mut contributions = ManyKeys::contributions(keys);
         self.ask(|stack| contributions.ask(stack))?;
-        Ok(contributions.into_tallies())
+        Ok(contributions.into_answers())
     }
 
     /// Calls `visit` with the live rows between two cuts, ascending or descending, until it returns false.

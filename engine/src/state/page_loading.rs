@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::catalog::declaration::TableId;
 use crate::error::Result;
+use crate::read::many_keys::ManyKeys;
 use crate::read::table_stack::stack_over;
 use crate::run::{PageFaults, PageSet, ReadPages};
 use crate::state::shared::Shared;
@@ -35,7 +36,8 @@ impl Shared {
             let (left, runs) = self.not_in_memory(table, keys);
             // Only the ways count, and whether a key is there: not what it weighs.
             let stack = stack_over([], &runs, &pages, Measures::ROWS);
-            pages.answer(|| stack.get_many(&left).map(drop))?;
+            let mut ways = ManyKeys::ways(&left);
+            pages.answer(|| ways.ask(&stack))?;
         }
         let read = pages.cost().pages_read;
         let set = Arc::new(PageSet::read_by(pages));

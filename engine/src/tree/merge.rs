@@ -8,6 +8,9 @@ use crate::error::Result;
 use crate::page::KeyBuffer;
 use crate::tally::Tally;
 
+/// The key of an entry, its value and its weight.
+type Entry<'l> = (KeyBuffer, Option<&'l [u8]>, Tally);
+
 /// How many entries a tree has for each that is merged into it, at least, if the leaves of these are fetched together.
 const SPARSE: u64 = 16;
 
@@ -29,7 +32,7 @@ pub(crate) fn merge_layer_but(
     let mut sweep = Sweep::new();
     // Most entries go to leaves of their own.
     let is_sparse = lower.is_bottom() && SPARSE * upper.entries() <= lower.entries();
-    let mut entries: SmallVec<[(KeyBuffer, Option<&[u8]>, Tally); GROUP]> = SmallVec::new();
+    let mut entries: SmallVec<[Entry<'_>; GROUP]> = SmallVec::new();
     while walk.valid() {
         while walk.valid() && entries.len() < GROUP {
             let key = walk.key();

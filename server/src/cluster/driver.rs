@@ -1,5 +1,5 @@
 //! The thread that runs a node: it waits for sockets, requests and timers, gives all that has come to the node in one
-//! turn, commits, and carries out what the node put out: once it is durable ([`durable`]), with other turns meanwhile.
+//! turn, commits, and carries out what the node put out.
 //!
 //! Invariants:
 //! 1. Nothing is sent or answered before the commit of its turn is durable.
@@ -9,7 +9,6 @@
 //! 4. There is one connection to a peer. Of two that are made at the same time, that which the node with the lower id
 //!    has asked for stays.
 
-mod durable;
 mod failure;
 mod members;
 
@@ -19,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::{Interest, Poll, Token};
-use quipu::{Durability, Error, ErrorKind, ReadableTable, Result};
+use quipu::{ReadableTable, Result};
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::ids::{NodeId, Now};
 use quipu_cluster::limits::Limits;
@@ -31,7 +30,6 @@ use quipu_cluster::tables::Table;
 use quipu_cluster::topology::StoreId;
 use tokio::sync::{oneshot, watch};
 
-use durable::{DurableQueue, Parcel};
 use failure::LastFailure;
 
 use super::agreement::Agreement;
@@ -106,9 +104,6 @@ pub(super) struct Driver {
     dials: BTreeMap<NodeId, Dial>,
     steps: Vec<Step>,
     out: Vec<Output>,
-    /// What is to be sent and answered now, and what has to wait for the disk.
-    due: Vec<Parcel>,
-    undurable: DurableQueue,
     answers: HashMap<u64, oneshot::Sender<Answer>>,
     next_client: u64,
     /// Requests that have come before the node could take them, and until when they wait.
@@ -154,8 +149,6 @@ impl Driver {
             dials: BTreeMap::new(),
             steps: Vec::new(),
             out: Vec::new(),
-            due: Vec::new(),
-            undurable: DurableQueue::new(),
             answers: HashMap::new(),
             next_client: 0,
             held: Vec::new(),
@@ -308,8 +301,6 @@ impl Driver {
                 }
             }
             Event::Agreed(topology) => self.learn(topology),
-            Event::Durable(Ok(turn)) => self.undurable.release(turn, &mut self.due),
-            Event::Durable(Err(error)) => self.fail(&error),
             Event::Stop => self.stops = true,
         }
     }
@@ -367,8 +358,6 @@ impl Driver {
     fn forget(&mut self, why: &str) {
         self.node = None;
         self.out.clear();
-        self.due.clear();
-        self.undurable.clear();
         self.steps.clear();
         self.trouble = Some(why.to_owned());
         // Who waits is told by the end of the channel.
@@ -448,8 +437,6 @@ impl Driver {
                 lost.push(*node);
             }
         }
-        // What has become durable goes first: others wait for it.
-        self.carry_out(&mut lost);
         match self.take_turn(&mut lost) {
             Ok(is_other_topology) => {
                 self.carry_out(&mut lost);
@@ -457,20 +444,17 @@ impl Driver {
                     self.follow_members();
                 }
             }
-            Err(error) => self.fail(&error),
+            Err(error) => {
+                let why = format!("the node has failed: {error}");
+                if self.failure.note(&why, self.now().ticks_ms) {
+                    self.host.note(Level::Warning, format_args!("{why}"));
+                }
+                self.forget(&why);
+            }
         }
         lost.sort_unstable();
         lost.dedup();
         lost.into_iter().for_each(|node| self.cut(node));
-    }
-
-    /// Drops the node, which is opened again, because of a turn that failed.
-    fn fail(&mut self, error: &Error) {
-        let why = format!("the node has failed: {error}");
-        if self.failure.note(&why, self.now().ticks_ms) {
-            self.host.note(Level::Warning, format_args!("{why}"));
-        }
-        self.forget(&why);
     }
 
     /// Gives the node what has come, and commits. Returns whether the topology is another.
@@ -488,11 +472,11 @@ impl Driver {
         let mut inputs = 0;
         let store = self.register.store();
         let ahead = store.load_ahead(|visit| {
-            let asked = self
-                .steps
-                .iter()
-                .filter_map(|step| if let Step::Ask(_, request) = step { Some(request) } else { None });
-            asked.for_each(|request| node.rows_of_request(request, visit));
+            for step in &self.steps {
+                if let Step::Ask(_, request) = step {
+                    node.rows_of_request(request, visit);
+                }
+            }
             self.links.values().flat_map(Link::frames_ahead).for_each(|frame| node.rows_of_frame(frame, visit));
         })?;
         let mut ahead = Some(ahead);
@@ -553,41 +537,26 @@ impl Driver {
             return Err(error);
         }
         let commit = tables.commit()?;
-        let node_routing = node.routing();
-        let is_other_topology = node_routing.topology().applied != applied;
-        if !self.out.is_empty() || is_other_topology {
-            let durability = self.host.durability();
-            let token_of = |to: &NodeId| self.links.get(to).map(|link| link.token);
-            let out = self.out.drain(..).map(|output| {
-                let token = if let Output::Send { to, .. } = &output { token_of(to) } else { None };
-                (output, token)
-            });
-            if durability == Durability::Sync && !is_other_topology && !commit.is_durable(durability)
-                || !self.undurable.is_empty()
-            {
-                let pushed = self.undurable.push(store.db(), &self.inbox, out.collect());
-                pushed.map_err(|error| Error::new(ErrorKind::Io, format!("cannot wait for the disk: {error}")))?;
-            } else {
-                commit.wait(durability)?;
-                self.due.extend(out);
-            }
+        if !self.out.is_empty() {
+            commit.wait(self.host.durability())?;
         }
         self.turns = (self.turns.0 + 1, self.turns.1 + inputs);
+        let node_routing = node.routing();
+        let is_other_topology = node_routing.topology().applied != applied;
         if is_other_topology {
-            commit.wait(self.host.durability())?;
             self.register.follow(node_routing);
         }
         self.classes.store(node.replica().classes(), Ordering::Release);
         Ok(is_other_topology)
     }
 
-    /// Sends and answers what is due.
+    /// Sends and answers what the node has put out.
     fn carry_out(&mut self, lost: &mut Vec<NodeId>) {
-        for (output, token) in self.due.drain(..) {
+        for output in self.out.drain(..) {
             match output {
                 Output::Send { to, bytes } => {
                     // Who is not connected does not hear it; the node knows.
-                    if let Some(link) = self.links.get_mut(&to).filter(|link| Some(link.token) == token) {
+                    if let Some(link) = self.links.get_mut(&to) {
                         link.push(&bytes);
                     }
                 }

@@ -34,8 +34,6 @@ pub(super) enum Event {
     Log(NodeId, Vec<u8>),
     /// The log has come to this topology.
     Agreed(Topology),
-    /// What turns up to this one have written is durable, or will never be.
-    Durable(Result<u64, quipu::Error>),
     Stop,
 }
 

@@ -34,7 +34,7 @@ fn open(dir: &Path, setup: Setup) -> Result<Box<dyn UserTable>> {
 impl UserTable for Sqlite {
     fn client(&self) -> Result<Box<dyn Client + '_>> {
         let names: Vec<String> = (0..FIELDS).map(field_name).collect();
-        let (names, marks) = (names.join(", "), vec!["?"; FIELDS + 1].join(", "));
+        let (names, marks) = (names.join(", "), ["?"; FIELDS + 1].join(", "));
         Ok(Box::new(SqliteClient {
             connection: connect(&self.path, self.setup)?,
             turn: &self.turn,
