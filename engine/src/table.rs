@@ -94,7 +94,7 @@ impl Table {
     /// Whether the table has rows in runs: only then a latched read or write may lack a page of it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the table was dropped.
+    /// [`ErrorKind::Missing`](crate::ErrorKind::Missing) if the table was dropped.
     pub fn has_runs(&self) -> Result<bool> {
         Ok(!self.shared.versions.read().table(self.id())?.runs.is_empty())
     }

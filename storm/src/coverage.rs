@@ -74,6 +74,7 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("read_latched", "the questions of `look` go through it"),
     ("held_bytes", "says how much a latched read or write holds: no answer depends on it"),
     ("may_fault", "says whether a table has runs: no answer depends on it"),
+    ("has_runs", "as may_fault"),
     ("release_savepoint", "saves the next writes their copies: no answer depends on it"),
     ("load_together", "loads for several at once: edits here are one at a time, the server loads so"),
     ("begin_with", "an isolation is judged by the anomalies it prevents: the engine's `isolation` tests have the list"),

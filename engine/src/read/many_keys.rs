@@ -140,13 +140,14 @@ impl<'k, K: AsRef<[u8]>, A: Copy + Default> ManyKeys<'k, K, A> {
     pub(crate) fn ask<'a>(&mut self, stack: &Stack<'a, Mixed<'a>>) -> Result<(), Missing> {
         let (mut asked, mut lacking) = (Ok(()), Vec::new());
         let (measures, read) = (*stack.measures(), self.read);
-        let mut note = |number: usize, key: &[u8], entry: Result<Option<Newest<'a>>, Missing>| match entry
-            .and_then(|entry| read(&measures, key, entry))
-        {
-            Ok(answer) => self.answers[number] = answer,
-            Err(missing) => {
-                lacking.push(number);
-                asked = Err(missing);
+        let mut note = |number: usize, key: &[u8], entry: Result<Option<Newest<'a>>, Missing>| {
+            let answer = entry.and_then(|entry| read(&measures, key, entry));
+            match answer {
+                Ok(answer) => self.answers[number] = answer,
+                Err(missing) => {
+                    lacking.push(number);
+                    asked = Err(missing);
+                }
             }
         };
         match &self.lacking {
