@@ -170,6 +170,9 @@ fn a_range_goes_with_all_that_hangs_on_its_keys() {
                     client.expect(&format!("rename k000 {key}"), "+OK");
                     model.remove("k000");
                 }
+                8 if model.contains("k001") && key != "k001" => {
+                    client.expect(&format!("copy k001 {key} replace"), ":1");
+                }
                 _ => {
                     client.run(&format!("del {key}"));
                     client.expect(&format!("zadd {key} 1 a 2 b"), ":2");
@@ -181,6 +184,13 @@ fn a_range_goes_with_all_that_hangs_on_its_keys() {
         if rng.random_range(0..3) == 0 {
             client.expect("set x v ex 1000", "+OK");
             model.insert("x".to_owned());
+        }
+        // Away and back: what it owns moves from one database's tables to the other's.
+        if model.contains("k002") {
+            client.expect("move k002 3", ":1");
+            client.expect("select 3", "+OK");
+            client.expect("move k002 0", ":1");
+            client.expect("select 0", "+OK");
         }
         let (low, high) = (rng.random_range(0..200), rng.random_range(0..200));
         let (low, high) = (format!("k{low:03}"), format!("k{high:03}"));
