@@ -110,6 +110,32 @@ fn answers_keep_their_order_and_are_those_of_memory() {
     assert_eq!(running.server.statistics.parked.load(Ordering::Relaxed), 0);
 }
 
+/// Pages are loaded for commands that come behind one that lacks some, before anybody has looked at their words.
+#[test]
+fn commands_without_their_words_come_behind_one_that_lacks_pages() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let before = faults(&running);
+    let names = "get set getset getex del exists mget mset msetnx append getrange setrange incr incrby lcs bitcount \
+                 bitfield setbit expire ttl persist type object rename copy move zadd zincrby zscore zrank zrange \
+                 zrangestore zinter zunionstore zintercard zmpop zremrangebyrank q.rank q.nth q.range";
+    for (number, name) in names.split_whitespace().enumerate() {
+        let mut client = running.connect();
+        let key = number * 29 % KEYS;
+        let sent = format!("GET key:{key:05}\r\n{name}\r\n{name} 7\r\n{name} 0 0\r\nECHO end\r\n");
+        client.write_all(sent.as_bytes()).expect("sent");
+        let (mut all, mut part) = (Vec::new(), [0; 4096]);
+        let end = bulk("end");
+        while !all.ends_with(end.as_bytes()) {
+            let read = client.read(&mut part).expect("an answer");
+            assert!(read > 0, "{name}: closed after {}", String::from_utf8_lossy(&all));
+            all.extend_from_slice(&part[..read]);
+        }
+        assert!(all.starts_with(bulk(&value(key)).as_bytes()) || key % 10 == 0, "{name}");
+    }
+    assert!(faults(&running) > before + 20);
+}
+
 #[test]
 fn what_a_command_did_before_it_lacked_a_page_is_taken_back() {
     let disk = SimDisk::new();

@@ -331,8 +331,9 @@ impl<'k> Turn<'k> {
                 Some(place) => &[place],
                 None => &keys(spec, args).unwrap_or_default().iter().map(|key| key.place).collect::<Vec<_>>(),
             };
-            for &place in expected {
-                tables.keys.expect_key(args[place], &mut attempt.faults);
+            // It may have fewer words than it needs: nobody has looked at it yet.
+            for key in expected.iter().filter_map(|&place| args.get(place)) {
+                tables.keys.expect_key(key, &mut attempt.faults);
                 left -= 1;
                 if left == 0 {
                     return;

@@ -22,6 +22,7 @@ use std::thread::JoinHandle;
 use quipu::{Error, ErrorKind, Result};
 
 use crate::state::server::Server;
+use crate::system::process::VitalThread;
 use handle::Handle;
 use listener::Listener;
 use loading::Loading;
@@ -64,7 +65,11 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         if number == 0 {
             worker.accept(std::mem::take(&mut listeners), handles.clone()).map_err(io)?;
         }
-        let thread = std::thread::Builder::new().name(format!("resp-{number}")).spawn(move || worker.run());
+        let run = move || {
+            let _vital = VitalThread;
+            worker.run();
+        };
+        let thread = std::thread::Builder::new().name(format!("resp-{number}")).spawn(run);
         threads.push(thread.map_err(io)?);
     }
     // In a cluster they wait for replicas, most of the time.

@@ -31,6 +31,19 @@ pub fn cpu_seconds() -> (f64, f64) {
     (ticks(11) / TICKS_PER_S, ticks(12) / TICKS_PER_S)
 }
 
+/// For a thread without which the server serves nobody: if it panics, the process ends, so that whoever watches over it
+/// starts it again. What was acknowledged is in the log.
+pub struct VitalThread;
+
+impl Drop for VitalThread {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("quipu: a thread that serves clients has panicked: the process ends");
+            std::process::abort();
+        }
+    }
+}
+
 /// Lets threads of usual priority go before this one where there are not processors enough, as `nice` does: 0 is usual,
 /// 19 the most modest. Where the system does not take it, nothing changes.
 pub fn be_nice(nice: i32) {
