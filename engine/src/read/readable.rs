@@ -231,6 +231,7 @@ pub trait ReadableTable: Reader {
             Ok(tree.is_some())
         })?;
         if !is_answered {
+            // `ask` may turn to a newer version when pages have come; a source is one version.
             self.read_from(|source| {
                 source.exact(all.start(), all.end(), |source| nth_over_runs(source, offsets, &mut entries))
             })?;

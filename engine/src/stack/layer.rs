@@ -92,9 +92,7 @@ pub trait Layer<'a>: Copy {
     }
     /// [`Layer::locate`] for at most [`GROUP`](tree::GROUP) keys. `located` gets each place with the index of its key,
     /// in order.
-    fn locate_group(&self, keys: &[&[u8]], mut located: impl FnMut(usize, Result<Located, Self::Fault>)) {
-        keys.iter().enumerate().for_each(|(number, key)| located(number, self.locate(key)));
-    }
+    fn locate_group(&self, keys: &[&[u8]], located: impl FnMut(usize, Result<Located, Self::Fault>));
     /// A key between two others with about as many entries on either side, and about how many; `None` if no entry lies
     /// between. For a layer that knows no positions.
     fn pivot(&self, _low: Option<&[u8]>, _high: Option<&[u8]>) -> Result<Option<(KeyBuffer, u64)>, Self::Fault> {

@@ -2,14 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::write::Existing;
 use super::{GROUP, Sweep, Tree, Walk, warm};
 use crate::error::Result;
 use crate::page::KeyBuffer;
 use crate::tally::Tally;
-
-/// The key of an entry, its value and its weight.
-type Entry<'l> = (KeyBuffer, Option<&'l [u8]>, Tally);
 
 /// How many entries a tree has for each that is merged into it, at least, if the leaves of these are fetched together.
 const SPARSE: u64 = 16;
@@ -29,32 +25,44 @@ pub(crate) fn merge_layer_but(
     let view = upper.view();
     let measures = *upper.measures();
     let mut walk = Walk::first(view);
+    // If most of many entries go to leaves of their own, a second walk has these fetched.
+    let is_sparse = lower.is_bottom()
+        && upper.entries() >= GROUP as u64
+        && SPARSE.saturating_mul(upper.entries()) <= lower.entries();
+    let mut ahead = is_sparse.then(|| walk.clone());
+    let mut key = KeyBuffer::new();
     let mut sweep = Sweep::new();
-    // Most entries go to leaves of their own.
-    let is_sparse = lower.is_bottom() && SPARSE * upper.entries() <= lower.entries();
-    let mut entries: SmallVec<[Entry<'_>; GROUP]> = SmallVec::new();
+    let mut merged = 0_usize;
     while walk.valid() {
-        while walk.valid() && entries.len() < GROUP {
-            let key = walk.key();
-            let weight = if lower.is_bottom() { Tally::ZERO } else { view.weight_of(&key, &walk.record()) };
-            entries.push((key, walk.value(), weight));
-            walk.next();
+        if merged.is_multiple_of(GROUP)
+            && let Some(ahead) = &mut ahead
+        {
+            warm_next(lower, ahead);
         }
-        if is_sparse {
-            let keys: SmallVec<[&[u8]; GROUP]> = entries.iter().map(|(key, ..)| &**key).collect();
-            warm(&lower.view(), &keys);
+        merged += 1;
+        key.clear();
+        walk.key_into(&mut key);
+        let value = walk.value();
+        if take(&key, value)? {
+            // It is where it belongs.
+        } else if lower.is_bottom() {
+            lower.sweep(&mut sweep, &key, value)?;
+        } else {
+            let weight = view.weight_of(&key, &walk.record());
+            let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
+            lower.write_over(&key, value, |existing| Some(existing.map_or(row - weight, |existing| existing.below)))?;
         }
-        for (key, value, weight) in entries.drain(..) {
-            if take(&key, value)? {
-                // It is where it belongs.
-            } else if lower.is_bottom() {
-                lower.sweep(&mut sweep, &key, value)?;
-            } else {
-                let row = value.map_or(Tally::ZERO, |value| measures.of_row(&key, value));
-                let below = |existing: Option<Existing>| Some(existing.map_or(row - weight, |existing| existing.below));
-                lower.write_over(&key, value, below)?;
-            }
-        }
+        walk.next();
     }
     Ok(())
+}
+
+/// Fetches the leaves that the next entries of a walk go to, and moves it behind them.
+fn warm_next(lower: &Tree, ahead: &mut Walk<'_>) {
+    let mut keys: SmallVec<[KeyBuffer; GROUP]> = SmallVec::new();
+    while ahead.valid() && keys.len() < GROUP {
+        keys.push(ahead.key());
+        ahead.next();
+    }
+    warm(&lower.view(), &keys);
 }
