@@ -9,6 +9,13 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use support::{Client, in_memory};
 
+/// A source of chance, from SEED or else this seed.
+fn seeded(seed: u64) -> StdRng {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(seed);
+    println!("SEED={seed}");
+    StdRng::seed_from_u64(seed)
+}
+
 #[test]
 fn positions_of_keys() {
     let server = in_memory();
@@ -102,9 +109,7 @@ fn a_snapshot_is_one_moment() {
 /// The keys as a model has them, under random writes with many clients' batches.
 #[test]
 fn positions_follow_a_model() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
-    println!("SEED={seed}");
-    let rng = &mut StdRng::seed_from_u64(seed);
+    let rng = &mut seeded(11);
     let server = in_memory();
     let mut client = Client::new(&server);
     let mut model: BTreeMap<String, String> = BTreeMap::new();
@@ -150,9 +155,7 @@ fn positions_follow_a_model() {
 /// removed is gone, with all that hung on it.
 #[test]
 fn a_range_goes_with_all_that_hangs_on_its_keys() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(12);
-    println!("SEED={seed}");
-    let rng = &mut StdRng::seed_from_u64(seed);
+    let rng = &mut seeded(12);
     let server = in_memory();
     let (mut client, mut watcher) = (Client::new(&server), Client::new(&server));
     let long = "l".repeat(70_000);

@@ -56,7 +56,7 @@ use quipu_cluster::routing::Routing;
 use tokio::sync::{oneshot, watch};
 
 use crate::system::log::Level;
-use crate::system::process::VitalThread;
+use crate::system::process::spawn_vital;
 
 pub use address::normal as normal_address;
 pub use agreement::LogReport;
@@ -112,11 +112,7 @@ impl Cluster {
         let (reporter, report) = watch::channel(Arc::new(Report::new(&register)));
         let cluster = Cluster { register: register.clone(), inbox: inbox.clone(), report, classes: classes.clone() };
         let driver = Driver::new(host, register, options.limits, (poll, inbox.clone()), (reporter, classes));
-        let run = move || {
-            let _vital = VitalThread;
-            driver.run();
-        };
-        let thread = std::thread::Builder::new().name("cluster".to_owned()).spawn(run).map_err(io)?;
+        let thread = spawn_vital("cluster".to_owned(), move || driver.run()).map_err(io)?;
         Ok((Arc::new(cluster), Running { inbox, thread }))
     }
 

@@ -95,9 +95,7 @@ fn expect_keys(call: &mut Call<'_, '_>, commands: &[(&'static Spec, Vec<Vec<u8>>
     let faults = &mut call.session.attempt_at(1).faults;
     for (spec, words) in commands {
         let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
-        let places = keys(spec, &args).unwrap_or_default();
-        let named = places.iter().filter_map(|key| args.get(key.place));
-        named.for_each(|key| tables.keys.expect_key(key, faults));
+        keys(spec, &args).unwrap_or_default().iter().for_each(|key| tables.keys.expect_key(args[key.place], faults));
     }
 }
 

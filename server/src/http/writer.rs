@@ -25,6 +25,7 @@ use crate::keyspace::value::{Header, Kind};
 use crate::keyspace::{Change, Data, Need, NewString, Staged};
 use crate::state::server::Server;
 use crate::system::clock;
+use crate::system::process::spawn_vital;
 
 /// The database whose keys are the entities.
 pub(super) const DATABASE: usize = 0;
@@ -97,7 +98,7 @@ impl Writer {
         let (jobs, queue) = mpsc::channel(queue_max.max(1));
         let (of_thread, clock_of_thread, metrics_of_thread) = (server.clone(), clock.clone(), metrics.clone());
         let run = move || commit_groups(&of_thread, &clock_of_thread, &metrics_of_thread, queue);
-        let thread = std::thread::Builder::new().name("http-commit".to_owned()).spawn(run);
+        let thread = spawn_vital("http-commit".to_owned(), run);
         let thread = thread.map_err(|error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}")))?;
         Ok((Writer { server, clock, metrics, jobs }, thread))
     }

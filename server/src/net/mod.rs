@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use quipu::{Error, ErrorKind, Result};
 
 use crate::state::server::Server;
-use crate::system::process::VitalThread;
+use crate::system::process::spawn_vital;
 use handle::Handle;
 use listener::Listener;
 use loading::Loading;
@@ -65,29 +65,22 @@ pub fn listen(server: &Arc<Server>) -> Result<Listening> {
         if number == 0 {
             worker.accept(std::mem::take(&mut listeners), handles.clone()).map_err(io)?;
         }
-        let run = move || {
-            let _vital = VitalThread;
-            worker.run();
-        };
-        let thread = std::thread::Builder::new().name(format!("resp-{number}")).spawn(run);
-        threads.push(thread.map_err(io)?);
+        threads.push(spawn_vital(format!("resp-{number}"), move || worker.run()).map_err(io)?);
     }
     // In a cluster they wait for replicas, most of the time.
     let waiting = if server.cluster.get().is_some() { CLUSTER_THREADS } else { 0 };
     for number in 0..server.config.long_threads().max(waiting) {
         let queue = long.clone();
-        let thread = std::thread::Builder::new().name(format!("long-{number}"));
-        thread.spawn(move || queue.run()).map_err(io)?;
+        spawn_vital(format!("long-{number}"), move || queue.run()).map_err(io)?;
     }
     for number in 0..=loading::THREADS {
         let loading = loading.clone();
-        let thread = std::thread::Builder::new().name(format!("pages-{number}"));
         let run = move || if number < loading::THREADS { loading.run() } else { loading.run_memory() };
-        thread.spawn(run).map_err(io)?;
+        spawn_vital(format!("pages-{number}"), run).map_err(io)?;
     }
     let keeper = server.clone();
-    let thread = std::thread::Builder::new().name("housekeeping".to_owned());
-    threads.push(thread.spawn(move || crate::execution::housekeeping::run(&keeper)).map_err(io)?);
+    let run = move || crate::execution::housekeeping::run(&keeper);
+    threads.push(spawn_vital("housekeeping".to_owned(), run).map_err(io)?);
     Ok(Listening { server: server.clone(), long, loading, handles, threads, addresses })
 }
 

@@ -1,5 +1,7 @@
 //! What the operating system says of this process, zero where it says nothing; and what it is told.
 
+use std::thread::JoinHandle;
+
 /// Ticks of the CPU clock a second, which Linux has fixed for programs.
 const TICKS_PER_S: f64 = 100.0;
 const PAGE_BYTES: u64 = 4096;
@@ -31,9 +33,19 @@ pub fn cpu_seconds() -> (f64, f64) {
     (ticks(11) / TICKS_PER_S, ticks(12) / TICKS_PER_S)
 }
 
-/// For a thread without which the server serves nobody: if it panics, the process ends, so that whoever watches over it
-/// starts it again. What was acknowledged is in the log.
-pub struct VitalThread;
+/// Starts a thread without which clients would wait in vain: if it panics, the process ends, so that whoever watches
+/// over it starts it again. What was acknowledged is in the log.
+///
+/// # Errors
+/// Those of the system, if there can be no thread.
+pub fn spawn_vital(name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(move || {
+        let _vital = VitalThread;
+        run();
+    })
+}
+
+struct VitalThread;
 
 impl Drop for VitalThread {
     fn drop(&mut self) {
