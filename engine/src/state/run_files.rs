@@ -3,12 +3,12 @@
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::Manifest;
 use crate::log::Lsn;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{FairMutex, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Orders the jobs that write the manifest, one at a time.
 pub(crate) struct Checkpoints {
-    pub(crate) turn: Mutex<()>,
+    pub(crate) turn: FairMutex<()>,
     pub(crate) last: Mutex<LastManifest>,
 }
 
@@ -59,7 +59,7 @@ impl Checkpoints {
         let (failure, tried_at) = (None, Lsn(0));
         let last =
             LastManifest { manifest, failure, tried_at, number, writing: BTreeSet::new(), kept: BTreeMap::new() };
-        Checkpoints { turn: Mutex::default(), last: Mutex::new(last) }
+        Checkpoints { turn: FairMutex::default(), last: Mutex::new(last) }
     }
 
     /// Waits for the turn to write runs.

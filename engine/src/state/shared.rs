@@ -19,8 +19,8 @@ use crate::state::run_files::Checkpoints;
 use crate::state::threads::Threads;
 use crate::state::versions::{TableVersion, Versions, failed_half_way};
 use crate::state::writer::{TableTrees, Turn, Writer, thread_number};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{FairMutex, Mutex};
 use crate::tree::{Arena, Tree};
 
 /// State shared by all handles of one open database.
@@ -33,7 +33,7 @@ pub struct Shared {
     /// The published version, under the latch.
     pub(crate) versions: Latch,
     pub(crate) registry: Registry,
-    pub(crate) writer: Mutex<Writer>,
+    pub(crate) writer: FairMutex<Writer>,
     /// The number of the thread that has the writer's turn; 0 if none.
     pub(crate) writer_thread: AtomicU64,
     /// `None` if open read-only.
@@ -102,7 +102,7 @@ impl Shared {
             arena,
             versions: Latch::new(versions),
             registry: Registry::default(),
-            writer: Mutex::new(Writer::new(tables, sequence)),
+            writer: FairMutex::new(Writer::new(tables, sequence)),
             writer_thread: AtomicU64::new(0),
             log,
             database_id,
