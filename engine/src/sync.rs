@@ -1,8 +1,8 @@
 //! Locks, atomics and thread-locals for state that threads share in memory.
 //!
-//! They are those of the standard library or those of `shuttle`, which runs threads in chosen interleavings (feature
-//! `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic). Waits for them are reported to the
-//! watcher of [`waits`].
+//! They are those of the standard library, and one of `parking_lot`; or those of `shuttle`, which runs threads in chosen
+//! interleavings (feature `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic). Waits for them
+//! are reported to the watcher of [`waits`].
 //!
 //! No poisoning: a panic while a lock is held is a defect of this crate, and what it guards is checked by other means.
 //!
@@ -59,74 +59,44 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A lock for turns that follow each other closely: a thread that has waited for a while goes before those that come.
+/// A lock for turns that follow each other closely: nobody is passed by others for much longer than a millisecond.
 ///
 /// A plain lock is free for whoever asks first, and a thread that has just released it asks before one that has yet to
-/// wake up. A loop of writes would keep out flushes and other writers for ever. To hand each turn to the next in line
-/// would cost a switch of threads a turn, so that is done for waits of [`LONG_WAIT_NANOS`] only. Idea: the eventual
-/// fairness of the locks of `parking_lot`, and of WebKit's before it.
-///
-/// Cost: one relaxed load more than a [`Mutex`] while it is free.
+/// wake up: a loop of writes would keep out flushes and other writers for seconds. This one is `parking_lot`'s, which
+/// hands itself to the thread that has waited longest, if it has not done so for a while.
 #[derive(Debug, Default)]
-pub(crate) struct FairMutex<T> {
-    guarded: platform::sync::Mutex<T>,
-    /// Held while its thread waits for `guarded`. Those that wait for a place in line do not race for `guarded`.
-    front: platform::sync::Mutex<()>,
-    /// When the thread in front began to wait, by [`monotonic_nanos`]; 0: nobody waits.
-    waits_since: atomic::AtomicU64,
-}
+pub(crate) struct FairMutex<T>(fair::Mutex<T>);
 
-/// How long others may pass a thread that waits for a [`FairMutex`].
-const LONG_WAIT_NANOS: u64 = 1_000_000;
+#[cfg(not(feature = "shuttle"))]
+use parking_lot as fair;
+#[cfg(feature = "shuttle")]
+use shuttle::sync as fair;
+
+pub(crate) use fair::MutexGuard as FairGuard;
 
 impl<T> FairMutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        FairMutex {
-            guarded: platform::sync::Mutex::new(value),
-            front: platform::sync::Mutex::new(()),
-            waits_since: atomic::AtomicU64::new(0),
-        }
+        FairMutex(fair::Mutex::new(value))
     }
 
+    #[cfg(not(feature = "shuttle"))]
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        let since = self.waits_since.load(atomic::Ordering::Relaxed);
-        if (since == 0 || !is_long(since))
-            && let Some(guard) = waits::attempt(self.guarded.try_lock())
-        {
-            return guard;
-        }
-        waits::shown(Wait::Lock, || self.wait_in_line())
+    pub(crate) fn lock(&self) -> FairGuard<'_, T> {
+        self.0.try_lock().unwrap_or_else(|| waits::shown(Wait::Lock, || self.0.lock()))
     }
 
-    #[cold]
-    fn wait_in_line(&self) -> MutexGuard<'_, T> {
-        let since = monotonic_nanos();
-        let front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
-        self.waits_since.store(since, atomic::Ordering::Relaxed);
-        let guard = self.guarded.lock().unwrap_or_else(PoisonError::into_inner);
-        self.waits_since.store(0, atomic::Ordering::Relaxed);
-        drop(front);
-        guard
+    #[cfg(feature = "shuttle")]
+    pub(crate) fn lock(&self) -> FairGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a thread holds the lock now.
     pub(crate) fn is_taken(&self) -> bool {
-        self.guarded.try_lock().is_err()
+        #[cfg(feature = "shuttle")]
+        return self.0.try_lock().is_err();
+        #[cfg(not(feature = "shuttle"))]
+        self.0.is_locked()
     }
-}
-
-/// Whether a wait since that time is to end before others begin.
-#[cold]
-fn is_long(since: u64) -> bool {
-    cfg!(feature = "shuttle") || monotonic_nanos().saturating_sub(since) >= LONG_WAIT_NANOS
-}
-
-/// Nanoseconds since the first call, and one.
-#[expect(clippy::disallowed_methods, reason = "decides who goes first, never what a turn does")]
-fn monotonic_nanos() -> u64 {
-    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64 + 1
 }
 
 #[derive(Default)]

@@ -29,19 +29,10 @@ pub fn watch(watcher: Option<Watcher>) {
 /// see [`crate::sync`].
 #[inline]
 pub(crate) fn take<G>(attempt: Result<G, TryLockError<G>>, wait: impl FnOnce() -> LockResult<G>) -> G {
-    match self::attempt(attempt) {
-        Some(guard) => guard,
-        None => shown(Wait::Lock, wait).unwrap_or_else(PoisonError::into_inner),
-    }
-}
-
-/// The guard of a lock that was free. Ignores poisoning: see [`crate::sync`].
-#[inline]
-pub(crate) fn attempt<G>(attempt: Result<G, TryLockError<G>>) -> Option<G> {
     match attempt {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+        Err(TryLockError::WouldBlock) => shown(Wait::Lock, wait).unwrap_or_else(PoisonError::into_inner),
     }
 }
 

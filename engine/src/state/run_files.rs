@@ -3,7 +3,7 @@
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::Manifest;
 use crate::log::Lsn;
-use crate::sync::{FairMutex, Mutex, MutexGuard};
+use crate::sync::{FairGuard, FairMutex, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Orders the jobs that write the manifest, one at a time.
@@ -63,7 +63,7 @@ impl Checkpoints {
     }
 
     /// Waits for the turn to write runs.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn turn(&self) -> FairGuard<'_, ()> {
         self.turn.lock()
     }
 

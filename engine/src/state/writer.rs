@@ -20,7 +20,7 @@ use crate::state::registry::Registry;
 use crate::state::removal::Jobs;
 use crate::state::versions::{Runs, total_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{MutexGuard, thread_local};
+use crate::sync::{FairGuard, thread_local};
 use crate::tally::Tally;
 use crate::tree::{Tree, View};
 
@@ -231,13 +231,13 @@ impl Epochs {
 
 /// The writer's turn. Ends when dropped.
 pub(crate) struct Turn<'s> {
-    guard: MutexGuard<'s, Writer>,
+    guard: FairGuard<'s, Writer>,
     thread: &'s AtomicU64,
 }
 
 impl<'s> Turn<'s> {
     /// The turn of the thread with this number. `guard` is the lock it holds.
-    pub(crate) fn new(guard: MutexGuard<'s, Writer>, thread: &'s AtomicU64, number: u64) -> Turn<'s> {
+    pub(crate) fn new(guard: FairGuard<'s, Writer>, thread: &'s AtomicU64, number: u64) -> Turn<'s> {
         thread.store(number, Ordering::Relaxed);
         Turn { guard, thread }
     }
