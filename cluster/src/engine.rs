@@ -1,23 +1,22 @@
-//! Tables over the engine: a turn is one latched write, so one record of the log and one commit.
+//! Tables over the engine: a turn is one commit, so one record of the log.
 //!
-//! Pages of runs that a turn will want are loaded together before it begins ([`EngineStore::load_ahead`]). Where one is
-//! missing nonetheless, the turn loads it and goes on: others wait meanwhile. A node's turns are its database's only
-//! writes of weight, so nobody is held up but those who would wait for the node anyway.
+//! While all rows are in memory a turn is a latched write: others wait for it, and it never waits. Once some rows lie
+//! in runs it is a transaction of the single writer: a page that it lacks it waits for alone, while readers go on.
+//! Pages of rows that it is known to look up are loaded together before it begins ([`EngineStore::load_ahead`]).
 //!
 //! Rows lie in the tables `cluster.entities`, `.graves`, `.expires`, `.hints` and `.facts` of a database that may have
 //! others. The hash of rows is seeded with the cluster's seed, so tables of nodes of one cluster compare.
 //!
 //! Cost: that of the engine: a write is one descent, a tally two.
 
-use std::cell::RefCell;
-
 use quipu::{
-    Db, ErrorKind, LatchedWrite, Measures, PageFaults, PendingCommit, ReadableTable, Result, TableOptions, Tally,
+    Db, Durability, ErrorKind, LatchedWrite, Measures, PageFaults, PendingCommit, ReadableTable, Result, TableOptions,
+    Tally, Transaction, WritableTable,
 };
 
 use crate::tables::{Table, Tables};
 
-/// The most rows whose pages are loaded ahead of a turn: with pages of 4 KiB they hold 16 MiB meanwhile.
+/// The most rows whose pages are loaded ahead of a turn: with pages of 4 KiB they are 16 MiB.
 const AHEAD_MAX: usize = 4096;
 
 /// The tables of a node in a database.
@@ -28,12 +27,17 @@ pub struct EngineStore {
     hash_seed: u64,
 }
 
-/// A turn: see [`Tables`].
-pub struct EngineTables<'s> {
-    store: &'s EngineStore,
-    write: LatchedWrite<'s>,
-    /// Pages that were loaded for this turn.
-    faults: RefCell<PageFaults>,
+/// The tables in a turn: see [`Tables`].
+pub struct EngineTables<'t> {
+    store: &'t EngineStore,
+    writes: Writes<'t>,
+}
+
+/// What a turn writes to.
+enum Writes<'t> {
+    /// All rows are in memory, and stay there until the latch is free.
+    Latched(LatchedWrite<'t>),
+    Transaction(&'t Transaction),
 }
 
 fn name(table: Table) -> &'static str {
@@ -82,34 +86,53 @@ impl EngineStore {
         Ok(entities.map(|entities| entities.options().measures.hash_seed))
     }
 
-    /// Begins a turn. Other writers and readers of the database wait until it is committed.
+    /// Runs a turn and commits what it wrote; nothing of it stays if it fails. What is returned with its answer is
+    /// waited for before anything is sent. Other writers of the database wait until then.
     ///
     /// # Errors
-    /// Those of [`Db::latched_write`].
-    pub fn turn(&self) -> Result<EngineTables<'_>> {
-        self.turn_with(PageFaults::default())
-    }
-
-    /// [`EngineStore::turn`] with pages that were loaded ahead.
-    ///
-    /// # Errors
-    /// Those of [`Db::latched_write`].
-    pub fn turn_with(&self, loaded: PageFaults) -> Result<EngineTables<'_>> {
+    /// Those of `work`, and those of a commit.
+    pub fn turn<T>(&self, work: impl FnOnce(&mut EngineTables<'_>) -> Result<T>) -> Result<(T, PendingCommit<'_>)> {
         let mut write = self.db.latched_write()?;
-        write.lend(&loaded);
+        if write.may_fault() {
+            drop(write);
+            let in_transaction = |transaction: &Transaction| {
+                work(&mut EngineTables { store: self, writes: Writes::Transaction(transaction) })
+            };
+            let answer = self.db.write_with(Durability::None, in_transaction)?;
+            return Ok((answer, self.db.pending_commits()));
+        }
         write.set_savepoint();
-        Ok(EngineTables { store: self, write, faults: RefCell::new(loaded) })
+        let mut tables = EngineTables { store: self, writes: Writes::Latched(write) };
+        let answer = work(&mut tables);
+        let Writes::Latched(mut write) = tables.writes else { unreachable!("it was latched above") };
+        match answer {
+            Ok(answer) => Ok((answer, write.commit()?)),
+            Err(error) => {
+                write.rollback_to_savepoint()?;
+                Err(error)
+            }
+        }
     }
 
-    /// Loads the pages on the way to rows of entities, all in the order of their files, while nobody waits for the
-    /// database. `list` names the rows; it is not called if all rows are in memory.
+    /// [`EngineStore::turn`], which returns when what it wrote is on stable storage.
+    ///
+    /// # Errors
+    /// Those of `work`, and those of a commit.
+    pub fn turn_and_sync<T>(&self, work: impl FnOnce(&mut EngineTables<'_>) -> Result<T>) -> Result<T> {
+        let (answer, commit) = self.turn(work)?;
+        commit.wait(Durability::Sync)?;
+        Ok(answer)
+    }
+
+    /// Loads the pages on the way to rows of entities, all in the order of their files. `list` names the rows; it is
+    /// not called if all rows are in memory.
     ///
     /// # Errors
     /// Those of reading a page of a run.
-    pub fn load_ahead(&self, list: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Result<PageFaults> {
-        let mut faults = PageFaults::default();
+    pub fn load_ahead(&self, list: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Result<()> {
         let entities = self.table(Table::Entities);
         if entities.has_runs()? {
+            let mut faults = PageFaults::default();
             list(&mut |row| {
                 if faults.len() < AHEAD_MAX {
                     entities.expect_key(row, &mut faults);
@@ -117,7 +140,7 @@ impl EngineStore {
             });
             self.db.load(&mut faults)?;
         }
-        Ok(faults)
+        Ok(())
     }
 
     /// One of the tables, for reads beside the turns.
@@ -131,72 +154,46 @@ impl EngineStore {
     }
 }
 
-impl<'s> EngineTables<'s> {
-    /// Ends the turn. What is returned is waited for before anything is sent.
-    ///
-    /// # Errors
-    /// Those of [`LatchedWrite::commit`].
-    pub fn commit(self) -> Result<PendingCommit<'s>> {
-        self.write.commit()
+impl EngineTables<'_> {
+    fn table(&self, table: Table) -> &quipu::Table {
+        self.store.table(table)
     }
+}
 
-    /// Ends the turn without what it has written.
-    ///
-    /// # Errors
-    /// Those of [`LatchedWrite::rollback_to_savepoint`].
-    pub fn roll_back(mut self) -> Result<()> {
-        self.write.rollback_to_savepoint()
-    }
-
-    /// Asks again until all pages of runs are there.
-    fn patiently<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
-        loop {
-            match ask() {
-                Err(error) if error.kind() == ErrorKind::PageFault => self.load()?,
-                result => return result,
+/// Asks a table as this turn sees it, whatever it writes to.
+macro_rules! ask {
+    ($turn:expr, $table:expr, $view:ident => $question:expr) => {
+        match &$turn.writes {
+            Writes::Latched(write) => {
+                let $view = write.table($turn.table($table))?;
+                $question
+            }
+            Writes::Transaction(transaction) => {
+                let $view = transaction.table($turn.table($table))?;
+                $question
             }
         }
-    }
-
-    fn load(&self) -> Result<()> {
-        let mut faults = self.faults.borrow_mut();
-        self.write.take_faults(&mut faults);
-        // No keys are noted, so this takes no latch.
-        self.store.db.load(&mut faults)?;
-        self.write.lend(&faults);
-        Ok(())
-    }
-
-    fn table(&self, table: Table) -> &'s quipu::Table {
-        &self.store.tables[table as usize]
-    }
+    };
 }
 
 impl Tables for EngineTables<'_> {
     fn get_with<R>(&self, table: Table, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        let view = self.write.table(self.table(table))?;
-        let (mut read, mut answer) = (Some(read), None);
-        self.patiently(|| view.get_with(key, |value| answer = read.take().map(|read| read(value))))?;
-        answer.ok_or_else(|| quipu::Error::new(ErrorKind::Poisoned, "a look-up gave no answer"))
+        ask!(self, table, view => view.get_with(key, read))
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let table = self.table(table);
-        loop {
-            match self.write.put(table, key, value) {
-                Err(error) if error.kind() == ErrorKind::PageFault => self.load()?,
-                result => return result.map(|_| ()),
-            }
+        let table = self.store.table(table);
+        match &mut self.writes {
+            Writes::Latched(write) => write.put(table, key, value).map(|_| ()),
+            Writes::Transaction(transaction) => transaction.table(table)?.put(key, value),
         }
     }
 
     fn remove(&mut self, table: Table, key: &[u8]) -> Result<()> {
-        let table = self.table(table);
-        loop {
-            match self.write.remove(table, key) {
-                Err(error) if error.kind() == ErrorKind::PageFault => self.load()?,
-                result => return result.map(|_| ()),
-            }
+        let table = self.store.table(table);
+        match &mut self.writes {
+            Writes::Latched(write) => write.remove(table, key).map(|_| ()),
+            Writes::Transaction(transaction) => transaction.table(table)?.remove(key).map(|_| ()),
         }
     }
 
@@ -204,16 +201,14 @@ impl Tables for EngineTables<'_> {
         if start >= end {
             return Ok(Tally::ZERO);
         }
-        let view = self.write.table(self.table(table))?;
-        self.patiently(|| view.tally(start..end))
+        ask!(self, table, view => view.tally(start..end))
     }
 
     fn nth(&self, table: Table, start: &[u8], end: &[u8], offset: u64) -> Result<Option<Vec<u8>>> {
         if start >= end {
             return Ok(None);
         }
-        let view = self.write.table(self.table(table))?;
-        let entry = self.patiently(|| view.nth(start..end, offset))?;
+        let entry = ask!(self, table, view => view.nth(start..end, offset))?;
         Ok(entry.map(|entry| entry.key.into()))
     }
 
@@ -228,29 +223,12 @@ impl Tables for EngineTables<'_> {
         if start >= end || rows == 0 {
             return Ok(());
         }
-        let view = self.write.table(self.table(table))?;
-        let (mut left, mut last) = (rows, None::<Vec<u8>>);
-        self.patiently(|| {
-            // After a page that was missing it goes on behind the last row.
-            let from = match &last {
-                Some(last) => [last, &[0][..]].concat(),
-                None => start.to_vec(),
-            };
-            if from.as_slice() >= end || left == 0 {
-                return Ok(());
-            }
-            view.for_each(&from[..]..end, |key, value| {
-                left -= 1;
-                let goes_on = visit(key, value) && left > 0;
-                if !goes_on {
-                    left = 0;
-                }
-                let last = last.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(key);
-                goes_on
-            })
-        })
+        let mut left = rows;
+        let take = |key: &[u8], value: &[u8]| {
+            left -= 1;
+            visit(key, value) && left > 0
+        };
+        ask!(self, table, view => view.for_each(start..end, take))
     }
 
     fn row_hash(&self, key: &[u8], value: &[u8]) -> u64 {

@@ -365,9 +365,6 @@ impl Db {
     /// Reads the pages that latched reads or writes lacked. Returns how many pages were read from files: none if the
     /// cache had all of them.
     ///
-    /// A thread that holds the latch may call it too, with faults of its own ([`LatchedWrite::take_faults`]): it takes
-    /// no latch for those. Everybody else then waits for the file.
-    ///
     /// # Errors
     /// Those of reading a page of a run. Then nothing is left to load.
     pub fn load(&self, faults: &mut PageFaults) -> Result<u64> {

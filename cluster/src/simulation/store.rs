@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Durability, Options, Result};
+use quipu::{Db, Durability, Options, ReadableTable, Result};
 
 use crate::engine::EngineStore;
 use crate::ids::Now;
@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::model::ModelTables;
 use crate::node::{Identity, Input, Node, Output};
 use crate::routing::Routing;
-use crate::tables::{Table, Tables};
+use crate::tables::Table;
 
 /// Commits between two checkpoints, each of which also writes the entities to a run.
 const CHECKPOINT_EVERY: u64 = 300;
@@ -66,9 +66,7 @@ impl EngineDisk {
     fn turn<R>(&mut self, work: impl FnOnce(&mut crate::engine::EngineTables<'_>) -> Result<R>) -> Result<R> {
         let is_due = (self.commits + 1).is_multiple_of(CHECKPOINT_EVERY);
         let (db, store) = self.open()?;
-        let mut turn = store.turn()?;
-        let result = work(&mut turn)?;
-        let _ = turn.commit()?;
+        let (result, _) = store.turn(work)?;
         if is_due {
             db.checkpoint()?;
             if let Some(entities) = db.open_table("cluster.entities")? {
@@ -177,13 +175,11 @@ impl Store {
             Store::Engine(engine) => {
                 let mut rows = BTreeMap::new();
                 let Some((_, store)) = &engine.open else { return rows };
-                let turn = store.turn().expect("a simulated disk without faults");
                 let copy = |key: &[u8], value: &[u8]| {
                     rows.insert(key.to_vec(), value.to_vec());
                     true
                 };
-                let end = [0xFF; 70];
-                Tables::scan(&turn, table, &[], &end, usize::MAX, copy).expect("a simulated disk without faults");
+                store.table(table).for_each(.., copy).expect("a simulated disk without faults");
                 rows
             }
         }

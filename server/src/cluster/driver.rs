@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use mio::{Interest, Poll, Token};
 use quipu::{ReadableTable, Result};
 use quipu_cluster::api::{Answer, Request};
+use quipu_cluster::engine::EngineTables;
 use quipu_cluster::ids::{NodeId, Now};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::{Input, Node, Output};
@@ -418,9 +419,9 @@ impl Driver {
         let now = self.now();
         let (routing, own) = (self.register.routing(), self.register.own());
         let store = self.register.store();
-        let mut tables = store.turn()?;
-        let node = Node::open(now, &mut tables, own, self.limits.clone(), routing, rand::random())?;
-        tables.commit()?.wait(self.host.durability())?;
+        let (node, commit) =
+            store.turn(|tables| Node::open(now, tables, own, self.limits.clone(), routing, rand::random()))?;
+        commit.wait(self.host.durability())?;
         self.node = Some(node);
         self.steps.clear();
         for (peer, _) in self.register.peers() {
@@ -467,11 +468,13 @@ impl Driver {
             }
             return Ok(false);
         };
+        let is_due = node.wake_at_ms() <= now.ticks_ms;
+        if self.steps.is_empty() && !is_due && !self.links.values().any(Link::has_frame) {
+            return Ok(false);
+        }
         let agreement = self.agreement.as_ref();
-        let mut tables = None;
-        let mut inputs = 0;
         let store = self.register.store();
-        let ahead = store.load_ahead(|visit| {
+        store.load_ahead(|visit| {
             for step in &self.steps {
                 if let Step::Ask(_, request) = step {
                     node.rows_of_request(request, visit);
@@ -479,19 +482,15 @@ impl Driver {
             }
             self.links.values().flat_map(Link::frames_ahead).for_each(|frame| node.rows_of_frame(frame, visit));
         })?;
-        let mut ahead = Some(ahead);
         let applied = node.routing().topology().applied;
-        let out = &mut self.out;
-        let mut take = |input: Input<'_>, node: &mut Node| {
-            inputs += 1;
-            let tables = match &mut tables {
-                Some(tables) => tables,
-                none => none.insert(store.turn_with(ahead.take().unwrap_or_default())?),
+        let (out, steps, links) = (&mut self.out, &mut self.steps, &mut self.links);
+        let give = |tables: &mut EngineTables<'_>| {
+            let mut inputs = 0;
+            let mut take = |input: Input<'_>, node: &mut Node| {
+                inputs += 1;
+                node.on(now, input, tables, out)
             };
-            node.on(now, input, tables, out)
-        };
-        let mut give = || {
-            for step in self.steps.drain(..) {
+            for step in steps.drain(..) {
                 let input = match step {
                     Step::Ask(client, request) => Input::Request { client, request },
                     Step::Connected(peer) => Input::Connected(peer),
@@ -501,7 +500,7 @@ impl Driver {
                 };
                 take(input, node)?;
             }
-            for (peer, link) in &mut self.links {
+            for (peer, link) in links {
                 loop {
                     match link.next_frame() {
                         Ok(Some(bytes)) => {
@@ -525,18 +524,13 @@ impl Driver {
                     }
                 }
             }
+            // What came may have made it due.
             if node.wake_at_ms() <= now.ticks_ms {
                 take(Input::Tick, node)?;
             }
-            Ok(())
+            Ok(inputs)
         };
-        let given = give();
-        let Some(tables) = tables else { return given.map(|()| false) };
-        if let Err(error) = given {
-            tables.roll_back()?;
-            return Err(error);
-        }
-        let commit = tables.commit()?;
+        let (inputs, commit) = store.turn(give)?;
         if !self.out.is_empty() {
             commit.wait(self.host.durability())?;
         }

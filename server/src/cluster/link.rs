@@ -100,6 +100,13 @@ impl Link {
         }
     }
 
+    /// Whether [`Link::next_frame`] has something to return, be it that the peer cannot be understood.
+    pub(super) fn has_frame(&self) -> bool {
+        let rest = &self.incoming[self.taken..self.filled];
+        frame_length(rest, self.frame_bytes_max)
+            .map_or(true, |length| length.is_some_and(|length| rest.len() >= length))
+    }
+
     /// The whole frames that [`Link::next_frame`] will return.
     pub(super) fn frames_ahead(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.incoming[self.taken..self.filled];

@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use quipu::{Db, Durability, Error, ErrorKind, ReadableTable, Result};
+use quipu::{Db, Error, ErrorKind, ReadableTable, Result};
 use quipu_cluster::admission::{Refused, admit};
 use quipu_cluster::engine::EngineStore;
 use quipu_cluster::ids::{Epoch, NodeId};
@@ -198,31 +198,27 @@ impl Register {
         let store = EngineStore::open(db, seed)?;
         founded.seed = seed;
         let founders: BTreeSet<NodeId> = founded.members.keys().copied().collect();
-        let mut turn = store.turn()?;
-        let (own, topology, store_id, standing) = match Node::identity(&turn)? {
-            Some(identity) => {
-                check_identity(&identity, &founded, &self_url, (&list, options.joins))?;
-                (identity.node, identity.topology, identity.store, Standing::Begun)
-            }
-            None => {
-                let own = founded.members.iter().find(|(_, member)| member.url == self_url).map(|(node, _)| *node);
-                let own = own.ok_or_else(|| invalid(format!("{self_url} has no place in {list}")))?;
-                let drawn = turn.get(Table::Facts, DRAWN)?.and_then(|bytes| bytes.first_chunk().copied());
-                let store_id = drawn.map_or_else(new_store, |drawn| StoreId(u64::from_le_bytes(drawn)));
-                turn.put(Table::Facts, DRAWN, &store_id.0.to_le_bytes())?;
-                (own, founded, store_id, Standing::New)
-            }
-        };
         let mut claims = BTreeMap::new();
-        turn.scan(Table::Facts, CLAIM, b"claim!", usize::MAX, |key, value| {
-            let node = key.get(CLAIM.len()..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
-            let store = value.first_chunk().copied().map(u64::from_le_bytes);
-            if let (Some(node), Some(store)) = (node, store) {
-                claims.insert(NodeId(node), StoreId(store));
+        let (own, topology, store_id, standing) = store.turn_and_sync(|turn| {
+            turn.scan(Table::Facts, CLAIM, b"claim!", usize::MAX, |key, value| {
+                let node = key.get(CLAIM.len()..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
+                let store = value.first_chunk().copied().map(u64::from_le_bytes);
+                if let (Some(node), Some(store)) = (node, store) {
+                    claims.insert(NodeId(node), StoreId(store));
+                }
+                true
+            })?;
+            if let Some(identity) = Node::identity(turn)? {
+                check_identity(&identity, &founded, &self_url, (&list, options.joins))?;
+                return Ok((identity.node, identity.topology, identity.store, Standing::Begun));
             }
-            true
+            let own = founded.members.iter().find(|(_, member)| member.url == self_url).map(|(node, _)| *node);
+            let own = own.ok_or_else(|| invalid(format!("{self_url} has no place in {list}")))?;
+            let drawn = turn.get(Table::Facts, DRAWN)?.and_then(|bytes| bytes.first_chunk().copied());
+            let store_id = drawn.map_or_else(new_store, |drawn| StoreId(u64::from_le_bytes(drawn)));
+            turn.put(Table::Facts, DRAWN, &store_id.0.to_le_bytes())?;
+            Ok((own, founded, store_id, Standing::New))
         })?;
-        turn.commit()?.wait(Durability::Sync)?;
         let routing = Routing::new(topology);
         let (noted_by, fresh, erased) = Default::default();
         let state = Mutex::new(State { own, routing, store_id, standing, claims, noted_by, fresh, erased });
@@ -233,15 +229,14 @@ impl Register {
     /// Makes an empty database that of a node that has joined.
     pub(super) fn found(db: &Db, identity: &Identity) -> Result<()> {
         let store = EngineStore::open(db, identity.topology.seed)?;
-        let mut turn = store.turn()?;
-        Node::found_without_rows(&mut turn, identity)?;
-        turn.commit()?.wait(Durability::Sync)
+        store.turn_and_sync(|turn| Node::found_without_rows(turn, identity))
     }
 
     /// Whether a database is that of a node which has its place.
     pub(super) fn has_place(db: &Db) -> Result<bool> {
         let Some(seed) = EngineStore::stored_seed(db)? else { return Ok(false) };
-        Ok(Node::identity(&EngineStore::open(db, seed)?.turn()?)?.is_some())
+        let (identity, _) = EngineStore::open(db, seed)?.turn(|turn| Node::identity(turn))?;
+        Ok(identity.is_some())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -433,10 +428,10 @@ impl Register {
             state => state.store_id,
         };
         let identity = Identity { node, store, topology };
-        let mut turn = self.store.turn()?;
-        Node::found_without_rows(&mut turn, &identity)?;
-        turn.remove(Table::Facts, DRAWN)?;
-        turn.commit()?.wait(Durability::Sync)?;
+        self.store.turn_and_sync(|turn| {
+            Node::found_without_rows(turn, &identity)?;
+            turn.remove(Table::Facts, DRAWN)
+        })?;
         let mut state = self.state();
         (state.own, state.standing) = (node, Standing::Begun);
         state.routing = Routing::new(identity.topology);
@@ -446,9 +441,8 @@ impl Register {
     /// Notes the store of a peer, durably.
     pub(super) fn note(&self, node: NodeId, store: StoreId) -> Result<()> {
         // Not under the lock of the state: the turn waits for that of the node.
-        let mut turn = self.store.turn()?;
-        turn.put(Table::Facts, &[CLAIM, &node.0.to_be_bytes()].concat(), &store.0.to_le_bytes())?;
-        turn.commit()?.wait(Durability::Sync)?;
+        let key = [CLAIM, &node.0.to_be_bytes()].concat();
+        self.store.turn_and_sync(|turn| turn.put(Table::Facts, &key, &store.0.to_le_bytes()))?;
         self.state().claims.insert(node, store);
         Ok(())
     }
@@ -511,21 +505,21 @@ impl Register {
             let survivors = members - 1 - state.fresh.len().min(members - 1);
             (Identity { node: state.own, store, topology }, state.standing, survivors)
         };
-        let mut turn = self.store.turn()?;
-        match standing {
-            Standing::Returning => {
-                Node::found_without_rows(&mut turn, &identity)?;
-                if survivors > 1 {
-                    turn.put(Table::Facts, LOG_LOST, b"")?;
+        self.store.turn_and_sync(|turn| {
+            match standing {
+                Standing::Returning => {
+                    Node::found_without_rows(turn, &identity)?;
+                    if survivors > 1 {
+                        turn.put(Table::Facts, LOG_LOST, b"")?;
+                    }
+                }
+                _ => {
+                    Node::found(turn, &identity, &self.limits)?;
+                    turn.put(Table::Facts, FOUNDER, b"")?;
                 }
             }
-            _ => {
-                Node::found(&mut turn, &identity, &self.limits)?;
-                turn.put(Table::Facts, FOUNDER, b"")?;
-            }
-        }
-        turn.remove(Table::Facts, DRAWN)?;
-        turn.commit()?.wait(Durability::Sync)?;
+            turn.remove(Table::Facts, DRAWN)
+        })?;
         self.state().standing = Standing::Begun;
         Ok(None)
     }

@@ -15,7 +15,7 @@ use std::ops::{Bound, RangeBounds};
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{ErrorSubject, ErrorVerb, LogState, OptionalSend, RaftLogReader, SnapshotMeta, Vote};
-use quipu::{Durability, ReadableTable, Result};
+use quipu::{ReadableTable, Result};
 use quipu_cluster::engine::EngineStore;
 use quipu_cluster::tables::{Table, Tables};
 use serde::Serialize;
@@ -63,14 +63,10 @@ impl LogStore {
 
     /// Writes, and returns when that is on stable storage.
     fn write(&self, writes: &Writes) -> Result<()> {
-        let mut turn = self.store.turn()?;
-        for (key, value) in &writes.puts {
-            turn.put(Table::Facts, key, value)?;
-        }
-        for key in &writes.removals {
-            turn.remove(Table::Facts, key)?;
-        }
-        turn.commit()?.wait(Durability::Sync)
+        self.store.turn_and_sync(|turn| {
+            writes.puts.iter().try_for_each(|(key, value)| turn.put(Table::Facts, key, value))?;
+            writes.removals.iter().try_for_each(|key| turn.remove(Table::Facts, key))
+        })
     }
 
     fn read<T: DeserializeOwned>(&self, key: &[u8], what: &str) -> Result<Option<T>> {
