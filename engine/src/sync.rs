@@ -1,8 +1,8 @@
 //! Locks, atomics and thread-locals for state that threads share in memory.
 //!
-//! They are those of the standard library, and one of `parking_lot`; or those of `shuttle`, which runs threads in chosen
-//! interleavings (feature `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic). Waits for them
-//! are reported to the watcher of [`waits`].
+//! They are those of the standard library, and one of `parking_lot`; or those of `shuttle`, which runs threads in
+//! chosen interleavings (feature `shuttle`, for `tests/shuttle.rs` only: outside of its runs these locks panic). Waits
+//! for them are reported to the watcher of [`waits`].
 //!
 //! No poisoning: a panic while a lock is held is a defect of this crate, and what it guards is checked by other means.
 //!
