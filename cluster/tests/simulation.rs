@@ -28,7 +28,10 @@ fn judge(plan: &Plan, name: &str) -> u64 {
 fn every_seed_keeps_the_rules() {
     let seeds = match environment("SEED") {
         Some(seed) => seed..seed + 1,
-        None => environment("FROM").unwrap_or(0)..environment("SEEDS").unwrap_or(300),
+        None => {
+            let from = environment("FROM").unwrap_or(0);
+            from..from + environment("SEEDS").unwrap_or(300)
+        }
     };
     let count = seeds.end - seeds.start;
     let answered: u64 = seeds.map(|seed| judge(&Plan::draw(seed), &format!("SEED={seed}"))).sum();

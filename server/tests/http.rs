@@ -865,6 +865,21 @@ fn too_much_load_is_turned_away() {
 }
 
 #[test]
+fn clients_take_no_connections_of_the_port_where_nodes_meet() {
+    let limits = HttpLimits { connections_max: 1, peer_connections_max: 1, ..HttpLimits::default() };
+    let options = HttpOptions { limits, peer_port: Some(0), ..HttpOptions::default() };
+    let node = Node::over(Db::open("/http", Options::in_memory()).unwrap(), Durability::Os, options);
+    let peers = node.listening.as_ref().unwrap().peer_addresses[0];
+    let mut only = node.client();
+    assert_eq!(only.get("a").status, 404);
+    assert_eq!(node.client().read().status, 503);
+    let mut peer = Client::connect(peers);
+    let reply = peer.ask("GET /v0/status");
+    assert_eq!((reply.status, reply.text()), (404, "only nodes of the cluster meet here"));
+    assert_eq!(Client::connect(peers).read().status, 503);
+}
+
+#[test]
 fn writes_that_come_together_are_committed_together() {
     let node = Node::with(Durability::Sync, HttpLimits::default());
     std::thread::scope(|scope| {

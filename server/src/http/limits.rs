@@ -22,6 +22,9 @@ pub struct HttpLimits {
     pub streams_max: usize,
     /// Connections at once.
     pub connections_max: usize,
+    /// Connections at once at the port where nodes of the cluster meet, if it is another: until a peer has proved who
+    /// it is.
+    pub peer_connections_max: usize,
     /// Bytes of long request bodies, and of long entities of ranges, in memory at once.
     pub flight_bytes_max: usize,
     /// A client that for so long neither finishes a request nor takes anything of an answer is disconnected (after
@@ -37,6 +40,7 @@ impl Default for HttpLimits {
             requests_max: 4096,
             streams_max: 64,
             connections_max: 10_000,
+            peer_connections_max: 1000,
             flight_bytes_max: 256 << 20,
             quiet_max: Duration::from_secs(60),
         }

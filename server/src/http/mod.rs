@@ -67,7 +67,7 @@ use tokio::sync::{mpsc, watch};
 use crate::cluster::{self, Cluster, ClusterOptions, Credentials};
 use crate::state::server::Server;
 pub use limits::HttpLimits;
-use limits::{Places, Pulse};
+use limits::{Places, Pulse, Taken};
 use metrics::Metrics;
 use node::{Face, Node};
 use writer::Writer;
@@ -171,6 +171,8 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
         writer,
         requests: Places::new(limits.requests_max),
         streams: Places::new(limits.streams_max),
+        connections: Places::new(limits.connections_max),
+        peer_connections: Places::new(limits.peer_connections_max),
         flight_bytes: Places::new(limits.flight_bytes_max),
         limits,
         metrics,
@@ -269,12 +271,16 @@ async fn accept(listener: TcpListener, face: Face, node: Arc<Node>, open: mpsc::
         match accepted {
             Ok((stream, address)) => {
                 node.metrics.connections_accepted.fetch_add(1, Ordering::Relaxed);
-                if node.metrics.connections.load(Ordering::Relaxed) >= node.limits.connections_max {
+                let places = match face {
+                    Face::Clients => &node.connections,
+                    Face::Peers => &node.peer_connections,
+                };
+                let Some(place) = places.take(1) else {
                     refuse(&node, &stream);
                     continue;
-                }
+                };
                 node.metrics.connections.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(serve(stream, (address.ip(), face), node.clone(), open.clone()));
+                tokio::spawn(serve(stream, (address.ip(), face), node.clone(), (open.clone(), place)));
             }
             Err(error) => {
                 node.server.log(format_args!("cannot accept a connection for HTTP: {error}"));
@@ -300,8 +306,8 @@ fn refuse(node: &Node, stream: &TcpStream) {
     let _ = stream.try_write(ANSWER);
 }
 
-/// Serves one connection.
-async fn serve(stream: TcpStream, from: (IpAddr, Face), node: Arc<Node>, open: mpsc::Sender<Infallible>) {
+/// Serves one connection, which holds what `held` is while it lives.
+async fn serve(stream: TcpStream, from: (IpAddr, Face), node: Arc<Node>, held: (mpsc::Sender<Infallible>, Taken)) {
     // A request and its answer are small, and neither should wait for the other's acknowledgement.
     let _ = stream.set_nodelay(true);
     let pulse = Arc::new(Pulse::default());
@@ -336,5 +342,5 @@ async fn serve(stream: TcpStream, from: (IpAddr, Face), node: Arc<Node>, open: m
     })
     .await;
     node.metrics.connections.fetch_sub(1, Ordering::Relaxed);
-    drop(open);
+    drop(held);
 }

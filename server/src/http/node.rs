@@ -33,6 +33,9 @@ pub(super) struct Node {
     pub(super) limits: HttpLimits,
     pub(super) requests: Places,
     pub(super) streams: Places,
+    pub(super) connections: Places,
+    /// Those at the port where nodes meet: clients cannot take them.
+    pub(super) peer_connections: Places,
     pub(super) flight_bytes: Places,
     pub(super) metrics: Arc<Metrics>,
     /// Wakes the tasks that wait for a stop.
