@@ -178,7 +178,14 @@ macro_rules! ask {
 
 impl Tables for EngineTables<'_> {
     fn get_with<R>(&self, table: Table, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> R) -> Result<R> {
-        ask!(self, table, view => view.get_with(key, read))
+        match &self.writes {
+            Writes::Latched(write) => write.table(self.table(table))?.get_with(key, read),
+            // A transaction remembers what it found for the write that follows, but not of rows that it lends.
+            Writes::Transaction(transaction) => {
+                let value = transaction.table(self.table(table))?.get(key)?;
+                Ok(read(value.as_deref()))
+            }
+        }
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
@@ -193,7 +200,7 @@ impl Tables for EngineTables<'_> {
         let table = self.store.table(table);
         match &mut self.writes {
             Writes::Latched(write) => write.remove(table, key).map(|_| ()),
-            Writes::Transaction(transaction) => transaction.table(table)?.remove(key).map(|_| ()),
+            Writes::Transaction(transaction) => transaction.table(table)?.delete(key),
         }
     }
 

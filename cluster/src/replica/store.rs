@@ -56,10 +56,26 @@ impl Replica {
     }
 
     /// The newest state of a key in all classes here, encoded, and its class.
-    pub fn newest_row<T: Tables>(&self, tables: &T, partition: Partition, key: &[u8]) -> Result<Option<(u8, Vec<u8>)>> {
-        let mut newest: Option<(u8, Vec<u8>)> = None;
+    pub fn newest_row<T: Tables>(&self, tables: &T, partition: Partition, key: &[u8]) -> Result<Found> {
+        // No class is 0.
+        self.newest_beside(tables, partition, key, (0, None))
+    }
+
+    /// [`Replica::newest_row`], where the row of one class has been looked up.
+    fn newest_beside<T: Tables>(
+        &self,
+        tables: &T,
+        partition: Partition,
+        key: &[u8],
+        (class, its_row): (u8, Option<&[u8]>),
+    ) -> Result<Found> {
+        let mut newest: Found = None;
         for from in self.classes_in_use() {
-            let Some(bytes) = self.row(tables, &row_key(partition, from, key))? else { continue };
+            let row = match from == class {
+                true => its_row.map(<[u8]>::to_vec),
+                false => self.row(tables, &row_key(partition, from, key))?,
+            };
+            let Some(bytes) = row else { continue };
             let record = owned(&bytes)?;
             let is_newer = match &newest {
                 Some((_, old)) => record.order(&owned(old)?) == Ordering::Greater,
@@ -126,7 +142,7 @@ impl Replica {
         let newest = match record.state {
             // That an entity has moved is of interest in its own class only.
             EntityState::Moved => same.clone().map(|bytes| (from, bytes)),
-            _ => self.newest_row(tables, partition, key)?,
+            _ => self.newest_beside(tables, partition, key, (from, same.as_deref()))?,
         };
         let newest = match &newest {
             Some((class, bytes)) => Some((*class, owned(bytes)?)),
