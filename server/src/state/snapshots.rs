@@ -24,10 +24,17 @@ pub struct Snapshots {
     held: Mutex<Numbered>,
 }
 
-#[derive(Default)]
 struct Numbered {
+    /// Begins anywhere, so that the number of a snapshot names none of the next process.
     last: u64,
     by_number: HashMap<u64, Arc<Held>>,
+}
+
+impl Default for Numbered {
+    fn default() -> Self {
+        // Small enough for a client whose numbers are floating.
+        Numbered { last: rand::random::<u64>() >> 12, by_number: HashMap::new() }
+    }
 }
 
 impl Snapshots {
