@@ -110,6 +110,51 @@ fn answers_keep_their_order_and_are_those_of_memory() {
     assert_eq!(running.server.statistics.parked.load(Ordering::Relaxed), 0);
 }
 
+/// What is read at a snapshot lacks pages of its own: it is parked as any other command is, and answers of that moment.
+#[test]
+fn a_snapshot_over_runs_answers_as_one_of_memory() {
+    let disk = SimDisk::new();
+    let running = with_keys(&disk);
+    let mut client = running.connect();
+    client.write_all(b"Q.SNAPSHOT\r\n").expect("sent");
+    take(&mut client, ":1\r\n");
+    let (mut commands, mut answers) = (String::new(), String::new());
+    for number in (0..KEYS).step_by(2) {
+        commands += &format!("DEL key:{number:05}\r\nZREM z member:{number:05}\r\n");
+        answers += ":1\r\n:1\r\n";
+    }
+    client.write_all(commands.as_bytes()).expect("sent");
+    take(&mut client, &answers);
+    flush(&running);
+    let before = faults(&running);
+    let (mut commands, mut answers) = (String::new(), String::new());
+    for number in (0..KEYS - 1).step_by(37) {
+        let (key, next) = (format!("key:{number:05}"), format!("key:{:05}", number + 1));
+        for command in [
+            format!("GET {key}"),
+            format!("ZSCORE z member:{number:05}"),
+            format!("ZRANK z member:{number:05}"),
+            format!("Q.NTH {number}"),
+            format!("Q.RANK {key}"),
+            format!("Q.RANGE - + OFFSET {number} LIMIT 2 WITHVALUES"),
+            format!("Q.SPLIT [{key} [{next} 2"),
+            "Q.QUANTILE - (z 0 0.5 1".to_owned(),
+        ] {
+            commands += &format!("Q.AT 1 {command}\r\n");
+        }
+        answers += &format!("{}{}:{number}\r\n", bulk(&value(number)), bulk(&number.to_string()));
+        answers += &format!("{}:{number}\r\n", bulk(&key));
+        let pair = bulk(&key) + &bulk(&value(number)) + &bulk(&next) + &bulk(&value(number + 1));
+        answers += &format!("*4\r\n{pair}*1\r\n{}", bulk(&next));
+        let middle = format!("key:{:05}", KEYS / 2);
+        answers += &format!("*3\r\n{}{}{}", bulk("key:00000"), bulk(&middle), bulk(&format!("key:{:05}", KEYS - 1)));
+    }
+    client.write_all(commands.as_bytes()).expect("sent");
+    take(&mut client, &answers);
+    assert!(faults(&running) > before + 50, "{} faults", faults(&running) - before);
+    assert_eq!(running.server.statistics.parked.load(Ordering::Relaxed), 0);
+}
+
 /// Pages are loaded for commands that come behind one that lacks some, before anybody has looked at their words.
 #[test]
 fn commands_without_their_words_come_behind_one_that_lacks_pages() {

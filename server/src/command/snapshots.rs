@@ -3,6 +3,8 @@
 //! `Q.SNAPSHOT` costs a microsecond, however many keys there are. While a snapshot lives, pages that change are kept
 //! twice. So each has a time limit, and their number is limited.
 
+use std::sync::atomic::Ordering;
+
 use super::admission::admit;
 use super::{Answer, Call, Handler, Refusal, find, is_word, refusal};
 use crate::facts::Flags;
@@ -52,8 +54,11 @@ fn read_at(call: &mut Call<'_, '_>) -> Answer {
     // Whether others wait meanwhile is as with any other command.
     let at = if call.data.is_patient() { Data::patiently_at } else { Data::at };
     let mut data = at(&call.server.keyspace, &held.snapshot, held.now_ms);
+    if let Some(attempt) = &call.session.attempt {
+        data.lend(&attempt.faults);
+    }
     let handlers = call.handlers;
-    (handlers.of(spec).run)(&mut Call {
+    let answer = (handlers.of(spec).run)(&mut Call {
         args,
         data: &mut data,
         session: call.session,
@@ -61,7 +66,14 @@ fn read_at(call: &mut Call<'_, '_>) -> Answer {
         server: call.server,
         spec,
         handlers,
-    })
+    });
+    if data.has_faults() {
+        // The pages are loaded as for any other command, and it is tried again.
+        data.take_back(&mut call.session.attempt_at(1).faults)?;
+        call.server.statistics.page_faults.fetch_add(1, Ordering::Relaxed);
+        return Err(Refusal::Lacks);
+    }
+    answer
 }
 
 fn release(call: &mut Call<'_, '_>) -> Answer {
