@@ -1,6 +1,7 @@
 """Quipu: an ordered, durable, transactional database in which every tree is counted.
 
-``open`` gives a ``Database``, whose tables count, rank and slice their rows by position in logarithmic time.
+``open`` gives a ``Database``, whose tables count, rank and slice their rows by position in logarithmic time;
+``connect`` a ``Server``, whose keys do.
 """
 
 from ._database import Database, Snapshot, Transaction, open
@@ -17,6 +18,7 @@ from ._errors import (
 from ._partition import Partition, close_readers
 from ._quipu import VERSION as __version__
 from ._rows import Group, Page, Rows, Table
+from ._server import Server, ServerPartition, ServerPartitions, ServerRows, connect
 
 for _error in (
     ConflictError,
@@ -43,11 +45,16 @@ __all__ = [
     "Page",
     "Partition",
     "Rows",
+    "Server",
+    "ServerPartition",
+    "ServerPartitions",
+    "ServerRows",
     "Snapshot",
     "Table",
     "Transaction",
     "WrongTypeError",
     "__version__",
     "close_readers",
+    "connect",
     "open",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Dict, Iterator, List, Optional
 
-from . import _quipu
+from . import _quipu, _server
 from ._errors import InvalidError
 from ._rows import Row, Rows
 
@@ -23,7 +23,8 @@ def _reader_of(path: str) -> _quipu.Database:
 
 
 def close_readers() -> None:
-    """Closes the databases that were opened to read partitions from other processes."""
+    """Closes the databases and connections that were opened to read partitions."""
+    _server.close_clients()
     with _lock:
         for reader in _readers.values():
             reader.close()
