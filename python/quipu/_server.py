@@ -80,7 +80,8 @@ class _Tally(NamedTuple):
 class _Moment(NamedTuple):
     """A snapshot of a server, with the tally of a range.
 
-    A server counts its snapshots from 1 each time it starts, so a number alone could come to mean another one.
+    The numbers of a server begin anywhere each time it starts, so that of another process is next to never met; the
+    tally tells even then.
     """
 
     number: int
