@@ -34,6 +34,7 @@ pub struct EngineTables<'t> {
 }
 
 /// What a turn writes to.
+#[expect(clippy::large_enum_variant, reason = "there is one, on the stack")]
 enum Writes<'t> {
     /// All rows are in memory, and stay there until the latch is free.
     Latched(LatchedWrite<'t>),
