@@ -15,7 +15,7 @@ use shuttle as platform;
 use std as platform;
 use std::sync::PoisonError;
 
-use crate::waits::{self, Wait};
+use crate::waits;
 
 pub(crate) use platform::sync::atomic;
 pub(crate) use platform::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
@@ -82,7 +82,7 @@ impl<T> FairMutex<T> {
     #[cfg(not(feature = "shuttle"))]
     #[inline]
     pub(crate) fn lock(&self) -> FairGuard<'_, T> {
-        self.0.try_lock().unwrap_or_else(|| waits::shown(Wait::Lock, || self.0.lock()))
+        self.0.try_lock().unwrap_or_else(|| waits::shown(waits::Wait::Lock, || self.0.lock()))
     }
 
     #[cfg(feature = "shuttle")]

@@ -196,6 +196,7 @@ fn word(wants_name: bool, options: &[&str], bytes: &mut impl Iterator<Item = u8>
 fn play(steps: &[Step], first_chunk: usize, cut: Cut, place: Place) -> Vec<Vec<u8>> {
     let db = Db::open(Path::new("/server"), place.options()).expect("a database");
     let server = Server::over_cut(db, Config::default(), cut).expect("a server");
+    server.snapshots.number_from(0);
     let mut clients = [Player::new(&server), Player::new(&server)];
     let mut answers = Vec::new();
     let mut rest = steps;

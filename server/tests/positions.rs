@@ -93,17 +93,22 @@ fn a_snapshot_is_one_moment() {
     let server = in_memory();
     let (mut one, mut two) = (Client::new(&server), Client::new(&server));
     one.expect("mset a 1 b 2", "+OK");
-    one.expect("q.snapshot", ":1");
+    let taken = one.run("q.snapshot");
+    let number: u64 = taken.trim_start_matches(':').trim_end().parse().expect("a number");
     two.expect("mset a changed c 3", "+OK");
     two.expect("del b", ":1");
-    one.expect("q.at 1 get a", "$1|1");
-    one.expect("q.at 1 q.range - +", "*2|$1|a|$1|b");
-    one.expect("q.at 1 dbsize", ":2");
+    one.expect(&format!("q.at {number} get a"), "$1|1");
+    one.expect(&format!("q.at {number} q.range - +"), "*2|$1|a|$1|b");
+    one.expect(&format!("q.at {number} dbsize"), ":2");
     one.expect("dbsize", ":2");
-    one.expect("q.at 1 set a 2", "-ERR 'set' does not only read: it cannot run at a snapshot");
-    one.expect("q.at 2 get a", "-ERR there is no snapshot 2: its time is over, or it was released");
-    one.expect("q.release 1", ":1");
-    one.expect("q.release 1", ":0");
+    one.expect(&format!("q.at {number} set a 2"), "-ERR 'set' does not only read: it cannot run at a snapshot");
+    let next = number + 1;
+    one.expect(
+        &format!("q.at {next} get a"),
+        &format!("-ERR there is no snapshot {next}: its time is over, or it was released"),
+    );
+    one.expect(&format!("q.release {number}"), ":1");
+    one.expect(&format!("q.release {number}"), ":0");
 }
 
 /// The keys as a model has them, under random writes with many clients' batches.

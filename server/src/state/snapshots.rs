@@ -42,6 +42,11 @@ impl Snapshots {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives the next snapshot the number after `last`, for streams of commands that name it.
+    pub fn number_from(&self, last: u64) {
+        self.lock().last = last;
+    }
+
     /// Keeps a snapshot until a moment. Returns its number; `None` if there are too many.
     pub fn keep(&self, snapshot: Snapshot, now_ms: u64, ends_ms: u64) -> Option<u64> {
         let mut held = self.lock();
