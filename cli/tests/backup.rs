@@ -1,9 +1,7 @@
 //! `backup` and `restore`, and a backup of what a server has open.
 #![expect(clippy::disallowed_methods, reason = "the files are damaged on purpose")]
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 
 /// A database of 5,000 rows.
 fn database() -> Place {

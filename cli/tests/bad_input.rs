@@ -1,8 +1,6 @@
 //! What is wrong is said on standard error, with the place, and nothing is left behind.
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 
 /// Arguments, the file `x.csv` or `x.jsonl`, the complaint.
 const WRONG: &[(&str, &[u8], &str)] = &[

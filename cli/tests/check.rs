@@ -1,9 +1,7 @@
 //! `check` and `stats`, on whole and on damaged files.
 #![expect(clippy::disallowed_methods, reason = "the files are damaged on purpose")]
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 use serde_json::Value as Json;
 
 /// A database with a checkpoint of 5,000 rows and a log behind it with 1,000 more.

@@ -2,9 +2,7 @@
 //! ranges, and what becomes of values while nodes are killed, paused, restarted or lose their directories.
 //! Method: clusters of three and five processes on this machine, asked over HTTP.
 
-mod nodes;
-
-use nodes::{Nodes, ask, eventually, now, pause};
+use crate::nodes::{Nodes, ask, eventually, now, pause};
 
 #[test]
 fn entities_are_written_read_and_removed_through_any_node() {

@@ -6,8 +6,6 @@
 //! other. Where the system allows namespaces, links between nodes are cut, also one way, and a disk is full. Each write
 //! has a version and each read returns one, so the checks are comparisons. `SEED` and `RUN_SECONDS` choose another run.
 
-mod nodes;
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use nodes::{Nodes, ask, eventually, network, now, pause};
+use crate::nodes::{Nodes, ask, eventually, network, now, pause};
 
 const KEYS: u64 = 6;
 const CLIENTS: u64 = 6;

@@ -2,13 +2,11 @@
 //! there and nowhere else.
 //! Method: clusters of real processes, some of them with wrong certificates; sockets that speak to the nodes' port.
 
-mod nodes;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-use nodes::{Nodes, ask, eventually, local};
+use crate::nodes::{Nodes, ask, eventually, local};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 /// Whoever signs the certificates of nodes.

@@ -1,8 +1,6 @@
 //! `compact`: runs become one, and are written anew with the index that is asked for.
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 use quipu::{Db, Options, ReadableTable, RunLayout, WritableTable};
 use quipu_rows::Database;
 

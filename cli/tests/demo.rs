@@ -1,8 +1,6 @@
 //! The demo, with few flights.
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 
 #[test]
 fn the_demo_answers_and_survives() {

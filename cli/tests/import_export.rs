@@ -1,8 +1,6 @@
 //! Files go into tables and come out as they were.
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 const TOWNS: &str = "\

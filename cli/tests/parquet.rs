@@ -2,11 +2,9 @@
 
 #![cfg(feature = "parquet")]
 
-mod program;
-
 use std::fmt::Write;
 
-use program::Place;
+use crate::program::Place;
 
 /// All types, NULL and not, with the least and the greatest values of each.
 const SCHEMA: &str = r#"{"table": "t", "columns": [

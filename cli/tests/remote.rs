@@ -1,13 +1,11 @@
 //! Goal: `quipu shell --connect` and `quipu top` speak to a running server, and say what is wrong when there is none.
 //! Method: the program serves at a free port; the shell is driven by scripts from a pipe.
 
-mod program;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use program::Place;
+use crate::program::Place;
 
 /// A server, ended with the test.
 struct Server {

@@ -1,8 +1,6 @@
 //! Scripts of the shell, with what it answers.
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 
 /// Runs the lines of a transcript that begin with `> ` as one script, and compares all it prints with the other lines.
 fn transcript(place: &Place, arguments: &str, transcript: &str) {

@@ -1,8 +1,6 @@
 //! `stats` with its histograms, and `explain` of the shell, of tables in memory and on disk.
 
-mod program;
-
-use program::Place;
+use crate::program::Place;
 use quipu::{Db, Measures, Options, TableOptions, WritableTable};
 use serde_json::Value as Json;
 

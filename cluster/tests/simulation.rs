@@ -1,6 +1,6 @@
 //! Goal: whatever happens to a cluster, nothing acknowledged is lost and nothing stale is read, and when the faults end
 //! it heals. Method: plans drawn from seeds, run in virtual time, judged by the six rules of `simulation::checker`.
-//! Replay: SEED=... cargo test -p quipu-cluster --test simulation; more: SEEDS=100000, from FROM on
+//! Replay: SEED=... cargo test -p quipu-cluster --test all simulation::; more: SEEDS=100000, from FROM on
 
 use quipu_cluster::ids::Quorum;
 use quipu_cluster::node::Mutations;

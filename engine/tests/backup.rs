@@ -1,11 +1,9 @@
 //! Goal: a backup is the state after one commit, whatever is written meanwhile and wherever the power goes; the source
 //! loses nothing by it; what is restored is what was backed up, and damage is told before anything is restored. Method:
 //! seeded workloads on `io::sim`, with a history; a cut and a fault at each step of a backup; writers on threads; every
-//! file of a backup damaged. Replay: SEED=... STEP=... cargo test -p quipu --test backup
+//! file of a backup damaged. Replay: SEED=... STEP=... cargo test -p quipu --test all backup::
 
-mod crash_support;
-
-use crash_support::{
+use crate::crash_support::{
     DIR, History, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds, with_steps,
 };
 use quipu::io::sim::{CrashMode, SimDisk};

@@ -1,11 +1,9 @@
 //! Goal: writes to a blind table read no page of a run, and still every answer is right: at once where it needs no
 //! weight, exact where it does, before and after its entries are resolved, in snapshots and transactions, and after a
 //! restart from whatever the disk has. Method: rows in runs under a cache that keeps next to nothing; counted page
-//! reads; a model; a crash at every step of the disk. Replay: SEED=... STEP=... cargo test -p quipu --test blind
+//! reads; a model; a crash at every step of the disk. Replay: SEED=... STEP=... cargo test -p quipu --test all blind::
 
-mod model_map;
-
-use model_map::{Model, bounds, compare, open, options, rng, seeds, write_as};
+use crate::model_map::{Model, bounds, compare, open, options, rng, seeds, write_as};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
     Action, Bounds, CountInterval, Db, Durability, ErrorKind, Measures, Options, ReadableTable, Resolution, Table,
@@ -517,7 +515,7 @@ fn a_crash_at_every_step_leaves_a_prefix() {
             let Some(table) = db.open_table("t").unwrap() else { continue };
             // The last one begun may be there or not; all before it were acknowledged as synced. The first is the table
             // without rows.
-            let rows: Model = table.range(..).map(|entry| model_map::owned(entry.unwrap())).collect();
+            let rows: Model = table.range(..).map(|entry| crate::model_map::owned(entry.unwrap())).collect();
             let last = models.len().checked_sub(1);
             let before = last.and_then(|last| last.checked_sub(1)).map(|before| &models[before]);
             let is_there = last.is_some_and(|last| rows == models[last])

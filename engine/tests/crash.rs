@@ -1,11 +1,9 @@
 //! Goal: after a power cut at any disk operation the database is some prefix of its history, with everything that was
 //! acknowledged as durable in it, tallies included; after a killed process it is all that was acknowledged. Method: run
 //! a seeded workload on `io::sim`, cut the power at step n, crash in several ways, reopen, compare with the history,
-//! check all files, work on, crash again. Replay: SEED=... STEP=... cargo test -p quipu --test crash
+//! check all files, work on, crash again. Replay: SEED=... STEP=... cargo test -p quipu --test all crash::
 
-mod crash_support;
-
-use crash_support::{
+use crate::crash_support::{
     DIR, History, Work, assert_no_orphans, assert_sound, live, options, script, verify, with_seeds, with_steps,
 };
 use quipu::io::sim::{CrashMode, SimDisk};

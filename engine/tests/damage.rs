@@ -4,9 +4,7 @@
 //! to have been durable: see `docs/format-log.md`, "Reading". Replay: the failing case is named in the panic; the
 //! database is always the same.
 
-mod crash_support;
-
-use crash_support::{DIR, Image, TableImage, options, verify};
+use crate::crash_support::{DIR, Image, TableImage, options, verify};
 use quipu::io::sim::SimDisk;
 use quipu::{Db, ErrorKind, Measures, Options, SumField, Table, TableOptions, WritableTable, check};
 use std::collections::BTreeMap;

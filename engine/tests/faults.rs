@@ -2,11 +2,9 @@
 //! a reopened database is a prefix of its history with everything acknowledged. Method: run a seeded workload on
 //! `io::sim`, make step n fail, look at memory, go on if the database does, reopen on what a kill and crashes leave.
 //! Then, by hand, the cases that have a name: a full disk, a failed fsync, a failed checkpoint. Replay: SEED=...
-//! STEP=... cargo test -p quipu --test faults
+//! STEP=... cargo test -p quipu --test all faults::
 
-mod crash_support;
-
-use crash_support::{
+use crate::crash_support::{
     DIR, History, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds, with_steps,
 };
 use quipu::io::sim::{CrashMode, SimDisk};

@@ -1,13 +1,9 @@
 //! Goal: no bytes make a decoder panic, allocate without bound, or let counts go wrong. Method: the code of the fuzz
 //! targets in `fuzz/`, over a few thousand random mutations of valid files, records and tuples. A fuzzer finds more;
-//! this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu --test fuzz_smoke. WRITE_SEEDS=1 writes the
+//! this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu --test all fuzz_smoke::. WRITE_SEEDS=1 writes the
 //! valid inputs to `fuzz/corpus/`.
 
-mod crash_support;
-#[path = "crash_support/tuples.rs"]
-mod tuples;
-
-use crash_support::{DIR, Lots, Work, live, options, with_seeds};
+use crate::crash_support::{DIR, Lots, Work, live, options, with_seeds};
 use quipu::io::sim::SimDisk;
 use quipu::tuple::{self, Element};
 use quipu::{Db, Durability, Measures, Options, SumField, TableOptions, WritableTable, fuzz};
@@ -220,7 +216,7 @@ fn manifests() {
 
 #[test]
 fn tuple_encodings() {
-    smoke("tuple", &tuple_seeds(), 40_000, tuples::examine);
+    smoke("tuple", &tuple_seeds(), 40_000, crate::tuples::examine);
 }
 
 #[test]

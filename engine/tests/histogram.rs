@@ -1,11 +1,9 @@
 //! Goal: histograms, charges and explanations are right of tables in memory, on disk and of both; and cost what they
 //! say. Method: random tables of a few thousand rows at tiny pages, flushed, compacted and frozen between writes; every
 //! bucket is compared with the model, with `count` and with `tally`. What was charged is read again with nothing left
-//! to read. Replay: SEED=... cargo test -p quipu --test histogram
+//! to read. Replay: SEED=... cargo test -p quipu --test all histogram::
 
-mod model_map;
-
-use model_map::{Model, compare_histogram, options, rng, rows_in, seeds};
+use crate::model_map::{Model, compare_histogram, options, rng, rows_in, seeds};
 use quipu::io::sim::SimDisk;
 use quipu::{
     Bounds, Cost, Db, ErrorKind, Histogram, Measures, Options, Prefetch, ReadableTable, Resolution, Table,

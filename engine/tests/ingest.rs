@@ -2,11 +2,9 @@
 //! meanwhile, and wherever the power goes; what it cannot take it refuses, and leaves nothing behind. Method: each case
 //! by itself, and a power cut at every step. Random ones are in `model`, `crash`, `faults` and the storm.
 
-mod model_map;
-
 use std::path::Path;
 
-use model_map::{Model, compare, options, rng};
+use crate::model_map::{Model, compare, options, rng};
 use quipu::io::Disk;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{

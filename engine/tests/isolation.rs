@@ -1,13 +1,11 @@
 //! Goal: snapshot isolation, reads of parts, patches and refreshed transactions do what they say, in memory and over
 //! runs. Method: named cases; then random interleaved transactions that patch counters of rows and rely on parts of
 //! them, each replayed on a map at its commit: what it was told of those parts must be true then, and no increment is
-//! lost. Replay: SEED=... cargo test -p quipu --test isolation
-
-mod model_map;
+//! lost. Replay: SEED=... cargo test -p quipu --test all isolation::
 
 use std::collections::BTreeMap;
 
-use model_map::{fresh, rng, seeds};
+use crate::model_map::{fresh, rng, seeds};
 use quipu::{
     Db, ErrorKind, Isolation, Patch, ReadableTable, Result, Savepoint, Table, Transaction, ValuePart, WritableTable,
 };

@@ -2,11 +2,9 @@
 //! next attempt; what it wrote since its savepoint can be taken back. Method: small tables in runs on the simulated
 //! disk, which counts reads, and a cache with hardly any room.
 
-mod model_map;
-
 use std::sync::Arc;
 
-use model_map::{Model, compare, rng, seeds, value};
+use crate::model_map::{Model, compare, rng, seeds, value};
 use quipu::io::sim::SimDisk;
 use quipu::{
     Action, Db, Durability, Error, ErrorKind, InnerPages, LatchedWrite, Measures, Options, PageFaults, ReadableTable,
@@ -17,7 +15,7 @@ use rand::RngExt;
 const ROWS: u32 = 2000;
 
 fn options(disk: &SimDisk, cache_bytes: u64) -> Options {
-    Options { disk: Arc::new(disk.clone()), cache_bytes, ..model_map::options(disk) }
+    Options { disk: Arc::new(disk.clone()), cache_bytes, ..crate::model_map::options(disk) }
 }
 
 fn key(number: u32) -> [u8; 4] {

@@ -1,10 +1,8 @@
 //! Goal: the law. No freeze, thaw, flush, compaction, checkpoint or restart changes the tally of any range. Method:
 //! random tables with all measures; the tallies of many random ranges are noted, one of those things happens, and they
-//! are asked again. Replay: SEED=... cargo test -p quipu --test law
+//! are asked again. Replay: SEED=... cargo test -p quipu --test all law::
 
-mod model_map;
-
-use model_map::{Model, any_index, bounds, open, rng, rows_in, seeds, tally_of, write_as};
+use crate::model_map::{Model, any_index, bounds, open, rng, rows_in, seeds, tally_of, write_as};
 use quipu::io::sim::SimDisk;
 use quipu::{Bounds, Compression, Db, Measures, ReadableTable, SumField, TableOptions, Tally};
 use rand::RngExt;

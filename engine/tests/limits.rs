@@ -1,11 +1,9 @@
 //! Goal: bad input and exhausted limits give an error of the right kind, whose message says what to do, and change
 //! nothing. Method: a matrix of calls against limits, each through every way there is to make it.
 
-mod model_map;
-
 use std::sync::Arc;
 
-use model_map::{open, options};
+use crate::model_map::{open, options};
 use quipu::io::RealDisk;
 use quipu::io::sim::SimDisk;
 use quipu::{

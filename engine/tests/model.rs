@@ -1,13 +1,11 @@
 //! Goal: tables, snapshots and transactions equal a `BTreeMap` in everything they can be asked, whatever happened:
 //! single writes, batches, transactions with nested savepoints, frozen layers, checkpoints, restarts, tables dropped
 //! and made again. Method: one random walk over all of it at tiny pages; every reader goes through the same comparison
-//! (`model_map::compare`); snapshots are held across. Replay: SEED=... cargo test -p quipu --test model
-
-mod model_map;
+//! (`crate::model_map::compare`); snapshots are held across. Replay: SEED=... cargo test -p quipu --test all model::
 
 use std::collections::BTreeMap;
 
-use model_map::{
+use crate::model_map::{
     Model, any_index, bounds, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write, write_as,
 };
 use quipu::io::sim::SimDisk;
@@ -227,13 +225,13 @@ impl Run {
                 assert!(is_removed == was_live || is_removed && is_blind);
             }
             3 => {
-                let high = crate::key(rng);
+                let high = self::key(rng);
                 let gone: Vec<_> = model.keys().filter(|k| **k >= key && **k < high).cloned().collect();
                 assert_eq!(edit.remove_range(table, &key..&high)?, gone.len() as u64);
                 gone.iter().for_each(|key| drop(model.remove(key)));
             }
             4..=5 => {
-                let keys: Vec<_> = (0..rng.random_range(0..50)).map(|_| crate::key(rng)).collect();
+                let keys: Vec<_> = (0..rng.random_range(0..50)).map(|_| self::key(rng)).collect();
                 let lot: u64 = rng.random();
                 let updated = edit.update_many(table, &keys, |number, old, new| {
                     let key = &keys[number];
@@ -486,7 +484,7 @@ fn everything_equals_a_map() {
 /// standard deviation).
 #[test]
 fn samples_are_uniform() {
-    let db = model_map::fresh();
+    let db = crate::model_map::fresh();
     let table = db.table("t").unwrap();
     for number in 0..30u32 {
         table.put(number.to_be_bytes(), "").unwrap();
@@ -520,7 +518,7 @@ fn samples_are_uniform() {
 /// A released savepoint stays released when a new one takes its depth.
 #[test]
 fn a_released_savepoint_is_not_the_next_one() {
-    let db = model_map::fresh();
+    let db = crate::model_map::fresh();
     let table = db.table("t").unwrap();
     let transaction = db.begin();
     let inside = transaction.table(&table).unwrap();
@@ -540,7 +538,7 @@ fn a_released_savepoint_is_not_the_next_one() {
 /// over what it removes.
 #[test]
 fn a_walk_goes_on_while_rows_change() {
-    let db = model_map::fresh();
+    let db = crate::model_map::fresh();
     let table = db.table("t").unwrap();
     for number in 0..500u32 {
         table.put(number.to_be_bytes(), "").unwrap();
@@ -558,7 +556,7 @@ fn a_walk_goes_on_while_rows_change() {
 #[test]
 fn long_keys_that_ascend_before_a_short_one_find_room() {
     for value_len in 0..20 {
-        let db = model_map::fresh();
+        let db = crate::model_map::fresh();
         let table = db.table("t").unwrap();
         table.put("z", "").unwrap();
         let mut model = Model::from([(b"z".to_vec(), Vec::new())]);

@@ -1,13 +1,11 @@
 //! Goal: merging writes what has to change and nothing else: files that stand alone stay, and files of which no row is
 //! left are not read. Method: the names of the files before and after, and the reads of the disk.
 
-mod model_map;
-
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
-use model_map::options;
+use crate::model_map::options;
 use quipu::io::Disk;
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Options, ReadableTable, Table, WritableTable, check};

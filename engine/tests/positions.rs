@@ -2,11 +2,9 @@
 //! whatever others have in flight. Method: keys are numbers, so that every answer follows from arithmetic; several
 //! layers, each with inserts, overwrites and removals.
 
-mod model_map;
-
 use std::ops::Bound;
 
-use model_map::fresh;
+use crate::model_map::fresh;
 use quipu::{Bounds, Db, ReadableTable, Table, WritableTable};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -4,14 +4,12 @@
 //! flush, a checkpoint and a merge make, from within that call. Everything is compared with a map, and `check` finds
 //! nothing.
 
-mod model_map;
-
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use model_map::{Model, compare, options, rng};
+use crate::model_map::{Model, compare, options, rng};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::io::{Disk, File, Lock, OpenMode};
 use quipu::{

@@ -2,11 +2,9 @@
 //! damaged, says which keys it could not save, and throws nothing away. Method: seeded workloads on `io::sim` with a
 //! history; in every file bits are flipped, ends cut off, or it is removed; then the repaired database is compared with
 //! the history, outside of the ranges that were told. The power goes at each step of a repair. Replay: SEED=... cargo
-//! test -p quipu --test repair
+//! test -p quipu --test all repair::
 
-mod crash_support;
-
-use crash_support::{
+use crate::crash_support::{
     DIR, Image, TableImage, Work, assert_no_orphans, assert_sound, options, script, verify, with_seeds,
 };
 use quipu::io::Disk;
@@ -211,7 +209,7 @@ fn every_kind_of_damage_is_survived() {
 }
 
 fn quipu_seed_is_given() -> bool {
-    crash_support::environment("SEED").is_some()
+    crate::crash_support::environment("SEED").is_some()
 }
 
 /// Bits of a table of some leaves and two inner levels: what is lost is what the page held, and nothing beside.

@@ -1,13 +1,11 @@
 //! Goal: optimistic transactions are serializable, counts and positions included, and conflict no more than they must.
 //! Method: named cases for each kind of read against each kind of write; then many random transactions interleaved on
 //! one thread, whose read results flow into what they write, and which are replayed one by one on a model in the order
-//! of their commits: every read must give the same again. Replay: SEED=... cargo test -p quipu --test serializable
-
-mod model_map;
+//! of their commits: every read must give the same again. Replay: SEED=... cargo test -p quipu --test all serializable::
 
 use std::collections::BTreeMap;
 
-use model_map::{fresh, rng, seeds};
+use crate::model_map::{fresh, rng, seeds};
 use quipu::{
     Bounds, Db, Entry, ErrorKind, Measures, ReadableTable, Result, Savepoint, SumField, Table, TableOptions,
     TableTransaction, Transaction, WritableTable, WriteBatch,
@@ -551,7 +549,7 @@ impl Question {
                 let rows: Vec<(Vec<u8>, Vec<u8>)> =
                     between(low, high).into_iter().map(|(key, value)| (vec![key], value.into_bytes())).collect();
                 let rows: Vec<(&Vec<u8>, &Vec<u8>)> = rows.iter().map(|row| (&row.0, &row.1)).collect();
-                format!("{:?}", model_map::tally_of(measures, &rows))
+                format!("{:?}", crate::model_map::tally_of(measures, &rows))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Goal: no bytes of a row, of its key, of a schema or of a definition make a decoder panic, and what decodes comes
 //! back. Method: the code of the fuzz targets in `fuzz/`, over some thousand random mutations of valid inputs. A fuzzer
-//! finds more; this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu-rows --test fuzz_smoke.
+//! finds more; this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu-rows --test all fuzz_smoke::.
 //! WRITE_SEEDS=1 writes the valid inputs to `fuzz/corpus/`.
 
 use quipu_rows::fuzz;

@@ -1,10 +1,8 @@
 //! Goal: what administrators use answers as Redis does: configuration, users, statistics, what is told of commands.
 //! Method: a server without sockets is given lines; expected answers were taken from Redis 7.0.15.
 
-mod support;
-
+use crate::support::{Client, in_memory};
 use quipu_server::facts::{Flags, Group, all, redis};
-use support::{Client, in_memory};
 
 #[test]
 fn connections_introduce_themselves() {
@@ -248,7 +246,7 @@ fn what_is_told_of_commands() {
 
 #[test]
 fn maintenance() {
-    let server = support::configured(|config| config.set("enable-debug-command", "yes").expect("set"));
+    let server = crate::support::configured(|config| config.set("enable-debug-command", "yes").expect("set"));
     let mut client = Client::new(&server);
     client.expect("SAVE", "+OK");
     client.expect("ROLE", "*3|$6|master|:0|*0");

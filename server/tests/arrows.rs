@@ -37,7 +37,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rows-derive", &[]),
     ("rows", &["engine", "rows-derive"]),
     ("cluster", &["engine"]),
-    ("server", &["engine", "cluster"]),
+    ("agreement", &["engine", "cluster"]),
+    ("server", &["engine", "cluster", "agreement"]),
     ("bench", &["engine", "rows", "server"]),
     ("suite", &[]),
     // Storm only asks the server for the table of commands.

@@ -1,14 +1,10 @@
 //! Goal: small things that administrators and test suites of Redis look at are as there. Method: a server with or
 //! without sockets is given lines; what is expected was seen at Redis 7.0.15.
 
-#[path = "support/sockets.rs"]
-mod sockets;
-mod support;
-
 use std::io::Write;
 
-use sockets::{Running, ask, eventually, take};
-use support::{Client, configured, in_memory};
+use crate::support::sockets::{Running, ask, eventually, take};
+use crate::support::{Client, configured, in_memory};
 
 #[test]
 fn a_monitor_sees_a_transaction_before_its_end() {

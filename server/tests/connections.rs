@@ -2,9 +2,6 @@
 //! slow or silent holds the others up. Method: a server with sockets on free ports, and clients that speak bytes.
 //! Waiting is for something to come, with a deadline.
 
-#[path = "support/sockets.rs"]
-mod sockets;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -13,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::sockets::{DEADLINE, Running, ask, eventually, rest, take};
 use quipu::{Db, Options};
 use quipu_server::Server;
 use quipu_server::config::Config;
 use quipu_server::net;
-use sockets::{DEADLINE, Running, ask, eventually, rest, take};
 
 /// What a client sends in one packet behind a command whose answer takes a thread of its own, and is longer than what
 /// may be left unsent.

@@ -2,12 +2,11 @@
 //! Method: a server over a simulated disk that loses everything that was not synced. Another client's commit is made
 //! and not waited for; then its effect is read in each of the ways there are.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use crate::support::Client;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{Durability, Options};
 use quipu_server::Server;
@@ -16,7 +15,6 @@ use quipu_server::http::{HttpOptions, listen};
 use quipu_server::keyspace::value::{Header, Kind};
 use quipu_server::keyspace::{Data, Need};
 use quipu_server::system::clock::now_ms;
-use support::Client;
 
 fn over(disk: &SimDisk) -> Server {
     let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };

@@ -1,9 +1,7 @@
 //! Goal: commands run one by one and many together answer alike, and what a batch says is what it did.
 //! Method: the same commands in one read and in many, over servers without sockets.
 
-mod support;
-
-use support::{Client, in_memory};
+use crate::support::{Client, in_memory};
 
 #[test]
 fn a_pipeline_answers_as_its_commands_do() {

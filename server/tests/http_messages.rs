@@ -1,14 +1,11 @@
 //! Goal: what RFC 9110 and 9112 want of an HTTP server, and which of two answers to `GET` and `HEAD` have a body.
 //! Method: bytes over a socket, each request over a connection of its own.
 
-#[path = "support/sockets.rs"]
-mod sockets;
-
 use std::io::Write;
 use std::net::TcpStream;
 
+use crate::support::sockets::{DEADLINE, Running, rest};
 use quipu_server::http::{self, HttpListening, HttpOptions};
-use sockets::{DEADLINE, Running, rest};
 
 /// Sends a request, and reads what comes until the server closes.
 fn answer(listening: &HttpListening, request: &str) -> String {

@@ -1,13 +1,11 @@
 //! Goal: keys of any kind are listed, renamed, copied, moved and expire as in Redis 7.0, with all that hangs on them.
 //! Method: commands in process; what is expected is what Redis 7.0.15 answered. Iterations run while keys come and go.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Client, in_memory};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use support::{Client, in_memory};
 
 #[test]
 fn looked_for_and_removed() {
@@ -278,7 +276,7 @@ fn an_iteration_goes_on_after_any_number_of_others_and_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_str().expect("a path");
     let cursor = {
-        let server = support::server(quipu::Options::default(), path);
+        let server = crate::support::server(quipu::Options::default(), path);
         let mut client = Client::new(&server);
         for number in 0..25_000 {
             client.run(&format!("set key{number:05} v"));
@@ -291,7 +289,7 @@ fn an_iteration_goes_on_after_any_number_of_others_and_a_restart() {
         assert_eq!(portion(&client.run(&format!("scan {cursor} count 1"))).1, ["key00003"]);
         cursor
     };
-    let server = support::server(quipu::Options::default(), path);
+    let server = crate::support::server(quipu::Options::default(), path);
     let mut client = Client::new(&server);
     assert_eq!(portion(&client.run(&format!("scan {cursor} count 1"))).1, ["key00003"]);
 }
@@ -367,12 +365,12 @@ fn dumped_and_restored() {
     client.expect("zadd z 1.5 a inf b -inf c", ":3");
     client.expect("expire z 100", ":1");
     client.expect("dump none", "$-1");
-    let dumped = bulk(&client.send(&[support::words("dump z")]));
+    let dumped = bulk(&client.send(&[crate::support::words("dump z")]));
     let mut restore = |words: &str, payload: &[u8]| {
         let (before, behind) = words.split_once('|').expect("a place for the payload");
-        let mut command = support::words(before);
+        let mut command = crate::support::words(before);
         command.push(payload.to_vec());
-        command.extend(support::words(behind));
+        command.extend(crate::support::words(behind));
         String::from_utf8(client.send(&[command])).expect("text")
     };
     assert_eq!(restore("restore z 0|", &dumped), "-BUSYKEY Target key name already exists.\r\n");
@@ -398,8 +396,8 @@ fn dumped_and_restored() {
     ] {
         client.expect(line, answer);
     }
-    let dumped = bulk(&client.send(&[support::words("dump s")]));
-    client.send(&[[support::words("restore z 0"), vec![dumped, b"REPLACE".to_vec()]].concat()]);
+    let dumped = bulk(&client.send(&[crate::support::words("dump s")]));
+    client.send(&[[crate::support::words("restore z 0"), vec![dumped, b"REPLACE".to_vec()]].concat()]);
     client.expect("get z", "$5|12345");
 }
 

@@ -2,16 +2,13 @@
 //! as if they had been short. Method: a server with sockets over some ten thousand keys; clients that pipeline, end
 //! their side, take nothing, or leave.
 
-#[path = "support/sockets.rs"]
-mod sockets;
-
 use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
 
+use crate::support::sockets::{Running, ask, eventually, rest, take};
 use quipu_server::keyspace::value::{Body, Entry, Header, Kind};
 use quipu_server::keyspace::{Data, Need};
-use sockets::{Running, ask, eventually, rest, take};
 
 /// Keys above what is answered in the loop.
 const KEYS: usize = 30_000;

@@ -3,11 +3,10 @@
 //! Method: tiny pieces; commands by chance beside strings that are plain bytes; the checker; servers opened anew in
 //! between. Strings of some megabytes for what runs beside the loop.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::Client;
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{Options, ReadableTable};
 use quipu_server::Server;
@@ -16,7 +15,6 @@ use quipu_server::keyspace::value::{Header, Kind};
 use quipu_server::keyspace::{self, Cut, Data, Need};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
-use support::Client;
 
 const TINY: Cut = Cut { whole_bytes_max: 16, piece_bytes: 8 };
 

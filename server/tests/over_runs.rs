@@ -2,9 +2,6 @@
 //! nobody but its own connection, whose answers keep their order; what it did before it lacked the page is not seen.
 //! Method: servers with sockets over tiny pages and hardly any cache, and a disk that counts, fails and is full.
 
-#[path = "support/sockets.rs"]
-mod sockets;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -12,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::support::sockets::{Running, ask, eventually, take};
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Durability, Options};
 use quipu_server::config::Config;
 use quipu_server::{Server, keyspace, net};
-use sockets::{Running, ask, eventually, take};
 
 fn options(disk: &SimDisk) -> Options {
     Options {

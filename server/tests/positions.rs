@@ -1,13 +1,11 @@
 //! Goal: the commands over ordered keys, transactions over ranges, and snapshots answer exactly, with keys of any kind,
 //! expiry included. Method: transcripts, and a model of sorted keys under random writes.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::{Client, in_memory};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use support::{Client, in_memory};
 
 /// A source of chance, from SEED or else this seed.
 fn seeded(seed: u64) -> StdRng {

@@ -1,15 +1,12 @@
 //! Goal: a server without a password serves no strangers, on any face. Method: sessions of made-up addresses; and,
 //! where this machine has an address beside loopback, sockets. The decision alone is tested in `protection.rs`.
 
-#[path = "support/sockets.rs"]
-mod sockets;
-
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 
+use crate::support::sockets::{DEADLINE, Running, ask, rest};
 use quipu_server::Server;
 use quipu_server::http::{self, HttpOptions};
-use sockets::{DEADLINE, Running, ask, rest};
 
 fn refusal(server: &Server, address: &str) -> Option<String> {
     server.welcome(address.to_owned(), String::new()).err().map(|refusal| refusal.reply_text().into_owned())

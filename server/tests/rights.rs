@@ -1,13 +1,11 @@
 //! Goal: users, their rules and their passwords. Method: a server without sockets is given lines.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Client, in_memory};
 use quipu::{Db, Options};
 use quipu_server::Server;
 use quipu_server::config::{Config, file};
-use support::{Client, in_memory};
 
 #[test]
 fn a_user_with_a_hundred_thousand_patterns_is_made_at_once() {
@@ -104,7 +102,7 @@ fn the_log_of_refusals_names_the_command_and_the_key_that_were_refused() {
 fn no_password_is_shown_to_anybody() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
-    let server = support::configured(|config| {
+    let server = crate::support::configured(|config| {
         config.set("logfile", log.to_str().expect("a path")).expect("set");
         config.set("loglevel", "debug").expect("set");
     });

@@ -1,11 +1,9 @@
 //! Goal: a scan of a sorted set returns what stays in it, whatever happens to scores meanwhile, however long the client
 //! waits, and however many other scans there are; and the server remembers nothing of it.
 
-mod support;
-
 use std::collections::BTreeMap;
 
-use support::{Client, in_memory};
+use crate::support::{Client, in_memory};
 
 /// One answer: the next cursor, and members with their scores.
 fn step(client: &mut Client<'_>, line: &str) -> (String, Vec<(String, String)>) {
@@ -101,14 +99,14 @@ fn a_cursor_can_be_used_again_and_in_another_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_str().expect("a path");
     let (cursor, second) = {
-        let server = support::server(quipu::Options::default(), path);
+        let server = crate::support::server(quipu::Options::default(), path);
         let mut client = Client::new(&server);
         add(&mut client, "z", 1000, |number| number);
         let (cursor, _) = step(&mut client, "zscan z 0 count 10");
         let (_, second) = step(&mut client, &format!("zscan z {cursor} count 10"));
         (cursor, second)
     };
-    let server = support::server(quipu::Options::default(), path);
+    let server = crate::support::server(quipu::Options::default(), path);
     let mut client = Client::new(&server);
     assert_eq!(step(&mut client, &format!("zscan z {cursor} count 10")).1, second);
     client.expect("rename z y", "+OK");
@@ -149,7 +147,7 @@ fn long_members_come_few_at_a_time() {
     }
     let (mut cursor, mut seen) = ("0".to_owned(), 0);
     loop {
-        let answer = client.send(&[support::words(&format!("zscan z {cursor} count 20000"))]);
+        let answer = client.send(&[crate::support::words(&format!("zscan z {cursor} count 20000"))]);
         assert!(answer.len() < 6 << 20, "{} bytes at once", answer.len());
         let text = String::from_utf8(answer).expect("text");
         cursor = text.split("\r\n").nth(2).expect("a cursor").to_owned();

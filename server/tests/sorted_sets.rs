@@ -2,10 +2,9 @@
 //! step. Method: random commands, alone and in runs, over pages of 256 bytes, with the database opened anew in between;
 //! named cases for what Redis does at the edges.
 
-mod support;
-
 use std::collections::{BTreeMap, HashMap};
 
+use crate::support::{Client, in_memory, server, words};
 use quipu::Options;
 use quipu_server::Server;
 use quipu_server::keyspace::sorted_set::{SortedSet, member_hash};
@@ -14,7 +13,6 @@ use quipu_server::resp::number;
 use quipu_server::resp::reply::Protocol;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use support::{Client, in_memory, server, words};
 
 /// What is broken in the set at a key of database 0; nothing if there is no such key.
 fn faults(server: &Server, key: &str) -> Vec<String> {

@@ -1,10 +1,8 @@
 //! Goal: strings, the numbers and the bits in them, as Redis 7.0 answers them.
 //! Method: commands in process; what is expected is what Redis 7.0.15 answered.
 
-mod support;
-
+use crate::support::{Client, in_memory};
 use quipu_server::resp::reply::Protocol;
-use support::{Client, in_memory};
 
 #[test]
 fn set_and_its_options() {

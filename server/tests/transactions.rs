@@ -1,8 +1,6 @@
 //! Goal: a transaction is done as a whole or not at all. Method: a server without sockets is given lines.
 
-mod support;
-
-use support::{Client, in_memory};
+use crate::support::{Client, in_memory};
 
 const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
 

@@ -48,7 +48,7 @@ pub fn storm(seed: u64, deadline: &Deadline, no_shrink: bool) -> (Counters, Resu
 /// What failed, how to see it again, and the least that still fails.
 fn tell(plan: &Plan, failure: &str, no_shrink: bool) -> String {
     let over = if plan.has_engine { "seeds_keep_the_rules_over_the_engine" } else { "every_seed" };
-    let again = format!("SEED={} cargo test -p quipu-cluster --test simulation {over}", plan.seed);
+    let again = format!("SEED={} cargo test -p quipu-cluster --test all simulation::{over}", plan.seed);
     if no_shrink {
         return format!("{failure}; again: {again}");
     }

@@ -1,8 +1,5 @@
 //! Clusters of real processes on this machine, and a client that speaks HTTP to them.
 
-// Each test uses a part of it.
-#![allow(dead_code)]
-
 pub mod network;
 
 use std::fs::File;

@@ -1,5 +1,4 @@
 //! Runs the program in a directory of its own.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
 use std::io::{Read, Write};
@@ -30,6 +29,7 @@ impl Place {
         std::fs::write(self.path(name), content).unwrap();
     }
 
+    #[cfg(feature = "parquet")]
     pub(crate) fn read_bytes(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap()
     }

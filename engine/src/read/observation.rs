@@ -91,7 +91,7 @@ fn digest(value: Option<&[u8]>) -> Option<u128> {
 impl Observations {
     /// Notes a question. The answer to one about a range is asked of `base`, the version below the transaction's
     /// writes.
-    pub(crate) fn note<'s>(&mut self, base: impl FnOnce() -> Result<Source<'s>>, question: Question) -> Result<()> {
+    pub(crate) fn note<'s>(&mut self, base: &dyn Fn() -> Result<Source<'s>>, question: Question) -> Result<()> {
         let keys = self.values.len() + self.part_count + self.live.len();
         if keys + self.rows.len() + self.tallies.len() + self.scans.len() >= OBSERVATIONS_MAX {
             return Err(Error::new(

@@ -280,11 +280,11 @@ pub trait ReadableTable: Reader {
                         walk.next();
                     }
                 } else if let Some(first) = stack.nth(before + offset)? {
-                    let visit = |key: &[u8], value: &[u8]| {
+                    let mut visit = |key: &[u8], value: &[u8]| {
                         entries.push(Entry::new(key, value));
                         entries.len() < wanted
                     };
-                    scan_charged(stack, Cut::Before(&first.key), bounds.end(), false, wanted, visit)?;
+                    scan_charged(stack, Cut::Before(&first.key), bounds.end(), false, wanted, &mut visit)?;
                 }
             }
             Ok(RowPage { entries, offset, total })
@@ -561,7 +561,7 @@ fn scan_charged(
     end: Cut<'_>,
     reverse: bool,
     rows: usize,
-    visit: impl FnMut(&[u8], &[u8]) -> bool,
+    visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
 ) -> Result<(), Missing> {
     let runs = stack.runs();
     if !runs.is_empty() {

@@ -24,7 +24,7 @@ use crate::read::unresolved;
 use crate::run::{CountInterval, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
 use crate::stack::{Cut, DEAD_FIRST, Merge, Stack, infallible};
 use crate::tally::{Measures, Tally};
-use crate::tree::View;
+use crate::tree::{Tree, View};
 
 /// A version of a table as its readers see it.
 pub(crate) type TableStack<'a> = Stack<'a, Mixed<'a>>;
@@ -187,15 +187,26 @@ pub(crate) fn page_fault() -> Error {
 
 /// Makes a stack of trees over runs, whose pages come from `pages`. Leaves out trees without entries, as after a flush:
 /// so the bottom run may be alone, and answer positions by itself.
+#[inline(never)]
+pub(crate) fn stack_over_views<'a>(
+    trees: &[View<'a>],
+    runs: &'a [Arc<Run>],
+    pages: &'a ReadPages<'a>,
+    measures: Measures,
+) -> TableStack<'a> {
+    let runs = runs.iter().map(|run| Mixed::Run(RunLayer::new(run, pages)));
+    let trees = trees.iter().copied().filter(|tree| tree.entries() > 0).map(Mixed::Memory);
+    Stack::new(trees.chain(runs).collect(), measures)
+}
+
+/// Like [`stack_over_views`], of trees that are not in a row.
 pub(crate) fn stack_over<'a>(
     trees: impl IntoIterator<Item = View<'a>>,
     runs: &'a [Arc<Run>],
     pages: &'a ReadPages<'a>,
     measures: Measures,
 ) -> TableStack<'a> {
-    let runs = runs.iter().map(|run| Mixed::Run(RunLayer::new(run, pages)));
-    let trees = trees.into_iter().filter(|tree| tree.entries() > 0).map(Mixed::Memory);
-    Stack::new(trees.chain(runs).collect(), measures)
+    stack_over_views(&trees.into_iter().collect::<SmallVec<[View<'a>; 4]>>(), runs, pages, measures)
 }
 
 /// Makes a stack of trees only.
@@ -261,7 +272,7 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Those of [`Source::ask`].
     pub(crate) fn get_through(&self, pages: &'a ReadPages<'a>, key: &[u8]) -> Result<Option<&'a [u8]>> {
-        let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
+        let stack = stack_over_views(&self.trees, self.runs, pages, self.measures);
         match self.latched {
             Some(_) => stack.get(key).map_err(|Missing| page_fault()),
             None => pages.answer(|| stack.get(key)),
@@ -288,7 +299,20 @@ impl<'a> Source<'a> {
         end: Cut<'_>,
         work: impl FnOnce(&Source<'_>) -> Result<R>,
     ) -> Result<R> {
-        let Some(place) = self.unresolved else { return work(self) };
+        match self.resolved(start, end)? {
+            None => work(self),
+            Some((place, layer)) => {
+                let mut trees: SmallVec<[View<'_>; 2]> = self.trees.iter().copied().collect();
+                trees[place] = layer.view();
+                work(&self.with_trees(&trees))
+            }
+        }
+    }
+
+    /// The tree with unknown weights, by its index, with all weights in a range known.
+    #[inline(never)]
+    fn resolved(&self, start: Cut<'_>, end: Cut<'_>) -> Result<Option<(usize, Tree)>> {
+        let Some(place) = self.unresolved else { return Ok(None) };
         let below = self.with_trees(&self.trees[place + 1..]);
         // A transaction's writes outside of the range have weights relative to all entries there, and positions count
         // what is before the range.
@@ -296,9 +320,7 @@ impl<'a> Source<'a> {
         let layer = unresolved::resolved(self.trees[place], (start, end), self.measures, |keys| -> Result<_> {
             below.contributions(keys)
         })?;
-        let mut trees: SmallVec<[View<'_>; 2]> = self.trees.iter().copied().collect();
-        trees[place] = layer.view();
-        work(&self.with_trees(&trees))
+        Ok(Some((place, layer)))
     }
 
     /// Bounds of the number of live rows between two cuts, without looking below entries with unknown weights.
@@ -373,11 +395,11 @@ impl<'a> Source<'a> {
             return Ok(of_trees(question(&stack_in_memory(self.trees.iter().copied(), self.measures))));
         }
         if let Some(pages) = self.latched {
-            let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
+            let stack = stack_over_views(&self.trees, self.runs, pages, self.measures);
             return question(&stack).map_err(|Missing| page_fault());
         }
         let pages = self.pages();
-        let stack = stack_over(self.trees.iter().copied(), self.runs, &pages, self.measures);
+        let stack = stack_over_views(&self.trees, self.runs, &pages, self.measures);
         pages.answer(|| question(&stack))
     }
 
@@ -400,9 +422,9 @@ impl<'a> Source<'a> {
         start: Cut<'_>,
         end: Cut<'_>,
         reverse: bool,
-        visit: impl FnMut(&[u8], &[u8]) -> bool,
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        self.scan_rows(WindowRows::Growing(SCAN_ROWS_FIRST), start, end, reverse, visit)
+        self.scan_rows(WindowRows::Growing(SCAN_ROWS_FIRST), start, end, reverse, &mut visit)
     }
 
     /// Like [`Source::scan`], for a caller that takes `rows` rows and no more.
@@ -415,18 +437,19 @@ impl<'a> Source<'a> {
         start: Cut<'_>,
         end: Cut<'_>,
         reverse: bool,
-        visit: impl FnMut(&[u8], &[u8]) -> bool,
+        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
-        self.scan_rows(WindowRows::Known(rows), start, end, reverse, visit)
+        self.scan_rows(WindowRows::Known(rows), start, end, reverse, &mut visit)
     }
 
+    /// Its callback is no type parameter: this and what it calls would be compiled again for each caller.
     fn scan_rows(
         &self,
         rows: WindowRows,
         start: Cut<'_>,
         end: Cut<'_>,
         reverse: bool,
-        mut visit: impl FnMut(&[u8], &[u8]) -> bool,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<()> {
         if self.runs.is_empty() {
             let stack = stack_in_memory(self.trees.iter().copied(), self.measures);
@@ -488,7 +511,7 @@ impl<'a> Source<'a> {
                 // A step may look farther than was requested.
                 pages.load_rest()
             };
-            let stack = stack_over(self.trees.iter().copied(), self.runs, pages, self.measures);
+            let stack = stack_over_views(&self.trees, self.runs, pages, self.measures);
             let begin = || if reverse { Merge::before(&stack, end) } else { Merge::from(&stack, start) };
             let mut merge = match begin() {
                 Ok(merge) => merge,

@@ -521,7 +521,7 @@ impl Reader for TableTransaction<'_> {
         if !self.records {
             return Ok(());
         }
-        self.private.observations.borrow_mut().get_or_insert_default().note(|| self.base(), question())
+        self.private.observations.borrow_mut().get_or_insert_default().note(&|| self.base(), question())
     }
 
     fn found(&self, key: &[u8], value: Option<&[u8]>) {

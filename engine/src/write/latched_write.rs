@@ -243,9 +243,11 @@ impl<'db> LatchedWrite<'db> {
     ) -> Result<()> {
         table.check_owner(self.db)?;
         let mut value = std::mem::take(&mut self.value);
-        let result = self.write_row(table.id(), key, Known::Nothing, |old| {
-            value.clear();
-            (change(old, &mut value), &value)
+        let (mut change, mut buffer) = (Some(change), Some(&mut value));
+        let result = self.write_row(table.id(), key, Known::Nothing, &mut |old| {
+            let (change, buffer) = change.take().zip(buffer.take()).expect("a row is decided once");
+            buffer.clear();
+            (change(old, buffer), buffer)
         });
         self.value = value;
         result.map(|_| ())
@@ -278,9 +280,11 @@ impl<'db> LatchedWrite<'db> {
                     None if together => Known::Place(&mut places[number]),
                     None => Known::Nothing,
                 };
-                let written = self.write_row(id, key.as_ref(), known, |old| {
-                    value.clear();
-                    (change(chunk * GROUP + number, old, &mut value), &value)
+                let mut buffer = Some(&mut value);
+                let written = self.write_row(id, key.as_ref(), known, &mut |old| {
+                    let buffer = buffer.take().expect("a row is decided once");
+                    buffer.clear();
+                    (change(chunk * GROUP + number, old, buffer), buffer)
                 });
                 if let Err(error) = written {
                     result = Err((chunk * GROUP + number, error));
@@ -325,21 +329,21 @@ impl<'db> LatchedWrite<'db> {
         if let Some(written) = self.write_unasked(table.id(), key, value, when)? {
             return Ok(written);
         }
-        self.write_row(table.id(), key, Known::Nothing, |old| match (when.allows(old.is_some()), value) {
+        self.write_row(table.id(), key, Known::Nothing, &mut |old| match (when.allows(old.is_some()), value) {
             (false, _) => (Action::Keep, &[]),
             (true, None) => (Action::Remove, &[]),
             (true, Some(value)) => (Action::Put, value),
         })
     }
 
-    /// Decides one write by the existing row, records it and makes it.
-    #[inline]
+    /// Decides one write by the existing row, records it and makes it. `change` is asked once; it is no type parameter,
+    /// since all of this would be compiled again for each caller.
     fn write_row<'v>(
         &mut self,
         id: TableId,
         key: &[u8],
         known: Known<'_>,
-        change: impl FnOnce(Option<&[u8]>) -> (Action, &'v [u8]),
+        change: &mut dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]),
     ) -> Result<Written> {
         self.versions.set_changing(true);
         let written = self.write_row_in_place(id, key, known, change);
@@ -353,7 +357,7 @@ impl<'db> LatchedWrite<'db> {
         id: TableId,
         key: &[u8],
         known: Known<'_>,
-        change: impl FnOnce(Option<&[u8]>) -> (Action, &'v [u8]),
+        change: &mut dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]),
     ) -> Result<Written> {
         let db = self.db;
         let writer = &mut *self.turn;
@@ -503,7 +507,7 @@ impl<'db> LatchedWrite<'db> {
             true
         })?;
         for key in &keys {
-            self.write_row(table.id(), key, Known::Nothing, |_| (Action::Remove, &[]))?;
+            self.write_row(table.id(), key, Known::Nothing, &mut |_| (Action::Remove, &[]))?;
         }
         Ok(keys.len() as u64)
     }

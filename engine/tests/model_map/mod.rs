@@ -1,6 +1,5 @@
 //! What the integration tests share: the model (a `BTreeMap` and naive scanning), random keys, values and bounds, and
 //! one comparison of everything that `ReadableTable` can be asked.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};

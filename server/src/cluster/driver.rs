@@ -33,7 +33,6 @@ use tokio::sync::{oneshot, watch};
 
 use failure::LastFailure;
 
-use super::agreement::Agreement;
 use super::change::PendingChange;
 use super::greeting::{self, Failure, Greeted};
 use super::host::Host;
@@ -43,6 +42,7 @@ use super::register::{Register, Standing};
 use super::report::{ChangeReport, PeerReport, Report};
 use crate::system::clock;
 use crate::system::log::Level;
+use quipu_agreement::Agreement;
 
 /// Bytes of a frame beside its value.
 const FRAME_EXTRA_BYTES: usize = 1 << 20;

@@ -1,8 +1,8 @@
 //! What comes from a node that has not proven who it is, and what the log of another says: for the fuzz target
 //! `greeting`, and for a test that runs the same over mutations. It is not a stable interface.
 
-use super::agreement::examine_message;
 use super::greeting::examine_greeting;
+use quipu_agreement::fuzz::examine_message;
 
 /// Decodes bytes as a greeting, as a verdict and as a message of the log. Nothing may panic, and what decodes must come
 /// back from its own bytes.
@@ -13,8 +13,8 @@ pub fn examine(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::cluster::agreement::sample_messages;
     use crate::cluster::greeting::sample_greetings;
+    use quipu_agreement::fuzz::sample_messages;
 
     /// Every prefix of a valid message, and each with one byte changed. With WRITE_SEEDS=1 the valid ones become the
     /// corpus of the fuzz target.

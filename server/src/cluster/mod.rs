@@ -4,11 +4,10 @@
 //! | module | |
 //! |---|---|
 //! | `address` | addresses of nodes, as they are given and compared |
-//! | `agreement` | the log of the topology: Raft among the nodes |
 //! | `change` | changes of members that somebody asks for |
 //! | `register` | which node has which data directory; when a new node may begin |
 //! | `greeting` | how two nodes get to know each other, before frames flow |
-//! | `fuzz` | arbitrary bytes for `greeting` and the messages of `agreement`, with a feature |
+//! | `fuzz` | arbitrary bytes for `greeting` and the messages of `quipu-agreement`, with a feature |
 //! | `host` | what a node needs, and is told at its start |
 //! | `inbox` | what others give to the node's thread |
 //! | `socket` | the socket between two nodes, with TLS or without |
@@ -26,7 +25,6 @@
 //! Not here: what a request means (`quipu-cluster`), HTTP and RESP.
 
 mod address;
-mod agreement;
 mod change;
 mod driver;
 #[cfg(feature = "fuzz")]
@@ -59,7 +57,6 @@ use crate::system::log::Level;
 use crate::system::process::spawn_vital;
 
 pub use address::normal as normal_address;
-pub use agreement::LogReport;
 pub use change::{ChangeOrder, ChangeRefused, Changed, NewMember};
 use driver::Driver;
 use greeting::Failure;
@@ -67,6 +64,7 @@ pub use greeting::PEER_PORT;
 pub use host::{ClusterOptions, Credentials, Host};
 use inbox::{Event, Inbox};
 pub use local::LocalRange;
+pub use quipu_agreement::LogReport;
 use register::Register;
 pub use report::{ChangePhase, ChangeReport, PeerReport, Report};
 

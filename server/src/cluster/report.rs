@@ -5,8 +5,8 @@ use quipu_cluster::metrics::Metrics;
 use quipu_cluster::peers::Health;
 use quipu_cluster::topology::{Phase, Topology};
 
-use super::agreement::LogReport;
 use super::register::Register;
+use quipu_agreement::LogReport;
 
 /// How another member stands.
 #[derive(Clone, Debug)]

@@ -1,5 +1,4 @@
 //! A server with sockets, and clients that speak bytes. Waiting is for something to come, with a deadline.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

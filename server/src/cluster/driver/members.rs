@@ -10,11 +10,11 @@ use quipu_cluster::peers::Health;
 use quipu_cluster::topology::{Entry, StoreId, Topology};
 
 use super::{Driver, REMOVED, Step};
-use crate::cluster::agreement::{Agreement, Outlets};
 use crate::cluster::change::{ChangeOrder, ChangeRefused};
 use crate::cluster::inbox::Event;
 use crate::cluster::register::{LogRole, Newcomer};
 use crate::system::log::Level;
+use quipu_agreement::{Agreement, Outlets};
 
 /// How long an entry of the log is waited for before it is proposed again, and a change before it is given up.
 const PROPOSE_MS: u64 = 300;

@@ -1,4 +1,5 @@
-//! The log of the topology: Raft (openraft) among the nodes of the cluster.
+//! The log of the topology: Raft (openraft) among the nodes of the cluster. It is a crate of its own because openraft
+//! is half a minute of compiling that only nodes of a cluster need; the server alone uses it.
 //!
 //! One thread with a runtime of its own. It needs little: an entry is a change of members or a node's word that it is
 //! ready, and a heartbeat goes out four times a second. Requests for entities never wait for it.
@@ -14,7 +15,7 @@
 //! 1. Raft's members follow the topology's: its leader makes learners of members that have come, voters of up to
 //!    [`VOTERS_MAX`] living ones that stay and have caught up, and drops who is gone or dead. A change of members is
 //!    told as done only when that is ([`LogReport::is_settled`]): then who has left may be stopped.
-//! 2. The id of a node belongs to one store: a store that was lost never votes again ([`Register`](super::register)).
+//! 2. The id of a node belongs to one store: a store that was lost never votes again (the server's register of stores).
 //!
 //! Not here: what an entry means ([`quipu_cluster::topology`]), who proposes which.
 
@@ -23,10 +24,12 @@ mod storage;
 mod types;
 mod wire;
 
+/// Messages of other nodes, for a fuzz target and tests. It is not a stable interface.
 #[cfg(feature = "fuzz")]
-pub(super) use wire::examine_message;
-#[cfg(all(test, feature = "fuzz"))]
-pub(super) use wire::sample_messages;
+#[doc(hidden)]
+pub mod fuzz {
+    pub use crate::wire::{examine_message, sample_messages};
+}
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,11 +78,11 @@ pub struct LogReport {
 }
 
 /// What the log needs of the rest of the node.
-pub(super) struct Outlets {
+pub struct Outlets {
     /// Hands a message to the connection to a node.
-    pub(super) send: Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>,
+    pub send: Arc<dyn Fn(NodeId, Vec<u8>) + Send + Sync>,
     /// Gets each topology that was agreed.
-    pub(super) tell: Box<dyn Fn(Topology) + Send + Sync>,
+    pub tell: Box<dyn Fn(Topology) + Send + Sync>,
 }
 
 enum Order {
@@ -88,7 +91,7 @@ enum Order {
 }
 
 /// The log of a running node. Ends when it is dropped.
-pub(super) struct Agreement {
+pub struct Agreement {
     orders: Option<mpsc::UnboundedSender<Order>>,
     report: Arc<Mutex<LogReport>>,
     thread: Option<JoinHandle<()>>,
@@ -99,7 +102,7 @@ impl Agreement {
     ///
     /// # Errors
     /// Those of the database; [`ErrorKind::Io`] if there can be no thread.
-    pub(super) fn start(
+    pub fn start(
         store: &EngineStore,
         own: NodeId,
         known: Topology,
@@ -131,22 +134,22 @@ impl Agreement {
     }
 
     /// Asks for an entry to be appended. It may be lost, and may be appended twice.
-    pub(super) fn propose(&self, entry: &Entry) {
+    pub fn propose(&self, entry: &Entry) {
         self.order(Order::Propose(entry.encode()));
     }
 
     /// Takes a message of a peer.
-    pub(super) fn receive(&self, from: NodeId, bytes: &[u8]) {
+    pub fn receive(&self, from: NodeId, bytes: &[u8]) {
         self.order(Order::Receive(from, bytes.to_vec()));
     }
 
     /// Whether the log has stopped by itself.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// How the log stands.
-    pub(super) fn report(&self) -> LogReport {
+    pub fn report(&self) -> LogReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

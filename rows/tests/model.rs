@@ -1,10 +1,7 @@
 //! Goal: rows, indexes, constraints and changes of schemas are as they are said to be. Method: random statements,
 //! transactions, loads, schema changes, index builds beside writers, flushes and reopenings at tiny pages; after every
 //! step everything that can be asked of tables and indexes is compared with plain maps, now, in old snapshots and in
-//! open transactions, and the checker finds nothing. Replay: SEED=... cargo test -p quipu-rows --test model
-
-#[path = "../table_model/mod.rs"]
-mod table_model;
+//! open transactions, and the checker finds nothing. Replay: SEED=... cargo test -p quipu-rows --test all model::
 
 use std::sync::Arc;
 
@@ -13,7 +10,7 @@ use quipu::{Durability, Options};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use table_model::world::World;
+use crate::table_model::world::World;
 
 fn options(disk: &SimDisk) -> Options {
     Options {

@@ -214,9 +214,10 @@ impl RaftNetwork<Types> for Line {
     }
 }
 
-/// Decodes bytes as a message and its body as all that Raft sends: see [`fuzz`](crate::cluster::fuzz).
+/// Decodes bytes as a message and its body as all that Raft sends: nothing may panic, and what
+/// decodes comes back from its own bytes.
 #[cfg(feature = "fuzz")]
-pub(in crate::cluster) fn examine_message(bytes: &[u8]) {
+pub fn examine_message(bytes: &[u8]) {
     /// What decodes must come back from its own bytes.
     fn examine<T: Serialize + DeserializeOwned + std::fmt::Debug>(body: &[u8]) {
         if let Some(decoded) = decode::<T>(body) {
@@ -241,8 +242,8 @@ pub(in crate::cluster) fn examine_message(bytes: &[u8]) {
 }
 
 /// A message of each kind.
-#[cfg(all(test, feature = "fuzz"))]
-pub(in crate::cluster) fn sample_messages() -> Vec<(String, Vec<u8>)> {
+#[cfg(feature = "fuzz")]
+pub fn sample_messages() -> Vec<(String, Vec<u8>)> {
     use openraft::{EntryPayload, LogId, SnapshotMeta, StoredMembership, Vote};
 
     let vote = Vote::new_committed(3, 1);

@@ -1,0 +1,14 @@
+//! All tests of the crate from outside, in one program: it is linked once, and a long test runs beside the others.
+
+mod backup;
+mod bad_input;
+mod check;
+mod compact;
+mod demo;
+mod import_export;
+mod parquet;
+mod program;
+mod remote;
+mod serve;
+mod shell;
+mod stats;

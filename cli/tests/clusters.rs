@@ -1,0 +1,6 @@
+//! Clusters of processes: one program, apart from the other tests, which would take ports and time from them.
+
+mod cluster;
+mod cluster_history;
+mod cluster_peers;
+mod nodes;

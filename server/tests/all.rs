@@ -1,0 +1,24 @@
+//! All tests of the crate from outside, in one program: it is linked once, and a long test runs beside the others.
+
+mod admin;
+mod arrows;
+mod as_redis_does;
+mod connections;
+mod durability;
+mod frame;
+mod http;
+mod http_messages;
+mod keys;
+mod long_reads;
+mod long_strings;
+mod over_runs;
+mod positions;
+mod protected_mode;
+mod reference;
+mod rights;
+mod sorted_set_scans;
+mod sorted_sets;
+mod streams;
+mod strings;
+mod support;
+mod transactions;
