@@ -1,15 +1,16 @@
 //! Goal: whatever happens to a cluster, nothing acknowledged is lost and nothing stale is read, and when the faults end
 //! it heals. Method: plans drawn from seeds, run in virtual time, judged by the six rules of `simulation::checker`.
-//! Replay: SEED=... cargo test -p quipu-cluster --test all simulation::; more: SEEDS=100000, from FROM on
+//! Replay: SEED=... cargo test -p quipu-cluster --test all simulation::; more: SEEDS=100000, SEEDS_FROM=...
 
 use quipu_cluster::ids::Quorum;
 use quipu_cluster::node::Mutations;
 use quipu_cluster::simulation::plan::{Ask, Fault, FaultKind, Operation, Plan};
 use quipu_cluster::simulation::{run, run_twice, shrink};
 
-fn environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
+#[path = "../../suite/src/seeds.rs"]
+mod seeds;
+
+use seeds::seeds;
 
 fn judge(plan: &Plan, name: &str) -> u64 {
     let outcome = run_twice(plan);
@@ -26,13 +27,7 @@ fn judge(plan: &Plan, name: &str) -> u64 {
 
 #[test]
 fn every_seed_keeps_the_rules() {
-    let seeds = match environment("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => {
-            let from = environment("FROM").unwrap_or(0);
-            from..from + environment("SEEDS").unwrap_or(300)
-        }
-    };
+    let seeds = seeds(150);
     let count = seeds.end - seeds.start;
     let answered: u64 = seeds.map(|seed| judge(&Plan::draw(seed), &format!("SEED={seed}"))).sum();
     println!("{count} seeds, {answered} requests answered");
@@ -41,7 +36,7 @@ fn every_seed_keeps_the_rules() {
 
 /// Runs plans with a fault in the machine until the checker finds one.
 fn is_found(name: &str, mutate: impl Fn(&mut Mutations)) -> Option<(u64, String)> {
-    (0..environment("SEEDS").unwrap_or(600)).find_map(|seed| {
+    (0..600).find_map(|seed| {
         let mut plan = Plan::draw(seed);
         mutate(&mut plan.mutations);
         run(&plan).failure.map(|failure| {
@@ -72,11 +67,7 @@ fn the_checker_finds_faults_that_are_put_in() {
 /// The same over the engine and its crashing disk: one log record a turn, tallies of real trees, `check` in the end.
 #[test]
 fn seeds_keep_the_rules_over_the_engine() {
-    let seeds = match environment("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..environment("SEEDS").unwrap_or(300) / 10,
-    };
-    for seed in seeds {
+    for seed in seeds(15) {
         judge(&Plan { has_engine: true, ..Plan::draw(seed) }, &format!("over the engine, SEED={seed}"));
     }
 }

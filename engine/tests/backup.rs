@@ -47,7 +47,7 @@ fn files_in(disk: &SimDisk, dir: &str) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_copy_is_a_durable_database_of_its_own() {
-    with_seeds(30, |seed| {
+    with_seeds(15, |seed| {
         let mut work = lived(seed, 40);
         let disk = work.disk.clone();
         let copy = seed % 2 == 0;
@@ -84,7 +84,7 @@ fn a_copy_is_a_durable_database_of_its_own() {
 
 #[test]
 fn a_backup_that_is_cut_is_no_copy_and_harms_nothing() {
-    with_seeds(12, |seed| {
+    with_seeds(6, |seed| {
         let work = lived(seed, 30);
         let mut left = work.disk.kill();
         drop(work.db);
@@ -138,7 +138,7 @@ fn a_backup_that_is_cut_is_no_copy_and_harms_nothing() {
 #[test]
 fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_repeated() {
     use std::io::ErrorKind::{CrossesDevices, Other, StorageFull};
-    with_seeds(9, |seed| {
+    with_seeds(4, |seed| {
         let work = lived(seed, 30);
         let left = work.disk.kill();
         drop(work.db);
@@ -292,7 +292,7 @@ fn writers_go_on_during_a_backup_and_the_copy_is_one_commit() {
 
 #[test]
 fn what_is_restored_is_what_was_backed_up() {
-    with_seeds(10, |seed| {
+    with_seeds(5, |seed| {
         let mut work = lived(seed, 40);
         let info = back_up(work.db(), false).unwrap();
         drop(work.db.take());

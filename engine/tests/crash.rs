@@ -57,7 +57,7 @@ fn survive(disk: &SimDisk, history: &History, seed: u64) {
 
 #[test]
 fn nothing_synced_is_lost_wherever_the_power_goes() {
-    with_seeds(80, |seed| {
+    with_seeds(40, |seed| {
         let disk = SimDisk::new();
         let mut work = Work::new(&disk);
         script(&mut work, seed, LENGTH).unwrap();
@@ -81,7 +81,7 @@ fn nothing_synced_is_lost_wherever_the_power_goes() {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
-    with_seeds(30, |seed| {
+    with_seeds(15, |seed| {
         let random = &mut StdRng::seed_from_u64(seed);
         let disk = SimDisk::new();
         let mut work = Work::new(&disk);

@@ -118,7 +118,7 @@ fn fail_once(seed: u64, step: u64, kind: io::ErrorKind) {
 
 #[test]
 fn any_step_may_fail() {
-    with_seeds(24, |seed| {
+    with_seeds(12, |seed| {
         let disk = SimDisk::new();
         let mut work = Work::new(&disk);
         script(&mut work, seed, LENGTH).unwrap();

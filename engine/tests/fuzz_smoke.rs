@@ -1,7 +1,7 @@
 //! Goal: no bytes make a decoder panic, allocate without bound, or let counts go wrong. Method: the code of the fuzz
 //! targets in `fuzz/`, over a few thousand random mutations of valid files, records and tuples. A fuzzer finds more;
-//! this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu --test all fuzz_smoke::. WRITE_SEEDS=1 writes the
-//! valid inputs to `fuzz/corpus/`.
+//! this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu --test all fuzz_smoke. WRITE_SEEDS=1 writes
+//! the valid inputs to `fuzz/corpus/`.
 
 use crate::crash_support::{DIR, Lots, Work, live, options, with_seeds};
 use quipu::io::sim::SimDisk;

@@ -21,7 +21,7 @@ fn tallies(db: &Db, ranges: &[Bounds<'static>]) -> Vec<(Tally, u64)> {
 
 #[test]
 fn nothing_but_a_write_changes_a_tally() {
-    for seed in seeds(1..7) {
+    for seed in seeds(3) {
         let mut rng = rng(seed);
         let disk = SimDisk::new();
         let mut db = open(&disk);

@@ -470,7 +470,7 @@ impl Run {
 
 #[test]
 fn everything_equals_a_map() {
-    for seed in seeds(1..9) {
+    for seed in seeds(4) {
         let mut run = Run::new(seed);
         for _ in 0..200 {
             run = run.step();

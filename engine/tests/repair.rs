@@ -150,7 +150,7 @@ fn assert_no_orphans_but_aside(disk: &SimDisk) {
 fn every_kind_of_damage_is_survived() {
     let counts = std::cell::RefCell::new(BTreeMap::<&str, usize>::new());
     let count = |what| *counts.borrow_mut().entry(what).or_default() += 1;
-    with_seeds(24, |seed| {
+    with_seeds(12, |seed| {
         let (disk, images) = specimen(seed);
         verify(&Db::open(DIR, options(&disk.kill())).unwrap(), images.last().unwrap());
         assert!(run(&disk.kill()).unwrap().aside.is_none());
@@ -276,7 +276,7 @@ fn a_damaged_manifest_is_told_and_nothing_is_done() {
 
 #[test]
 fn a_repair_that_is_cut_or_fails_can_be_repeated() {
-    with_seeds(6, |seed| {
+    with_seeds(3, |seed| {
         let (disk, images) = specimen(seed);
         let random = &mut StdRng::seed_from_u64(seed);
         // A run and the log.

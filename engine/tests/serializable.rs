@@ -1,7 +1,8 @@
 //! Goal: optimistic transactions are serializable, counts and positions included, and conflict no more than they must.
 //! Method: named cases for each kind of read against each kind of write; then many random transactions interleaved on
 //! one thread, whose read results flow into what they write, and which are replayed one by one on a model in the order
-//! of their commits: every read must give the same again. Replay: SEED=... cargo test -p quipu --test all serializable::
+//! of their commits: every read must give the same again.
+//! Replay: SEED=... cargo test -p quipu --test all serializable::
 
 use std::collections::BTreeMap;
 
@@ -657,7 +658,7 @@ fn replay(steps: &[Step], models: &mut Vec<Rows>, measures: &Measures) {
 #[test]
 fn committed_transactions_ran_in_the_order_of_their_commits() {
     let (mut committed, mut unchanged, mut conflicts) = (0, 0, 0);
-    for seed in seeds(1..101) {
+    for seed in seeds(40) {
         let mut rng = rng(seed);
         let measures = [
             Measures::ROWS,

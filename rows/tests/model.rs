@@ -12,6 +12,11 @@ use rand::rngs::StdRng;
 
 use crate::table_model::world::World;
 
+#[path = "../../suite/src/seeds.rs"]
+mod seeds;
+
+use seeds::seeds;
+
 fn options(disk: &SimDisk) -> Options {
     Options {
         disk: Arc::new(disk.clone()),
@@ -28,12 +33,8 @@ fn options(disk: &SimDisk) -> Options {
 
 #[test]
 fn rows_are_those_of_plain_maps_whatever_happens() {
-    let seeds = match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
-        Some(seed) => seed..seed + 1,
-        None => 0..std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(12),
-    };
     let (mut commits, mut conflicts) = (0, 0);
-    for seed in seeds {
+    for seed in seeds(5) {
         println!("SEED={seed}");
         let random = &mut StdRng::seed_from_u64(seed);
         let disk = SimDisk::new();

@@ -14,6 +14,6 @@ fn the_page_of_commands_is_of_this_table() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/commands.md is stale: UPDATE_DOCS=1 cargo test -p quipu-server --test all reference::"
+        "docs/commands.md is stale: UPDATE_DOCS=1 cargo test -p quipu-server --test all reference"
     );
 }

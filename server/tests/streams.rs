@@ -1,7 +1,7 @@
 //! Goal: no stream of commands makes a command panic, leaves keys, elements and deadlines at odds, or answers otherwise
 //! in batches than one by one. Method: the code of the fuzz target `commands` over random bytes. A fuzzer finds more;
-//! this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu-server --test all streams::. WRITE_SEEDS=1 writes
-//! the seeds of the fuzz targets `commands` and `resp` to `fuzz/corpus/`.
+//! this runs with every `cargo test`. Replay: SEED=... cargo test -p quipu-server --test all streams. WRITE_SEEDS=1
+//! writes the seeds of the fuzz targets `commands` and `resp` to `fuzz/corpus/`.
 
 use quipu_server::fuzz;
 use rand::rngs::StdRng;

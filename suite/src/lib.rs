@@ -14,6 +14,7 @@
 //! | [`generate`], [`frames`] | where it comes from |
 //! | [`exceptions`], [`comparison`] | which replies count as the same |
 //! | [`pair`] | two servers that are sent the same |
+//! | [`seeds`] | which seeds the random tests of all crates play |
 //! | [`shrink`], [`report`] | from a difference to the shortest history that shows it |
 //!
 //! # Invariants
@@ -41,6 +42,7 @@ pub mod pair;
 pub mod process;
 pub mod redis_py;
 pub mod report;
+pub mod seeds;
 pub mod shrink;
 pub mod step;
 pub mod value;

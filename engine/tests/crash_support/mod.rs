@@ -3,7 +3,10 @@
 //! The database numbers its commits without holes, so the state after a restart is fully told by the number of its last
 //! commit: it must be that entry of the history, and the number must not be below what was acknowledged.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, reason = "a fuzz target uses a part of it as well")]
+
+#[path = "../../../suite/src/seeds.rs"]
+mod seeds;
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
@@ -40,10 +43,9 @@ pub(crate) fn environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs `test` with each seed, or with the one from the environment, and tells the seed if it fails.
+/// Runs `test` with each seed, and tells the one that fails.
 pub(crate) fn with_seeds(count: u64, test: impl Fn(u64)) {
-    let given = environment("SEED");
-    for seed in given.map_or(0..count, |seed| seed..seed + 1) {
+    for seed in seeds::seeds(count) {
         let tell = Tell(format!("SEED={seed}"));
         test(seed);
         drop(tell);

@@ -15,15 +15,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+#[path = "../../../suite/src/seeds.rs"]
+mod seeds;
 
-/// The seeds of a random test: the one in SEED, or these.
-pub(crate) fn seeds(defaults: std::ops::Range<u64>) -> Vec<u64> {
-    match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
-        Some(seed) => vec![seed],
-        None => defaults.collect(),
-    }
-}
+pub(crate) use seeds::seeds;
+
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The random source of a test that has just said how to replay it.
 pub(crate) fn rng(seed: u64) -> StdRng {

@@ -8,7 +8,7 @@ use super::table::all;
 
 const HEAD: &str = "# Commands
 
-This page is made from the table of commands; `UPDATE_DOCS=1 cargo test -p quipu-server --test all reference::` writes it \
+This page is made from the table of commands; `UPDATE_DOCS=1 cargo test -p quipu-server --test all reference` writes it \
 anew.
 
 Quipu answers as Redis 7.0 does, in RESP2 and RESP3, but for what the modules under `server/src/command/` list under \

@@ -1,0 +1,5 @@
+//! What the repository keeps to: its text, its licences, its tests and the steps of its checks.
+
+mod checks;
+mod house;
+mod licences;
