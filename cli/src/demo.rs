@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Load about so many of the flights, spread over the year
-    #[arg(long, value_name = "ROWS", default_value_t = flights::ROWS, value_parser = clap::value_parser!(u64).range(2_000..))]
+    #[arg(long, value_name = "ROWS", default_value_t = crate::flights::ROWS, value_parser = clap::value_parser!(u64).range(2_000..))]
     rows: u64,
     /// Keep the temporary directory, and say where it is
     #[arg(long)]

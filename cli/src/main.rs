@@ -13,6 +13,7 @@ mod evidence;
 mod export;
 mod failure;
 mod files;
+mod flights;
 mod grid;
 mod histogram;
 mod import;

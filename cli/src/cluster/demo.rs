@@ -14,13 +14,9 @@ use super::client::{Reply, ask};
 use super::status;
 use crate::clock::{self, Stopwatch};
 use crate::failure::{Failure, Result};
-use crate::files::Input;
+use crate::flights;
 use crate::grid::{Grid, thousands};
 
-/// The flights that left New York in 2013: nycflights13, CC0, from the US Bureau of Transportation Statistics.
-const FLIGHTS: &[u8] = include_bytes!("../../../data/flights.csv.zst");
-/// How many there are.
-const ROWS: u64 = 336_776;
 /// Flights of one batch.
 const BATCH: usize = 1000;
 /// How long anything is waited for.
@@ -132,8 +128,8 @@ impl Drop for Nodes<'_> {
 /// About `rows` flights, spread over the year: carrier, key, value.
 fn flights(rows: u64) -> Result<Vec<(String, String, String)>> {
     let damaged = |error: csv::Error| Failure::new(format!("the flights in the program: {error}"));
-    let mut reader = csv::Reader::from_reader(Input::from_bytes(FLIGHTS).reader);
-    let stride = (ROWS / rows.min(ROWS)).max(1) as usize;
+    let mut reader = csv::Reader::from_reader(flights::input().reader);
+    let stride = flights::stride(rows) as usize;
     let mut flights = Vec::new();
     for (number, record) in reader.records().enumerate().step_by(stride) {
         let record = record.map_err(damaged)?;

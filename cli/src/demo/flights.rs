@@ -3,15 +3,9 @@
 use quipu_rows::{Column, DataType, Database, IndexSchema, TableSchema};
 
 use crate::failure::Result;
-use crate::files::Input;
+use crate::flights;
 use crate::load::{self, Conflict, Loaded, Writing};
 use crate::records::Format;
-
-/// The flights that left New York in 2013: nycflights13, CC0, from the US Bureau of Transportation Statistics.
-const FLIGHTS: &[u8] = include_bytes!("../../../data/flights.csv.zst");
-
-/// How many there are.
-pub(super) const ROWS: u64 = 336_776;
 
 const COLUMNS: [(&str, DataType); 19] = [
     ("year", DataType::I16),
@@ -52,12 +46,12 @@ fn schema(name: &str) -> TableSchema {
 
 /// Creates the tables and loads about `rows` flights, every so many of the file.
 pub(super) fn load(database: &Database, rows: u64) -> Result<()> {
-    let flights = schema(NAME)
+    let schema_of_flights = schema(NAME)
         .index(IndexSchema::new("origin", ["origin", "month"]))
         .index(IndexSchema::new("dest", ["dest"]))
         .index(IndexSchema::new("delay", ["carrier", "dep_delay"]))
         .index(IndexSchema::new("tail", ["tailnum"]));
-    let flights = database.create_table(&flights)?.schema()?;
+    let schema_of_flights = database.create_table(&schema_of_flights)?.schema()?;
     database.create_table(&schema(MOVED))?;
     let journal = TableSchema::new(JOURNAL).column(Column::new("transaction", DataType::I64)).key(["transaction"]);
     database.create_table(&journal)?;
@@ -66,7 +60,7 @@ pub(super) fn load(database: &Database, rows: u64) -> Result<()> {
         missing: "NA",
         conflict: Conflict::Error,
         writing: Writing::Load,
-        stride: (ROWS / rows.min(ROWS)).max(1),
+        stride: flights::stride(rows),
     };
-    load::load(database, &flights, Input::from_bytes(FLIGHTS), options, &mut Loaded::default())
+    load::load(database, &schema_of_flights, flights::input(), options, &mut Loaded::default())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quipu::Snapshot;
 use quipu_rows::{Database, EntriesIn, Ordered, RowView, Span, TableIn, Value};
 
-use super::flights::{self, NAME};
+use super::flights::NAME;
 use crate::clock::timed;
 use crate::failure::{Failure, Result};
 use crate::grid::thousands;
@@ -37,7 +37,7 @@ pub(super) fn ask(database: &Database) -> Result<Vec<Answer>> {
     let rows = flights.len()?;
     Ok(vec![
         jfk_in_july(&origin)?,
-        nth_of_the_year(&flights, (rows * 200_000).div_ceil(flights::ROWS))?,
+        nth_of_the_year(&flights, (rows * 200_000).div_ceil(crate::flights::ROWS))?,
         rank_of_a_flight(&flights, rows * 2 / 3)?,
         median_delay(&delay)?,
         page_to_los_angeles(&dest)?,
