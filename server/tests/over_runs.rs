@@ -379,3 +379,55 @@ fn a_long_value_is_written_however_often_runs_change() {
     });
     take_answer(&mut client, &["STRLEN", "long"], ":1100000\r\n");
 }
+
+/// A RENAME onto a long string lacked pages of what it replaced, was taken back, and left the pieces that it had moved
+/// to be removed: in the next attempt they were the new key's, and were removed all the same.
+#[test]
+fn found_a_rename_that_lacked_pages_lost_the_bytes_it_moved() {
+    const STRINGS: usize = 12;
+    let disk = SimDisk::new();
+    let running = running(&disk);
+    let mut client = running.connect();
+    let text = |number: usize| char::from(b'a' + number as u8).to_string().repeat(60_000 + 1000 * number);
+    let mut model: Vec<Option<usize>> = (0..STRINGS).map(Some).collect();
+    for number in 0..STRINGS {
+        take_answer(&mut client, &["SET", &format!("key{number}"), &text(number)], "+OK\r\n");
+    }
+    for round in 0..60 {
+        flush(&running);
+        let (from, to) = (round * 5 % STRINGS, (round * 7 + 1) % STRINGS);
+        if from == to || model[from].is_none() {
+            continue;
+        }
+        let (names, moved) = ((format!("key{from}"), format!("key{to}")), model[from].take());
+        match round % 3 {
+            0 => take_answer(&mut client, &["RENAME", &names.0, &names.1], "+OK\r\n"),
+            1 => {
+                client.write_all(b"MULTI\r\n").expect("sent");
+                take(&mut client, "+OK\r\n");
+                take_answer(&mut client, &["RENAME", &names.0, &names.1], "+QUEUED\r\n");
+                client.write_all(b"EXEC\r\n").expect("sent");
+                take(&mut client, "*1\r\n+OK\r\n");
+            }
+            _ => {
+                take_answer(&mut client, &["COPY", &names.0, &names.1, "REPLACE"], ":1\r\n");
+                model[from] = moved;
+            }
+        }
+        model[to] = moved;
+        // As housekeeping does in its time.
+        while running.server.keyspace.remove_step().expect("removed") {}
+        for (number, content) in model.iter().enumerate() {
+            let answer = content.map_or("$-1\r\n".to_owned(), |content| bulk(&text(content)));
+            take_answer(&mut client, &["GET", &format!("key{number}")], &answer);
+        }
+        if model.iter().flatten().count() < STRINGS / 2 {
+            for (number, content) in model.iter_mut().enumerate().filter(|(_, content)| content.is_none()) {
+                take_answer(&mut client, &["SET", &format!("key{number}"), &text(number)], "+OK\r\n");
+                *content = Some(number);
+            }
+        }
+    }
+    assert!(faults(&running) > 0);
+    assert!(keyspace::check(running.server.keyspace.db()).expect("read").is_empty());
+}

@@ -139,7 +139,7 @@ impl Data<'_> {
         let Pending { deadlines_changed, earliest_deadline_ms, used, swapped, .. } = std::mem::take(&mut self.pending);
         (self.pending.deadlines_changed, self.pending.earliest_deadline_ms) = (deadlines_changed, earliest_deadline_ms);
         let keyspace: &Keyspace = self.keyspace();
-        // No key has them any more.
+        // Those that were made for this command have no key any more, and have their rows again.
         used.into_iter().for_each(|used| keyspace.removals.push(used));
         if let Some((a, b)) = swapped {
             keyspace.swap_order(a, b);

@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! 1. Every id that has elements and no key has a row in that table.
-//! 2. An id is above all that rows there name when it is given.
+//! 2. No id that a key has has a row in that table, and what has no row is not removed, whatever the queue says.
+//! 3. An id is above all that rows there name when it is given.
 //!
 //! Not here: the removing itself (`dropping.rs`).
 
@@ -52,7 +53,7 @@ impl Removals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has it removed. Its row is there.
+    /// Has it removed, if its row is there by then.
     pub(super) fn push(&self, removal: Removal) {
         self.queue().push_back(removal);
     }
