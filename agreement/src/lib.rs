@@ -49,7 +49,7 @@ use types::{Raft, node_of, raft_id};
 use wire::Wire;
 
 /// How many nodes vote at most.
-const VOTERS_MAX: usize = 7;
+pub const VOTERS_MAX: usize = 7;
 /// Entries that a node may lack and still become a voter.
 const LAG_MAX: u64 = 50;
 /// How often the leader compares Raft's members with the topology's.

@@ -136,6 +136,9 @@ pub struct LatchedWrite<'db> {
     committed: bool,
 }
 
+/// What becomes of a row, given its value: an action, and the new value of a put.
+type Decide<'d, 'v> = dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]) + 'd;
+
 impl<'db> LatchedWrite<'db> {
     /// See [`Db::latched_write_at_once`](crate::Db::latched_write_at_once).
     pub(crate) fn begin(db: &'db Arc<Shared>) -> Result<LatchedWrite<'db>> {
@@ -343,7 +346,7 @@ impl<'db> LatchedWrite<'db> {
         id: TableId,
         key: &[u8],
         known: Known<'_>,
-        change: &mut dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]),
+        change: &mut Decide<'_, 'v>,
     ) -> Result<Written> {
         self.versions.set_changing(true);
         let written = self.write_row_in_place(id, key, known, change);
@@ -357,7 +360,7 @@ impl<'db> LatchedWrite<'db> {
         id: TableId,
         key: &[u8],
         known: Known<'_>,
-        change: &mut dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]),
+        change: &mut Decide<'_, 'v>,
     ) -> Result<Written> {
         let db = self.db;
         let writer = &mut *self.turn;

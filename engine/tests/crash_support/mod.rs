@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "a fuzz target uses a part of it as well")]
 
 #[path = "../../../suite/src/seeds.rs"]
-mod seeds;
+pub(crate) mod seeds;
 
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{

@@ -3,8 +3,8 @@
 //! ```text
 //!  1  the definition has the index, with a tree for what it misses: from now on writers note there each row that they
 //!     change, with the entry that it had when the note was made
-//!  2  the entries of all rows of a snapshot from after 1 are sorted and written to the index, which nobody
-//!     else touches
+//!  2  in one turn of the writer the notes so far are forgotten and a snapshot is taken; the entries of all its rows
+//!     are sorted and written to the index, which nothing else touches
 //!  3  noted rows are caught up with, some at a time, in turns of the writer: their noted entries go, those of now come
 //!  4  in one turn, the last of them are caught up with, and the definition has the index without that tree: it
 //!     is ready
@@ -12,7 +12,9 @@
 //!
 //! Why it is right: the index has the entries of the snapshot, but for rows that are noted; of a noted row it has the
 //! entry that the note says, or none. That holds after 2, since a row that is not noted is as it was in the snapshot,
-//! and each turn of 3 keeps it.
+//! and a note tells of the row's first change since then; each turn of 3 keeps it. A note of a change between 1 and the
+//! snapshot would tell of an entry that the index never had, and hide the one that it has. A transaction that relied on
+//! such a note conflicts.
 //!
 //! A unique index is not compared with while it is built: two rows of the same values are found when entries are
 //! sorted, or when the last of the noted rows are caught up with. Entries that two rows have in between are not of one
@@ -23,7 +25,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, WritableTable};
+use quipu::{Error, ErrorKind, Progress, ReadableTable, Result, Snapshot, WritableTable};
 
 use crate::catalogue::left::Half;
 use crate::catalogue::shared::Shared;
@@ -208,10 +210,23 @@ impl Build<'_> {
             .ok_or_else(|| Error::new(ErrorKind::Missing, "the table has lost the index while it was built"))
     }
 
+    /// A snapshot, and no note of a change before it: no writer commits between the two.
+    fn begin_notes(&self) -> Result<Snapshot> {
+        let db = &self.shared.db;
+        let missed = db.open_table(&store::tree_name(self.missed))?;
+        let missed =
+            missed.ok_or_else(|| Error::new(ErrorKind::Missing, "the build of an index has lost its notes"))?;
+        db.write(|transaction| {
+            let snapshot = db.snapshot();
+            transaction.table(&missed)?.remove_range(..)?;
+            Ok(snapshot)
+        })
+    }
+
     /// Writes the entries of all rows of a snapshot.
     fn fill(&self, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let shared = self.shared;
-        let snapshot = shared.db.snapshot();
+        let snapshot = self.begin_notes()?;
         let catalogue = shared.catalogue().ok_or_else(|| crate::transaction::missing("the catalogue"))?;
         let document = store::document(&snapshot.tree(catalogue)?, self.table)?;
         let name = &document.schema.table;
@@ -253,7 +268,7 @@ impl Build<'_> {
     #[cold]
     fn duplicate(
         &self,
-        rows: &TableIn<'_, quipu::Snapshot>,
+        rows: &TableIn<'_, Snapshot>,
         definition: &TableDefinition,
         index: &IndexDefinition,
         refused: Refused,
@@ -418,3 +433,7 @@ pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, ro
     Violation { constraint: Constraint::Unique, table: table.to_owned(), name: Some(name), column: None, message }
         .into_error()
 }
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

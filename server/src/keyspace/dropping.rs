@@ -34,7 +34,7 @@ impl Keyspace {
     fn remove_some_in(&self, data: &mut Data<'_>, tables: &Tables, removal: Removal) -> Result<bool> {
         // The table says what no key has; the queue only says in which order. An id without a row has a key: its string
         // was renamed by a command that was taken back, or given to a key after all.
-        if data.view(&self.removals_table)?.get(&removal.row())?.is_none() {
+        if data.view(&self.removals_table)?.get(removal.row())?.is_none() {
             return Ok(true);
         }
         let (start, end) = (removal.id.bytes(), CollectionId(removal.id.0 + 1).bytes());
