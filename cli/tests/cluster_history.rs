@@ -243,7 +243,9 @@ fn nothing_acknowledged_is_lost_or_unseen_while_members_change() {
 
 #[test]
 fn nothing_acknowledged_is_lost_or_unseen_while_links_are_cut_and_a_disk_is_full() {
-    if !network::is_inside("nothing_acknowledged_is_lost_or_unseen_while_links_are_cut_and_a_disk_is_full") {
+    if !network::is_inside(
+        "cluster_history::nothing_acknowledged_is_lost_or_unseen_while_links_are_cut_and_a_disk_is_full",
+    ) {
         return;
     }
     let mut nodes = Nodes::in_network(3, &[]);

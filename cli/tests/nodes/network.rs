@@ -13,7 +13,7 @@ const INSIDE: &str = "QUIPU_TEST_HAS_NAMESPACES";
 const PORT: u16 = 8080;
 
 /// Whether this process may make networks and mounts of its own. If not, the test of this name is run again in one that
-/// may, or skipped where the system has none.
+/// may (with the module that it is in), or skipped where the system has none.
 pub fn is_inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -34,8 +34,11 @@ pub fn is_inside(test: &str) -> bool {
         }
     }
     let program = std::env::current_exe().expect("the path of this program");
-    let status = unshared().arg(program).args([test, "--exact", "--nocapture"]).env(INSIDE, "1").status();
-    assert!(status.expect("unshare").success());
+    let output = unshared().arg(program).args([test, "--exact", "--nocapture"]).env(INSIDE, "1").output();
+    let output = output.expect("unshare");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{text}");
+    assert!(output.status.success() && text.contains("1 passed"), "{test} did not pass, or is not the test's name");
     false
 }
 
