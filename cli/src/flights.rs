@@ -2,8 +2,8 @@
 
 use crate::files::Input;
 
-/// The flights that left New York in 2013: nycflights13, CC0, from the US Bureau of Transportation Statistics. A static,
-/// so that the program has the five megabytes once.
+/// The flights that left New York in 2013: nycflights13, CC0, from the US Bureau of Transportation Statistics. It is a
+/// static, so that the program has the five megabytes once.
 static FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zst");
 
 /// How many there are.
