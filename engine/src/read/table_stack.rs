@@ -199,7 +199,7 @@ pub(crate) fn stack_over_views<'a>(
     Stack::new(trees.chain(runs).collect(), measures)
 }
 
-/// Like [`stack_over_views`], of trees that are not in a row.
+/// Like [`stack_over_views`], of the trees that an iterator gives.
 pub(crate) fn stack_over<'a>(
     trees: impl IntoIterator<Item = View<'a>>,
     runs: &'a [Arc<Run>],

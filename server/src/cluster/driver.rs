@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Interest, Poll, Token};
 use quipu::{ReadableTable, Result};
+use quipu_agreement::Agreement;
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::engine::EngineTables;
 use quipu_cluster::ids::{NodeId, Now};
@@ -42,7 +43,6 @@ use super::register::{Register, Standing};
 use super::report::{ChangeReport, PeerReport, Report};
 use crate::system::clock;
 use crate::system::log::Level;
-use quipu_agreement::Agreement;
 
 /// Bytes of a frame beside its value.
 const FRAME_EXTRA_BYTES: usize = 1 << 20;

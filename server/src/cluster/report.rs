@@ -1,12 +1,12 @@
 //! What a node says of itself: for `/readyz`, `/metrics` and `quipu cluster status`.
 
+use quipu_agreement::LogReport;
 use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::metrics::Metrics;
 use quipu_cluster::peers::Health;
 use quipu_cluster::topology::{Phase, Topology};
 
 use super::register::Register;
-use quipu_agreement::LogReport;
 
 /// How another member stands.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quipu::Result;
+use quipu_agreement::{Agreement, Outlets};
 use quipu_cluster::ids::NodeId;
 use quipu_cluster::peers::Health;
 use quipu_cluster::topology::{Entry, StoreId, Topology};
@@ -14,7 +15,6 @@ use crate::cluster::change::{ChangeOrder, ChangeRefused};
 use crate::cluster::inbox::Event;
 use crate::cluster::register::{LogRole, Newcomer};
 use crate::system::log::Level;
-use quipu_agreement::{Agreement, Outlets};
 
 /// How long an entry of the log is waited for before it is proposed again, and a change before it is given up.
 const PROPOSE_MS: u64 = 300;
