@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::Room;
 use crate::maintenance::checkpoint_and_flush::CheckpointInfo;
 use crate::options::{Durability, TableOptions};
 use crate::run::PageFaults;
@@ -136,7 +137,7 @@ impl Db {
         record::put_create_table(&mut writer.record, id, name, &options);
         let declaration = Arc::new(Declaration { id, name: name.to_owned(), options });
         let tree = Tree::new(shared.arena.clone(), declaration.options.measures, true);
-        shared.commit_catalog(turn, |writer, published, _| {
+        shared.commit_catalog(turn, Room::Common, |writer, published, _| {
             let trees = TableTrees::new(declaration.clone(), tree, writer.sequence);
             published.tables.push(Some(TableVersion {
                 declaration: declaration.clone(),
@@ -166,7 +167,7 @@ impl Db {
         };
         writer.record.clear();
         record::put_drop_table(&mut writer.record, id);
-        shared.commit_catalog(turn, |writer, published, epochs| {
+        shared.commit_catalog(turn, Room::Kept, |writer, published, epochs| {
             published.tables[id as usize] = None;
             if let Some(trees) = writer.tables[id as usize].take() {
                 writer.dropped.push((epochs.epoch, trees));
@@ -260,7 +261,7 @@ impl Db {
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
     pub fn latched_write(&self) -> Result<LatchedWrite<'_>> {
         self.wait_for_memory()?;
-        LatchedWrite::begin(&self.shared)
+        LatchedWrite::begin(&self.shared, Room::Common)
     }
 
     /// Like [`Db::latched_write`], but not held back while memory is short: for a caller that waits for itself, by
@@ -269,7 +270,17 @@ impl Db {
     /// # Errors
     /// Those of [`Db::latched_write`].
     pub fn latched_write_at_once(&self) -> Result<LatchedWrite<'_>> {
-        LatchedWrite::begin(&self.shared)
+        LatchedWrite::begin(&self.shared, Room::Common)
+    }
+
+    /// Like [`Db::latched_write_at_once`], and begins on a full disk too: there it can read, and remove rows and
+    /// ranges; what makes the database grow fails with [`ErrorKind::Full`](crate::ErrorKind::Full). Take a checkpoint
+    /// afterwards, which gives the space back.
+    ///
+    /// # Errors
+    /// Those of [`Db::latched_write`] but for lack of space.
+    pub fn latched_write_to_free(&self) -> Result<LatchedWrite<'_>> {
+        LatchedWrite::begin(&self.shared, Room::Kept)
     }
 
     /// Whether writers are slowed, or wait, until rows are on disk or runs are merged.

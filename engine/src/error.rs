@@ -69,7 +69,7 @@ impl Error {
     pub fn io(doing: &str, path: &Path, source: io::Error) -> Self {
         let (kind, hint) = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                (ErrorKind::Full, "; free some space and reopen")
+                (ErrorKind::Full, "; free some space on the disk")
             }
             io::ErrorKind::PermissionDenied => (ErrorKind::Io, "; check the owner and mode of the directory"),
             io::ErrorKind::ReadOnlyFilesystem => (ErrorKind::Io, "; open it read-only or remount"),
@@ -85,7 +85,7 @@ impl Error {
         Error::new(
             ErrorKind::Corrupt,
             format!(
-                "{} is damaged at byte {offset}: {what}; keep the files, run `quipu check` on the directory, and restore from a backup or open it read-only",
+                "{} is damaged at byte {offset}: {what}; keep the files, run `quipu check` on the directory, and repair it or restore a backup",
                 path.display()
             ),
         )

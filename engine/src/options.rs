@@ -40,8 +40,8 @@ pub struct Options {
     /// used as data comes.
     pub memory_bytes: u64,
     /// Bytes that tables may take in memory before rows are written to runs, whose pages are read when needed. Writers
-    /// are slowed as it fills, and wait when it is full. Tables that are declared to stay in memory do not count. 0:
-    /// all tables stay in memory. Default: 1 GiB.
+    /// are slowed as it fills, and wait when it is full. Tables that are declared to stay in memory do not count, and
+    /// what they leave of [`Options::memory_bytes`] is a limit too. 0: all tables stay in memory. Default: 1 GiB.
     pub memtable_bytes: u64,
     /// Bytes of pages of runs that are kept in memory, for all tables together. Default: 256 MiB.
     pub cache_bytes: u64,
@@ -53,7 +53,8 @@ pub struct Options {
     pub value_bytes_max: usize,
     /// The most bytes of keys and values in one transaction. Default: 4 GiB.
     pub transaction_bytes_max: u64,
-    /// Bytes of a log file: a multiple of 4096. Default: 16 MiB.
+    /// Bytes of a log file: a multiple of 4096. The first files of a database are shorter, from 1 MiB on. Default: 16
+    /// MiB.
     pub log_segment_bytes: usize,
     /// Bytes of log since the last checkpoint that start the next one, which bounds the time of a restart. 0:
     /// checkpoints on request only. Default: 256 MiB.
@@ -125,9 +126,14 @@ impl Options {
         }
     }
 
+    /// The least of [`Options::memtable_bytes`] but 0.
+    pub(crate) fn memtable_bytes_min(&self) -> u64 {
+        (MEMTABLE_PAGES_MIN * self.page_bytes) as u64
+    }
+
     /// Fails if so little memory for tables would make a run of almost every write.
     pub(crate) fn check_memtable(&self, memtable_bytes: u64) -> Result<()> {
-        let min = (MEMTABLE_PAGES_MIN * self.page_bytes) as u64;
+        let min = self.memtable_bytes_min();
         if memtable_bytes > 0 && memtable_bytes < min {
             let message = format!("`memtable_bytes` must be {min} or more, or 0 for no limit");
             return Err(Error::new(ErrorKind::Invalid, message));

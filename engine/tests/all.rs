@@ -10,6 +10,7 @@ mod crash_support;
 mod damage;
 mod faults;
 mod found;
+mod full_disk;
 mod fuzz_smoke;
 mod histogram;
 mod ingest;

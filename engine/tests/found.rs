@@ -222,3 +222,126 @@ fn a_transaction_of_long_values_has_room_or_is_refused_before_it_is_logged() {
     }
     assert!(fitting > 15 && refused > 5, "{fitting} fit, {refused} are refused");
 }
+
+/// A table in memory has taken all memory: tombstones for few rows of a table on disk find no room in it.
+#[test]
+fn a_range_of_few_rows_is_removed_though_another_table_has_filled_memory() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", Options { memory_bytes: 2 << 20, memtable_bytes: 2 << 20, ..options(&disk) }).unwrap();
+    let table = db.table("disk").unwrap();
+    table.ingest((0..2000u32).map(|key| (key.to_be_bytes(), [1; 100]))).unwrap();
+    let memory = db.create_table("memory", TableOptions { in_memory: true, ..TableOptions::default() }).unwrap();
+    let full = (0u64..).find_map(|key| memory.put(key.to_be_bytes(), [2; 300]).err()).unwrap();
+    assert_eq!(full.kind(), ErrorKind::Full);
+    let mut left = 2000;
+    for (number, rows) in [1u32, 2, 10, 100, 255, 256].into_iter().enumerate() {
+        let (low, high) = ((number as u32 * 300).to_be_bytes(), (number as u32 * 300 + rows).to_be_bytes());
+        assert_eq!(table.remove_range(&low..&high).unwrap(), u64::from(rows));
+        left -= u64::from(rows);
+        assert_eq!((table.len().unwrap(), table.count(&low..&high).unwrap()), (left, 0));
+    }
+    let mut latched = db.latched_write().unwrap();
+    let mut faults = quipu::PageFaults::default();
+    let (low, high) = (1990u32.to_be_bytes(), 1993u32.to_be_bytes());
+    let removed = loop {
+        match latched.remove_range(&table, &low..&high) {
+            Err(error) if error.kind() == ErrorKind::PageFault => {
+                latched.take_faults(&mut faults);
+                drop(latched);
+                db.load(&mut faults).unwrap();
+                latched = db.latched_write().unwrap();
+                latched.lend(&faults);
+            }
+            removed => break removed.unwrap(),
+        }
+    };
+    assert_eq!(removed, 3);
+    latched.commit().unwrap().wait(Durability::Os).unwrap();
+    drop((table, memory, db));
+    let db = open(&disk.kill()).unwrap();
+    assert_eq!(db.open_table("disk").unwrap().unwrap().len().unwrap(), left - 3);
+}
+
+/// An option that sounds right, set alone: memory for rows on their way to disk is a part of all memory.
+#[test]
+fn less_memory_than_the_default_for_rows_in_memory_writes_rows_to_disk() {
+    for in_memory_bytes in [0, 2 << 20] {
+        let disk = SimDisk::new();
+        let memory_bytes = (4 << 20) + in_memory_bytes;
+        let options = Options { memory_bytes, memtable_bytes: 1 << 30, ..options(&disk) };
+        let db = Db::open("/db", options).unwrap();
+        let resident = db.create_table("resident", TableOptions { in_memory: true, ..Default::default() }).unwrap();
+        (0..in_memory_bytes / 512).for_each(|key| resident.put(key.to_be_bytes(), [3; 400]).unwrap());
+        let table = db.table("t").unwrap();
+        for key in 0..40_000u64 {
+            table.put(key.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes(), [1; 400]).unwrap();
+        }
+        assert_eq!(table.len().unwrap(), 40_000);
+        assert!(db.stats().memory_bytes() <= memory_bytes);
+    }
+}
+
+/// A removal of few rows writes a tombstone for each, and looked for each in all runs after it had written those before.
+#[test]
+fn a_latched_removal_of_a_range_lacks_pages_before_it_has_removed_a_row() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", Options { cache_bytes: 0, memtable_bytes: 1 << 20, ..options(&disk) }).unwrap();
+    let table = db.table("t").unwrap();
+    for run in 0..4u32 {
+        let keys = (0..1500u32).filter(|key| (key * 7 + key / 13) % 4 == run);
+        db.write(|tx| keys.clone().try_for_each(|key| tx.table(&table)?.put(key.to_be_bytes(), [run as u8; 40])))
+            .unwrap();
+        table.flush().unwrap();
+    }
+    let mut lacked = 0;
+    for first in (0..1400u32).step_by(100) {
+        let (low, high) = (first.to_be_bytes(), (first + 60).to_be_bytes());
+        let there = table.count(&low..&high).unwrap();
+        let mut faults = quipu::PageFaults::default();
+        loop {
+            let mut latched = db.latched_write().unwrap();
+            latched.lend(&faults);
+            let removed = latched.remove_range(&table, &low..&high);
+            latched.take_faults(&mut faults);
+            drop(latched);
+            match removed {
+                Ok(rows) => break assert_eq!(rows, there),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::PageFault);
+                    assert_eq!(table.count(&low..&high).unwrap(), there, "at {first}");
+                    db.load(&mut faults).unwrap();
+                    lacked += 1;
+                }
+            }
+        }
+        assert_eq!(table.count(&low..&high).unwrap(), 0);
+    }
+    assert!(lacked >= 14, "{lacked}");
+}
+
+/// `Full` says that nothing was done and that the same may be done later. After a failed sync neither is so.
+#[test]
+fn a_sync_that_fails_for_lack_of_space_is_not_told_as_a_refusal() {
+    let mut met = 0;
+    for step in 1..60 {
+        let disk = SimDisk::new();
+        let options = Options { durability: Durability::Sync, log_segment_bytes: 8192, ..options(&disk) };
+        let db = Db::open("/db", options).unwrap();
+        let table = db.table("t").unwrap();
+        table.put("a", "1").unwrap();
+        disk.fail_at(disk.steps() + step, std::io::ErrorKind::StorageFull);
+        for number in 0..40u32 {
+            let before = table.get("b").unwrap();
+            let Err(error) = table.put("b", number.to_be_bytes().repeat(100)) else { continue };
+            if error.kind() == ErrorKind::Full {
+                assert_eq!(table.get("b").unwrap(), before, "step {step}");
+                table.put("c", "1").unwrap();
+            } else {
+                assert!(error.kind() == ErrorKind::Poisoned && error.to_string().contains("space"), "{error:?}");
+                met += 1;
+            }
+            break;
+        }
+    }
+    assert!(met > 5, "{met}");
+}

@@ -288,7 +288,9 @@ fn a_removal_of_all_rows_that_has_no_room_leaves_them() {
             assert_eq!(full.kind(), ErrorKind::Full);
             model.remove(&number[..]);
         }
-        assert_eq!(latched.remove_range(&table, ..).unwrap_err().kind(), ErrorKind::Full);
+        // What frees space has room.
+        latched.remove_range(&table, ..).unwrap();
+        model.clear();
         if rolls_back {
             latched.rollback_to_savepoint().unwrap();
             model = before;

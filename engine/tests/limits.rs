@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::model_map::{open, options};
+use crate::model_map::{self, open};
 use quipu::io::RealDisk;
 use quipu::io::sim::SimDisk;
 use quipu::{
@@ -21,6 +21,11 @@ fn refused<T>(result: Result<T>, kind: ErrorKind, words: &[&str]) {
     for word in words {
         assert!(error.to_string().contains(word), "the message does not say {word:?}: {error}");
     }
+}
+
+/// All rows stay in memory, so that it can be filled.
+fn options(disk: &SimDisk) -> Options {
+    Options { memtable_bytes: 0, ..model_map::options(disk) }
 }
 
 fn with(change: impl FnOnce(&mut Options)) -> Db {

@@ -269,7 +269,7 @@ impl Copy<'_> {
             info.bytes_copied += if is_linked { 0 } else { len };
             done += len;
         }
-        let log_options = LogOptions { segment_bytes: self.log_segment_bytes, database_id: manifest.database_id };
+        let log_options = LogOptions::of(self.log_segment_bytes, manifest.database_id);
         drop(Log::create(self.disk.clone(), self.to, log_options, manifest.sequence + 1)?);
         disk.sync_dir(self.to).map_err(|error| Error::io("cannot sync", self.to, error))?;
         manifest.write(disk, self.to)?;

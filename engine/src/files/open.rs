@@ -11,7 +11,7 @@ use crate::catalog::record::{self, Change, State};
 use crate::db::{Db, Handle, TABLES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
-use crate::log::{self, Log, LogOptions, Lsn, Recovered};
+use crate::log::{self, Log, LogOptions, Lsn, Recovered, Room};
 use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::page::KeyBuffer;
@@ -76,11 +76,10 @@ impl Db {
             None
         } else {
             remove_orphans(&*disk, dir, &manifest, BTreeSet::new)?;
-            let log_options =
-                LogOptions { segment_bytes: options.log_segment_bytes, database_id: manifest.database_id };
+            let log_options = LogOptions::of(options.log_segment_bytes, manifest.database_id);
             let log = Log::resume(disk.clone(), dir, log_options, &recovered)?;
             if let Some(missing) = missing {
-                log.append(sequence, &[&missing])?;
+                log.append(sequence, &[&missing], Room::Kept)?;
             }
             Some(log)
         };
@@ -156,7 +155,7 @@ fn create(disk: &Arc<dyn Disk>, dir: &Path, options: &Options) -> Result<Manifes
         return Err(without_manifest(dir, run));
     }
     let database_id = random_id();
-    let log_options = LogOptions { segment_bytes: options.log_segment_bytes, database_id };
+    let log_options = LogOptions::of(options.log_segment_bytes, database_id);
     match Log::create(disk.clone(), dir, log_options, 1) {
         Ok(log) => drop(log),
         Err(error) if error.kind() == ErrorKind::Exists => {
@@ -249,7 +248,11 @@ pub(crate) fn recover(
     let mut recovered = log::recover(disk, dir, manifest.database_id, from.0, from.1, &mut log_progress, &mut visit)?;
     check_end(dir, &manifest, &mut recovered);
     let is_ahead = manifest.tables.iter().any(|table| is_excised_ahead(table, &recovered));
-    let recovered = if lenient && !is_ahead { recovered } else { recovered.undamaged()? };
+    let recovered = if lenient && !is_ahead { Ok(recovered) } else { recovered.undamaged() };
+    let recovered = recovered.map_err(|error| match is_ahead {
+        true => error,
+        false => error.context("only a read-only opening shows what came before the damage"),
+    })?;
     for trees in tables.iter_mut().flatten() {
         let sequence = trees.sequence;
         trees.settle_if_empty(RECOVERED, sequence);

@@ -476,14 +476,17 @@ impl Repair<'_> {
     /// Puts the new files in place of the damaged ones, which are kept.
     fn replace(&mut self, old: &Manifest, recovered: &Recovered, progress: &mut dyn FnMut(Progress)) -> Result<()> {
         let is_log_damaged = self.report.log.is_some();
+        // With damage before the position where the manifest says that it begins, it is not certain to be the log that
+        // is meant, unless it goes on elsewhere.
+        let goes_on_anew = is_log_damaged || !recovered.leads_up;
         let named = |name: &String| self.manifest.files().any(|file| file == name);
         let aside: Vec<String> = (self.names.iter())
-            .filter(|name| is_run_name(name) && !named(name) || is_log_name(name) && is_log_damaged)
+            .filter(|name| is_run_name(name) && !named(name) || is_log_name(name) && goes_on_anew)
             .cloned()
             .collect();
         // Replay skips writes that cannot be applied to a table dropped later, once the manifest knows of the drop.
         let is_new = !self.report.rebuilt.is_empty() || self.has_last_tables;
-        if aside.is_empty() && !is_new && !is_log_damaged {
+        if aside.is_empty() && !is_new && !goes_on_anew {
             return Ok(());
         }
         self.keep(aside, progress)?;
@@ -500,10 +503,10 @@ impl Repair<'_> {
             self.disk.sync_dir(self.dir).map_err(|error| Error::io("cannot sync", self.dir, error))?;
             self.manifest.write(self.disk, self.dir)?;
         }
-        if is_log_damaged {
+        if goes_on_anew {
             // The log goes on in a new file, whose header says where the old log was cut.
             let database_id = self.manifest.database_id;
-            let options = LogOptions { segment_bytes: self.options.log_segment_bytes, database_id };
+            let options = LogOptions::of(self.options.log_segment_bytes, database_id);
             drop(Log::resume(self.options.disk.clone(), self.dir, options, recovered)?);
             // Files after the cut say that more was durable: with them, the log would count as damaged again.
             self.disk.sync_dir(self.dir).map_err(|error| Error::io("cannot sync", self.dir, error))?;

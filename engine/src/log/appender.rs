@@ -26,6 +26,8 @@ pub(super) struct Appender {
     seed: u32,
     pub(super) offset: usize,
     pub(super) next_sequence: u64,
+    /// See [`Frame::opening`].
+    pub(super) opening: u8,
     mapping: Box<dyn Mapping>,
     /// The pages of the mapping are released up to here.
     released: usize,
@@ -33,13 +35,14 @@ pub(super) struct Appender {
 }
 
 impl Appender {
-    /// At the start of a segment whose header is stored in `mapping`.
-    pub(super) fn new(header: Header, mapping: Box<dyn Mapping>, next_sequence: u64) -> Appender {
+    /// At `offset` of a segment whose header is stored in `mapping`.
+    pub(super) fn new(header: Header, mapping: Box<dyn Mapping>, offset: usize, next_sequence: u64) -> Appender {
         Appender {
             header,
             seed: frame_seed(header.database_id, header.segment_id),
-            offset: HEADER_BYTES,
+            offset,
             next_sequence,
+            opening: 0,
             mapping,
             released: 0,
             assembly: vec![0; ASSEMBLY_BYTES].into(),
@@ -51,6 +54,7 @@ impl Appender {
         self.header = header;
         self.seed = frame_seed(header.database_id, header.segment_id);
         self.offset = HEADER_BYTES;
+        self.opening = 0;
         self.released = 0;
         std::mem::replace(&mut self.mapping, mapping)
     }

@@ -4,6 +4,7 @@
 //! 1. Frames begin at multiples of [`ALIGNMENT_BYTES`]; all integers are little-endian.
 //! 2. `First` and `Middle` frames carry bytes and end exactly where their segment ends.
 //! 3. Eight zero bytes are not the start of a frame: a zero length with the kind `First` is none.
+//! 4. A `Middle` frame without bytes begins an opening: the frames after it were written later than all before it.
 //!
 //! Costs: decoding allocates nothing and never panics, whatever the bytes.
 //!
@@ -45,6 +46,8 @@ const LENGTH_AT: usize = 4;
 const SEQUENCE_AT: usize = 8;
 const DURABLE_AT: usize = 16;
 const LENGTH_BITS: u32 = 30;
+const SEQUENCE_BITS: u32 = 56;
+const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
 const LENGTH_MASK: u32 = (1 << LENGTH_BITS) - 1;
 
 const _: () = {
@@ -258,7 +261,10 @@ pub(super) struct Frame {
     pub(super) kind: Kind,
     /// Bytes of payload.
     pub(super) length: usize,
+    /// The number of the record; less than 2^56.
     pub(super) sequence: u64,
+    /// How many times the log had gone on in this segment after a recovery when the frame was written.
+    pub(super) opening: u8,
     /// Everything below was durable when the frame was written.
     pub(super) durable_lsn: Lsn,
 }
@@ -275,7 +281,8 @@ impl Frame {
         let word = self.length as u32 | (self.kind as u32) << LENGTH_BITS;
         let mut bytes = [0; FRAME_HEADER_BYTES];
         bytes[LENGTH_AT..SEQUENCE_AT].copy_from_slice(&word.to_le_bytes());
-        bytes[SEQUENCE_AT..DURABLE_AT].copy_from_slice(&self.sequence.to_le_bytes());
+        let sequence = self.sequence | (self.opening as u64) << SEQUENCE_BITS;
+        bytes[SEQUENCE_AT..DURABLE_AT].copy_from_slice(&sequence.to_le_bytes());
         bytes[DURABLE_AT..].copy_from_slice(&self.durable_lsn.0.to_le_bytes());
         bytes
     }
@@ -289,6 +296,7 @@ impl Frame {
     pub(super) fn decode_first(bytes: &[u8], room: usize, seed: u32) -> Option<Frame> {
         let word = u32_at(bytes, LENGTH_AT)?;
         let length = (word & LENGTH_MASK) as usize;
+        let sequence = u64_at(bytes, SEQUENCE_AT)?;
         let frame = Frame {
             kind: match word >> LENGTH_BITS {
                 0 => Kind::First,
@@ -297,12 +305,13 @@ impl Frame {
                 _ => Kind::Full,
             },
             length,
-            sequence: u64_at(bytes, SEQUENCE_AT)?,
+            sequence: sequence & SEQUENCE_MASK,
+            opening: (sequence >> SEQUENCE_BITS) as u8,
             durable_lsn: frame_claim(bytes, 0)?,
         };
         let bytes = bytes.get(..frame.bytes())?;
         let runs_on = matches!(frame.kind, Kind::First | Kind::Middle);
-        if runs_on && (length == 0 || bytes.len() != room) {
+        if runs_on && !frame.is_opening() && (length == 0 || bytes.len() != room) {
             return None;
         }
         let checksum = crc32c::crc32c_append(seed, &bytes[FRAME_UNCHECKED_BYTES..]);
@@ -312,6 +321,16 @@ impl Frame {
     /// The space it takes.
     pub(super) fn bytes(&self) -> usize {
         frame_bytes(self.length)
+    }
+
+    /// The frame that begins an opening, before record `sequence`.
+    pub(super) fn of_opening(opening: u8, sequence: u64, durable_lsn: Lsn) -> Frame {
+        Frame { kind: Kind::Middle, length: 0, sequence, opening, durable_lsn }
+    }
+
+    /// Whether it begins an opening.
+    pub(super) fn is_opening(&self) -> bool {
+        self.kind == Kind::Middle && self.length == 0
     }
 }
 

@@ -128,6 +128,7 @@ mod tests {
                     kind: Kind::Full,
                     length: payload.len(),
                     sequence: number,
+                    opening: rng.random_range(0..3),
                     durable_lsn: Lsn(rng.random_range(0..2000)),
                 };
                 let mut whole = vec![0; 4];

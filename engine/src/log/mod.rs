@@ -10,8 +10,9 @@
 //!    `Corrupt`.
 //! 4. A segment's name, length and allocation are durable before its first byte is stored.
 //! 5. A segment id is never used twice, and checksums start from the id, so bytes of a file's former use never verify.
-//! 6. A log that recovery has cut goes on in a fresh segment, whose durable header names the cut; bytes after a cut are
-//!    never read as records again.
+//! 6. Bytes after a cut are never read as records again: recovery goes on in the last segment after a durable frame
+//!    that says so, and frames of earlier openings count no more after it; or in a fresh segment, whose durable header
+//!    names the cut.
 //! 7. After a failed write or sync nothing more is acknowledged, and a failed sync is never tried again.
 //!
 //! Durability: [`Log::append`] stores into a mapped file, so its records survive a killed process (`os`); [`Log::sync`]
@@ -50,4 +51,4 @@ pub(crate) use format::is_log_name;
 pub use recovery::{Recovered, recover};
 #[cfg(any(test, feature = "fuzz"))]
 pub use segment_bytes::decode_segment;
-pub use writer::{Log, LogOptions};
+pub use writer::{Log, LogOptions, Room};

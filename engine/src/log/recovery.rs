@@ -9,7 +9,9 @@
 //!
 //! Not here: reading frames (`replay.rs`), judging what ends them (`torn_tail.rs`), the meaning of records.
 
-use super::format::{HEADER_BYTES, Header, HeaderFault, Lsn, Name, frame_seed, parse_name};
+use super::format::{
+    FRAME_HEADER_BYTES, HEADER_BYTES, Header, HeaderFault, Lsn, MIN_REST_BYTES, Name, frame_seed, parse_name,
+};
 use super::frames::Frames;
 use super::replay::{Replay, Stop};
 use super::segment::Segment;
@@ -36,6 +38,13 @@ pub struct Recovered {
     pub(super) end_segment_id: u64,
     pub(super) end_offset: u64,
     pub(super) leftovers: Vec<LogFile>,
+    /// The opening of the last segment in which that was written; `None` if it is not known.
+    opening: Option<u8>,
+    /// Whether the frames before the position from which the log was read lead up to it. If not, they are damaged, which
+    /// harms nothing unless the log ends at that position: then the segment might be another one.
+    pub(crate) leads_up: bool,
+    /// Whether the log was damaged, and is to go on where the damage begins.
+    is_cut: bool,
     segments: Vec<LogFile>,
 }
 
@@ -124,6 +133,9 @@ pub fn recover(
         highest_id: files.iter().map(|file| file.id).max().unwrap_or(0),
         end_segment_id: segments.last().map_or(0, |file| file.id),
         end_offset: replay.end_offset as u64,
+        opening: replay.opening,
+        leads_up: replay.leads_up,
+        is_cut: false,
         leftovers: files
             .iter()
             .filter(|file| !segments.iter().any(|segment| segment.path == file.path))
@@ -222,6 +234,7 @@ impl Recovered {
     /// Removes the damage, so that the log can go on where it begins. What lies after it is then no part of the log.
     pub(crate) fn cut_at_damage(&mut self) -> Option<Error> {
         let damage = self.damage.take()?;
+        self.is_cut = true;
         if self.record_count == 0 {
             // The segment that holds the position may be too short to reach it. Nothing of it is needed: the log begins
             // anew there.
@@ -229,6 +242,19 @@ impl Recovered {
             (self.end_segment_id, self.end_offset) = (0, 0);
         }
         Some(damage)
+    }
+
+    /// The header of the last segment and the number of its next opening, if the log can go on in it: it was not
+    /// damaged, has all its bytes and room for more, and no later segment was begun.
+    pub(super) fn tail(&self) -> Option<(Header, u8)> {
+        let file = self.segments.last().filter(|_| self.leads_up && !self.is_cut)?;
+        let header = file.header?;
+        let has_room = self.end_offset as usize + FRAME_HEADER_BYTES + MIN_REST_BYTES <= header.segment_bytes;
+        let is_later = |other: &LogFile| other.id > file.id && other.header.is_some();
+        if !has_room || file.bytes != header.segment_bytes as u64 || self.leftovers.iter().any(is_later) {
+            return None;
+        }
+        Some((header, self.opening?.checked_add(1)?))
     }
 
     /// Makes what was recovered durable. Returns the segments that are still needed.

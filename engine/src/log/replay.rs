@@ -12,7 +12,7 @@
 use super::format::{HEADER_BYTES, Header, Kind, Lsn};
 use super::frames::Frames;
 use super::recovery::LogFile;
-use super::torn_tail::{check_reaches, damage};
+use super::torn_tail::{check_reaches, damage, reached};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Disk;
 
@@ -47,6 +47,10 @@ pub(super) struct Replay<'a> {
     /// The highest position that anything read so far claims to be durable.
     pub(super) claimed: Lsn,
     pub(super) record_count: u64,
+    /// The opening of the segment that is read, from which frames count; `None` if that is not known yet.
+    pub(super) opening: Option<u8>,
+    /// Whether the frames of the first segment lead up to where reading began.
+    pub(super) leads_up: bool,
     /// What was read so far of a record that spans segments.
     partial: Option<Vec<u8>>,
 }
@@ -71,6 +75,8 @@ impl<'a> Replay<'a> {
             next_sequence: from_sequence,
             claimed: from,
             record_count: 0,
+            opening: Some(0),
+            leads_up: true,
             partial: None,
         }
     }
@@ -105,6 +111,9 @@ impl<'a> Replay<'a> {
             let first = if at == 0 { first_offset } else { HEADER_BYTES };
             self.check_link(at, &header)?;
             let mut frames = file.frames(self.disk, self.database_id)?;
+            let (place, opening) = reached(&mut frames, first)?;
+            self.leads_up &= place == first;
+            self.opening = (place == first).then_some(opening);
             let mut told = first;
             let mut tell = |offset: usize, last: bool| {
                 if last || offset - told >= PROGRESS_BYTES {
@@ -171,11 +180,29 @@ impl<'a> Replay<'a> {
             if next as u64 > limit {
                 break;
             }
+            let opening = self.opening.unwrap_or(frame.opening);
+            if frame.opening < opening {
+                // It lay after the end when the log was opened: a frame of that opening stands before it.
+                break;
+            }
             if frame.sequence != self.next_sequence {
                 return Err(damage(file, offset, "a record's number is not the one that comes next"));
             }
+            if frame.opening > opening && !frame.is_opening() || frame.is_opening() && self.partial.is_some() {
+                return Err(damage(
+                    file,
+                    offset,
+                    "a record of a later opening of the log has no such opening before it",
+                ));
+            }
+            self.opening = Some(frame.opening);
             self.claimed = self.claimed.max(frame.durable_lsn);
             match (frame.kind, &mut self.partial) {
+                _ if frame.is_opening() => {
+                    (self.end_at, self.end_offset, self.end_lsn) = (at, next, header.lsn_at(next));
+                    offset = next;
+                    continue;
+                }
                 (Kind::Full, None) => visit(frame.sequence, payload)?,
                 (Kind::First, None) => self.partial = Some(payload.to_vec()),
                 (Kind::Middle, Some(partial)) => partial.extend_from_slice(payload),

@@ -2,7 +2,7 @@
 
 use super::crash_tests::{DATABASE_ID, dir, new_disk, options, with_seeds};
 use super::format::{self, Frame, HEADER_BYTES, Header, Kind, Name};
-use super::{Log, LogOptions, Lsn, Recovered, decode_segment, recover};
+use super::{Log, LogOptions, Lsn, Recovered, Room, decode_segment, recover};
 use crate::error::{ErrorKind, Result};
 use crate::io::sim::SimDisk;
 use crate::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
@@ -34,11 +34,31 @@ fn synced_log(count: u64) -> SimDisk {
     let disk = new_disk();
     let log = create(&disk, options(4096)).unwrap();
     for sequence in 1..=count {
-        let end = log.append(sequence, &[&[7; 1000]]).unwrap();
+        let end = log.append(sequence, &[&[7; 1000]], Room::Common).unwrap();
         log.sync(end).unwrap();
     }
     drop(log);
     disk.kill()
+}
+
+/// The header of segment `id`, entered from segment `previous_id` after `count` records of a synced log.
+fn begun_segment(id: u64, previous_id: u64, count: u64) -> [u8; HEADER_BYTES] {
+    let header = Header {
+        segment_bytes: 4096,
+        segment_id: id,
+        database_id: DATABASE_ID,
+        base_lsn: Lsn(1024 * count),
+        first_sequence: count + 1,
+        previous_id,
+        previous_end: HEADER_BYTES as u64 + 1024 * count,
+        durable_lsn: Lsn(1024 * count),
+    };
+    header.encode()
+}
+
+fn resume(disk: &SimDisk) -> Log {
+    let (recovered, _) = read(disk, false);
+    Log::resume(Arc::new(disk.clone()), dir(), options(4096), &recovered.unwrap()).unwrap()
 }
 
 fn segment_path(id: u64) -> PathBuf {
@@ -82,7 +102,7 @@ fn a_log_with_records_is_not_created_anew() {
     // Nothing was appended: a creation of the whole database that was cut short may be repeated.
     let log = create(&disk, options(8192)).unwrap();
     assert_eq!(disk.file_names().len(), 1);
-    log.append(1, &[b"a"]).unwrap();
+    log.append(1, &[b"a"], Room::Common).unwrap();
     drop(log);
     assert_eq!(create(&disk, options(4096)).unwrap_err().kind(), ErrorKind::Exists);
 }
@@ -156,18 +176,72 @@ fn a_lenient_reading_stops_at_damage_and_tells_it() {
     assert_eq!(resumed.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
+/// A database that is opened for each write, by a job or a notebook, does not take a file of log each time.
+#[test]
+fn a_log_that_is_opened_often_goes_on_in_its_last_segment() {
+    let disk = synced_log(1);
+    for sequence in 2..30 {
+        let log = resume(&disk);
+        let end = log.append(sequence, &[&[8; 40]], Room::Common).unwrap();
+        log.sync(end).unwrap();
+        assert_eq!(log.segments().segment_count, 1);
+        drop(log);
+        let (recovered, sequences) = read(&disk.crash(sequence), false);
+        assert_eq!((sequences.len() as u64, recovered.unwrap().damage.is_none()), (sequence, true));
+    }
+    assert_eq!(disk.file_names().len(), 1);
+}
+
+/// A crash leaves whole records after a hole, which recovery cuts off. The log grows up to them again, exactly: they
+/// verify, and have the number that comes next, and are none of its records.
+#[test]
+fn records_after_a_cut_do_not_come_back_when_the_log_has_grown_up_to_them() {
+    for is_synced in [true, false] {
+        let disk = new_disk();
+        let log = create(&disk, options(4096)).unwrap();
+        let end = log.append(1, &[&[1; 1000]], Room::Common).unwrap();
+        log.sync(end).unwrap();
+        for number in [2, 3] {
+            log.append(number, &[&[9; 1000]], Room::Common).unwrap();
+        }
+        drop(log);
+        let disk = disk.kill();
+        let mut bytes = disk.read_file(segment_path(1)).unwrap();
+        bytes[128 + 1024 + 512] ^= 1;
+        disk.write_file(segment_path(1), bytes);
+        let log = resume(&disk);
+        // The opening's frame and this one take what the lost record took.
+        let end = log.append(2, &[&[5; 1000 - 24]], Room::Common).unwrap();
+        assert_eq!(end, Lsn(2048));
+        if is_synced {
+            log.sync(end).unwrap();
+        }
+        drop(log);
+        let (recovered, sequences) = read(&disk, false);
+        assert_eq!((sequences, recovered.unwrap().end_lsn), (vec![1, 2], Lsn(2048)));
+        // Also where a checkpoint says that reading starts.
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let mut found = Vec::new();
+        let recovered = recover(&disk, dir(), DATABASE_ID, end, 3, &mut |_, _| {}, &mut |sequence, _| {
+            found.push(sequence);
+            Ok(())
+        });
+        assert!(recovered.unwrap().damage.is_none() && found.is_empty());
+    }
+}
+
 /// The newest segment is lost, but the checkpoint lies in it: the room that the segment before it has for that position
 /// must not be taken for the position itself.
 #[test]
 fn a_checkpoint_in_a_lost_segment_is_damage() {
     let disk = synced_log(2);
-    let (recovered, _) = read(&disk, false);
-    let log = Log::resume(Arc::new(disk.clone()), dir(), options(4096), &recovered.unwrap());
-    let log = log.unwrap();
-    let from = log.append(3, &[&[1; 500]]).unwrap();
+    // A segment that was begun and lost its records: so the log goes on in one more.
+    disk.write_file(segment_path(2), begun_segment(2, 1, 2).to_vec());
+    let log = resume(&disk);
+    let from = log.append(3, &[&[1; 500]], Room::Common).unwrap();
     log.sync(from).unwrap();
     drop(log);
-    disk.remove(&segment_path(2)).unwrap();
+    disk.remove(&segment_path(3)).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let found = recover(&disk, dir(), DATABASE_ID, from, 4, &mut |_, _| {}, &mut |_, _| Ok(()));
     assert_eq!(found.and_then(Recovered::undamaged).unwrap_err().kind(), ErrorKind::Corrupt);
@@ -177,11 +251,11 @@ fn a_checkpoint_in_a_lost_segment_is_damage() {
 #[test]
 fn what_verifies_but_does_not_follow_is_damage() {
     let seed = format::frame_seed(DATABASE_ID, 1);
-    let fields = |kind, sequence| Frame { kind, length: 8, sequence, durable_lsn: Lsn(0) };
+    let fields = |kind, sequence| Frame { kind, length: 8, sequence, opening: 0, durable_lsn: Lsn(0) };
     for frame in [fields(Kind::Full, 3), fields(Kind::Full, 1), fields(Kind::Last, 2)] {
         let disk = new_disk();
         let log = create(&disk, options(4096)).unwrap();
-        log.append(1, &[&[1; 8]]).unwrap();
+        log.append(1, &[&[1; 8]], Room::Common).unwrap();
         let mut bytes = disk.read_file(segment_path(1)).unwrap();
         let at = HEADER_BYTES + 32;
         bytes[at..at + 24].copy_from_slice(&frame.encode());
@@ -235,7 +309,8 @@ fn any_bytes_decode_without_panic() {
         let frame = Frame {
             kind: [Kind::First, Kind::Middle, Kind::Last, Kind::Full][random.random_range(0..4)],
             length: random.random_range(0..600),
-            sequence: random.random(),
+            sequence: random.random::<u64>() >> 8,
+            opening: random.random_range(0..3),
             durable_lsn: Lsn(random.random::<u64>() >> random.random_range(0..64)),
         };
         bytes[at..at + 24].copy_from_slice(&frame.encode());
@@ -331,7 +406,7 @@ fn concurrent_commits_share_syncs() {
                 for _ in 0..COMMITS {
                     let mut turn = next_sequence.lock().unwrap();
                     let payload = (*turn * 1000 + thread).to_le_bytes();
-                    let end = log.append(*turn, &[&payload, &[1; 50]]).unwrap();
+                    let end = log.append(*turn, &[&payload, &[1; 50]], Room::Common).unwrap();
                     *turn += 1;
                     drop(turn);
                     log.sync(end).unwrap();
@@ -378,9 +453,9 @@ fn the_example_of_the_format_page_is_true() {
         .collect();
     let disk = new_disk();
     let log = create(&disk, options(4096)).unwrap();
-    let end = log.append(1, &[b"knot"]).unwrap();
+    let end = log.append(1, &[b"knot"], Room::Common).unwrap();
     log.sync(end).unwrap();
-    log.append(2, &[b"a quipu ", b"is cords"]).unwrap();
+    log.append(2, &[b"a quipu ", b"is cords"], Room::Common).unwrap();
     let bytes = disk.read_file(segment_path(1)).unwrap();
     let hex = |bytes: &[u8]| -> Vec<String> {
         bytes.chunks(8).map(|line| line.iter().map(|byte| format!("{byte:02x} ")).collect()).collect()

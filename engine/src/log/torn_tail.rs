@@ -47,16 +47,22 @@ pub(super) fn damage(file: &LogFile, offset: usize, what: &str) -> Stop {
     Stop::Damage(Error::corrupt(&file.path, offset as u64, what))
 }
 
+/// The place up to which frames lead from the start of a segment, at offset `target` or where they end, and the opening
+/// in which the log came to it.
+pub(super) fn reached(frames: &mut Frames<'_>, target: usize) -> Result<(usize, u8)> {
+    let (mut offset, mut opening) = (HEADER_BYTES, 0);
+    while offset < target {
+        let Some((frame, _)) = frames.at(offset)? else { break };
+        offset += frame.bytes();
+        opening = frame.opening;
+    }
+    Ok((offset, opening))
+}
+
 /// Checks a log that is empty from the checkpoint on. The segment before need not be the one that the checkpoint meant:
 /// its records must lead up to that position, at offset `target`, exactly.
 pub(super) fn check_reaches(file: &LogFile, frames: &mut Frames<'_>, target: usize) -> Result<(), Stop> {
-    let mut offset = HEADER_BYTES;
-    while offset < target {
-        match frames.at(offset)? {
-            Some((frame, _)) => offset += frame.bytes(),
-            None => break,
-        }
-    }
+    let (offset, _) = reached(frames, target)?;
     if offset == target {
         return Ok(());
     }

@@ -8,7 +8,9 @@
 //!    durable is durable.
 //! 4. Everything a record needs is reserved before its first byte is stored: lack of space loses nothing and poisons
 //!    nothing.
-//! 5. No lock that an append needs is held during a sync of records. Locks are taken in the order `appender`,
+//! 5. Records that make the database grow leave two files alone, and are refused while one is missing; records that
+//!    free space may take one, and a checkpoint the space of the other. So rows can be removed on a disk that is full.
+//! 6. No lock that an append needs is held during a sync of records. Locks are taken in the order `appender`,
 //!    `reserve`, `live`.
 //!
 //! Not here: storing a frame (`appender.rs`), reading back (`recovery.rs`), making files (`segment.rs`), when to sync
@@ -20,10 +22,10 @@ use super::format::{
     is_segment_size,
 };
 use super::recovery::{LogFile, Recovered, survey_unused};
-use super::segment::{Blank, KEPT_BLANKS, Reserve, Segment, Unprepared};
+use super::segment::{Blank, CHECKPOINT_BLANKS, KEPT_BLANKS, Reserve, Segment, Unprepared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Mapping};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -34,6 +36,9 @@ use std::sync::{Arc, OnceLock};
 pub struct LogOptions {
     /// Length of a segment file: a multiple of 4096, at most 1 GiB. May differ from one opening to the next.
     pub segment_bytes: usize,
+    /// Length of the first segment file of a log: each is up to four times as long as the one before, until they have
+    /// `segment_bytes`.
+    pub first_segment_bytes: usize,
     /// The database that owns the log: files with another number are refused.
     pub database_id: u64,
 }
@@ -42,8 +47,17 @@ impl LogOptions {
     /// The best segment length without a reason for another: 16 MiB.
     pub const DEFAULT_SEGMENT_BYTES: usize = 16 << 20;
 
+    /// The best length of the first segment: 1 MiB.
+    pub const DEFAULT_FIRST_SEGMENT_BYTES: usize = 1 << 20;
+
+    /// The options of the log of a database, with segments of up to this length.
+    pub fn of(segment_bytes: usize, database_id: u64) -> LogOptions {
+        let first_segment_bytes = segment_bytes.min(LogOptions::DEFAULT_FIRST_SEGMENT_BYTES);
+        LogOptions { segment_bytes, first_segment_bytes, database_id }
+    }
+
     fn check(&self) -> Result<()> {
-        if is_segment_size(self.segment_bytes) {
+        if is_segment_size(self.segment_bytes) && is_segment_size(self.first_segment_bytes) {
             return Ok(());
         }
         Err(Error::new(
@@ -54,6 +68,15 @@ impl LogOptions {
             ),
         ))
     }
+}
+
+/// Which files a record may be stored in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Those of any record.
+    Common,
+    /// Also one of those that are kept for a full disk: for records that free space.
+    Kept,
 }
 
 /// How much space the log takes.
@@ -74,7 +97,6 @@ pub struct SegmentStats {
 /// describes was done.
 #[derive(Debug)]
 pub struct Log {
-    options: LogOptions,
     appender: Mutex<Appender>,
     reserve: Mutex<Reserve>,
     pub(super) live: Mutex<Live>,
@@ -83,6 +105,8 @@ pub struct Log {
     pub(super) leader_done: Condvar,
     pub(super) durable: AtomicU64,
     end: AtomicU64,
+    /// Whether a file that is kept for a full disk is missing.
+    is_short: AtomicBool,
     failure: OnceLock<String>,
 }
 
@@ -128,17 +152,19 @@ impl Log {
         let leftovers = survey_unused(&*disk, dir)?;
         let highest_id = leftovers.iter().map(|file| file.id).max().unwrap_or(0);
         let start = Start { previous_id: 0, previous_end: 0, lsn: Lsn(0), sequence: first_sequence };
-        let reserve = Reserve::new(disk, dir, options.segment_bytes, highest_id + 1);
+        let lengths = (options.first_segment_bytes, options.segment_bytes);
+        let reserve = Reserve::new(disk, dir, lengths, highest_id + 1);
         Log::begin(reserve, options, start, VecDeque::new(), &leftovers)
     }
 
-    /// Goes on where [`recover`](super::recover) found the end, in a fresh segment. All that was recovered is durable
-    /// on return; files that are no part of the log are recycled or removed. After an error, recover again before the
-    /// next attempt.
+    /// Goes on where [`recover`](super::recover) found the end, in the last segment if that is possible, else in a
+    /// fresh one. All that was recovered is durable on return; files that are no part of the log are recycled or
+    /// removed. After an error, recover again before the next attempt.
     ///
     /// # Errors
     ///
-    /// `Corrupt` if recovery met damage; `Full` if there is no space for a segment and no spare file.
+    /// `Corrupt` if recovery met damage; `Full` if a fresh segment is needed, and there is no space for one and no
+    /// spare file.
     pub fn resume(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions, recovered: &Recovered) -> Result<Log> {
         options.check()?;
         if let Some(damage) = &recovered.damage {
@@ -152,8 +178,39 @@ impl Log {
             sequence: recovered.next_sequence,
         };
         let next_id = recovered.highest_id + 1;
-        let reserve = Reserve::new(disk, dir, options.segment_bytes, next_id);
-        Log::begin(reserve, options, start, segments, &recovered.leftovers)
+        let last_bytes = segments.back().map_or(0, |segment| segment.segment_bytes as usize);
+        let lengths = (options.first_segment_bytes.max(last_bytes), options.segment_bytes);
+        let reserve = Reserve::new(disk, dir, lengths, next_id);
+        match recovered.tail() {
+            Some(tail) => Log::go_on(reserve, start, tail, segments, &recovered.leftovers),
+            None => Log::begin(reserve, options, start, segments, &recovered.leftovers),
+        }
+    }
+
+    /// Goes on in the last of `segments`, with its header and the number of the opening.
+    fn go_on(
+        mut reserve: Reserve,
+        start: Start,
+        (header, opening): (Header, u8),
+        segments: VecDeque<Arc<Segment>>,
+        leftovers: &[LogFile],
+    ) -> Result<Log> {
+        let Some(segment) = segments.back() else { return Err(no_blank()) };
+        let mapping = segment.file.map(header.segment_bytes);
+        let mapping = mapping.map_err(|error| Error::io("cannot map", &segment.path, error))?;
+        let mut appender = Appender::new(header, mapping, start.previous_end as usize, start.sequence);
+        appender.opening = opening;
+        // It is durable before anything follows: from then on, frames of earlier openings do not count after it.
+        appender.store(&Frame::of_opening(opening, start.sequence, start.lsn), &mut Parts::new(&[]));
+        segment.sync()?;
+        for file in leftovers {
+            if file.is_allocated {
+                reserve.recycle(file.id, &file.path, file.bytes)?;
+            } else {
+                reserve.discard(&file.path)?;
+            }
+        }
+        Ok(Log::new(reserve, appender, Live { segments, retired: Vec::new() }))
     }
 
     fn begin(
@@ -173,7 +230,7 @@ impl Log {
         reserve.prepare().map_err(Unprepared::into_error)?;
         let blank = reserve.take().ok_or_else(no_blank)?;
         let header = Header {
-            segment_bytes: options.segment_bytes,
+            segment_bytes: blank.bytes,
             segment_id: blank.id,
             database_id: options.database_id,
             base_lsn: start.lsn,
@@ -184,7 +241,7 @@ impl Log {
         };
         let mut live = Live { segments, retired: Vec::new() };
         let mapping = live.enter(blank, &header);
-        let appender = Appender::new(header, mapping, start.sequence);
+        let appender = Appender::new(header, mapping, HEADER_BYTES, start.sequence);
         // It is durable before what it replaces goes: else a crash could leave a part of what recovery has discarded.
         if let Some(segment) = live.segments.back() {
             segment.sync()?;
@@ -192,17 +249,23 @@ impl Log {
         for file in leftovers.iter().filter(|file| file.header.is_some()) {
             reserve.recycle(file.id, &file.path, file.bytes)?;
         }
-        Ok(Log {
-            options,
+        Ok(Log::new(reserve, appender, live))
+    }
+
+    /// A log of which everything up to where `appender` stands is durable.
+    fn new(reserve: Reserve, appender: Appender, live: Live) -> Log {
+        let end = appender.lsn().0;
+        Log {
             appender: Mutex::new(appender),
             reserve: Mutex::new(reserve),
             live: Mutex::new(live),
             leader: Mutex::new(false),
             leader_done: Condvar::default(),
-            durable: AtomicU64::new(start.lsn.0),
-            end: AtomicU64::new(start.lsn.0),
+            durable: AtomicU64::new(end),
+            end: AtomicU64::new(end),
+            is_short: AtomicBool::new(true),
             failure: OnceLock::new(),
-        })
+        }
     }
 
     /// Appends one record, the concatenation of `payload`, and returns the position after it. On return the operating
@@ -214,17 +277,18 @@ impl Log {
     ///
     /// `Full` if there is no space for the segments the record needs; nothing was appended, and the same record may be
     /// appended again later. After any other error the log is poisoned.
-    pub fn append(&self, sequence: u64, payload: &[&[u8]]) -> Result<Lsn> {
+    pub fn append(&self, sequence: u64, payload: &[&[u8]], room: Room) -> Result<Lsn> {
         let mut appender = self.appender.lock();
         self.check_poison()?;
         debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
         let length = payload.iter().map(|part| part.len()).sum();
-        let mut frame = Frame { kind: Kind::Full, length, sequence, durable_lsn: self.durable_lsn() };
+        let (opening, durable_lsn) = (appender.opening, self.durable_lsn());
+        let mut frame = Frame { kind: Kind::Full, length, sequence, opening, durable_lsn };
         let mut parts = Parts::new(payload);
         if frame.bytes() <= appender.rest() {
             appender.store(&frame, &mut parts);
         } else {
-            self.append_across(&mut appender, &mut frame, &mut parts)?;
+            self.append_across(&mut appender, &mut frame, &mut parts, room)?;
         }
         Ok(self.appended(&mut appender))
     }
@@ -244,42 +308,64 @@ impl Log {
     pub fn stage(&self, sequence: u64, payload: &[u8]) -> Option<Staged<'_>> {
         let mut appender = self.appender.lock();
         debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
-        let frame = Frame { kind: Kind::Full, length: payload.len(), sequence, durable_lsn: self.durable_lsn() };
+        let (length, opening) = (payload.len(), appender.opening);
+        let frame = Frame { kind: Kind::Full, length, sequence, opening, durable_lsn: self.durable_lsn() };
         let fits = frame.bytes() <= appender.rest() && appender.assemble(&frame, &mut Parts::new(&[payload]));
         fits.then_some(Staged { log: self, appender, bytes: frame.bytes() })
     }
 
-    /// Ensures that a next record of up to `bytes` can be appended without more space, so that its changes may be made
-    /// before it is appended. Returns for how many bytes that holds: at least as many.
+    /// Ensures that a next record of up to `bytes` can be appended, with [`Room::Kept`], without more space, so that its
+    /// changes may be made before it is appended. Returns for how many bytes that holds: at least as many.
     ///
     /// # Errors
     ///
-    /// `Full` if there is no space for the segments it would need, with no harm done; after any other error the log is
-    /// poisoned.
-    pub fn reserve(&self, bytes: usize) -> Result<usize> {
+    /// `Full` if there is no space for the segments it would need in this room, with no harm done; after any other
+    /// error the log is poisoned.
+    pub fn reserve(&self, bytes: usize, room: Room) -> Result<usize> {
         let appender = self.appender.lock();
         self.check_poison()?;
         let here = appender.rest().saturating_sub(FRAME_HEADER_BYTES + 8);
         if bytes <= here {
             return Ok(here);
         }
-        let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
-        // What is left here may be too little for a part of the record.
-        let needed = bytes.div_ceil(room);
         let mut reserve = self.reserve.lock();
-        self.prepare_beside_kept(&mut reserve, needed)?;
+        // What is left here may be too little for a part of the record.
+        self.prepare_beside_kept(&mut reserve, bytes, room)?;
         Ok(bytes)
+    }
+
+    /// Fails if a file is missing that is kept for a full disk, and cannot be made: then no record may be appended that
+    /// makes the database grow.
+    ///
+    /// # Errors
+    ///
+    /// `Full` if there is no space; after any other error the log is poisoned.
+    #[inline]
+    pub fn check_kept(&self) -> Result<()> {
+        if self.is_short.load(Ordering::Relaxed) { self.make_kept() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn make_kept(&self) -> Result<()> {
+        let mut reserve = self.reserve.lock();
+        self.prepare_beside_kept(&mut reserve, 0, Room::Common)?;
+        self.is_short.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Appends a record that needs more than the rest of the segment.
     #[cold]
-    fn append_across(&self, appender: &mut Appender, frame: &mut Frame, parts: &mut Parts<'_>) -> Result<()> {
+    fn append_across(
+        &self,
+        appender: &mut Appender,
+        frame: &mut Frame,
+        parts: &mut Parts<'_>,
+        room: Room,
+    ) -> Result<()> {
         let mut left = frame.length;
         let rest = appender.rest();
         let here = if rest >= MIN_REST_BYTES { rest - FRAME_HEADER_BYTES } else { 0 };
-        let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
-        let needed = (left - here.min(left)).div_ceil(room).max(1);
-        let blanks = self.take_blanks(needed)?;
+        let blanks = self.take_blanks((left - here.min(left)).max(1), room)?;
         if here > 0 {
             frame.kind = Kind::First;
             frame.length = here;
@@ -289,7 +375,7 @@ impl Log {
         let begun = here > 0;
         for (index, blank) in blanks.into_iter().enumerate() {
             let header = Header {
-                segment_bytes: self.options.segment_bytes,
+                segment_bytes: blank.bytes,
                 segment_id: blank.id,
                 base_lsn: appender.lsn(),
                 first_sequence: frame.sequence,
@@ -298,11 +384,13 @@ impl Log {
                 durable_lsn: frame.durable_lsn,
                 ..appender.header
             };
+            let room_bytes = blank.room_bytes();
             let mut live = self.live.lock();
             let mapping = live.enter(blank, &header);
             live.retired.push(appender.enter(header, mapping));
             drop(live);
-            frame.length = left.min(room);
+            frame.opening = appender.opening;
+            frame.length = left.min(room_bytes);
             left -= frame.length;
             frame.kind = match (begun || index > 0, left > 0) {
                 (false, false) => Kind::Full,
@@ -315,18 +403,33 @@ impl Log {
         Ok(())
     }
 
-    fn take_blanks(&self, count: usize) -> Result<Vec<Blank>> {
+    /// Blanks for so many bytes of a record.
+    fn take_blanks(&self, bytes: usize, room: Room) -> Result<Vec<Blank>> {
         let mut reserve = self.reserve.lock();
-        self.prepare_beside_kept(&mut reserve, count)?;
-        Ok(std::iter::from_fn(|| reserve.take()).take(count).collect())
+        let count = self.prepare_beside_kept(&mut reserve, bytes, room)?;
+        let taken = std::iter::from_fn(|| reserve.take()).take(count).collect();
+        if reserve.ready_count() < KEPT_BLANKS {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+        Ok(taken)
     }
 
-    /// Makes blanks until there are `count`, besides those that are kept for opening.
-    fn prepare_beside_kept(&self, reserve: &mut Reserve, count: usize) -> Result<()> {
-        while reserve.ready_count() < count + KEPT_BLANKS {
-            self.prepare(reserve)?;
+    /// Makes blanks until they hold so many bytes of a record, besides those that are kept; in [`Room::Kept`] only as
+    /// far as there is space. Returns how many of the oldest hold them.
+    fn prepare_beside_kept(&self, reserve: &mut Reserve, bytes: usize, room: Room) -> Result<usize> {
+        reserve.expect(bytes);
+        loop {
+            let count = reserve.blanks_for(bytes);
+            let leaves = |kept: usize| count.filter(|count| reserve.ready_count() >= count + kept);
+            if let Some(count) = leaves(KEPT_BLANKS) {
+                return Ok(count);
+            }
+            let last_resort = leaves(CHECKPOINT_BLANKS).filter(|_| room == Room::Kept);
+            match (self.prepare(reserve), last_resort) {
+                (Err(error), Some(count)) if error.kind() == ErrorKind::Full => return Ok(count),
+                (prepared, _) => prepared?,
+            }
         }
-        Ok(())
     }
 
     fn prepare(&self, reserve: &mut Reserve) -> Result<()> {
@@ -351,21 +454,47 @@ impl Log {
         Lsn(self.end.load(Ordering::Acquire))
     }
 
-    /// Makes the file of the next segment ahead of need, and the one kept for opening on a full disk, if they are
-    /// missing. Returns whether it did. For a background thread: an append that finds none makes it itself and takes
-    /// that much longer.
+    /// Makes the files that are kept for a full disk, and once the segment being written is half full that of the next
+    /// one, if they are missing. Returns whether it did. For a background thread: an append that finds none makes it
+    /// itself and takes that much longer.
     ///
     /// # Errors
     ///
     /// `Full` if there is no space, with no harm done; after any other error the log is poisoned.
     pub fn prepare_spare(&self) -> Result<bool> {
+        // A small database needs no other segment for long.
+        let is_half_full = self.is_half_full();
         let mut reserve = self.reserve.lock();
-        if reserve.ready_count() > KEPT_BLANKS {
+        if reserve.ready_count() >= KEPT_BLANKS + usize::from(is_half_full) {
             self.check_poison()?;
             return Ok(false);
         }
-        self.prepare_beside_kept(&mut reserve, 1)?;
+        self.prepare_beside_kept(&mut reserve, usize::from(is_half_full), Room::Common)?;
+        self.is_short.store(false, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// The length of the segment being written.
+    pub fn last_segment_bytes(&self) -> u64 {
+        self.live.lock().segments.back().map_or(0, |last| last.segment_bytes)
+    }
+
+    /// Whether half of the segment being written is used.
+    fn is_half_full(&self) -> bool {
+        let live = self.live.lock();
+        live.segments.back().is_some_and(|last| 2 * (self.end_lsn().0 - last.base_lsn.0) >= last.segment_bytes)
+    }
+
+    /// Removes the files that hold no part of the log, to free space for what shortens the log. Returns whether there
+    /// were any. Until they can be made again, the database does not grow.
+    ///
+    /// # Errors
+    ///
+    /// The disk's if a file cannot be removed, which does the log no harm.
+    pub fn give_up_spares(&self) -> Result<bool> {
+        let mut reserve = self.reserve.lock();
+        self.is_short.store(true, Ordering::Relaxed);
+        Ok(reserve.discard_all()? > 0)
     }
 
     /// Releases everything below `lsn`, a position that a durable checkpoint makes unnecessary. Recycles or removes the
@@ -397,13 +526,15 @@ impl Log {
 
     /// The space taken now.
     pub fn segments(&self) -> SegmentStats {
-        let spare_count = self.reserve.lock().spare_count();
+        let reserve = self.reserve.lock();
+        let (spare_count, spare_bytes) = (reserve.spare_count(), reserve.spare_bytes());
+        drop(reserve);
         let live = self.live.lock();
         SegmentStats {
             segment_count: live.segments.len(),
             segment_bytes: live.segments.iter().map(|segment| segment.segment_bytes).sum(),
             spare_count,
-            spare_bytes: (spare_count * self.options.segment_bytes) as u64,
+            spare_bytes,
         }
     }
 
@@ -429,11 +560,16 @@ impl Log {
         }
     }
 
+    /// Stops the log. Returns the error for the caller that met the failure.
     #[cold]
     pub(super) fn poison(&self, error: Error) -> Error {
         // The first failure is the one to report.
         let _ = self.failure.set(error.to_string());
-        error
+        match error.kind() {
+            // `Full` says that nothing was done and that more can be done later, and neither is so.
+            ErrorKind::Full => self.poison_error().unwrap_or(error),
+            _ => error,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::state::failures::{Task, unpanicked};
 use crate::state::shared::Shared;
 use crate::state::threads::Threads;
+use crate::sync::sleep;
 use crate::tree::Arena;
 
 /// Runs may be merged at rest: after no commit for this long, or nothing written to runs for `RESTS_MAX` times as long.
@@ -30,33 +31,68 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Option<Threads> {
 
 impl Shared {
     /// One round of the keeper: frees what ended snapshots held back, and does what is due. Failures are recorded, and
-    /// tried again in a later round.
-    pub(crate) fn keep(self: &Arc<Self>) {
+    /// tried again in a later round. Returns whether what was due was written.
+    pub(crate) fn keep(self: &Arc<Self>) -> bool {
         self.reclaim_if_idle();
         self.resolve_due();
         // The error was recorded where it happened.
-        let _ = self.flush_due();
-        if self.checkpoint_is_due() {
-            let taken = unpanicked(|| self.checkpoint(&mut |_| ()).map(|_| ()));
-            self.note_checkpoint(taken.is_ok());
-            self.failures.note(Task::Checkpoint, None, taken.as_ref().copied());
+        let has_flushed = self.flush_due().is_ok();
+        if !self.checkpoint_is_due() {
+            return has_flushed;
         }
+        let taken = unpanicked(|| self.checkpoint(&mut |_| ()).map(|_| ()));
+        self.note_checkpoint(taken.is_ok());
+        self.failures.note(Task::Checkpoint, None, taken.as_ref().copied());
+        has_flushed && taken.is_ok()
+    }
+}
+
+/// How long the keeper pauses after work that failed, such as a flush to a full disk: writers wake it all the time.
+#[derive(Default)]
+struct Pause {
+    steps: u32,
+}
+
+impl Pause {
+    /// The least pause, and how often it is checked whether to stop.
+    const STEP: Duration = Duration::from_millis(50);
+    /// The longest pause, in steps.
+    const STEPS_MAX: u32 = 20;
+
+    /// Pauses twice as long as the last time, unless the work was done.
+    fn after(&mut self, is_done: bool, stop: &AtomicBool) {
+        self.steps = if is_done { 0 } else { (2 * self.steps).clamp(1, Pause::STEPS_MAX) };
+        for _ in 0..self.steps {
+            if stop.load(Ordering::SeqCst) {
+                return;
+            }
+            sleep(Pause::STEP);
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.steps > 0
     }
 }
 
 fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
+    let mut pause = Pause::default();
     loop {
         while !stop.load(Ordering::SeqCst) && arena.prefault() {
             prepare_log(shared);
         }
         prepare_log(shared);
         let Some(shared) = shared.upgrade() else { return };
-        shared.keep();
+        let is_done = shared.keep();
         drop(shared);
+        pause.after(is_done, stop);
         if stop.load(Ordering::SeqCst) {
             return;
         }
-        std::thread::park();
+        // What failed is tried again, whether or not anyone writes.
+        if !pause.is_due() {
+            std::thread::park();
+        }
         if stop.load(Ordering::SeqCst) {
             return;
         }

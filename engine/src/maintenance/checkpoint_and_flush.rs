@@ -147,7 +147,27 @@ impl Shared {
         // A thread with the writer's turn would wait here for a job that waits for that turn.
         self.refuse_in_own_turn()?;
         let _turn = self.checkpoints.turn();
-        self.write_runs_in_turn(job, progress)
+        let written = self.write_runs_in_turn(job, progress);
+        match &written {
+            Err(error) if error.kind() == ErrorKind::Full && job == Job::Checkpoint => {
+                if self.has_given_up_spares()? {
+                    self.write_runs_in_turn(job, progress)
+                } else {
+                    written
+                }
+            }
+            _ => written,
+        }
+    }
+
+    /// Removes the files that the log keeps ready, if a checkpoint fits into their space: it shortens the log, from
+    /// which they can be made again. Returns whether it did.
+    fn has_given_up_spares(&self) -> Result<bool> {
+        let log = self.log()?;
+        let versions = self.versions.read();
+        let bytes: u64 = versions.tables.iter().flatten().map(|table| self.bytes_of(table)).sum();
+        drop(versions);
+        Ok(bytes < log.segments().spare_bytes && log.give_up_spares()?)
     }
 
     fn write_runs_in_turn(self: &Arc<Self>, job: Job, progress: &mut dyn FnMut(Progress)) -> Result<CheckpointInfo> {

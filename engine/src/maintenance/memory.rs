@@ -31,16 +31,24 @@ const SLOWED_BY_RUNS_MAX: Duration = Duration::from_millis(10);
 const WORTH_A_RUN: u64 = 16;
 
 impl Shared {
-    /// Bytes of memory that rows take, without those of tables that stay in memory.
-    fn flushable_bytes(&self) -> u64 {
+    /// Bytes of memory that rows take, without those of tables that stay in memory, and the most that they may take: 0
+    /// for no limit, else no more than those tables leave of all memory.
+    fn flushable_bytes(&self) -> (u64, u64) {
         let used = self.arena.bytes_used();
         let versions = self.versions.read();
         let resident = versions.tables.iter().flatten().filter(|table| table.declaration.options.in_memory);
-        used.saturating_sub(resident.map(|table| self.bytes_of(table)).sum())
+        let resident: u64 = resident.map(|table| self.bytes_of(table)).sum();
+        let limit = match self.memtable_bytes() {
+            0 => 0,
+            bytes => {
+                bytes.min(self.options.memory_bytes.saturating_sub(resident)).max(self.options.memtable_bytes_min())
+            }
+        };
+        (used.saturating_sub(resident), limit)
     }
 
     /// An estimate of the bytes of a table's trees.
-    fn bytes_of(&self, table: &TableVersion) -> u64 {
+    pub(super) fn bytes_of(&self, table: &TableVersion) -> u64 {
         table.views_to_read(&self.arena).map(|view| view.bytes_estimate()).sum()
     }
 
@@ -60,8 +68,11 @@ impl Shared {
 
     /// The table to flush next, if memory requires it. Tables in `failed`, whose flush has just failed, are left out.
     pub(crate) fn flush_is_due(&self, failed: &[TableId]) -> Option<TableId> {
-        let limit = self.memtable_bytes();
-        if limit == 0 || self.log.is_none() || self.flushable_bytes() <= limit / 2 {
+        if self.memtable_bytes() == 0 || self.log.is_none() {
+            return None;
+        }
+        let (used, limit) = self.flushable_bytes();
+        if used <= limit / 2 {
             return None;
         }
         let versions = self.versions.read();
@@ -102,14 +113,13 @@ impl Shared {
     #[cold]
     fn wait_for_memory(self: &Arc<Self>) -> Result<()> {
         self.refuse_in_own_turn()?;
-        let limit = self.memtable_bytes();
-        let slow = limit / 4 * 3;
-        if limit == 0 && self.slowed_by_runs().is_none() {
+        if self.memtable_bytes() == 0 && self.slowed_by_runs().is_none() {
             self.is_short.store(false, Ordering::Relaxed);
             return Ok(());
         }
         loop {
-            let used = self.flushable_bytes();
+            let (used, limit) = self.flushable_bytes();
+            let slow = limit / 4 * 3;
             if used <= slow || self.flush_is_due(&[]).is_none() && !self.checkpoints.is_taken() {
                 let Some(slowed) = self.slowed_by_runs() else {
                     self.is_short.store(false, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::catalog::declaration::TableId;
 use crate::error::Result;
-use crate::log::Lsn;
+use crate::log::{Lsn, Room};
 use crate::options::Durability;
 use crate::state::publish::{publish, republish, table_of};
 use crate::state::shared::Shared;
@@ -78,17 +78,22 @@ impl Shared {
         self.wait(lsn, durability)
     }
 
-    /// Commits a change to the catalog. The writer's record already describes it. `change` cannot fail.
+    /// Commits a change to the catalog. The writer's record already describes it, and goes into this room of the log.
+    /// `change` cannot fail.
     ///
     /// # Errors
     /// Those of [`Shared::commit`].
     pub(crate) fn commit_catalog(
         &self,
         mut turn: Turn<'_>,
+        room: Room,
         change: impl FnOnce(&mut Writer, &mut Versions, Epochs),
     ) -> Result<()> {
+        if room == Room::Common {
+            self.log()?.check_kept()?;
+        }
         let writer = &mut *turn;
-        let logged = self.log_commit(writer, |writer| self.append_record(writer))?;
+        let logged = self.log_commit(writer, |writer| self.append_record(writer, room))?;
         {
             let mut versions = self.versions.write();
             let epochs = Epochs::next(&mut writer.epoch, &self.registry, &versions);

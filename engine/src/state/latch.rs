@@ -88,6 +88,7 @@ mod tests {
     use crate::db::Db;
     use crate::error::ErrorKind;
     use crate::io::sim::SimDisk;
+    use crate::log::Room;
     use crate::options::Options;
     use crate::read::readable::ReadableTable;
     use crate::write::writable::WritableTable;
@@ -107,7 +108,8 @@ mod tests {
             let mut turn = db.shared.writer().unwrap();
             turn.record.clear();
             crate::catalog::record::put_drop_table(&mut turn.record, table.id());
-            let _logged = db.shared.log_commit(&mut turn, |writer| db.shared.append_record(writer)).unwrap();
+            let _logged =
+                db.shared.log_commit(&mut turn, |writer| db.shared.append_record(writer, Room::Common)).unwrap();
             panic!("before the record is applied");
         }));
         assert!(panicked.is_err());

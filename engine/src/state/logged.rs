@@ -1,16 +1,20 @@
 //! A record on its way into the log, then into the trees, then to the disk.
 
 use crate::error::{Error, Result};
-use crate::log::Lsn;
+use crate::log::{Lsn, Room};
 use crate::options::Durability;
 use crate::state::shared::Shared;
 use crate::state::writer::{Protection, Writer};
 use crate::sync::atomic::Ordering;
 
 impl Shared {
-    /// Fails if memory has no room for a commit, even after freeing what ended snapshots held back.
+    /// Fails if memory has no room for a commit, even after freeing what ended snapshots held back, or if the commit
+    /// makes the database grow and the disk is full.
     #[inline]
     pub(crate) fn check_room(&self, writer: &mut Writer, pages: u64, grows: bool) -> Result<()> {
+        if grows && let Some(log) = &self.log {
+            log.check_kept()?;
+        }
         let check = || if grows { self.arena.check_room_for(pages) } else { self.arena.check_room_to_remove(pages) };
         check().or_else(|_| {
             writer.reclaim_all(&self.registry);
@@ -25,8 +29,8 @@ impl Shared {
 
     /// Appends the writer's record to the log as that of the next commit.
     #[inline]
-    pub(crate) fn append_record(&self, writer: &mut Writer) -> Result<Lsn> {
-        self.log()?.append(writer.sequence + 1, &[&writer.record])
+    pub(crate) fn append_record(&self, writer: &mut Writer, room: Room) -> Result<Lsn> {
+        self.log()?.append(writer.sequence + 1, &[&writer.record], room)
     }
 
     /// Starts a commit whose record `append` logs: it becomes the last commit.

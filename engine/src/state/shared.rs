@@ -94,7 +94,7 @@ impl Shared {
             sequence,
             is_torn: false,
         };
-        let memtable_bytes = options.memtable_bytes;
+        let memtable_bytes = options.memtable_bytes.min(options.memory_bytes);
         Shared {
             dir: dir.to_path_buf(),
             cache: PageCache::new(options.cache_bytes),
@@ -133,7 +133,7 @@ impl Shared {
     /// [`ErrorKind::Invalid`] if that is less than a few pages.
     pub(crate) fn set_memtable_bytes(&self, bytes: u64) -> Result<()> {
         self.options.check_memtable(bytes)?;
-        self.memtable_bytes.store(bytes, Ordering::Relaxed);
+        self.memtable_bytes.store(bytes.min(self.options.memory_bytes), Ordering::Relaxed);
         self.keeper_wakes_at.store(0, Ordering::Relaxed);
         if bytes > 0 {
             self.note_memory();
@@ -217,14 +217,14 @@ impl Shared {
         )
     }
 
-    /// Wakes the keeper if the log has grown by a segment, or by half of what starts a checkpoint: it creates the next
-    /// file or takes a checkpoint.
+    /// Wakes the keeper if the log has grown by half a segment, or by half of what starts a checkpoint: it creates the
+    /// next file or takes a checkpoint.
     #[cold]
     pub(crate) fn wake_keeper_for_log(&self, lsn: Lsn) {
-        let segment = self.options.log_segment_bytes as u64;
+        let half = self.log.as_ref().map_or(0, Log::last_segment_bytes) / 2;
         let mut step = match self.options.checkpoint_log_bytes {
-            0 => segment,
-            bytes => segment.min(bytes / 2),
+            0 => half,
+            bytes => half.min(bytes / 2),
         };
         if self.memtable_bytes() > 0 {
             step = step.min(self.memtable_bytes() / 16);

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use crate::catalog::declaration::TableId;
 use crate::catalog::record;
 use crate::error::Result;
+use crate::log::Room;
 use crate::maintenance::resolve::DUE_ENTRIES;
 use crate::options::Durability;
 use crate::read::unresolved;
@@ -132,11 +133,12 @@ impl Shared {
         writer.record.clear();
         record::put_entries_header(&mut writer.record, id, 1);
         record::put_blind_entry(&mut writer.record, key, value);
+        let room = if value.is_some() { Room::Common } else { Room::Kept };
         let mut more = 0..0;
         self.commit(
             turn,
             (&[id], Readers::Wait, durability),
-            |writer| self.append_record(writer),
+            |writer| self.append_record(writer, room),
             |writer, epochs| {
                 let trees = table_of(writer, id)?;
                 more.start = trees.unresolved_entries();

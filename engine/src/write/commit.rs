@@ -17,6 +17,7 @@ use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
 use crate::catalog::record::{self, State};
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::Room;
 use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::read::table_stack::Stopped;
@@ -118,7 +119,7 @@ impl Shared {
             other => {
                 drop(other);
                 decision.record_alone(&mut writer.record, id, key, value, &measures);
-                self.append_record(writer)
+                self.append_record(writer, if value.is_some() { Room::Common } else { Room::Kept })
             }
         };
         self.commit(turn, (&[id], Readers::Wait, durability), append, |writer, epochs| {
@@ -230,7 +231,7 @@ impl Shared {
         let readers = if entries <= IN_PLACE_MAX || is_adopted { Readers::Wait } else { Readers::GoOn };
         let tables: SmallVec<[TableId; 4]> = layers.iter().map(|writes| writes.id).collect();
         let append = |writer: &mut Writer| {
-            let lsn = self.append_record(writer)?;
+            let lsn = self.append_record(writer, if grows { Room::Common } else { Room::Kept })?;
             writer.shrink_record();
             Ok(lsn)
         };

@@ -22,7 +22,7 @@ use crate::catalog::declaration::Declaration;
 use crate::catalog::manifest::LastIngest;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::Lsn;
+use crate::log::{Lsn, Room};
 use crate::maintenance::parts_writer::PartsWriter;
 use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, same_rows_apart};
@@ -414,7 +414,8 @@ impl Shared {
         };
         let log = self.log()?;
         // Once the manifest names the commit, its record must not fail for lack of space.
-        log.reserve(RECORD_BYTES + first.len() + last_key.len())?;
+        log.check_kept()?;
+        log.reserve(RECORD_BYTES + first.len() + last_key.len(), Room::Common)?;
         log.sync(log.end_lsn())?;
         let mut manifest = self.checkpoints.last().manifest.clone();
         let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id).ok_or_else(dropped)?;
@@ -430,7 +431,7 @@ impl Shared {
         let append = |writer: &mut Writer| {
             writer.record.clear();
             record::put_ingest(&mut writer.record, id, first, last_key);
-            self.append_record(writer)
+            self.append_record(writer, Room::Kept)
         };
         self.commit_runs(turn, id, runs, append).map_err(|error| self.broken(error))
     }

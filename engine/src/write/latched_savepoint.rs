@@ -76,7 +76,12 @@ impl Changes {
     /// An upper estimate of the pages that taking back may need. What it changes is owned already, so nothing is
     /// copied for snapshots.
     pub(super) fn room_pages(&self, page_bytes: usize) -> u64 {
-        (3 * (self.bytes.len() + 24 * self.entries.len()) / page_bytes) as u64
+        self.room_pages_for(0, 0, page_bytes)
+    }
+
+    /// The same, once so many more entries with so many bytes are noted.
+    pub(super) fn room_pages_for(&self, entries: usize, bytes: usize, page_bytes: usize) -> u64 {
+        (3 * (self.bytes.len() + bytes + 24 * (self.entries.len() + entries)) / page_bytes) as u64
     }
 
     fn push(&mut self, bytes: &[u8]) -> Range<usize> {

@@ -22,8 +22,8 @@ use smallvec::SmallVec;
 use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
 use crate::catalog::record;
-use crate::error::{Error, Result};
-use crate::log::Lsn;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{Lsn, Room};
 use crate::read::entry::Key;
 use crate::read::readable::ReadableTable;
 use crate::read::table_stack::{Stopped, page_fault};
@@ -43,6 +43,7 @@ use crate::sync::atomic::Ordering;
 use crate::tree::{self, GROUP, Place, When, Written};
 use crate::write::decision::Decision;
 use crate::write::latched_savepoint::Changes;
+use crate::write::range_removal::ROWS_MIN_WHEN_FULL;
 
 /// The space in the log that a latched write reserves at a time, in bytes.
 const LOG_STEP_BYTES: usize = 64 << 10;
@@ -116,7 +117,7 @@ pub struct LatchedWrite<'db> {
     pub(super) epochs: Epochs,
     /// What its questions and writes have seen of runs, and what they lack.
     pages: ReadPages<'db>,
-    /// Bytes reserved in the log.
+    /// Bytes reserved in the log: with [`Room::Kept`] also where only what frees space may go.
     log_room_bytes: usize,
     /// The group of entries being written: its table, where its count goes, and the count.
     pub(super) group: Option<(TableId, usize, u64)>,
@@ -141,9 +142,13 @@ type Decide<'d, 'v> = dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]) + 'd;
 
 impl<'db> LatchedWrite<'db> {
     /// See [`Db::latched_write_at_once`](crate::Db::latched_write_at_once).
-    pub(crate) fn begin(db: &'db Arc<Shared>) -> Result<LatchedWrite<'db>> {
+    pub(crate) fn begin(db: &'db Arc<Shared>, room: Room) -> Result<LatchedWrite<'db>> {
         let mut turn = db.writer()?;
-        let log_room_bytes = db.log()?.reserve(LOG_STEP_BYTES)?;
+        let log = db.log()?;
+        let log_room_bytes = match log.check_kept().and_then(|()| log.reserve(LOG_STEP_BYTES, Room::Common)) {
+            Err(error) if error.kind() == ErrorKind::Full && room == Room::Kept => 0,
+            reserved => reserved?,
+        };
         let mut versions = db.versions.write();
         versions.set_changing(false);
         // Under the latch: no snapshot is taken from here on.
@@ -176,7 +181,7 @@ impl<'db> LatchedWrite<'db> {
     pub fn reserve(&mut self, table: &Table, writes: usize, bytes: usize) -> Result<()> {
         table.check_owner(self.db)?;
         let db = self.db;
-        self.reserve_log(bytes + writes * record::ENTRY_BYTES_MAX)?;
+        self.reserve_log(bytes + writes * record::ENTRY_BYTES_MAX, Room::Common)?;
         let writer = &mut *self.turn;
         let trees = writer.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
         let pages = trees.layers[0].room_for(writes as u64, bytes as u64);
@@ -423,13 +428,14 @@ impl<'db> LatchedWrite<'db> {
             pages += self.changes.room_pages(db.options.page_bytes);
         }
         db.check_room(writer, pages, value.is_some())?;
-        self.begin_entries(id, key.len() + value.map_or(0, <[u8]>::len))
+        let room = if value.is_some() { Room::Common } else { Room::Kept };
+        self.begin_entries(id, key.len() + value.map_or(0, <[u8]>::len), room)
     }
 
     /// Makes room in the log for an entry, and starts a group of entries of the table unless one is open.
     #[inline]
-    fn begin_entries(&mut self, id: TableId, bytes: usize) -> Result<()> {
-        self.reserve_log(bytes + record::ENTRY_BYTES_MAX)?;
+    fn begin_entries(&mut self, id: TableId, bytes: usize, room: Room) -> Result<()> {
+        self.reserve_log(bytes + record::ENTRY_BYTES_MAX, room)?;
         match &mut self.group {
             Some((table, _, count)) if *table == id => *count += 1,
             _ => {
@@ -443,11 +449,19 @@ impl<'db> LatchedWrite<'db> {
     }
 
     #[inline]
-    fn reserve_log(&mut self, bytes: usize) -> Result<()> {
+    fn reserve_log(&mut self, bytes: usize, room: Room) -> Result<()> {
         let needed = self.turn.record.len() + bytes + 64;
-        if needed > self.log_room_bytes {
-            self.log_room_bytes = self.db.log()?.reserve(needed + LOG_STEP_BYTES)?;
-        }
+        if needed > self.log_room_bytes { self.reserve_more(needed, room) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn reserve_more(&mut self, needed: usize, room: Room) -> Result<()> {
+        let log = self.db.log()?;
+        self.log_room_bytes = match log.reserve(needed + LOG_STEP_BYTES, room) {
+            // There may be space for this much, and no more.
+            Err(error) if error.kind() == ErrorKind::Full => log.reserve(needed, room)?,
+            reserved => reserved?,
+        };
         Ok(())
     }
 
@@ -468,20 +482,31 @@ impl<'db> LatchedWrite<'db> {
     pub fn remove_range<'b>(&mut self, table: &Table, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
         table.check_owner(self.db)?;
         let (db, id, bounds) = (self.db, table.id(), bounds.into());
-        let trees = self.turn.tables.get(id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-        let removal = match trees.plan_removal(&bounds, db.options.excised_rows_min, &self.pages) {
-            Ok(Planned::Nothing) => return Ok(0),
-            Ok(Planned::OneByOne) => return self.remove_one_by_one(table, &bounds),
-            Ok(Planned::Range(removal)) => removal,
-            Err(Stopped::Missing) => return Err(page_fault()),
-            Err(Stopped::Failed(error)) => return Err(error),
+        let plan = |latched: &Self, rows_min| {
+            let trees = latched.turn.tables.get(id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+            trees.plan_removal(&bounds, rows_min, &latched.pages).map_err(|stopped| match stopped {
+                Stopped::Missing => page_fault(),
+                Stopped::Failed(error) => error,
+            })
         };
+        let mut planned = plan(self, db.options.excised_rows_min)?;
+        if matches!(planned, Planned::OneByOne) {
+            match self.remove_one_by_one(table, &bounds) {
+                Err(error) if error.kind() == ErrorKind::Full => planned = plan(self, ROWS_MIN_WHEN_FULL)?,
+                removed => return removed,
+            }
+        }
+        let removal = match planned {
+            Planned::Range(removal) => removal,
+            Planned::Nothing | Planned::OneByOne => return Ok(0),
+        };
+        let trees = self.turn.tables.get(id as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
         let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
         let pages = trees.room_to_remove();
         if self.changes.is_set() && !removal.is_of_all() {
             self.changes.note_range(trees, &removal);
         }
-        self.reserve_log(low.map_or(0, <[u8]>::len) + high.map_or(0, <[u8]>::len) + 64)?;
+        self.reserve_log(low.map_or(0, <[u8]>::len) + high.map_or(0, <[u8]>::len) + 64, Room::Kept)?;
         let writer = &mut *self.turn;
         db.check_room(writer, pages + self.changes.room_pages(db.options.page_bytes), false)?;
         self.end_entries();
@@ -502,16 +527,25 @@ impl<'db> LatchedWrite<'db> {
         Ok(rows)
     }
 
-    /// Removes the rows of a range, each of which takes a tombstone.
+    /// Removes the rows of a range, each of which takes a tombstone. All that can fail comes before the first: memory
+    /// and the log have room for all, and so has what is noted for a savepoint; what lies below is looked up for all.
     fn remove_one_by_one(&mut self, table: &Table, bounds: &Bounds<'_>) -> Result<u64> {
         let mut keys = Vec::new();
-        self.table(table)?.for_each(bounds, |key, _| {
+        let (mut key_bytes, mut value_bytes) = (0, 0);
+        self.table(table)?.for_each(bounds, |key, value| {
             keys.push(Key::from(key));
+            key_bytes += key.len();
+            value_bytes += value.len();
             true
         })?;
-        for key in &keys {
-            self.write_row(table.id(), key, Known::Nothing, &mut |_| (Action::Remove, &[]))?;
+        self.reserve_log(key_bytes + keys.len() * record::ENTRY_BYTES_MAX, Room::Kept)?;
+        let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
+        let mut pages = trees.layers[0].room_for(keys.len() as u64, key_bytes as u64);
+        if self.changes.is_set() {
+            pages += self.changes.room_pages_for(keys.len(), key_bytes + value_bytes, self.db.options.page_bytes);
         }
+        self.db.check_room(&mut self.turn, pages, false)?;
+        self.update_many(table, &keys, |_, _, _| Action::Remove).map_err(|(_, error)| error)?;
         Ok(keys.len() as u64)
     }
 
@@ -557,7 +591,7 @@ impl<'db> LatchedWrite<'db> {
         self.end_entries();
         let writer = &mut *self.turn;
         // Its space was reserved. If this fails all the same, the trees have changed and the log has not.
-        let appended = db.log_commit(writer, |writer| db.append_record(writer));
+        let appended = db.log_commit(writer, |writer| db.append_record(writer, Room::Kept));
         let appended = appended.map_err(|error| db.broken(error)).map(Logged::applied);
         if appended.is_err() {
             writer.sequence += 1;

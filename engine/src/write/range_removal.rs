@@ -9,6 +9,7 @@ use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
 use crate::catalog::record;
 use crate::error::{ErrorKind, Result};
+use crate::log::Room;
 use crate::options::Durability;
 use crate::read::table_stack::Stopped;
 use crate::run::{ReadPages, Run};
@@ -20,6 +21,9 @@ use crate::state::shared::Shared;
 use crate::state::versions::Runs;
 use crate::state::writer::Turn;
 use crate::write::writable::WritableTable;
+
+/// The fewest rows of a range that is taken out as a whole after memory had no room for a tombstone for each.
+pub(super) const ROWS_MIN_WHEN_FULL: u64 = 0;
 
 impl Shared {
     /// Commits the removal of a range.
@@ -36,13 +40,22 @@ impl Shared {
             self.resolve(table.id(), bounds)?;
         }
         let pages = ReadPages::new(&self.cache);
+        let mut rows_min = self.options.excised_rows_min;
         loop {
             let mut turn = self.writer()?;
             let trees = table_of(&mut turn, table.id())?;
-            match trees.plan_removal(bounds, self.options.excised_rows_min, &pages) {
+            match trees.plan_removal(bounds, rows_min, &pages) {
                 Ok(Planned::Nothing) => return Ok(0),
                 Ok(Planned::Range(removal)) => return self.commit_removal(turn, table.id(), removal, durability),
-                Ok(Planned::OneByOne) => break,
+                Ok(Planned::OneByOne) => {
+                    drop(turn);
+                    match self.remove_one_by_one(table, bounds, durability) {
+                        Err(error) if error.kind() == ErrorKind::Full && rows_min > ROWS_MIN_WHEN_FULL => {
+                            rows_min = ROWS_MIN_WHEN_FULL;
+                        }
+                        removed => return removed,
+                    }
+                }
                 Err(Stopped::Failed(error)) => return Err(error),
                 Err(Stopped::Missing) => {
                     drop(turn);
@@ -50,8 +63,6 @@ impl Shared {
                 }
             }
         }
-        drop(pages);
-        self.remove_one_by_one(table, bounds, durability)
     }
 
     fn commit_removal(&self, mut turn: Turn<'_>, id: TableId, removal: Removal, durability: Durability) -> Result<u64> {
@@ -65,7 +76,7 @@ impl Shared {
         let committed = self.commit(
             turn,
             (&[id], Readers::GoOn, durability),
-            |writer| self.append_record(writer),
+            |writer| self.append_record(writer, Room::Kept),
             |writer, epochs| {
                 let sequence = writer.sequence;
                 let trees = table_of(writer, id)?;
@@ -100,17 +111,8 @@ impl Shared {
         }
     }
 
-    /// Removes the rows of a range, each of which takes a tombstone. If there is no room for these, the table is
-    /// flushed first.
+    /// Removes the rows of a range, each of which takes a tombstone. Fails if memory has no room for these.
     fn remove_one_by_one(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
-        let remove = || self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds));
-        match remove() {
-            Err(error) if error.kind() == ErrorKind::Full && !table.options().in_memory => {
-                self.flush(table.id())?;
-                self.reclaim_if_idle();
-                remove()
-            }
-            removed => removed,
-        }
+        self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds))
     }
 }

@@ -6,6 +6,7 @@ use crate::catalog::record::{self, State};
 use crate::db::Db;
 use crate::error::ErrorKind;
 use crate::io::sim::SimDisk;
+use crate::log::Room;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
 use crate::state::handle::Table;
@@ -21,7 +22,8 @@ fn log_nonsense(table: &Table, then: impl FnOnce(&mut Vec<u8>)) {
     record::put_entries_header(&mut turn.record, table.id(), 1);
     let weight = Tally { rows: 1, ..Tally::ZERO };
     record::put_entry(&mut turn.record, State::Fresh, &75u32.to_be_bytes(), Some(b"last"), &weight, &Measures::ROWS);
-    let log = |turn: &mut Writer| drop(shared.log_commit(turn, |writer| shared.append_record(writer)).unwrap());
+    let log =
+        |turn: &mut Writer| drop(shared.log_commit(turn, |writer| shared.append_record(writer, Room::Common)).unwrap());
     log(&mut turn);
     turn.record.clear();
     then(&mut turn.record);

@@ -1,0 +1,169 @@
+//! Goal: a full disk is a state that ends. What makes the database grow is refused, what frees space is done, by every
+//! kind of write, on the database that is open; then it grows again. And it opens on the disk that it has filled.
+
+use std::sync::Arc;
+
+use quipu::io::sim::SimDisk;
+use quipu::{Action, Db, Error, ErrorKind, Options, ReadableTable, Table, TableOptions, WritableTable};
+
+const SEGMENT_BYTES: usize = 16 << 10;
+
+fn options(disk: &SimDisk) -> Options {
+    Options { disk: Arc::new(disk.clone()), log_segment_bytes: SEGMENT_BYTES, ..Options::in_memory() }
+}
+
+fn used(disk: &SimDisk) -> u64 {
+    disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len() as u64).sum()
+}
+
+/// Writes until the disk takes no more, and gives no more space from then on. Returns the number of rows.
+fn fill(disk: &SimDisk, table: &Table) -> u32 {
+    table.put("first", "row").unwrap();
+    disk.set_capacity(used(disk) + 5 * SEGMENT_BYTES as u64);
+    for number in 0u32.. {
+        if let Err(error) = table.put(number.to_be_bytes(), [7; 200]) {
+            assert_is_full(&error);
+            disk.set_capacity(used(disk));
+            return number;
+        }
+    }
+    unreachable!("the disk has a limit")
+}
+
+fn assert_is_full(error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("free some space on the disk") && !text.contains("reopen"), "{text}");
+}
+
+/// Ways to remove the rows of a table.
+type Removal = fn(&Db, &Table, u32) -> quipu::Result<()>;
+
+const REMOVALS: [(&str, Removal); 6] = [
+    ("one by one", |_, table, rows| (0..rows).try_for_each(|number| table.remove(number.to_be_bytes()).map(|_| ()))),
+    ("a range", |_, table, _| table.remove_range(..).map(|_| ())),
+    ("a transaction", |db, table, rows| {
+        db.write(|tx| {
+            let table = tx.table(table)?;
+            (0..rows).try_for_each(|number| table.remove(number.to_be_bytes()).map(|_| ()))
+        })
+    }),
+    ("an optimistic transaction", |db, table, _| {
+        let tx = db.begin();
+        tx.table(table)?.remove_range(..)?;
+        tx.commit()
+    }),
+    ("latched", |db, table, rows| {
+        let mut latched = db.latched_write_to_free()?;
+        for number in 0..rows {
+            latched.update(table, &number.to_be_bytes(), |_, _| Action::Remove)?;
+        }
+        latched.commit()?.wait(quipu::Durability::Sync)
+    }),
+    ("a latched range", |db, table, _| {
+        let mut latched = db.latched_write_to_free()?;
+        latched.remove_range(table, ..)?;
+        latched.commit()?.wait(quipu::Durability::Sync)
+    }),
+];
+
+#[test]
+fn rows_are_removed_from_an_open_database_on_a_full_disk_and_it_grows_again() {
+    for (name, remove) in REMOVALS {
+        for in_memory in [true, false] {
+            let disk = SimDisk::new();
+            let db = Db::open("/db", Options { memtable_bytes: 1 << 20, ..options(&disk) }).unwrap();
+            let table = db.create_table("t", TableOptions { in_memory, ..Default::default() }).unwrap();
+            let rows = fill(&disk, &table);
+            assert!(rows > 200, "{rows}");
+            // What grows is refused again and again, by every kind of write, and what only reads is not.
+            for _ in 0..50 {
+                assert_is_full(&table.put("more", [1; 20_000]).unwrap_err());
+                assert_is_full(&db.latched_write().err().unwrap());
+                let latched = db.latched_write_to_free().unwrap();
+                assert_eq!(latched.table(&table).unwrap().len().unwrap(), u64::from(rows) + 1);
+            }
+            remove(&db, &table, rows).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(table.len().unwrap() <= 1, "{name}");
+            db.checkpoint().unwrap_or_else(|error| panic!("{name}: {error}"));
+            for number in 0..rows / 2 {
+                table.put(number.to_be_bytes(), [8; 200]).unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+            let left = table.len().unwrap();
+            drop((table, db));
+            let db = Db::open("/db", options(&disk.kill())).unwrap();
+            assert_eq!(db.open_table("t").unwrap().unwrap().len().unwrap(), left, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk)).unwrap();
+    let table = db.table("t").unwrap();
+    let rows = fill(&disk, &table);
+    // Removals go into the segment that is kept for them. There is room in it, and still nothing may grow.
+    let mut removed = 0;
+    for number in 0..rows / 2 {
+        assert!(table.remove(number.to_be_bytes()).unwrap());
+        removed += 1;
+        if let Err(error) = table.put("more", [1; 10]) {
+            assert_is_full(&error);
+        }
+    }
+    assert_is_full(&table.put("more", [1; 10]).unwrap_err());
+    assert_is_full(&db.write(|tx| tx.table(&table)?.put("more", [1; 10])).unwrap_err());
+    assert_is_full(&db.create_table("more", TableOptions::default()).unwrap_err());
+    let mut latched = db.latched_write_to_free().unwrap();
+    assert_is_full(&latched.put(&table, b"more", &[1; 10]).unwrap_err());
+    drop(latched);
+    let left = u64::from(rows - removed) + 1 + u64::from(table.get("more").unwrap().is_some());
+    assert_eq!(table.remove_range(..).unwrap(), left);
+    disk.set_capacity(u64::MAX);
+    table.put("more", [1; 10]).unwrap();
+}
+
+#[test]
+fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
+    let disk = SimDisk::new();
+    let db = Db::open("/db", options(&disk)).unwrap();
+    let table = db.table("t").unwrap();
+    let mut left = u64::from(fill(&disk, &table)) + 1;
+    drop((table, db));
+    let full = used(&disk);
+    let mut disk = disk.kill();
+    for round in 0..20u32 {
+        disk.set_capacity(full);
+        let db = Db::open("/db", options(&disk)).unwrap();
+        let table = db.table("t").unwrap();
+        assert_eq!(table.len().unwrap(), left);
+        assert!(table.remove(round.to_be_bytes()).unwrap());
+        left -= 1;
+        drop((table, db));
+        disk = if round % 2 == 0 { disk.kill() } else { disk.crash(u64::from(round)) };
+        assert!(used(&disk) <= full);
+    }
+}
+
+/// A job, a notebook or a shell that opens the database for each row.
+#[test]
+fn sessions_that_write_a_row_each_do_not_make_the_database_grow_by_a_file() {
+    let mut disk = SimDisk::new();
+    let mut sizes = Vec::new();
+    for round in 0..60u32 {
+        let db = Db::open("/db", options(&disk)).unwrap();
+        let table = db.table("t").unwrap();
+        table.put(round.to_be_bytes(), "row").unwrap();
+        assert_eq!(table.len().unwrap(), u64::from(round) + 1);
+        drop(table);
+        if round % 3 == 0 {
+            db.close().unwrap();
+        } else {
+            drop(db);
+        }
+        disk = disk.kill();
+        sizes.push(used(&disk));
+    }
+    assert_eq!(sizes[5], sizes[59], "{sizes:?}");
+}
