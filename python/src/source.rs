@@ -76,9 +76,10 @@ impl Opened {
     /// # Errors
     /// Those of [`Opened::database_to_write`] and of [`Turns::enter`].
     pub(crate) fn database_to_change(&self) -> Result<Database> {
-        let database = self.database_to_write()?;
+        self.database_to_write()?;
         self.turns.enter(false)?;
-        Ok(database)
+        // It may have been closed meanwhile.
+        self.database()
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -248,8 +249,9 @@ impl Running {
     /// # Errors
     /// Those of [`Opened::database_to_write`] and of [`Turns::enter`].
     pub(crate) fn writer(opened: &Arc<Opened>, durability: Option<Durability>) -> Result<Arc<Running>> {
-        let database = opened.database_to_write()?;
+        opened.database_to_write()?;
         let pass = opened.turns.enter(true)?;
+        let database = opened.database()?;
         Running::begin(opened, Some(pass), move |began, receiver| {
             let work = |transaction: &RowTransaction<'_>| serve_writer(transaction, began, receiver);
             match durability {
@@ -379,8 +381,9 @@ impl Source {
     ) -> Result<T> {
         match self {
             Source::Live(opened) => {
-                let database = opened.database_to_write()?;
+                opened.database_to_write()?;
                 let pass = opened.turns.enter(false)?;
+                let database = opened.database()?;
                 database.write(move |transaction| {
                     drop(pass);
                     work(transaction)

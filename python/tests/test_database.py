@@ -401,3 +401,26 @@ def test_a_moment_that_python_cannot_hold_is_told_with_its_column(db):
     with pytest.raises(ValueError, match="table t, column at"):
         list(table)
     assert table.select("id")[:] == [{"id": 1}]
+
+
+def test_a_writer_that_waits_is_told_that_the_database_was_closed(tmp_path):
+    db = quipu.open(tmp_path / "db")
+    table = db.create_table("t", {"id": int}, key="id")
+    db.write()["t"].insert({"id": 1})
+    alone = db.write()
+    alone["t"].insert({"id": 2})
+    told = []
+
+    def wait():
+        try:
+            table.insert({"id": 3})
+        except quipu.InvalidError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    db.close()
+    thread.join()
+    assert told == ["the database is closed"]
+    with quipu.open(tmp_path / "db") as db:
+        assert len(db["t"]) == 0, "none of them was committed"
