@@ -32,6 +32,9 @@ pub(crate) const TABLES_MAX: usize = 1 << 20;
 /// An open database. A cheap handle: clones refer to the same database, which closes with the last of its handles,
 /// tables and snapshots.
 ///
+/// It belongs to the process that opened it. In one that was forked from that, whatever reads or writes is refused, and
+/// dropping it releases memory and touches no file.
+///
 /// ```
 /// # fn main() -> quipu::Result<()> {
 /// use quipu::{Db, Options, ReadableTable, WritableTable};
@@ -69,6 +72,9 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if !self.shared.process.is_current() {
+            return;
+        }
         self.shared.stopping.store(true, Ordering::SeqCst);
         let keeper = self.shared.keeper.lock().take();
         if let Some(keeper) = keeper {
@@ -99,6 +105,7 @@ impl Db {
     pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
         let versions = self.shared.versions.read();
+        versions.check()?;
         Ok(versions.by_name(name).map(|table| self.table_of(table.declaration.clone())))
     }
 
@@ -403,13 +410,19 @@ impl Db {
 
     /// Returns when every commit so far is on stable storage.
     pub fn sync(&self) -> Result<()> {
+        self.shared.process.check()?;
         let log = self.shared.log()?;
         log.sync(log.end_lsn())
     }
 
     /// Syncs the log and releases the database, which closes when the last handle, table and snapshot is gone. Dropping
     /// it does the same, but ignores errors.
+    ///
+    /// # Errors
+    /// Those of a sync. In a process that was forked from that of the database, [`ErrorKind::Invalid`]: its memory is
+    /// released there, and nothing else.
     pub fn close(self) -> Result<()> {
+        self.shared.process.check()?;
         if self.shared.log.is_some() { self.sync() } else { Ok(()) }
     }
 

@@ -9,6 +9,8 @@ mod crash;
 mod crash_support;
 mod damage;
 mod faults;
+#[cfg(target_os = "linux")]
+mod forked;
 mod found;
 mod full_disk;
 mod fuzz_smoke;

@@ -6,16 +6,20 @@ import contextlib
 import os
 import random
 import time
+import weakref
 from types import TracebackType
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Type, TypeVar, Union
 
 from . import _quipu, _schema
-from ._errors import ConflictError, Error
+from ._errors import ConflictError, Error, InvalidError, MissingError
 from ._rows import Rows, Table, absolute
 
 T = TypeVar("T")
 
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS_MAX = 0.0001, 0.02
+
+#: The databases that this process has open, by their paths.
+_open: "weakref.WeakValueDictionary[str, Database]" = weakref.WeakValueDictionary()
 
 
 def open(
@@ -29,14 +33,38 @@ def open(
 ) -> "Database":
     """Opens the database in a directory, and creates it if there is none; ``":memory:"`` is one without files.
 
+    The directory is made, but not that in which it lies. A database belongs to the process that opens it: one that is
+    forked opens it again, which it can once the other has closed it, or if both open it ``read_only``.
+
     One process can write to a database; those that open it ``read_only`` share it while nobody does. A commit is
     acknowledged when it is on stable storage (``durability="sync"``), when the operating system has it (``"os"``), or
     at once (``"none"``). Tables take ``memtable_bytes`` in memory before rows go to disk, and ``cache_bytes`` are kept
     of what is read from there.
     """
-    where = None if os.fspath(path) == ":memory:" else absolute(path)
-    found = _quipu.Database.open(where, read_only, create, durability, memtable_bytes, cache_bytes)
-    return Database(found, where)
+    given = os.fspath(path)
+    where = None if given == ":memory:" else absolute(path)
+    if where is not None:
+        if not given:
+            raise InvalidError("a database has a path, or is ':memory:'; '' is neither")
+        above = os.path.dirname(where)
+        if not os.path.isdir(above):
+            raise MissingError(f"there is no directory {above}, in which the database is to lie; make it first")
+    try:
+        found = _quipu.Database.open(where, read_only, create, durability, memtable_bytes, cache_bytes)
+    except Error as error:
+        if error.kind == "busy" and where is not None and open_here(where) is not None:
+            error.args = (f"{where} is open in this process already: use that one, or close it first",)
+        raise
+    database = Database(found, where)
+    if where is not None:
+        _open[where] = database
+    return database
+
+
+def open_here(path: str) -> Optional["Database"]:
+    """The database of a path, as ``absolute`` gives it, that this process has open."""
+    found = _open.get(path)
+    return found if found is not None and found._source.is_open() else None
 
 
 class _Source:
@@ -50,7 +78,18 @@ class _Source:
         return Table(self._source.table(name), self, self.path)
 
     def __getitem__(self, name: str) -> Table:
+        if not isinstance(name, str):
+            raise TypeError(f"tables are found by name, a str, not {type(name).__name__}")
         return self.table(name)
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        try:
+            self._source.table(name)
+        except MissingError:
+            return False
+        return True
 
     @contextlib.contextmanager
     def _writing(self, reader: _quipu.Reader) -> Iterator[_quipu.Reader]:
@@ -76,15 +115,24 @@ class Database(_Source):
         return f"<quipu.Database {self.path or ':memory:'}{state}>"
 
     def close(self) -> None:
-        """Ends snapshots and transactions, and closes the database. Closing it again does nothing."""
+        """Ends snapshots and transactions, and closes the database. Closing it again does nothing.
+
+        In a process that was forked from that which opened it, it is forgotten, and goes on where it was opened.
+        """
         self._source.close()
 
     def tables(self) -> List[str]:
         """The names of all tables."""
         return self._source.tables()
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._source.tables()
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._source.tables())
+
+    def __len__(self) -> int:
+        return len(self._source.tables())
+
+    def __bool__(self) -> bool:
+        return True
 
     def create_table(
         self,
@@ -259,6 +307,15 @@ class Snapshot(_Source):
         """The names of all tables that there were."""
         return self._source.tables()
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._source.tables())
+
+    def __len__(self) -> int:
+        return len(self._source.tables())
+
+    def __bool__(self) -> bool:
+        return True
+
     def close(self) -> None:
         """Forgets it. Closing it again does nothing."""
         self._source.close()
@@ -268,6 +325,7 @@ class Transaction(_Source):
     """A transaction. As a context manager it commits at the end, and rolls back at an exception."""
 
     _source: _quipu.Transaction
+    __iter__ = None
 
     def __init__(self, source: _quipu.Transaction, path: Optional[str]) -> None:
         self._source, self.path = source, path
@@ -280,11 +338,14 @@ class Transaction(_Source):
     ) -> None:
         if self._source.is_over():
             return
-        if kind is None:
-            self.commit()
-        else:
-            with contextlib.suppress(Error):
-                self.rollback()
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            # Also if a signal came while it waited to commit.
+            if not self._source.is_over():
+                with contextlib.suppress(Error):
+                    self.rollback()
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:

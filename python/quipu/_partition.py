@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Dict, Iterator, List, Optional
 
-from . import _quipu, _server
+from . import _database, _quipu, _server
 from ._errors import InvalidError
 from ._rows import Row, Rows
 
@@ -13,8 +14,22 @@ _lock = threading.Lock()
 _readers: Dict[str, _quipu.Database] = {}
 
 
+def _forget() -> None:
+    """Begins anew in a process that was forked: what the other one has opened is not its own."""
+    global _lock
+    _lock = threading.Lock()
+    _readers.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
 def _reader_of(path: str) -> _quipu.Database:
-    """The database as this process has opened it to read partitions."""
+    """The database as this process has it open already, or opens it to read partitions."""
+    opened = _database.open_here(path)
+    if opened is not None:
+        return opened._source
     with _lock:
         found = _readers.get(path)
         if found is None or not found.is_open():
@@ -35,8 +50,8 @@ class Partition:
     """A part of a table or an index, with an exact number of rows.
 
     In the process that made it, a partition reads its snapshot, whatever is written meanwhile. A pickled one opens the
-    database read-only where it is read, which takes that nobody has it open to write, and refuses to read if the
-    database has changed.
+    database read-only where it is read, unless that process has it open, which takes that no other one has it open to
+    write; and it refuses to read if the database has changed. So does one that a forked process has without pickling.
     """
 
     path: Optional[str]
@@ -51,12 +66,14 @@ class Partition:
         reader = rows._reader
         part.path, part.table, part.index = rows._path, reader.table_name, reader.index_name
         part.columns, part.count = rows._columns, count
+        part._process = os.getpid()
         part._ends, part._sequence = keys.ends(), reader.sequence()
         part._rows = Rows(reader, keys, rows._columns, rows._path)
         return part
 
     _ends: Any
     _sequence: Optional[int]
+    _process: int
     _rows: Optional[Rows]
 
     def __repr__(self) -> str:
@@ -73,6 +90,9 @@ class Partition:
 
     def rows(self) -> Rows:
         """The rows."""
+        if self._rows is not None and self._process != os.getpid():
+            self.__getstate__()
+            self._rows = None
         if self._rows is None:
             assert self.path is not None
             snapshot = _reader_of(self.path).snapshot()
@@ -82,6 +102,7 @@ class Partition:
             if self.index is not None:
                 reader = reader.with_index(self.index)
             self._rows = Rows(reader, _quipu.Range(*self._ends), self.columns, self.path)
+            self._process = os.getpid()
         return self._rows
 
     def __len__(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ContextManager, Dict, Iterable, Iterator,
 from typing import Protocol, Sequence, Union, overload
 
 from . import _quipu
+from ._errors import Error, InvalidError, WrongTypeError
 
 if TYPE_CHECKING:
     from ._partition import Partition
@@ -48,6 +49,14 @@ def _limits(place: Optional[int]) -> Optional[int]:
     return max(-(2**63), min(2**63 - 1, operator.index(place)))
 
 
+def _natural(what: str, number: int) -> int:
+    """A number of rows, columns or parts."""
+    number = operator.index(number)
+    if number < 0:
+        raise InvalidError(f"{what} is 0 or more, not {number}")
+    return min(number, 2**63 - 1)
+
+
 class Rows:
     """Rows in the order of a key, as they are when they are asked for. Nothing is loaded.
 
@@ -65,6 +74,19 @@ class Rows:
         path: Optional[str] = None,
     ) -> None:
         self._reader, self._keys, self._columns, self._path = reader, keys, columns, path
+
+    def __repr__(self) -> str:
+        reader = self._reader
+        kind = type(self).__name__
+        name = reader.table_name if reader.index_name is None else f"{reader.table_name}.{reader.index_name}"
+        try:
+            key = ", ".join(name for name, _ in reader.key_columns())
+            of = "" if self._columns is None else f" with {', '.join(self._columns)}"
+            # A transaction would rely on the number from then on.
+            count = "" if reader.in_transaction else f"{len(self):,} "
+            return f"<quipu.{kind} {name}: {count}rows{of} by {key}>"
+        except Error as error:
+            return f"<quipu.{kind} {name}: {error}>"
 
     def _within(self, ends: Mapping[str, Key]) -> _quipu.Range:
         if not ends:
@@ -145,20 +167,22 @@ class Rows:
 
     def page(self, offset: int, limit: int, **ends: Key) -> Page:
         """Up to ``limit`` rows from an offset of a range on, and how many the range has."""
+        offset, limit = _natural("an offset", offset), _natural("a limit", limit)
         return Page(*self._reader.page(self._within(ends), offset, limit, self._columns))
 
     def sample(self, rows: int, seed: Optional[int] = None, **ends: Key) -> List[Row]:
         """Rows of a range, drawn so that each subset is equally likely."""
         seed = random.getrandbits(64) if seed is None else seed
-        return self._reader.sample(self._within(ends), rows, seed, self._columns)
+        return self._reader.sample(self._within(ends), _natural("a sample", rows), seed, self._columns)
 
     def split(self, parts: int, **ends: Key) -> List["Rows"]:
         """A range cut into parts of equal counts, to within one row."""
-        pieces = self._reader.split(self._within(ends), parts)
+        pieces = self._reader.split(self._within(ends), _natural("a number of parts", parts))
         return [Rows(self._reader, keys, self._columns, self._path) for keys, _ in pieces]
 
     def groups(self, columns: int = 1, **ends: Key) -> Iterator[Group]:
         """The number of rows by the values of the first columns of the key: a few descents for each group."""
+        columns = _natural("a number of columns", columns)
         return self._groups(self._reader.at_one_moment(), self._within(ends), columns)
 
     def _groups(self, reader: _quipu.Reader, rest: Optional[_quipu.Range], columns: int) -> Iterator[Group]:
@@ -200,7 +224,7 @@ class Rows:
         from ._partition import Partition
 
         frozen = self.freeze()
-        pieces = frozen._reader.split(self._within(ends), parts)
+        pieces = frozen._reader.split(self._within(ends), _natural("a number of parts", parts))
         return [Partition._of(frozen, keys, count) for keys, count in pieces]
 
 
@@ -248,7 +272,11 @@ class Table(Rows):
         return self._reader.get_many(list(keys))
 
     def __contains__(self, key: object) -> bool:
-        return self._reader.contains(key)
+        try:
+            return self._reader.contains(key)
+        except WrongTypeError:
+            # As of a list: what can be no key is none.
+            return False
 
     def insert(self, row: Union[Mapping[str, Any], Sequence[Any]]) -> Any:
         """Adds a row, with defaults for columns that it lacks, and returns its key."""

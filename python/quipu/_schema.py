@@ -9,10 +9,12 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 #: A type by its name (``"i64"``, ``"text not null"``), a Python type, or all that a column can have.
 ColumnType = Union[str, type, Mapping[str, Any]]
-Columns = Union[Mapping[str, ColumnType], Iterable[Mapping[str, Any]]]
+#: Columns by their names, each a ``ColumnType``: of a dict of several kinds a checker infers ``object``.
+Columns = Union[Mapping[str, Any], Iterable[Mapping[str, Any]]]
 #: The columns of an index, or all that it can have.
 IndexType = Union[str, Sequence[str], Mapping[str, Any]]
-Indexes = Union[Mapping[str, IndexType], Iterable[Mapping[str, Any]]]
+#: Indexes by their names, each an ``IndexType``.
+Indexes = Union[Mapping[str, Any], Iterable[Mapping[str, Any]]]
 
 _PYTHON_TYPES = {
     bool: "bool",

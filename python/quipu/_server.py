@@ -123,7 +123,7 @@ class _Client:
         try:
             self._redis = importlib.import_module("redis")
         except ImportError as error:
-            raise ImportError("quipu.connect needs the package redis: pip install 'quipu[server]'") from error
+            raise ImportError("quipu.connect needs the package redis: pip install redis hiredis") from error
         if not isinstance(url, str):
             raise TypeError(f"the URL of a server is a str, not {type(url).__name__}")
         self.url, self.options = url, dict(options)

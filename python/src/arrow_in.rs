@@ -2,12 +2,15 @@
 //!
 //! A value becomes what the column holds if it means the same: integers of any width, texts of any layout, dictionaries
 //! of them, timestamps of any unit that lose nothing.
+//!
+//! Nothing is believed of a buffer: arrays are checked in full before a value is read, since others make some that
+//! break the rules of their types, such as texts that are no UTF-8.
 
 use arrow_array::cast::AsArray;
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::types as arrow;
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::{ArrowError, DataType as ArrowType, TimeUnit};
+use arrow_array::{Array, ArrayReader, ArrayRef, StructArray, make_array};
+use arrow_schema::{ArrowError, DataType as ArrowType, Fields, TimeUnit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -19,9 +22,14 @@ use uuid::Uuid;
 use crate::error::{detached, invalid};
 use crate::reader::Reader;
 use crate::source::Source;
+use crate::turns::check_signals;
 
 const MICROSECONDS_A_SECOND: i64 = 1_000_000;
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
+const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
+
+/// After how many rows a load looks for signals.
+const ROWS_BETWEEN_SIGNALS: u64 = 8192;
 
 /// Reads the value of a row.
 type Read<'a> = Box<dyn Fn(usize) -> std::result::Result<Value<'a>, String> + 'a>;
@@ -104,21 +112,29 @@ fn read<'a>(array: &'a dyn Array, wanted: DataType) -> Option<Read<'a>> {
                 _ => Err(format!("{milliseconds} milliseconds are no date")),
             }
         }),
-        ArrowType::Timestamp(TimeUnit::Second, _) => primitive!(arrow::TimestampSecondType, |seconds: i64| {
-            moment(seconds.checked_mul(MICROSECONDS_A_SECOND))
-        }),
-        ArrowType::Timestamp(TimeUnit::Millisecond, _) => {
-            primitive!(arrow::TimestampMillisecondType, |milliseconds: i64| moment(milliseconds.checked_mul(1_000)))
+        ArrowType::Timestamp(unit, zone) => {
+            // pandas has no other date than a midnight without a zone.
+            let moment = if wanted == DataType::Date && zone.is_none() { midnight } else { moment };
+            match unit {
+                TimeUnit::Second => primitive!(arrow::TimestampSecondType, |seconds: i64| {
+                    moment(seconds.checked_mul(MICROSECONDS_A_SECOND))
+                }),
+                TimeUnit::Millisecond => primitive!(arrow::TimestampMillisecondType, |milliseconds: i64| {
+                    moment(milliseconds.checked_mul(1_000))
+                }),
+                TimeUnit::Microsecond => {
+                    primitive!(arrow::TimestampMicrosecondType, |microseconds| moment(Some(microseconds)))
+                }
+                TimeUnit::Nanosecond => {
+                    primitive!(arrow::TimestampNanosecondType, |nanoseconds: i64| match nanoseconds % 1_000 {
+                        0 => moment(Some(nanoseconds / 1_000)),
+                        _ => Err(format!("{nanoseconds} ns are no whole microseconds; a timestamp holds those")),
+                    })
+                }
+            }
         }
-        ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
-            primitive!(arrow::TimestampMicrosecondType, |microseconds| moment(Some(microseconds)))
-        }
-        ArrowType::Timestamp(TimeUnit::Nanosecond, _) => {
-            primitive!(arrow::TimestampNanosecondType, |nanoseconds: i64| match nanoseconds % 1_000 {
-                0 => moment(Some(nanoseconds / 1_000)),
-                _ => Err(format!("{nanoseconds} ns are no whole microseconds; a timestamp holds those")),
-            })
-        }
+        // A dictionary without values is one of NULLs.
+        ArrowType::Dictionary(..) if array.as_any_dictionary().values().is_empty() => Box::new(|_| Ok(Value::Null)),
         ArrowType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let (keys, values) = (dictionary.normalized_keys(), read(dictionary.values().as_ref(), wanted)?);
@@ -149,47 +165,154 @@ fn moment<'a>(microseconds: Option<i64>) -> std::result::Result<Value<'a>, Strin
     moment.ok_or_else(|| "a timestamp is out of range".to_owned())
 }
 
-/// The columns of a stream: names, types, and places in the table.
+/// The day that begins at a moment without a zone.
+fn midnight<'a>(microseconds: Option<i64>) -> std::result::Result<Value<'a>, String> {
+    match microseconds.map(|microseconds| (microseconds % MICROSECONDS_A_DAY, microseconds / MICROSECONDS_A_DAY)) {
+        Some((0, days)) => day(i32::try_from(days).unwrap_or(i32::MAX)),
+        _ => Err("a timestamp that is no midnight is no date".to_owned()),
+    }
+}
+
+/// Why an array is not what its type says, and the row with which it is wrong, if it is one.
+type Fault = (Option<usize>, String);
+
+/// Looks at all of an array: offsets, texts, keys of dictionaries.
+fn check(array: &dyn Array) -> std::result::Result<(), Fault> {
+    let data = array.to_data();
+    let Err(error) = data.validate_full() else { return Ok(()) };
+    let (keys, values) = match array.data_type() {
+        ArrowType::Dictionary(..) if data.validate_data().is_ok() => {
+            let dictionary = array.as_any_dictionary();
+            let keys = (!dictionary.values().is_empty()).then(|| dictionary.normalized_keys());
+            (Some(keys.unwrap_or_default()), dictionary.values().as_ref())
+        }
+        _ => (None, array),
+    };
+    let Some(bytes) = bytes_of_texts(values) else { return Err((None, error.to_string())) };
+    for row in (0..array.len()).filter(|&row| array.is_valid(row)) {
+        let place = keys.as_ref().map_or(row, |keys| keys[row]);
+        if values.is_null(place) {
+            continue;
+        }
+        let bytes = bytes(place);
+        if std::str::from_utf8(&bytes).is_err() {
+            let what = format!("\"{}\" is no UTF-8, which texts are", bytes.escape_ascii());
+            return Err((Some(row), format!("{what}; decode it, or load it into a column of bytes")));
+        }
+    }
+    // What lies under NULLs is not read.
+    Ok(())
+}
+
+/// The bytes of the texts of an array, whose offsets are right; none if it has none.
+fn bytes_of_texts(array: &dyn Array) -> Option<Box<dyn Fn(usize) -> Vec<u8>>> {
+    let binary = match array.data_type() {
+        ArrowType::Utf8 => ArrowType::Binary,
+        ArrowType::LargeUtf8 => ArrowType::LargeBinary,
+        ArrowType::Utf8View => ArrowType::BinaryView,
+        _ => return None,
+    };
+    let array: ArrayRef = make_array(array.to_data().into_builder().data_type(binary).build().ok()?);
+    Some(Box::new(move |row| match array.data_type() {
+        ArrowType::Binary => array.as_binary::<i32>().value(row).to_vec(),
+        ArrowType::LargeBinary => array.as_binary::<i64>().value(row).to_vec(),
+        _ => array.as_binary_view().value(row).to_vec(),
+    }))
+}
+
+/// Whether a column is one in which pandas hands over the labels of rows that have no name.
+fn is_index_of_pandas(name: &str) -> bool {
+    let number = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+/// The columns of a stream: names, types, and places in the stream and in the table.
 struct Target {
     table: String,
     columns: Vec<(String, DataType)>,
+    in_stream: Vec<usize>,
     places: Vec<usize>,
 }
 
 impl Target {
-    fn new(schema: &TableSchema, stream: &arrow_schema::Schema) -> Result<Target> {
-        let mut target = Target { table: schema.table.clone(), columns: Vec::new(), places: Vec::new() };
-        for field in stream.fields() {
-            let place = schema.place(field.name()).ok_or_else(|| {
-                invalid(format!("table {} has no column {:?}, which the stream has", schema.table, field.name()))
-            })?;
+    fn new(schema: &TableSchema, stream: &Fields) -> Result<Target> {
+        let mut target =
+            Target { table: schema.table.clone(), columns: Vec::new(), in_stream: Vec::new(), places: Vec::new() };
+        for (number, field) in stream.iter().enumerate() {
+            let Some(place) = schema.place(field.name()) else {
+                if is_index_of_pandas(field.name()) {
+                    continue;
+                }
+                let what = format!("table {} has no column {:?}, which the stream has", schema.table, field.name());
+                return Err(invalid(what));
+            };
+            target.in_stream.push(number);
             target.columns.push((field.name().clone(), schema.columns[place].data_type));
             target.places.push(place);
         }
         Ok(target)
     }
 
-    /// Gives the rows of a batch to `take`, one after the other.
-    fn each_row(&self, batch: &RecordBatch, mut take: impl FnMut(&[Value<'_>]) -> Result<()>) -> Result<()> {
+    /// Gives the rows of a batch to `take`, one after the other. `before` is the number of rows of the stream before
+    /// the batch, to which those of the batch are added.
+    ///
+    /// # Errors
+    /// `Invalid`, which names table, column and row, if an array is not what its type says or a value is none of the
+    /// column; those of `take`; that of [`check_signals`].
+    fn each_row(
+        &self,
+        batch: &StructArray,
+        before: &mut u64,
+        mut take: impl FnMut(&[Value<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        let table = &self.table;
+        let wrong = |name: &str, row: u64, what: &str| {
+            invalid(format!("table {table}, column {name}, row {row} of the stream, counted from 0: {what}"))
+        };
         let mut columns = Vec::with_capacity(self.columns.len());
-        for (array, (name, wanted)) in batch.columns().iter().zip(&self.columns) {
-            let read = read(array.as_ref(), *wanted).ok_or_else(|| {
-                let (table, found) = (&self.table, array.data_type());
+        for (number, (name, wanted)) in self.in_stream.iter().zip(&self.columns) {
+            let array = batch.column(*number).as_ref();
+            check(array).map_err(|(row, what)| match row {
+                Some(row) => wrong(name, *before + row as u64, &what),
+                None => invalid(format!("table {table}, column {name}: the array of Arrow is damaged: {what}")),
+            })?;
+            let read = read(array, *wanted).ok_or_else(|| {
+                let found = array.data_type();
                 invalid(format!("table {table}, column {name}: {found} of Arrow cannot be read, expected {wanted}"))
             })?;
             columns.push(read);
         }
         let mut values = Vec::with_capacity(columns.len());
-        for row in 0..batch.num_rows() {
+        for row in 0..batch.len() {
             values.clear();
             for (read, (name, _)) in columns.iter().zip(&self.columns) {
-                let value = read(row);
-                values.push(value.map_err(|what| invalid(format!("table {}, column {name}: {what}", self.table)))?);
+                values.push(read(row).map_err(|what| wrong(name, *before, &what))?);
             }
             take(&values)?;
+            *before += 1;
+            if before.is_multiple_of(ROWS_BETWEEN_SIGNALS) {
+                check_signals()?;
+            }
         }
         Ok(())
     }
+}
+
+/// The next rows of a stream, each with a value of every column.
+///
+/// # Errors
+/// `Invalid` if the stream fails, and if a row is NULL as a whole: `before` is the number of those before it.
+fn next_batch(stream: &mut ArrayStreamReader, before: u64) -> Option<Result<StructArray>> {
+    Some(stream.next()?.map_err(|error| failed(&error)).and_then(|array| {
+        let rows = array.as_struct();
+        match (0..rows.len()).find(|&row| rows.is_null(row)) {
+            None => Ok(rows.clone()),
+            Some(row) => {
+                let row = before + row as u64;
+                Err(invalid(format!("row {row} of the stream, counted from 0, is NULL as a whole")))
+            }
+        }
+    }))
 }
 
 fn failed(error: &ArrowError) -> Error {
@@ -212,22 +335,26 @@ pub(crate) fn load(reader: &Reader, object: &Bound<'_, PyAny>) -> PyResult<u64> 
     // SAFETY: a capsule of this name points to a stream of Arrow's C interface. It is moved out, and an empty one is
     // left behind, which the capsule's destructor accepts. The GIL is held, so nobody else takes it meanwhile.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-    let stream = RecordBatchStreamReader::try_new(stream).map_err(|error| PyTypeError::new_err(error.to_string()))?;
+    let stream = ArrayStreamReader::try_new(stream).map_err(|error| PyTypeError::new_err(error.to_string()))?;
+    if !matches!(stream.field().data_type(), ArrowType::Struct(_)) {
+        let found = stream.field().data_type();
+        return Err(PyTypeError::new_err(format!("a stream of {found} has no columns; give a table")));
+    }
     detached(py, || load_from(reader, stream))
 }
 
-fn load_from(reader: &Reader, stream: RecordBatchStreamReader) -> Result<u64> {
-    use arrow_array::RecordBatchReader;
+fn load_from(reader: &Reader, mut stream: ArrayStreamReader) -> Result<u64> {
     let schema = reader.schema_now()?;
-    let target = Target::new(&schema, &stream.schema())?;
+    let ArrowType::Struct(fields) = stream.field().data_type() else { return Err(invalid("a stream has columns")) };
+    let target = Target::new(&schema, fields)?;
     if let Source::Live(opened) = &reader.source {
-        let database = opened.database_to_write()?;
+        let database = opened.database_to_change()?;
         let refers_to_itself = schema.foreign_keys.iter().any(|foreign_key| foreign_key.table == schema.table);
         if !refers_to_itself && database.table(&schema.table)?.is_empty()? {
             let mut load = database.begin_load(&schema.table, &BuildOptions::default())?;
-            for batch in stream {
-                target
-                    .each_row(&batch.map_err(|error| failed(&error))?, |values| load.push_at(&target.places, values))?;
+            let mut rows = 0;
+            while let Some(batch) = next_batch(&mut stream, rows) {
+                target.each_row(&batch?, &mut rows, |values| load.push_at(&target.places, values))?;
             }
             return load.commit(&mut |_| ());
         }
@@ -238,12 +365,9 @@ fn load_from(reader: &Reader, stream: RecordBatchStreamReader) -> Result<u64> {
         let names: Vec<&str> = target.columns.iter().map(|(name, _)| name.as_str()).collect();
         let mut rows = 0;
         let savepoint = transaction.savepoint();
-        let insert_all = || -> Result<()> {
-            for batch in stream {
-                target.each_row(&batch.map_err(|error| failed(&error))?, |values| {
-                    rows += 1;
-                    table.insert_columns(&names, values).map(drop)
-                })?;
+        let mut insert_all = || -> Result<()> {
+            while let Some(batch) = next_batch(&mut stream, rows) {
+                target.each_row(&batch?, &mut rows, |values| table.insert_columns(&names, values).map(drop))?;
             }
             Ok(())
         };

@@ -89,77 +89,77 @@ impl Database {
     fn create_table(&self, py: Python<'_>, schema: &str) -> PyResult<()> {
         detached(py, || {
             let schema = TableSchema::from_json(schema)?;
-            self.opened.database_to_write()?.create_table(&schema).map(drop)
+            self.opened.database_to_change()?.create_table(&schema).map(drop)
         })
     }
 
     fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        detached(py, || self.opened.database_to_write()?.drop_table(name))
+        detached(py, || self.opened.database_to_change()?.drop_table(name))
     }
 
     fn rename_table(&self, py: Python<'_>, name: &str, new_name: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.rename_table(name, new_name))
+        detached(py, || self.opened.database_to_change()?.rename_table(name, new_name))
     }
 
     /// Adds the column of a schema in JSON of a table that has nothing else.
     fn add_column(&self, py: Python<'_>, table: &str, schema: &str) -> PyResult<()> {
         detached(py, || {
             let columns: Vec<Column> = TableSchema::from_json(schema)?.columns;
-            let database = self.opened.database_to_write()?;
+            let database = self.opened.database_to_change()?;
             columns.into_iter().try_for_each(|column| database.add_column(table, column))
         })
     }
 
     fn drop_column(&self, py: Python<'_>, table: &str, column: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.drop_column(table, column))
+        detached(py, || self.opened.database_to_change()?.drop_column(table, column))
     }
 
     fn rename_column(&self, py: Python<'_>, table: &str, column: &str, new_name: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.rename_column(table, column, new_name))
+        detached(py, || self.opened.database_to_change()?.rename_column(table, column, new_name))
     }
 
     /// The default as a literal of the column's type.
     fn set_default(&self, py: Python<'_>, table: &str, column: &str, default: Option<&str>) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.set_default(table, column, default))
+        detached(py, || self.opened.database_to_change()?.set_default(table, column, default))
     }
 
     fn set_not_null(&self, py: Python<'_>, table: &str, column: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.set_not_null(table, column, &mut |_| ()))
+        detached(py, || self.opened.database_to_change()?.set_not_null(table, column, &mut |_| ()))
     }
 
     fn drop_not_null(&self, py: Python<'_>, table: &str, column: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.drop_not_null(table, column))
+        detached(py, || self.opened.database_to_change()?.drop_not_null(table, column))
     }
 
     /// Adds the checks and foreign keys of a schema in JSON of a table that has nothing else.
     fn add_constraints(&self, py: Python<'_>, table: &str, schema: &str) -> PyResult<()> {
         detached(py, || {
             let TableSchema { checks, foreign_keys, .. } = TableSchema::from_json(schema)?;
-            let database = self.opened.database_to_write()?;
+            let database = self.opened.database_to_change()?;
             checks.into_iter().try_for_each(|check| database.add_check(table, check, &mut |_| ()))?;
             foreign_keys.into_iter().try_for_each(|key| database.add_foreign_key(table, key, &mut |_| ()))
         })
     }
 
     fn drop_constraint(&self, py: Python<'_>, table: &str, name: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.drop_constraint(table, name))
+        detached(py, || self.opened.database_to_change()?.drop_constraint(table, name))
     }
 
     fn rename_constraint(&self, py: Python<'_>, table: &str, name: &str, new_name: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.rename_constraint(table, name, new_name))
+        detached(py, || self.opened.database_to_change()?.rename_constraint(table, name, new_name))
     }
 
     /// Creates the indexes of a schema in JSON of a table that has nothing else.
     fn create_index(&self, py: Python<'_>, table: &str, schema: &str) -> PyResult<()> {
         detached(py, || {
             let indexes: Vec<IndexSchema> = TableSchema::from_json(schema)?.indexes;
-            let database = self.opened.database_to_write()?;
+            let database = self.opened.database_to_change()?;
             indexes.into_iter().try_for_each(|index| database.create_index(table, index, &mut |_| ()))
         })
     }
 
     fn drop_index(&self, py: Python<'_>, table: &str, index: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.drop_index(table, index))
+        detached(py, || self.opened.database_to_change()?.drop_index(table, index))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
@@ -190,11 +190,11 @@ impl Database {
 
     /// Copies the database to a directory, as it is after one commit, whose number is returned.
     fn backup(&self, py: Python<'_>, to: PathBuf) -> PyResult<u64> {
-        detached(py, || Ok(self.opened.database_to_write()?.db().backup(to)?.sequence))
+        detached(py, || Ok(self.opened.database_to_change()?.db().backup(to)?.sequence))
     }
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.db().checkpoint().map(drop))
+        detached(py, || self.opened.database_to_change()?.db().checkpoint().map(drop))
     }
 }
 

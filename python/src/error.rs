@@ -47,8 +47,12 @@ where
     }
 }
 
-/// The exception of an error of the engine or of its rows.
+/// The exception of an error of the engine or of its rows; that which it comes from, if it comes from one.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
+    let source = std::error::Error::source(error);
+    if let Some(raised) = source.and_then(|source| source.downcast_ref::<PyErr>()) {
+        return raised.clone_ref(py);
+    }
     static OF_ENGINE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let violation = Violation::of(error);
     let broken = violation.map(|violation| {

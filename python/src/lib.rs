@@ -3,11 +3,13 @@
 //! Invariants:
 //! 1. Whatever may wait or take long runs with the GIL released ([`error::detached`]).
 //! 2. No panic on any Python object: what is wrong is an exception that says what was expected.
+//! 3. In a process that was forked nothing of another one takes a lock or waits for a thread.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `database` | databases, snapshots and transactions |
 //! | `source` | where tables are read and written, and what ends with a database |
+//! | `turns` | where threads wait for the writer's turn |
 //! | `reader` | a table or an index: questions and writes |
 //! | `range` | ranges of encoded keys |
 //! | `rows`, `value` | rows and values from Python's objects, and back |
@@ -22,6 +24,7 @@ mod range;
 mod reader;
 mod rows;
 mod source;
+mod turns;
 mod value;
 
 use pyo3::prelude::*;

@@ -188,6 +188,11 @@ impl Reader {
         self.index.as_deref()
     }
 
+    #[getter]
+    fn in_transaction(&self) -> bool {
+        matches!(self.source, Source::Running(_))
+    }
+
     /// The number of commits before the snapshot that is read; none of what is no snapshot.
     fn sequence(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         detached(py, || match &self.source {

@@ -8,6 +8,9 @@ use quipu_rows::{DataType, Row, TableSchema, Value};
 use crate::error::{invalid, raised};
 use crate::value::{from_python, to_python};
 
+/// After how many rows the making of objects looks for signals.
+const ROWS_BETWEEN_SIGNALS: usize = 1024;
+
 /// The columns of a table: names and types, and which of them are hidden.
 pub(crate) struct Columns {
     pub(crate) table: String,
@@ -46,7 +49,7 @@ impl Columns {
                 let Ok(name) = name.cast::<PyString>() else {
                     return Err(PyTypeError::new_err("the keys of a row are the names of its columns, of type str"));
                 };
-                let name = name.to_cow()?.into_owned();
+                let name = name.to_string_lossy().into_owned();
                 let data_type = self.data_type(&name).ok_or_else(|| raised(py, &self.no_column(&name)))?;
                 row.values.push(from_python(&value, data_type, &self.table, &name)?);
                 row.names.push(name);
@@ -118,7 +121,11 @@ impl<'py> DictMaker<'py> {
         let dict = PyDict::new(py);
         for (place, name) in &self.columns {
             let value = view.value(*place).map_err(|error| raised(py, &error))?;
-            dict.set_item(name, to_python(py, &value)?)?;
+            let value = to_python(py, &value).map_err(|error| {
+                let table = &row.schema().table;
+                raised(py, &invalid(format!("table {table}, column {name}: no object of Python: {error}")))
+            })?;
+            dict.set_item(name, value)?;
         }
         Ok(dict)
     }
@@ -140,8 +147,11 @@ pub(crate) fn dicts_of<'py>(py: Python<'py>, rows: &[Row], names: Option<&[Strin
     let list = PyList::empty(py);
     let Some(first) = rows.first() else { return Ok(list) };
     let maker = DictMaker::new(py, first.schema(), names)?;
-    for row in rows {
+    for (number, row) in rows.iter().enumerate() {
         list.append(maker.dict(py, row)?)?;
+        if number % ROWS_BETWEEN_SIGNALS == ROWS_BETWEEN_SIGNALS - 1 {
+            py.check_signals()?;
+        }
     }
     Ok(list)
 }

@@ -11,16 +11,20 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
 
+use quipu::io::Process;
 use quipu::{Durability, Error, ErrorKind, Result};
 use quipu_rows::{Database, Isolation, RowSnapshot, RowTransaction};
 
 use crate::error::invalid;
+use crate::turns::{Pass, Turns};
 
 /// An open database, until it is closed.
 pub(crate) struct Opened {
+    process: Process,
     database: Mutex<Option<Database>>,
     /// Threads that have begun to write as the single writer and have not ended it.
     writing: Mutex<HashSet<ThreadId>>,
+    turns: Arc<Turns>,
     /// What closing ends.
     ended: Mutex<Vec<Weak<dyn Ended>>>,
 }
@@ -36,14 +40,21 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Opened {
     pub(crate) fn new(database: Database) -> Arc<Opened> {
-        Arc::new(Opened { database: Mutex::new(Some(database)), writing: Mutex::default(), ended: Mutex::default() })
+        Arc::new(Opened {
+            process: Process::current(),
+            database: Mutex::new(Some(database)),
+            writing: Mutex::default(),
+            turns: Arc::default(),
+            ended: Mutex::default(),
+        })
     }
 
     /// The database.
     ///
     /// # Errors
-    /// `Invalid` if it was closed.
+    /// `Invalid` if it was closed, and in another process.
     pub(crate) fn database(&self) -> Result<Database> {
+        self.process.check()?;
         locked(&self.database).clone().ok_or_else(|| invalid("the database is closed"))
     }
 
@@ -51,7 +62,8 @@ impl Opened {
     ///
     /// # Errors
     /// Those of [`Opened::database`]; `Invalid` if the thread has it.
-    pub(crate) fn database_to_write(&self) -> Result<Database> {
+    fn database_to_write(&self) -> Result<Database> {
+        self.process.check()?;
         if locked(&self.writing).contains(&thread::current().id()) {
             let what = "this thread is the single writer: write through its transaction, or end it first";
             return Err(invalid(what));
@@ -59,15 +71,32 @@ impl Opened {
         self.database()
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        locked(&self.database).is_some()
+    /// The database, to be changed once no transaction of the single writer is under way.
+    ///
+    /// # Errors
+    /// Those of [`Opened::database_to_write`] and of [`Turns::enter`].
+    pub(crate) fn database_to_change(&self) -> Result<Database> {
+        self.database_to_write()?;
+        self.turns.enter(false)?;
+        // It may have been closed meanwhile.
+        self.database()
     }
 
-    /// Ends snapshots and transactions, and closes the database.
+    pub(crate) fn is_open(&self) -> bool {
+        self.process.is_current() && locked(&self.database).is_some()
+    }
+
+    /// Ends snapshots and transactions, and closes the database. In another process it forgets the database, whose
+    /// files and threads are not its own.
     ///
     /// # Errors
     /// Those of a sync.
     pub(crate) fn close(&self) -> Result<()> {
+        if !self.process.is_current() {
+            // Another thread may have had the lock at the fork.
+            drop(self.database.try_lock().map(|mut database| database.take()));
+            return Ok(());
+        }
         let Some(database) = locked(&self.database).take() else { return Ok(()) };
         let ended = std::mem::take(&mut *locked(&self.ended));
         for ended in ended {
@@ -91,6 +120,7 @@ impl Opened {
 
 /// A snapshot, until it is closed.
 pub(crate) struct Moment {
+    process: Process,
     snapshot: Mutex<Option<RowSnapshot>>,
 }
 
@@ -102,18 +132,22 @@ impl Ended for Moment {
 
 impl Moment {
     pub(crate) fn new(opened: &Opened) -> Result<Arc<Moment>> {
-        let moment = Arc::new(Moment { snapshot: Mutex::new(Some(opened.database()?.snapshot())) });
+        let snapshot = Mutex::new(Some(opened.database()?.snapshot()));
+        let moment = Arc::new(Moment { process: opened.process, snapshot });
         let weak: Weak<Moment> = Arc::downgrade(&moment);
         opened.end_with_it(weak);
         Ok(moment)
     }
 
     pub(crate) fn snapshot(&self) -> Result<RowSnapshot> {
+        self.process.check()?;
         locked(&self.snapshot).clone().ok_or_else(|| invalid("the snapshot is closed"))
     }
 
     pub(crate) fn close(&self) {
-        self.end();
+        if self.process.is_current() {
+            self.end();
+        }
     }
 }
 
@@ -131,8 +165,14 @@ enum Message {
 struct Held {
     sender: Sender<Message>,
     thread: JoinHandle<Result<()>>,
-    /// Who has the single writer's turn, if it is its transaction.
-    writer: Option<ThreadId>,
+    /// Of the transaction of the single writer.
+    writer: Option<Writer>,
+}
+
+/// Who has the single writer's turn.
+struct Writer {
+    thread: ThreadId,
+    pass: Pass,
 }
 
 /// A transaction, until it is committed or rolled back.
@@ -150,7 +190,12 @@ impl Ended for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.end();
+        if self.opened.process.is_current() {
+            self.end();
+        } else {
+            // The thread stayed in the other process: there is nothing to wait for.
+            std::mem::forget(self.held.get_mut().map(Option::take));
+        }
     }
 }
 
@@ -162,7 +207,7 @@ impl Running {
     /// Begins a transaction in a thread that runs `work`, when that serves.
     fn begin(
         opened: &Arc<Opened>,
-        is_writer: bool,
+        pass: Option<Pass>,
         work: impl FnOnce(&Sender<()>, &Receiver<Message>) -> Result<()> + Send + 'static,
     ) -> Result<Arc<Running>> {
         let (sender, receiver) = mpsc::channel();
@@ -172,8 +217,8 @@ impl Running {
         if begins.recv().is_err() {
             return Err(joined(thread).err().unwrap_or_else(over));
         }
-        let writer = is_writer.then(|| thread::current().id());
-        locked(&opened.writing).extend(writer);
+        let writer = pass.map(|pass| Writer { thread: thread::current().id(), pass });
+        locked(&opened.writing).extend(writer.as_ref().map(|writer| writer.thread));
         let held = Mutex::new(Some(Held { sender, thread, writer }));
         let running = Arc::new(Running { opened: Arc::clone(opened), held });
         let weak: Weak<Running> = Arc::downgrade(&running);
@@ -187,7 +232,7 @@ impl Running {
         durability: Option<Durability>,
     ) -> Result<Arc<Running>> {
         let database = opened.database()?;
-        Running::begin(opened, false, move |began, receiver| {
+        Running::begin(opened, None, move |began, receiver| {
             let mut transaction = database.begin_with(isolation);
             // The database may be closed while the transaction waits to be dropped.
             drop(database);
@@ -200,9 +245,14 @@ impl Running {
     }
 
     /// Waits for the single writer's turn.
+    ///
+    /// # Errors
+    /// Those of [`Opened::database_to_write`] and of [`Turns::enter`].
     pub(crate) fn writer(opened: &Arc<Opened>, durability: Option<Durability>) -> Result<Arc<Running>> {
-        let database = opened.database_to_write()?;
-        Running::begin(opened, true, move |began, receiver| {
+        opened.database_to_write()?;
+        let pass = opened.turns.enter(true)?;
+        let database = opened.database()?;
+        Running::begin(opened, Some(pass), move |began, receiver| {
             let work = |transaction: &RowTransaction<'_>| serve_writer(transaction, began, receiver);
             match durability {
                 None => database.write(work),
@@ -216,6 +266,7 @@ impl Running {
         &self,
         work: impl FnOnce(&RowTransaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.opened.process.check()?;
         let held = locked(&self.held);
         let held = held.as_ref().ok_or_else(over)?;
         if held.writer.is_none() {
@@ -232,14 +283,19 @@ impl Running {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        locked(&self.held).is_none()
+        self.opened.process.is_current() && locked(&self.held).is_none()
     }
 
     pub(crate) fn commit(&self) -> Result<()> {
+        self.opened.process.check()?;
+        let mut pass = None;
         if locked(&self.held).as_ref().is_some_and(|held| held.writer.is_none()) {
             self.opened.database_to_write()?;
+            pass = Some(self.opened.turns.enter(false)?);
         }
-        self.finish(true)
+        let finished = self.finish(true);
+        drop(pass);
+        finished
     }
 
     /// # Errors
@@ -249,12 +305,18 @@ impl Running {
     }
 
     fn finish(&self, commits: bool) -> Result<()> {
+        self.opened.process.check()?;
         let Held { sender, thread, writer } = locked(&self.held).take().ok_or_else(over)?;
         if commits {
             // If it has ended, joining tells why.
             let _ = sender.send(Message::Commit);
         }
         drop(sender);
+        // Others wait in the engine from here on, while the commit is on its way to the disk.
+        let writer = writer.map(|Writer { thread, pass }| {
+            drop(pass);
+            thread
+        });
         let ended = joined(thread);
         if let Some(writer) = writer {
             locked(&self.opened.writing).remove(&writer);
@@ -318,7 +380,15 @@ impl Source {
         work: impl FnOnce(&RowTransaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match self {
-            Source::Live(opened) => opened.database_to_write()?.write(work),
+            Source::Live(opened) => {
+                opened.database_to_write()?;
+                let pass = opened.turns.enter(false)?;
+                let database = opened.database()?;
+                database.write(move |transaction| {
+                    drop(pass);
+                    work(transaction)
+                })
+            }
             Source::Running(running) => running.run(work),
             Source::Moment(_) => {
                 Err(Error::new(ErrorKind::ReadOnly, "a snapshot cannot be written to; write to the database"))

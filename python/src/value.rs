@@ -8,7 +8,9 @@
 //! | `uuid` | `uuid.UUID` |
 //! | `json` | what `json.dumps` takes |
 //!
-//! NULL is `None`. A scalar of NumPy stands for the Python object that its `item` gives.
+//! NULL is `None`, and what pandas has for a missing value: `NaT`, `NA`, and a NaN in a column of other values than
+//! floats and JSON. A scalar of NumPy stands for the Python object that its `item` gives, but for moments and lengths
+//! of time, of which that may be a bare number: a moment is what it is in microseconds, if that is all of it.
 
 use std::borrow::Cow;
 
@@ -59,13 +61,80 @@ pub(crate) fn from_python(
     if let Some(value) = converted(object, data_type)? {
         return Ok(value);
     }
-    if object.hasattr(intern!(py, "dtype"))?
-        && let Ok(item) = object.call_method0(intern!(py, "item"))
+    if is_missing(object, data_type) {
+        return Ok(Value::Null);
+    }
+    if let Some(item) = scalar_of_numpy(object)?
         && let Some(value) = converted(&item, data_type)?
     {
         return Ok(value);
     }
-    Err(wrong_type(py, table, column, &format!("{}, expected {data_type}", described(object))))
+    let why = why_not(object, data_type);
+    Err(wrong_type(py, table, column, &format!("{}, expected {data_type}{why}", described(object))))
+}
+
+/// Whether pandas has this object for a missing value.
+fn is_missing(object: &Bound<'_, PyAny>, data_type: DataType) -> bool {
+    if let Ok(float) = object.cast::<PyFloat>() {
+        return float.value().is_nan() && !matches!(data_type, DataType::F32 | DataType::F64 | DataType::Json);
+    }
+    is_missing_in_pandas(object)
+}
+
+/// Whether an object is `pandas.NaT` or `pandas.NA`.
+fn is_missing_in_pandas(object: &Bound<'_, PyAny>) -> bool {
+    let kind = object.get_type();
+    kind.name().is_ok_and(|name| matches!(&*name.to_string_lossy(), "NaTType" | "NAType"))
+        && kind.module().is_ok_and(|module| module.to_string_lossy().starts_with("pandas."))
+}
+
+/// The Python object that a scalar of NumPy stands for; none of other objects, also of arrays and frames of one value.
+fn scalar_of_numpy<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    let Some(dtype) = object.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
+    let dimensions = object.getattr_opt(intern!(py, "ndim"))?.and_then(|ndim| ndim.extract::<usize>().ok());
+    if dimensions != Some(0) {
+        return Ok(None);
+    }
+    let kind = dtype.getattr_opt(intern!(py, "kind"))?.and_then(|kind| kind.extract::<String>().ok());
+    let item = match kind.as_deref() {
+        // The number of nanoseconds, say, is no integer that somebody has meant.
+        Some("m") => return Ok(None),
+        Some("M") => {
+            let in_microseconds = object.call_method1(intern!(py, "astype"), ("datetime64[us]",));
+            let Ok(exact) = in_microseconds else { return Ok(None) };
+            let item = exact.call_method0(intern!(py, "item"))?;
+            let unit = dtype.str()?.to_string();
+            let is_day = ["datetime64[Y]", "datetime64[M]", "datetime64[W]", "datetime64[D]"].contains(&unit.as_str());
+            if !item.is_none() && !exact.eq(object)? {
+                return Ok(None);
+            }
+            if is_day { object.call_method0(intern!(py, "item")) } else { Ok(item) }
+        }
+        _ => object.call_method0(intern!(py, "item")),
+    };
+    Ok(item.ok())
+}
+
+/// What a message says further of an object that is no value of a column, though it looks like one.
+fn why_not(object: &Bound<'_, PyAny>, data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Timestamp if object.is_instance_of::<PyDateTime>() => match nanoseconds_of(object) {
+            0 => " of the years 1 to 9999 in UTC",
+            _ => ", which holds whole microseconds",
+        },
+        DataType::Text(_) if object.is_instance_of::<PyString>() => ", which holds no lone surrogates",
+        DataType::Bool | DataType::Json | DataType::Text(_) | DataType::Bytes => "",
+        DataType::Date | DataType::Timestamp | DataType::Uuid => "",
+        _ if object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>() => ", which holds no such number",
+        _ => "",
+    }
+}
+
+/// The nanoseconds of a moment of pandas beyond its microseconds.
+fn nanoseconds_of(moment: &Bound<'_, PyAny>) -> i64 {
+    let nanoseconds = moment.getattr_opt(intern!(moment.py(), "nanosecond")).ok().flatten();
+    nanoseconds.and_then(|nanoseconds| nanoseconds.extract().ok()).unwrap_or(0)
 }
 
 /// The value that an object stands for; none if it is of another type.
@@ -95,7 +164,8 @@ fn converted(object: &Bound<'_, PyAny>, data_type: DataType) -> PyResult<Option<
             }
         }
         DataType::Text(_) => match object.cast::<PyString>() {
-            Ok(text) => Some(Value::from(text.to_cow()?.into_owned())),
+            // One with a lone surrogate has no UTF-8.
+            Ok(text) => text.to_cow().ok().map(|text| Value::from(text.into_owned())),
             Err(_) => None,
         },
         DataType::Bytes => {
@@ -116,6 +186,9 @@ fn converted(object: &Bound<'_, PyAny>, data_type: DataType) -> PyResult<Option<
             Err(_) => None,
         },
         DataType::Timestamp => match object.cast::<PyDateTime>() {
+            Ok(moment) if moment.is_exact_instance_of::<PyDateTime>() => moment_of(moment)?.map(Value::Timestamp),
+            // `NaT` is one, and fails at every question; a moment of pandas may have nanoseconds.
+            Ok(moment) if is_missing_in_pandas(moment) || nanoseconds_of(moment) != 0 => None,
             Ok(moment) => moment_of(moment)?.map(Value::Timestamp),
             Err(_) => None,
         },
@@ -133,11 +206,8 @@ fn int_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Value<'static>>> {
     let Ok(int) = object.cast::<PyInt>() else { return Ok(None) };
     match int.extract::<i128>() {
         Ok(int) => Ok(Some(Value::Int(int))),
-        Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => {
-            let what = if int.lt(0)? { i128::MIN } else { i128::MAX };
-            // No column holds either, so the message of the column's type tells.
-            Ok(Some(Value::Int(what)))
-        }
+        // No column holds it.
+        Err(error) if error.is_instance_of::<PyOverflowError>(object.py()) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -156,7 +226,9 @@ fn moment_of(moment: &Bound<'_, PyDateTime>) -> PyResult<Option<Timestamp>> {
         let seconds = i64::from(offset.get_days()) * SECONDS_A_DAY + i64::from(offset.get_seconds());
         microseconds -= seconds * MICROSECONDS_A_SECOND + i64::from(offset.get_microseconds());
     }
-    Ok(Timestamp::from_microseconds(microseconds))
+    // Python could not hold it in UTC otherwise.
+    let in_utc = Timestamp::from_microseconds(microseconds);
+    Ok(in_utc.filter(|moment| (1..=9999).contains(&moment.date().parts().0)))
 }
 
 /// The JSON of an object; none if it has none.
@@ -168,7 +240,8 @@ fn json_of(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     options.set_item(intern!(py, "ensure_ascii"), false)?;
     options.set_item(intern!(py, "allow_nan"), false)?;
     match DUMPS.import(py, "json", "dumps")?.call((object,), Some(&options)) {
-        Ok(json) => json.extract().map(Some),
+        // A lone surrogate has no UTF-8.
+        Ok(json) => Ok(json.extract().ok()),
         Err(_) => Ok(None),
     }
 }

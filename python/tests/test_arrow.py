@@ -208,3 +208,130 @@ def test_the_benchmark_of_scans_runs(capsys):
     benchmark = runpy.run_path(str(path))
     benchmark["main"](["--rows", "1000", "--repeat", "1"])
     assert {"quipu", "duckdb"} <= set(capsys.readouterr().out.split())
+
+
+def broken_texts(kind, rows):
+    """An array of texts, made of buffers, in which some are no UTF-8."""
+    whole = pyarrow.array(rows, {"string": "binary", "large_string": "large_binary"}.get(kind, "binary_view"))
+    return pyarrow.Array.from_buffers(getattr(pyarrow, kind)(), len(rows), whole.buffers())
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "dictionary"])
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_texts_that_are_no_utf8_are_refused(db, kind, has_rows):
+    rows = [b"good", None, "é".encode(), b"a text with caf\xe9, which is Latin-1", b"x"]
+    if kind == "dictionary":
+        values = broken_texts("string", [rows[3], rows[0], rows[2]])
+        texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([1, None, 2, 0, 1], "int8"), values, safe=False)
+    else:
+        texts = broken_texts(kind, rows)
+    table = db.create_table("t", {"id": int, "v": "text", "j": "json"}, key="id")
+    if has_rows:
+        table.insert((-1, "a", None))
+    before = list(table)
+    stream = pyarrow.table({"id": range(5), "v": texts})
+    # A batch before: rows are counted over the whole stream.
+    stream = pyarrow.concat_tables([pyarrow.table({"id": [10], "v": texts.slice(1, 1)}), stream])
+    for column in ["v", "j"]:
+        with pytest.raises(quipu.InvalidError) as error:
+            table.load(stream.select(["id", "v"]).rename_columns(["id", column]).slice(0 if column == "v" else 4))
+        message = str(error.value)
+        assert f"table t, column {column}, row {4 if column == 'v' else 0} of the stream" in message
+        assert "caf\\xe9" in message and "UTF-8" in message
+    assert list(table) == before
+    # What is not read, under a NULL or unused in a dictionary, does no harm.
+    if kind == "dictionary":
+        texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([1, None], "int8"), values, safe=False)
+    else:
+        texts = texts.slice(0, 2)
+    assert table.load(pyarrow.table({"id": range(2), "v": texts})) == 2
+    assert table.get(0)["v"] == "good" and table.get(1)["v"] is None
+
+
+def test_arrays_that_break_their_rules_are_refused(db):
+    table = db.create_table("t", {"id": int, "v": "text", "n": "i64"}, key="id")
+    data = pyarrow.py_buffer(b"abcdef")
+
+    def offsets(*places):
+        return pyarrow.py_buffer(b"".join(place.to_bytes(4, "little", signed=True) for place in places))
+
+    keys = pyarrow.array([0, 7], "int8")
+    wrong = [
+        pyarrow.Array.from_buffers(pyarrow.string(), 2, [None, offsets(0, 5, 3), data]),
+        pyarrow.Array.from_buffers(pyarrow.string(), 2, [None, offsets(3, -2, 3), data]),
+        pyarrow.DictionaryArray.from_arrays(keys, pyarrow.array(["a", "b"]), safe=False),
+    ]
+    for texts in wrong:
+        with pytest.raises(quipu.InvalidError, match="table t, column v"):
+            table.load(pyarrow.table({"id": range(2), "v": texts}))
+    assert len(table) == 0
+
+
+def test_values_that_their_columns_cannot_hold_are_refused(db):
+    day = 24 * 60 * 60
+    columns = {"price": "decimal(5,2)", "day": "date", "at": "timestamp", "doc": "json", "b": "bool"}
+    table = db.create_table("t", {"id": int, "n": "i8 not null", **columns}, key="id")
+    beyond = pyarrow.Array.from_buffers(
+        pyarrow.decimal128(5, 2), 1, [None, pyarrow.py_buffer((10**9).to_bytes(16, "little"))]
+    )
+    wrong = {
+        "price": [beyond, pyarrow.array([12345678], pyarrow.int64()), pyarrow.array([1.5])],
+        "day": [
+            pyarrow.array([2**31 - 1], pyarrow.int32()).cast(pyarrow.date32()),
+            pyarrow.array([2**62], pyarrow.int64()).cast(pyarrow.date64()),
+            pyarrow.array([1], pyarrow.int64()).cast(pyarrow.date64()),
+            pyarrow.array([1], pyarrow.timestamp("s")),
+            pyarrow.array([day], pyarrow.timestamp("s", "UTC")),
+        ],
+        "at": [
+            pyarrow.array([2**62], pyarrow.timestamp("s")),
+            pyarrow.array([2**62], pyarrow.timestamp("us")),
+            pyarrow.array([1], pyarrow.timestamp("ns")),
+        ],
+        "doc": [pyarrow.array(["{"]), pyarrow.array([[1]])],
+        "n": [pyarrow.array([None], pyarrow.int8()), pyarrow.array([128]), pyarrow.array([1.0])],
+        "b": [pyarrow.array([1])],
+    }
+    for column, arrays in wrong.items():
+        for array in arrays:
+            rest = {} if column == "n" else {"n": [1]}
+            with pytest.raises(ValueError, match=f"table t.*column {column}|column {column}.*table t"):
+                table.load(pyarrow.table({"id": [1], column: array, **rest}))
+    assert len(table) == 0
+    # pandas has no other date than a midnight without a zone.
+    table.load(pyarrow.table({"id": [1], "n": [1], "day": pyarrow.array([-day], pyarrow.timestamp("s"))}))
+    assert table[0]["day"] == datetime.date(1969, 12, 31)
+
+
+def test_dictionaries_without_values_are_null(db):
+    table = db.create_table("t", {"id": int, "v": "text"}, key="id")
+    empty = pyarrow.DictionaryArray.from_arrays(pyarrow.array([None, None], "int8"), pyarrow.array([], "string"))
+    assert table.load(pyarrow.table({"id": [1, 2], "v": empty})) == 2
+    assert [row["v"] for row in table] == [None, None]
+
+
+def test_streams_without_columns_or_without_a_row_are_refused(db):
+    table = db.create_table("t", {"id": int}, key="id")
+    with pytest.raises(TypeError, match="has no columns"):
+        table.load(pyarrow.chunked_array([[1, 2]]))
+    whole = pyarrow.array([{"id": 1}, {"id": 2}])
+    with pytest.raises(quipu.InvalidError, match="row 3 of the stream.* is NULL as a whole"):
+        table.load(pyarrow.chunked_array([whole, pyarrow.array([{"id": 3}, None])]))
+    assert len(table) == 0
+    assert table.load(pyarrow.chunked_array([whole, pyarrow.array([{"id": 3}])])) == 3
+
+
+def test_the_index_of_a_frame_that_was_cut_is_left_out(db):
+    pandas = pytest.importorskip("pandas")
+    table = db.create_table("t", {"id": int, "v": int}, key="id")
+    frame = pandas.DataFrame({"id": range(10), "v": [number % 3 for number in range(10)]})
+    assert table.load(frame[frame.v.isin([1, 2])]) == 6
+    assert table.load(pandas.concat([frame[frame.v == 0].iloc[:2], frame[frame.v == 0].iloc[2:]])) == 4
+    assert [row["id"] for row in table] == list(range(10))
+    named = pandas.DataFrame({"v": [1]}, index=pandas.Index([20], name="id"))
+    assert table.load(named) == 1 and table.get(20) == {"id": 20, "v": 1}
+    with pytest.raises(quipu.InvalidError, match='no column "other"'):
+        table.load(pandas.DataFrame({"id": [30]}, index=pandas.Index([1], name="other")))
+    kept = db.create_table("kept", {"__index_level_0__": int, "v": int}, key="__index_level_0__")
+    assert kept.load(frame[["v"]].iloc[[3, 4, 7]]) == 3
+    assert [row["__index_level_0__"] for row in kept] == [3, 4, 7]

@@ -315,3 +315,112 @@ def test_a_database_in_memory():
         assert table.insert({"name": "a"}) == 1 and table.get(1) == {"name": "a"}
         assert table.select("rowid", "name")[0] == {"rowid": 1, "name": "a"}
         assert sys.getrefcount(db) > 0 and "memory" in repr(db)
+
+
+def test_a_database_lists_its_tables(db, stock):
+    db.create_table("more", {"id": int})
+    assert list(db) == ["more", "stock"] and len(db) == 2 and bool(db)
+    assert "stock" in db and "nothing" not in db and 5 not in db
+    with pytest.raises(TypeError, match="by name"):
+        db[0]
+    with db.snapshot() as snapshot, db.transaction() as transaction:
+        db.drop_table("more")
+        assert list(snapshot) == ["more", "stock"] and len(snapshot) == 2 and "more" in snapshot
+        assert "stock" in transaction and "nothing" not in transaction
+        with pytest.raises(TypeError):
+            list(transaction)
+    assert list(db) == ["stock"]
+    db.drop_table("stock")
+    assert db, "a database without tables is one all the same"
+
+
+def test_tables_say_what_they_are(db, stock):
+    db.create_index("stock", "left", ["left"])
+    assert repr(stock) == "<quipu.Table stock: 2 rows by item>"
+    assert repr(stock.index("left")) == "<quipu.Rows stock.left: 2 rows by left, item>"
+    assert repr(stock.range(ge="b").select("left")) == "<quipu.Rows stock: 1 rows with left by item>"
+    stock.insert_many((f"x{number}", 1) for number in range(1_000))
+    assert repr(stock) == "<quipu.Table stock: 1,002 rows by item>"
+    with db.transaction() as transaction:
+        assert repr(transaction["stock"]) == "<quipu.Table stock: rows by item>"
+        transaction["stock"].insert(("z", 1))
+        stock.insert(("y", 1))
+    db.close()
+    assert "closed" in repr(stock)
+
+
+def test_what_can_be_no_key_is_not_in_a_table(db, stock):
+    assert "apples" in stock and "figs" not in stock and 5 not in stock and None not in stock
+    with pytest.raises(quipu.WrongTypeError):
+        stock.get(5)
+
+
+def test_numbers_below_zero_are_told(stock):
+    uses = [
+        lambda: stock.page(-1, 5),
+        lambda: stock.page(0, -5),
+        lambda: stock.sample(-1),
+        lambda: stock.split(-1),
+        lambda: stock.partitions(-1),
+        lambda: stock.groups(-1),
+    ]
+    for use in uses:
+        with pytest.raises(quipu.InvalidError, match="0 or more, not -"):
+            use()
+    assert stock.page(2**70, 2**70) == ([], 2)
+
+
+def test_paths_that_are_no_place_for_a_database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(quipu.InvalidError, match="has a path"):
+        quipu.open("")
+    with pytest.raises(quipu.MissingError, match="there is no directory .*mispelt"):
+        quipu.open(tmp_path / "mispelt" / "db")
+    assert list(tmp_path.iterdir()) == []
+    with quipu.open("db") as db, quipu.open(":memory:") as memory:
+        db.create_table("t", {"id": int})
+        assert "db" in repr(db) and memory.tables() == [] and ":memory:" in repr(memory)
+    assert [path.name for path in tmp_path.iterdir()] == ["db"]
+
+
+def test_opening_a_database_twice_says_where_it_is_open(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "db")
+    with quipu.open(tmp_path / "db"):
+        for path in ["db", "link"]:
+            with pytest.raises(quipu.Error, match="open in this process already") as error:
+                quipu.open(tmp_path / path)
+            assert error.value.kind == "busy"
+    with quipu.open(tmp_path / "link") as db:
+        assert db.tables() == []
+
+
+def test_a_moment_that_python_cannot_hold_is_told_with_its_column(db):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = db.create_table("t", {"id": int, "at": "timestamp"}, key="id")
+    table.load(pyarrow.table({"id": [1], "at": pyarrow.array([-(10**17)], pyarrow.timestamp("us"))}))
+    with pytest.raises(ValueError, match="table t, column at"):
+        list(table)
+    assert table.select("id")[:] == [{"id": 1}]
+
+
+def test_a_writer_that_waits_is_told_that_the_database_was_closed(tmp_path):
+    db = quipu.open(tmp_path / "db")
+    table = db.create_table("t", {"id": int}, key="id")
+    db.write()["t"].insert({"id": 1})
+    alone = db.write()
+    alone["t"].insert({"id": 2})
+    told = []
+
+    def wait():
+        try:
+            table.insert({"id": 3})
+        except quipu.InvalidError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    db.close()
+    thread.join()
+    assert told == ["the database is closed"]
+    with quipu.open(tmp_path / "db") as db:
+        assert len(db["t"]) == 0, "none of them was committed"

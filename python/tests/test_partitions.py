@@ -48,8 +48,10 @@ def test_partitions_go_to_processes(path):
 def test_a_pickled_partition_knows_that_it_is_stale(path):
     with quipu.open(path) as db:
         saved = pickle.dumps(db["numbers"].partitions(2))
-        with pytest.raises(quipu.Error) as error:
-            pickle.loads(saved)[0].rows()
+        context = multiprocessing.get_context("spawn")
+        with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+            with pytest.raises(quipu.Error) as error:
+                pool.submit(total_of, pickle.loads(saved)[0]).result()
         assert error.value.kind == "busy"
     parts = pickle.loads(saved)
     assert [row["n"] for part in parts for row in part] == list(range(1_003))
@@ -82,3 +84,15 @@ def test_dask_reads_them_side_by_side(path):
             with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
                 totals = dask.compute(*[dask.delayed(total_of)(part) for part in parts], scheduler=pool)
         assert sum(count for count, _ in totals) == 1_003
+
+
+def test_a_pickled_partition_is_read_in_the_process_that_has_the_database_open(tmp_path):
+    with quipu.open(tmp_path / "db") as db:
+        table = db.create_table("t", {"id": int}, key="id")
+        table.insert_many([[id] for id in range(10)])
+        part = pickle.loads(pickle.dumps(table.partitions(2)[1]))
+        assert [row["id"] for row in part] == [5, 6, 7, 8, 9]
+        late = pickle.loads(pickle.dumps(table.partitions(2)[1]))
+        table.insert([10])
+        with pytest.raises(quipu.InvalidError, match="has changed"):
+            list(late)

@@ -484,7 +484,7 @@ def test_what_cannot_be(url):
 
 def test_without_redis(url, monkeypatch):
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ImportError, match=r"pip install 'quipu\[server\]'"):
+    with pytest.raises(ImportError, match="pip install redis hiredis"):
         quipu.connect(url)
 
 

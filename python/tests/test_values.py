@@ -9,6 +9,7 @@ import pytest
 import quipu
 
 UTC = datetime.timezone.utc
+EAST, WEST = (datetime.timezone(datetime.timedelta(hours=hours)) for hours in (2, -2))
 COLUMNS = {
     "flag": "bool",
     "a": "i8",
@@ -105,6 +106,13 @@ def test_every_type_is_a_key(db):
         ("doc", {1, 2}, "is set, expected json"),
         ("doc", float("nan"), "is float, expected json"),
         ("name", object(), "is object, expected text"),
+        ("name", "\ud800", "is str, expected text, which holds no lone surrogates"),
+        ("doc", {"a": "\ud800"}, "is dict, expected json"),
+        ("d", 10**60, "is int, expected i64, which holds no such number"),
+        ("double", 10**400, "is int, expected f64, which holds no such number"),
+        ("price", -(10**400), "expected decimal(10,2), which holds no such number"),
+        ("at", datetime.datetime(1, 1, 1, tzinfo=EAST), "expected timestamp of the years 1 to 9999 in UTC"),
+        ("at", datetime.datetime(9999, 12, 31, 23, tzinfo=WEST), "expected timestamp of the years 1 to 9999 in UTC"),
     ],
 )
 def test_objects_of_another_type_are_refused(table, column, wrong, expected):
@@ -142,6 +150,64 @@ def test_scalars_of_numpy_are_taken(table):
     assert (row["id"], row["flag"], row["single"], row["d"]) == (1, True, 0.5, 3)
     with pytest.raises(TypeError):
         table.insert({"id": 2, "d": numpy.float64(1)})
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s", "D"])
+def test_moments_and_lengths_of_time_are_no_integers(table, unit):
+    numpy = pytest.importorskip("numpy")
+    for wrong in [numpy.datetime64("2024-01-01", unit), numpy.timedelta64(5, unit)]:
+        for column in ["d", "h", "double", "price", "large"]:
+            with pytest.raises(quipu.WrongTypeError) as error:
+                table.insert({"id": 1, column: wrong})
+            assert (error.value.table, error.value.column) == ("all", column)
+    table.insert({"id": 1, "d": numpy.datetime64("NaT", unit), "at": numpy.datetime64("NaT", unit)})
+    assert table[0] == {**EMPTY, "id": 1}
+
+
+def test_arrays_and_frames_of_one_value_are_no_values(table):
+    numpy = pytest.importorskip("numpy")
+    wrong = [numpy.array([5]), numpy.array([[5]])]
+    pandas = pytest.importorskip("pandas")
+    wrong += [pandas.Series([5]), pandas.Index([5])]
+    for value in wrong:
+        with pytest.raises(quipu.WrongTypeError, match="column d"):
+            table.insert({"id": 1, "d": value})
+    table.insert({"id": 1, "d": numpy.array(5)})
+    assert table[0]["d"] == 5
+
+
+def test_moments_are_not_cut(table):
+    numpy = pytest.importorskip("numpy")
+    exact = numpy.datetime64("2024-01-01T00:00:00.123456000", "ns")
+    table.insert({"id": 1, "at": exact, "day": numpy.datetime64("2024-02-29")})
+    assert table[0]["at"] == datetime.datetime(2024, 1, 1, 0, 0, 0, 123456, UTC)
+    assert table[0]["day"] == datetime.date(2024, 2, 29)
+    wrong = [numpy.datetime64("2024-01-01T00:00:00.123456789")]
+    pandas = pytest.importorskip("pandas")
+    table.insert({"id": 2, "at": pandas.Timestamp("2024-01-01T00:00:00.123456", tz="Europe/Paris")})
+    assert table[1]["at"] == datetime.datetime(2023, 12, 31, 23, 0, 0, 123456, UTC)
+    wrong += [pandas.Timestamp("2024-01-01T00:00:00.123456789")]
+    for value in wrong:
+        with pytest.raises(quipu.WrongTypeError, match="column at") as error:
+            table.insert({"id": 3, "at": value})
+        assert isinstance(value, numpy.datetime64) or "whole microseconds" in str(error.value)
+
+
+def test_missing_values_of_pandas_are_null(table):
+    pandas = pytest.importorskip("pandas")
+    nan = float("nan")
+    for number, missing in enumerate([pandas.NaT, pandas.NA, nan]):
+        columns = set(FULL) - ({"single", "double", "doc"} if missing is nan else set())
+        table.insert({"id": number, **{name: missing for name in columns}})
+        assert table[number] == {**EMPTY, "id": number}
+    table.insert({"id": 3, "double": nan})
+    assert table[3]["double"] != table[3]["double"], "a float is NaN or NULL"
+    frame = pandas.DataFrame({"id": [20, 21], "name": ["x", None], "d": [1, None], "at": [pandas.NaT, None]})
+    frame["d"] = frame["d"].astype("Int64")
+    table.insert_many(frame.to_dict("records"))
+    assert [(row["name"], row["d"], row["at"]) for row in table.range(ge=20)] == [("x", 1, None), (None, None, None)]
+    with pytest.raises(quipu.ConstraintError, match="NOT NULL|NULL"):
+        table.insert({"id": pandas.NA})
 
 
 def test_rows_that_are_none(table):

@@ -11,6 +11,7 @@
 //! Not here: formats, retries, policy.
 
 mod buffer;
+pub(crate) mod process;
 mod real;
 pub mod sim;
 mod sim_content;
@@ -22,6 +23,7 @@ mod sim_tests;
 mod tests;
 
 pub use buffer::AlignedBuffer;
+pub use process::Process;
 pub use real::RealDisk;
 
 use std::fmt::Debug;

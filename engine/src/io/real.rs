@@ -12,6 +12,7 @@
 //! process.
 
 use super::buffer::require_aligned;
+use super::process::Process;
 use super::{Disk, File, Lock, Mapping, OpenMode};
 #[cfg(target_os = "linux")]
 use rustix::fs::{Advice, fadvise};
@@ -101,7 +102,7 @@ impl Disk for RealDisk {
 /// The lock of a file, if it was taken.
 fn locked(taken: Result<(), fs::TryLockError>, file: fs::File) -> io::Result<Box<dyn Lock>> {
     match taken {
-        Ok(()) => Ok(Box::new(RealLock { _file: file })),
+        Ok(()) => Ok(Box::new(RealLock { file, process: Process::current() })),
         Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
@@ -127,13 +128,27 @@ fn open_direct(_path: &Path) -> io::Result<Option<fs::File>> {
     Ok(None)
 }
 
-/// The operating system's lock (`flock`) belongs to the open file and ends when that is closed.
+/// The operating system's lock (`flock`) belongs to the open file, which processes that are forked share. So it is
+/// given up when this is dropped, and ends by itself when all of them have ended.
+///
+/// The lock of a process (`fcntl`) would end with it, whatever was forked from it. But it ends too as soon as the
+/// process closes any handle of the file, and lets a process open a database twice.
 #[derive(Debug)]
 struct RealLock {
-    _file: fs::File,
+    file: fs::File,
+    process: Process,
 }
 
 impl Lock for RealLock {}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // If it fails, closing the file ends the lock, unless a forked process has it open.
+            let _ = self.file.unlock();
+        }
+    }
+}
 
 #[derive(Debug)]
 struct RealFile {

@@ -3,32 +3,42 @@
 //! Invariants:
 //! 1. Snapshots register under the latch, so a writer that holds it sees every reader of the version.
 //! 2. No reader sees pages that a panic has left half changed: the guard withdraws the version when it unwinds.
+//! 3. A process that was forked from that of the database sees a version without tables, and does not wait for this
+//!    lock, which may be held in it for ever.
 //!
 //! Not here: what a version is (`versions`), who may change it (`writer`).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::state::versions::Versions;
+use crate::io::process::Process;
+use crate::state::versions::{Versions, Withdrawn};
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The published version under its lock.
-pub(crate) struct Latch(RwLock<Arc<Versions>>);
+pub(crate) struct Latch {
+    published: RwLock<Arc<Versions>>,
+    process: Process,
+    /// What other processes see.
+    elsewhere: RwLock<Arc<Versions>>,
+}
 
 impl Latch {
-    pub(crate) fn new(versions: Versions) -> Latch {
-        Latch(RwLock::new(Arc::new(versions)))
+    /// The latch of a database that this process has opened.
+    pub(crate) fn new(versions: Versions, process: Process) -> Latch {
+        let elsewhere = RwLock::new(Arc::new(versions.withdrawn(Withdrawn::Elsewhere(process))));
+        Latch { published: RwLock::new(Arc::new(versions)), process, elsewhere }
     }
 
     #[inline]
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Arc<Versions>> {
-        self.0.read()
+        if self.process.is_current() { self.published.read() } else { self.elsewhere.read() }
     }
 
     /// Takes the latch to change pages in place or to publish.
     #[inline]
     pub(crate) fn write(&self) -> Latched<'_> {
-        Latched { versions: self.0.write(), is_changing: true }
+        Latched { versions: self.published.write(), is_changing: true }
     }
 }
 
@@ -53,7 +63,7 @@ impl Latched<'_> {
     /// Withdraws the published version: a change of its pages has failed half way.
     #[cold]
     pub(crate) fn tear(&mut self) {
-        *self.versions = Arc::new(self.versions.torn());
+        *self.versions = Arc::new(self.versions.withdrawn(Withdrawn::Torn));
     }
 }
 

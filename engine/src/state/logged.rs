@@ -40,6 +40,8 @@ impl Shared {
         writer: &mut Writer,
         append: impl FnOnce(&mut Writer) -> Result<Lsn>,
     ) -> Result<Logged<'_>> {
+        // The turn may have been taken before a fork.
+        self.process.check()?;
         let lsn = append(writer)?;
         writer.sequence += 1;
         let logged = Logged { shared: self, lsn };
@@ -53,7 +55,10 @@ impl Shared {
     #[inline]
     pub(crate) fn wait(&self, lsn: Lsn, durability: Durability) -> Result<()> {
         match durability {
-            Durability::Sync => self.log()?.sync(lsn),
+            Durability::Sync => {
+                self.process.check()?;
+                self.log()?.sync(lsn)
+            }
             // The log stores a record where a killed process cannot lose it before `append` returns.
             Durability::Os | Durability::None => Ok(()),
         }

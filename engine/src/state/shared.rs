@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Lock;
+use crate::io::process::Process;
 use crate::log::{Log, Lsn};
 use crate::options::Options;
 use crate::read::table_stack::Source;
@@ -25,6 +26,8 @@ use crate::tree::{Arena, Tree};
 
 /// State shared by all handles of one open database.
 pub struct Shared {
+    /// That has opened it: no other one uses it.
+    pub(crate) process: Process,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) arena: Arc<Arena>,
@@ -92,15 +95,17 @@ impl Shared {
                 .collect(),
             epoch: 1,
             sequence,
-            is_torn: false,
+            withdrawn: None,
         };
         let memtable_bytes = options.memtable_bytes.min(options.memory_bytes);
+        let process = Process::current();
         Shared {
+            process,
             dir: dir.to_path_buf(),
             cache: PageCache::new(options.cache_bytes),
             options,
             arena,
-            versions: Latch::new(versions),
+            versions: Latch::new(versions, process),
             registry: Registry::default(),
             writer: FairMutex::new(Writer::new(tables, sequence)),
             writer_thread: AtomicU64::new(0),
@@ -151,8 +156,8 @@ impl Shared {
     /// Waits for the writer's turn.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if this thread has it already, since it would wait for ever; [`ErrorKind::ReadOnly`];
-    /// [`ErrorKind::Poisoned`] if memory does not match the log.
+    /// Those of [`Shared::refuse_in_own_turn`]; [`ErrorKind::ReadOnly`]; [`ErrorKind::Poisoned`] if memory does not
+    /// match the log.
     #[inline]
     pub(crate) fn writer(&self) -> Result<Turn<'_>> {
         if self.log.is_none() {
@@ -164,9 +169,14 @@ impl Shared {
         Ok(turn)
     }
 
-    /// Fails if this thread has the writer's turn. Returns the thread's number.
+    /// Fails where a wait for other threads would be for ever: if this thread has the writer's turn, and in another
+    /// process. Returns the thread's number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`].
     #[inline]
     pub(crate) fn refuse_in_own_turn(&self) -> Result<u64> {
+        self.process.check()?;
         let number = thread_number();
         if self.writer_thread.load(Ordering::Relaxed) == number {
             return Err(Error::new(

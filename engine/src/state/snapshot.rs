@@ -36,16 +36,20 @@ impl Snapshot {
     pub(crate) fn take_briefly(shared: &Arc<Shared>) -> Snapshot {
         let versions = shared.versions.read();
         // Under the latch: no commit can change a page between the copy of the roots and the registration.
-        shared.registry.enter(versions.epoch);
+        if shared.process.is_current() {
+            shared.registry.enter(versions.epoch);
+        }
         Snapshot { shared: shared.clone(), versions: Arc::clone(&versions), is_brief: true }
     }
 
     /// The table as of the snapshot.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`] if it did not exist then, [`ErrorKind::Invalid`] if it belongs to another database.
+    /// [`ErrorKind::Missing`] if it did not exist then, [`ErrorKind::Invalid`] if it belongs to another database or
+    /// this process was forked from that which opened the database.
     pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
         table.check_owner(&self.shared)?;
+        self.shared.process.check()?;
         let version = self.versions.table(table.id())?;
         Ok(TableView::new(self.shared.source(version), &version.declaration))
     }
@@ -93,13 +97,18 @@ impl Snapshot {
 
 impl Clone for Snapshot {
     fn clone(&self) -> Self {
-        self.shared.registry.enter(self.versions.epoch);
+        if self.shared.process.is_current() {
+            self.shared.registry.enter(self.versions.epoch);
+        }
         Snapshot { shared: self.shared.clone(), versions: self.versions.clone(), is_brief: self.is_brief }
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
+        if !self.shared.process.is_current() {
+            return;
+        }
         self.shared.registry.leave(self.versions.epoch);
         if !self.is_brief {
             self.shared.wake_keeper();

@@ -1,15 +1,17 @@
 //! The background threads: waking and stopping them. `maintenance/background.rs` has their work.
 
 use crate::tree::Arena;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
 
-/// The running threads.
+/// The running threads. If it is dropped and they were not stopped, it leaves them alone: a process that was forked has
+/// none, and their handles name nothing in it.
 pub(crate) struct Threads {
-    keeper: JoinHandle<()>,
+    keeper: ManuallyDrop<JoinHandle<()>>,
     /// Merges runs, which takes too long for the keeper.
-    compactor: Option<JoinHandle<()>>,
+    compactor: ManuallyDrop<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     arena: Arc<Arena>,
 }
@@ -22,7 +24,7 @@ impl Threads {
         stop: Arc<AtomicBool>,
         arena: Arc<Arena>,
     ) -> Threads {
-        Threads { keeper, compactor, stop, arena }
+        Threads { keeper: ManuallyDrop::new(keeper), compactor: ManuallyDrop::new(compactor), stop, arena }
     }
 
     pub(crate) fn wake(&self) {
@@ -31,7 +33,7 @@ impl Threads {
 
     /// Wakes the compactor: there are more runs.
     pub(crate) fn wake_compactor(&self) {
-        if let Some(compactor) = &self.compactor {
+        if let Some(compactor) = &*self.compactor {
             compactor.thread().unpark();
         }
     }
@@ -46,7 +48,8 @@ impl Threads {
         self.arena.set_prefaulter(None);
         self.wake();
         self.wake_compactor();
-        for thread in [Some(self.keeper), self.compactor].into_iter().flatten() {
+        let (keeper, compactor) = (ManuallyDrop::into_inner(self.keeper), ManuallyDrop::into_inner(self.compactor));
+        for thread in [Some(keeper), compactor].into_iter().flatten() {
             if std::thread::current().id() != thread.thread().id() {
                 let _ = thread.join();
             }

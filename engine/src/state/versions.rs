@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::process::Process;
 use crate::read::table_stack::{Source, TableStack, stack_over};
 use crate::run::{PageCache, ReadPages, Run};
 use crate::tally::Tally;
@@ -131,28 +132,45 @@ pub(crate) struct Versions {
     pub(crate) epoch: u64,
     /// The last commit.
     pub(crate) sequence: u64,
-    /// Whether it was withdrawn because a change of its pages failed half way. Then it has no tables.
-    pub(crate) is_torn: bool,
+    /// Why it was withdrawn, if it was. Then it has no tables.
+    pub(crate) withdrawn: Option<Withdrawn>,
+}
+
+/// Why no table of a version is there to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Withdrawn {
+    /// A change of its pages has failed half way.
+    Torn,
+    /// It is that of a database of another process, from which this one was forked.
+    Elsewhere(Process),
 }
 
 impl Versions {
-    /// The version to publish instead when a change of this one's pages has failed half way.
-    pub(crate) fn torn(&self) -> Versions {
-        Versions { tables: Vec::new(), is_torn: true, ..*self }
+    /// The version to publish in place of this one.
+    pub(crate) fn withdrawn(&self, why: Withdrawn) -> Versions {
+        Versions { tables: Vec::new(), withdrawn: Some(why), ..*self }
+    }
+
+    /// Fails if it was withdrawn.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.withdrawn {
+            None => Ok(()),
+            Some(Withdrawn::Torn) => Err(failed_half_way()),
+            Some(Withdrawn::Elsewhere(process)) => Err(process.is_another()),
+        }
     }
 
     #[inline]
     pub(crate) fn table(&self, id: TableId) -> Result<&TableVersion> {
         match self.tables.get(id as usize) {
             Some(Some(table)) => Ok(table),
-            _ if self.is_torn => Err(failed_half_way()),
-            _ => Err(dropped()),
+            _ => Err(self.check().err().unwrap_or_else(dropped)),
         }
     }
 
     /// Whether no table of this version or before had that id.
     pub(crate) fn is_younger(&self, id: TableId) -> bool {
-        !self.is_torn && id as usize >= self.tables.len()
+        self.withdrawn.is_none() && id as usize >= self.tables.len()
     }
 
     pub(crate) fn by_name(&self, name: &str) -> Option<&TableVersion> {

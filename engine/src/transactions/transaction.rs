@@ -115,6 +115,7 @@ impl Transaction {
     /// [`ErrorKind::Missing`] if the table was dropped; [`ErrorKind::Invalid`] if it belongs to another database.
     pub fn table(&self, table: &Table) -> Result<TableTransaction<'_>> {
         table.check_owner(&self.shared)?;
+        self.shared.process.check()?;
         let records = self.is_optimistic() && self.isolation == Isolation::Serializable;
         if let Some(private) = self.tables.iter().find(|private| private.id == table.id()) {
             private.version_in(self.versions())?;

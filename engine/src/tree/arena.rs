@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::process::Process;
 use crate::page::{Blob, PageMut, PageRef};
 
 /// Names a page of an arena.
@@ -44,6 +45,7 @@ pub(crate) struct Arena {
     touched_pages: AtomicUsize,
     blob_bytes: AtomicU64,
     free: Mutex<Free>,
+    process: Process,
     reservation: Reservation,
 }
 
@@ -80,8 +82,14 @@ impl Arena {
             touched_pages: AtomicUsize::new(0),
             blob_bytes: AtomicU64::new(0),
             free: Mutex::new(Free { pages: Vec::new(), next: 0, prefaulter: None }),
+            process: Process::current(),
             reservation,
         })
+    }
+
+    /// The process that made it.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     #[inline(always)]

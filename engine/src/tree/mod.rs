@@ -394,6 +394,10 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
+        // In another process the pages go with the arena, whose lock may be held for ever; long values stay.
+        if !self.arena.process().is_current() {
+            return;
+        }
         // The owner drops a tree only when no snapshot needs it.
         self.protected = 0;
         self.clear();

@@ -196,6 +196,7 @@ impl Ingest {
     /// disk. After an error the ingest can only be dropped.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.refuse_broken()?;
+        self.shared.process.check()?;
         // It is broken unless this returns.
         self.is_broken = true;
         self.take(key, value)?;
@@ -382,6 +383,9 @@ impl Ingest {
 
 impl Drop for Ingest {
     fn drop(&mut self) {
+        if !self.shared.process.is_current() {
+            return;
+        }
         // Nothing is left of these after a commit.
         self.parts.remove_files();
         self.parts.end();

@@ -570,6 +570,7 @@ impl<'db> LatchedWrite<'db> {
     fn finish(&mut self) -> Result<Option<Lsn>> {
         self.committed = true;
         let db = self.db;
+        db.process.check()?;
         // Not needed any more, whether the changes stay or nobody can use them.
         self.forget_changes();
         if self.versions.is_changing() || db.check_failed().is_err() {
