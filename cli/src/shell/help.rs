@@ -11,7 +11,7 @@ const fn topic(usage: &'static str, about: &'static str, example: &'static str) 
     Topic { usage, about, example }
 }
 
-const TOPICS: [Topic; 36] = [
+const TOPICS: [Topic; 37] = [
     topic("use TABLE", "Makes it the table of the commands that follow.", "use flights.airport"),
     topic("tables", "Lists the tables with their rows and keys, and the indexes.", "tables"),
     topic("schema", "Shows the columns, indexes and constraints of the table in use.", "schema"),
@@ -29,6 +29,11 @@ const TOPICS: [Topic; 36] = [
         "drop TABLE[.INDEX]",
         "Drops a table with its indexes, or an index, at once and for good.",
         "drop towns.size",
+    ),
+    topic(
+        "rebuild TABLE.INDEX",
+        "Builds an index again from the rows, where `quipu check` finds it wrong.",
+        "rebuild towns.size",
     ),
     topic("stats", "Shows what the database holds and does.", "stats"),
     topic("get KEY", "Shows one row.", "get JFK,7"),
