@@ -11,7 +11,8 @@
 //! | `JF*` | text that begins with JF |
 //! | `JFK,7 .. JFK,9` | from the first of (JFK, 7) to before the first of (JFK, 9) |
 //! | `JFK,7 ..= JFK,9` | to the last of (JFK, 9) |
-//! | `JFK ..`, `.. JFK`, `..= JFK` | open at one end |
+//! | `JFK ..`, `.. JFK`, `..= JFK` | open at one end; without the keys that have NULL there |
+//! | `null .. JFK` | with them |
 
 use std::ops::Bound;
 

@@ -232,6 +232,10 @@ class Database(_Source):
         """Drops an index."""
         self._source.drop_index(table, name)
 
+    def rebuild_index(self, table: str, name: str) -> None:
+        """Builds an index again from the rows, where ``quipu check`` finds it wrong. Others read and write."""
+        self._source.rebuild_index(table, name)
+
     def load(self, table: str, stream: Any) -> int:
         """Adds the rows of anything with an Arrow stream to a table: see ``Table.load``."""
         return self.table(table).load(stream)

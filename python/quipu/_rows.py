@@ -63,7 +63,9 @@ class Rows:
     They have what lists have: ``len``, positions, slices, iteration from either end.
 
     Ranges are said by the values of the first columns of the key: ``eq``, ``ge``, ``gt``, ``le``, ``lt`` and
-    ``starts_with``, each a value or a tuple. All that takes them asks only about the rows in which they hold.
+    ``starts_with``, each a value or a tuple. All that takes them asks only about the rows in which they hold. As in
+    SQL, they do not hold of NULL: ``lt=10`` has no row whose column is NULL, though that sorts first, unless
+    ``nulls=True`` asks for these too, or an end names it: ``ge=None, lt=10``.
     """
 
     def __init__(
@@ -91,10 +93,14 @@ class Rows:
     def _within(self, ends: Mapping[str, Key]) -> _quipu.Range:
         if not ends:
             return self._keys
-        for word in ends:
+        values = dict(ends)
+        nulls = values.pop("nulls", False)
+        if not isinstance(nulls, bool):
+            raise TypeError(f"nulls is True or False, not {nulls!r}")
+        for word in values:
             if word not in _ENDS:
                 raise TypeError(f"{word!r} is no end of a range; there are {', '.join(_ENDS)}")
-        return self._keys.intersection(self._reader.range(list(ends.items())))
+        return self._reader.range(self._keys, list(values.items()), nulls)
 
     def range(self, **ends: Key) -> "Rows":
         """The rows in which these ends hold."""
@@ -154,11 +160,17 @@ class Rows:
         return self._reader.nth(self._within(ends), place, self._columns)
 
     def rank(self, key: Key) -> int:
-        """The number of rows before all whose key begins with these values, whether or not there are such."""
+        """The number of rows before all whose key begins with these values, whether or not there are such.
+
+        It is a position: rows with NULL sort first, and count. ``count(lt=key)`` is how many values are below.
+        """
         return self._reader.rank(self._keys, key)
 
     def quantile(self, q: float, **ends: Key) -> Optional[Row]:
-        """The row at a quantile of a range, from 0 to 1; None of an empty range."""
+        """The row at a quantile of a range, from 0 to 1; None of an empty range.
+
+        Rows with NULL in the first column that ``eq`` does not fix have no part in it, unless ``nulls=True``.
+        """
         return self._reader.quantile(self._within(ends), q, self._columns)
 
     def sum(self, **ends: Key) -> Any:
@@ -248,7 +260,7 @@ class Table(Rows):
     """A table: its rows in the order of the primary key. ``key in table`` asks for a row of that key."""
 
     def __init__(self, reader: _quipu.Reader, owner: _Owner, path: Optional[str]) -> None:
-        super().__init__(reader, reader.range([]), None, path)
+        super().__init__(reader, reader.range(None, [], False), None, path)
         self._owner = owner
 
     @property
@@ -260,7 +272,7 @@ class Table(Rows):
     def index(self, name: str) -> Rows:
         """The rows in the order of an index."""
         reader = self._reader.with_index(name)
-        return Rows(reader, reader.range([]), None, self._path)
+        return Rows(reader, reader.range(None, [], False), None, self._path)
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The row of a key, a value or a tuple."""

@@ -162,6 +162,10 @@ impl Database {
         detached(py, || self.opened.database_to_change()?.drop_index(table, index))
     }
 
+    fn rebuild_index(&self, py: Python<'_>, table: &str, index: &str) -> PyResult<()> {
+        detached(py, || self.opened.database_to_write()?.rebuild_index(table, index, &mut |_| ()))
+    }
+
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         Ok(Snapshot { moment: detached(py, || Moment::new(&self.opened))? })
     }

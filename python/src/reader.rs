@@ -13,7 +13,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::error::{detached, invalid, raised};
-use crate::range::{Range, all, intersection};
+use crate::range::Range;
 use crate::rows::{Columns, GivenRow, dict_of, dicts_of, key_to_python};
 use crate::source::Source;
 use crate::value::{key_from_python, to_python};
@@ -160,20 +160,19 @@ impl Reader {
         let columns = detached(key.py(), || table.key_columns_now())?;
         key_from_python(key, &columns, &self.table)
     }
+}
 
-    /// The range of one end: the words of [`Span`].
-    fn end_range(&self, py: Python<'_>, word: &str, values: Vec<Value<'static>>) -> PyResult<KeyRange> {
-        let span = match word {
-            "eq" => Span::eq(values),
-            "ge" => Span::ge(values),
-            "gt" => Span::gt(values),
-            "le" => Span::le(values),
-            "lt" => Span::lt(values),
-            "starts_with" => Span::starts_with(values),
-            word => return Err(raised(py, &invalid(format!("{word:?} is no end of a range")))),
-        };
-        detached(py, || ask!(self, |rows| rows.range_of(&span)))
-    }
+/// The range of one end: the words of [`Span`].
+fn span_of_end(py: Python<'_>, word: &str, values: Vec<Value<'static>>) -> PyResult<Span<'static>> {
+    Ok(match word {
+        "eq" => Span::eq(values),
+        "ge" => Span::ge(values),
+        "gt" => Span::gt(values),
+        "le" => Span::le(values),
+        "lt" => Span::lt(values),
+        "starts_with" => Span::starts_with(values),
+        word => return Err(raised(py, &invalid(format!("{word:?} is no end of a range")))),
+    })
 }
 
 #[pymethods]
@@ -234,17 +233,30 @@ impl Reader {
         Ok(columns.into_iter().map(|(name, data_type)| (name, data_type.to_string())).collect())
     }
 
-    /// The range in which all of these ends hold.
-    fn range(&self, py: Python<'_>, ends: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Range> {
-        let mut keys = all();
-        if !ends.is_empty() {
-            let columns = detached(py, || self.key_columns_now())?;
-            for (word, values) in ends {
-                let values = key_from_python(&values, &columns, &self.table)?;
-                keys = intersection(&keys, &self.end_range(py, &word, values)?);
-            }
+    /// The part of a range in which all of these ends hold, with its NULLs if they are asked for.
+    fn range(
+        &self,
+        py: Python<'_>,
+        within: Option<&Range>,
+        ends: Vec<(String, Bound<'_, PyAny>)>,
+        nulls: bool,
+    ) -> PyResult<Range> {
+        let within = within.cloned().unwrap_or_else(Range::all);
+        if ends.is_empty() && !nulls {
+            return Ok(within);
         }
-        Ok(Range { keys })
+        let mut said = within.said;
+        let columns = detached(py, || self.key_columns_now())?;
+        for (word, values) in ends {
+            let values = key_from_python(&values, &columns, &self.table)?;
+            said = said.and(span_of_end(py, &word, values)?);
+        }
+        if nulls {
+            said = said.with_nulls();
+        }
+        let asked = said.clone();
+        let keys = detached(py, || ask!(self, |rows| rows.range_of(&asked)))?;
+        Ok(Range { said, keys })
     }
 
     fn count(&self, py: Python<'_>, range: &Range) -> PyResult<u64> {
@@ -257,9 +269,8 @@ impl Reader {
         let py = values.py();
         let columns = detached(py, || self.key_columns_now())?;
         let values = key_from_python(&values, &columns, &self.table)?;
-        let before = self.end_range(py, "lt", values)?;
-        let keys = intersection(&range.keys, &before);
-        detached(py, || ask!(self, |rows| rows.count(&keys)))
+        let (before, keys) = (Span::lt(values).with_nulls(), range.keys.clone());
+        detached(py, || ask!(self, |rows| rows.count(&keys.intersection(rows.range_of(&before)?))))
     }
 
     /// The row at a place, counted from the end if it is negative.
@@ -322,8 +333,8 @@ impl Reader {
         q: f64,
         columns: Option<Vec<String>>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let keys = range.keys.clone();
-        let row = detached(py, || ask!(self, |rows| rows.quantile(&keys, q)))?;
+        let said = range.said.clone();
+        let row = detached(py, || ask!(self, |rows| rows.quantile(&said, q)))?;
         row.map(|row| dict_of(py, &row, columns.as_deref())).transpose()
     }
 
@@ -360,7 +371,7 @@ impl Reader {
                 parts.map(|part| rows.count(&part).map(|count| (part, count))).collect::<Result<Vec<_>>>()
             })
         })?;
-        Ok(parts.into_iter().map(|(keys, count)| (Range { keys }, count)).collect())
+        Ok(parts.into_iter().map(|(keys, count)| (Range::told(keys), count)).collect())
     }
 
     /// The number of rows, and the sum if one is kept, by the values of the first columns of the key: up to `limit`
@@ -379,7 +390,10 @@ impl Reader {
                 let groups = rows.groups(&keys, columns)?.take(limit).collect::<Result<Vec<_>>>()?;
                 let rest = match groups.last().filter(|_| groups.len() == limit) {
                     None => None,
-                    Some(last) => Some(intersection(&keys, &rows.range_of(Span::gt(&last.values))?)),
+                    Some(last) => {
+                        let after = rows.range_of(Span::gt(&last.values).with_nulls())?;
+                        Some(keys.intersection(after))
+                    }
                 };
                 Ok((groups, rest))
             })
@@ -389,7 +403,7 @@ impl Reader {
             let sum = group.sum.map(|sum| to_python(py, &sum)).transpose()?;
             shown.push((key_to_python(py, &group.values)?, group.rows, sum));
         }
-        Ok((shown, rest.map(|keys| Range { keys })))
+        Ok((shown, rest.map(Range::told)))
     }
 
     /// Up to `limit` rows of a range from its start, or from its end backwards, and the rest of the range.
@@ -404,7 +418,7 @@ impl Reader {
     ) -> PyResult<(Bound<'py, PyList>, Option<Range>)> {
         let keys = range.keys.clone();
         let Chunk { rows, rest } = detached(py, || ask!(self, |rows| chunk(rows, &keys, limit, is_reverse)))?;
-        Ok((dicts_of(py, &rows, columns.as_deref())?, rest.map(|keys| Range { keys })))
+        Ok((dicts_of(py, &rows, columns.as_deref())?, rest.map(Range::told)))
     }
 
     /// The row of a key.

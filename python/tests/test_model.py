@@ -86,6 +86,19 @@ def test_a_table_is_a_sorted_list(db, seeded):
         assert index.count(eq=group) == len(expected)
         assert index.range(eq=group)[::2] == expected[::2]
         assert index.rank(group) == len([row for row in by_group if row["group"] < group])
+    # Amounts descend, and None stands last in a group; ranges of amounts do not have it.
+    for group in "abc":
+        of_group = [row for row in by_group if row["group"] == group]
+        known = [row for row in of_group if row["amount"] is not None]
+        low = [row for row in known if row["amount"] <= 20]
+        assert index.range(eq=group, ge=(group, 20))[:] == low
+        assert index.range(eq=group).range(ge=(group, 20))[:] == low
+        assert index.count(eq=group, ge=(group, 20), nulls=True) == len(low) + len(of_group) - len(known)
+        assert index.count(eq=(group, None)) == len(of_group) - len(known)
+        assert index.quantile(0, eq=group) == known[0] and index.quantile(1, eq=group) == known[-1]
+        assert index.quantile(1, eq=group, nulls=True) == of_group[-1]
+    with pytest.raises(TypeError):
+        index.count(nulls=1)
     groups = {(group.key, group.count, group.sum) for group in index.groups(1)}
     assert groups == {
         (group, len(found), sum(row["amount"] or 0 for row in found))

@@ -7,7 +7,7 @@
 //! Cost: a scan of each table, and for each index a scan with a look-up for each entry, many together. Memory: some
 //! hundred entries.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quipu::{Db, Progress, ReadableTable, Result, Snapshot, TableView};
@@ -22,9 +22,10 @@ use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
 use crate::encoding::layout::sum_of_value;
 use crate::read::row::RowView;
+use crate::schema::constraint::Constraint;
 use crate::transaction::part::encode_key;
 use crate::value::Value;
-use crate::write::broken::list;
+use crate::write::broken::{broken_in_column, list};
 use crate::write::complete::{self, Values};
 use crate::write::references;
 
@@ -44,6 +45,25 @@ pub struct RowCheck {
     pub entries: u64,
     /// What is wrong, each with the table and the row; at most some of each kind.
     pub problems: Vec<String>,
+    /// What is there and nothing is wrong with: what a change of a schema has left that a crash cut short.
+    pub notes: Vec<String>,
+}
+
+/// A part of a table that does not agree with its rows, with the first problem that says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) table: String,
+    pub(crate) part: WrongPart,
+    pub(crate) problem: String,
+}
+
+/// What a row or an entry can be at odds with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WrongPart {
+    /// The index of this name.
+    Index(String),
+    /// A constraint, marked as those are that are not validated yet.
+    Constraint(Unvalidated),
 }
 
 /// Looks whether rows, indexes and constraints agree, at one moment. Others may write meanwhile.
@@ -51,11 +71,15 @@ pub struct RowCheck {
 /// # Errors
 /// Those of reading the catalogue. What is wrong with tables is in the answer.
 pub fn check(db: &Db, progress: &mut dyn FnMut(Progress)) -> Result<RowCheck> {
-    let database = Database::open(db)?;
+    Ok(check_parts(&Database::open(db)?, progress)?.0)
+}
+
+/// [`check`], with the parts of tables that are wrong.
+pub(crate) fn check_parts(database: &Database, progress: &mut dyn FnMut(Progress)) -> Result<(RowCheck, Vec<Wrong>)> {
     let shared = database.shared();
-    let snapshot = db.snapshot();
-    let mut checker = Checker { shared, snapshot: &snapshot, found: RowCheck::default(), progress };
-    let Some(catalogue) = shared.catalogue() else { return Ok(checker.found) };
+    let snapshot = database.db().snapshot();
+    let mut checker = Checker { shared, snapshot: &snapshot, found: RowCheck::default(), wrong: Vec::new(), progress };
+    let Some(catalogue) = shared.catalogue() else { return Ok((checker.found, checker.wrong)) };
     let catalogue = snapshot.table(catalogue)?;
     let mut named: BTreeMap<u32, String> = BTreeMap::new();
     for (name, entry) in store::entries(&catalogue)? {
@@ -82,16 +106,18 @@ pub fn check(db: &Db, progress: &mut dyn FnMut(Progress)) -> Result<RowCheck> {
     for name in snapshot.tables() {
         let is_stray = |tree| !named.contains_key(&tree) && !shared.is_left(tree);
         if store::tree_number(&name).is_some_and(is_stray) && !shared.is_changing() {
-            checker.problem(format!("the tree {name} belongs to no table; the next opening for writing removes it"));
+            let what = "a change of a schema that did not end has left it, and the next opening for writing removes it";
+            checker.found.notes.push(format!("the tree {name} belongs to no table: {what}"));
         }
     }
-    Ok(checker.found)
+    Ok((checker.found, checker.wrong))
 }
 
 struct Checker<'c> {
     shared: &'c Shared,
     snapshot: &'c Snapshot,
     found: RowCheck,
+    wrong: Vec<Wrong>,
     progress: &'c mut dyn FnMut(Progress),
 }
 
@@ -116,6 +142,14 @@ impl Checker<'_> {
         self.found.problems.push(problem);
     }
 
+    /// Notes that a part of a table is wrong.
+    fn note(&mut self, definition: &TableDefinition, part: WrongPart, problem: String) {
+        let is_same = |wrong: &Wrong| wrong.table == definition.name() && wrong.part == part;
+        if !self.wrong.iter().any(is_same) {
+            self.wrong.push(Wrong { table: definition.name().to_owned(), part, problem });
+        }
+    }
+
     /// Adds the problems of a table or an index.
     fn take(&mut self, owner: &str, problems: Problems) {
         let untold = problems.count - problems.told.len();
@@ -132,6 +166,7 @@ impl Checker<'_> {
         // How many entries each index must have, and the sum over them.
         let mut expected = vec![(0u64, 0i64); definition.indexes.len()];
         let (mut problems, mut failed, mut sum) = (Problems::default(), None, 0i64);
+        let mut broken: Vec<(Unvalidated, String)> = Vec::new();
         let progress = &mut *self.progress;
         rows.for_each(.., |key, value| {
             done += 1;
@@ -141,14 +176,20 @@ impl Checker<'_> {
             match row_of(definition, key, value) {
                 Ok(row) => {
                     sum = sum.wrapping_add(definition.sum.map_or(0, |place| sum_of_value(&row[place])));
-                    if let Err(error) = self.shared.check_row(self.snapshot, definition, &row) {
-                        problems.add(|| error);
+                    let checked = self.shared.check_row(self.snapshot, definition, &row, &mut |mark, problem| {
+                        if !broken.iter().any(|(known, _)| *known == mark) {
+                            broken.push((mark, problem.clone()));
+                        }
+                        problems.add(|| problem);
+                    });
+                    if let Err(error) = checked {
+                        problems.add(|| format!("{owner}, row {}: {error}", definition.primary.key.show(key)));
                     }
                     if let Err(error) = add_expected(definition, key, value, &row, &mut expected) {
                         failed = Some(error);
                     }
                 }
-                Err(what) => problems.add(|| format!("{owner}, key {}: {what}", shown(key))),
+                Err(what) => problems.add(|| format!("{owner}, row {}: {what}", definition.primary.key.show(key))),
             }
             failed.is_none()
         })?;
@@ -157,6 +198,9 @@ impl Checker<'_> {
         }
         self.found.rows += done;
         self.take(owner, problems);
+        for (mark, problem) in broken {
+            self.note(definition, WrongPart::Constraint(mark), problem);
+        }
         if done != total {
             self.problem(format!("{owner}: {done} rows are there, {total} are counted"));
         }
@@ -167,8 +211,12 @@ impl Checker<'_> {
             }
         }
         for (index, expected) in definition.indexes.iter().zip(expected).filter(|(index, _)| index.is_ready()) {
+            let before = self.found.problems.len();
             if let Err(error) = self.check_index(definition, index, &rows, expected) {
                 self.problem(format!("{}: {error}", index.key.owner));
+            }
+            if let Some(problem) = self.found.problems.get(before).cloned() {
+                self.note(definition, WrongPart::Index(index.declared.name.clone()), problem);
             }
         }
         Ok(())
@@ -194,6 +242,8 @@ impl Checker<'_> {
             }
         }
         let (mut problems, mut done) = (Problems::default(), 0);
+        let shown_entry = |key: &[u8]| format!("{owner}, entry {}", index.key.show(key));
+        let shown_row = |key: &[u8]| definition.primary.key.show(key);
         let mut walk = entries.range(..);
         let (mut own_key, mut own_value) = (Vec::new(), Vec::new());
         loop {
@@ -204,7 +254,7 @@ impl Checker<'_> {
                 done += 1;
                 match index.row_key(key, value) {
                     Ok(row_key) => found.push((row_key, key.to_vec(), value.to_vec())),
-                    Err(error) => problems.add(|| format!("{owner}, entry {}: {error}", shown(key))),
+                    Err(error) => problems.add(|| format!("{}: {error}", shown_entry(key))),
                 }
             }
             if found.is_empty() {
@@ -215,7 +265,7 @@ impl Checker<'_> {
             let values = rows.get_many(&keys)?;
             for ((row_key, key, value), row) in found.iter().zip(values) {
                 let Some(row) = row else {
-                    problems.add(|| format!("{owner}, entry {}: its row {} is not there", shown(key), shown(row_key)));
+                    problems.add(|| format!("{}: its row {} is not there", shown_entry(key), shown_row(row_key)));
                     continue;
                 };
                 let Ok(view) = RowView::new(definition, row_key, &row) else { continue };
@@ -223,16 +273,16 @@ impl Checker<'_> {
                     Ok(true) if own_key == *key && own_value == *value => {}
                     Ok(true) if own_key == *key => problems.add(|| {
                         let (is, own) = (shown(value), shown(&own_value));
-                        format!("{owner}, entry {}: it holds {is}, its row {} says {own}", shown(key), shown(row_key))
+                        format!("{}: it holds {is}, its row {} says {own}", shown_entry(key), shown_row(row_key))
                     }),
                     Ok(true) => problems.add(|| {
-                        let own = shown(&own_key);
-                        format!("{owner}, entry {}: the row {} has the entry {own}", shown(key), shown(row_key))
+                        let own = index.key.show(&own_key);
+                        format!("{}: the row {} has the entry {own}", shown_entry(key), shown_row(row_key))
                     }),
                     Ok(false) => {
-                        problems.add(|| format!("{owner}, entry {}: the row {} has none", shown(key), shown(row_key)))
+                        problems.add(|| format!("{}: the row {} has none", shown_entry(key), shown_row(row_key)))
                     }
-                    Err(error) => problems.add(|| format!("{owner}, entry {}: {error}", shown(key))),
+                    Err(error) => problems.add(|| format!("{}: {error}", shown_entry(key))),
                 }
             }
         }
@@ -245,7 +295,7 @@ impl Checker<'_> {
     }
 }
 
-/// The first bytes of a key, in hexadecimal.
+/// The first bytes of a value, in hexadecimal.
 fn shown(key: &[u8]) -> String {
     let digits: String = key.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
     if key.len() > 40 { format!("{digits}...") } else { digits }
@@ -260,17 +310,12 @@ fn row_of<'r>(definition: &'r TableDefinition, key: &'r [u8], value: &'r [u8]) -
     let mut row = Values::new();
     for (place, column) in definition.columns.iter().enumerate() {
         let value = view.value(place).map_err(|error| format!("column {}: {error}", column.declared.name))?;
-        let mark = || Unvalidated::NotNull(column.declared.name.clone());
-        let is_validated = || !definition.document.unvalidated.contains(&mark());
-        if value.is_null() && column.declared.not_null && is_validated() {
-            return Err(format!("column {}: NULL in a column that is NOT NULL", column.declared.name));
-        }
         row.push(value);
     }
     let mut own_key = Vec::new();
     encode_key(definition, &row, &mut own_key);
     if own_key != key {
-        return Err(format!("the row {} has the key {}", list(&row), shown(&own_key)));
+        return Err(format!("its values {} have another key, {}", list(&row), definition.primary.key.show(&own_key)));
     }
     Ok(row)
 }
@@ -298,26 +343,43 @@ fn add_expected(
 }
 
 impl Shared {
-    /// Looks whether a row keeps the constraints of its table.
+    /// Looks whether a row keeps the constraints of its table, and tells of each that it breaks.
     ///
     /// # Errors
-    /// Which it breaks.
-    fn check_row(&self, snapshot: &Snapshot, definition: &TableDefinition, row: &Values<'_>) -> Result<(), String> {
-        let text = |error: quipu::Error| error.to_string();
-        let unvalidated: HashSet<&str> = definition.document.unvalidated.iter().map(|mark| mark.name()).collect();
-        for check in definition.checks.iter().filter(|check| !unvalidated.contains(&*check.declared.name)) {
-            complete::check_one(definition, row, check).map_err(text)?;
+    /// Those of reading what it refers to.
+    fn check_row(
+        &self,
+        snapshot: &Snapshot,
+        definition: &TableDefinition,
+        row: &Values<'_>,
+        is_broken: &mut dyn FnMut(Unvalidated, String),
+    ) -> Result<()> {
+        let unvalidated = &definition.document.unvalidated;
+        for (place, column) in definition.columns.iter().enumerate() {
+            if !column.is_nullable && row[place].is_null() {
+                let what = "NULL in a column that is NOT NULL";
+                let error = broken_in_column(definition, row, place, Constraint::NotNull, what);
+                is_broken(Unvalidated::NotNull(column.declared.name.clone()), error.to_string());
+            }
+        }
+        for check in &definition.checks {
+            let mark = Unvalidated::Check(check.declared.name.clone());
+            if !unvalidated.contains(&mark)
+                && let Err(error) = complete::check_one(definition, row, check)
+            {
+                is_broken(mark, error.to_string());
+            }
         }
         for foreign_key in &definition.foreign_keys {
-            if unvalidated.contains(&*foreign_key.declared.name) {
+            let mark = Unvalidated::ForeignKey(foreign_key.declared.name.clone());
+            if unvalidated.contains(&mark) {
                 continue;
             }
-            let parent = self.parent_in(snapshot, definition, foreign_key.table).map_err(text)?;
+            let parent = self.parent_in(snapshot, definition, foreign_key.table)?;
             let parent = parent.as_deref().unwrap_or(definition);
-            let referred = references::referred_key(foreign_key, parent, row).map_err(text)?;
-            let Some((tree, key)) = referred else { continue };
-            if !snapshot.table(tree).and_then(|tree| tree.contains(key)).map_err(text)? {
-                return Err(references::without_row(definition, foreign_key, parent, row).to_string());
+            let Some((tree, key)) = references::referred_key(foreign_key, parent, row)? else { continue };
+            if !snapshot.table(tree)?.contains(key)? {
+                is_broken(mark, references::without_row(definition, foreign_key, parent, row).to_string());
             }
         }
         Ok(())

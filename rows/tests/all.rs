@@ -7,5 +7,6 @@ mod fuzz_smoke;
 mod isolation;
 mod loads;
 mod model;
+mod repair;
 mod statements;
 mod table_model;

@@ -75,7 +75,7 @@ fn write_beside(database: &Database, written: &mut i32) {
 
 type Make = fn(&Database, &mut i32) -> Result<()>;
 
-const CHANGES: [(&str, Make); 19] = [
+const CHANGES: [(&str, Make); 20] = [
     ("create a table", |database, _| {
         let schema = TableSchema::new("crews")
             .column(Column::new("id", DataType::I32))
@@ -127,6 +127,9 @@ const CHANGES: [(&str, Make); 19] = [
         let options = BuildOptions { sort_bytes: 300, ingest_rows: 0, turn_rows: 1 };
         let result = database.create_index_with("flights", index, &options, &mut |_| write_beside(database, written));
         refused(result, ErrorKind::Exists)
+    }),
+    ("build an index again", |database, written| {
+        database.rebuild_index("flights", "delay", &mut |_| write_beside(database, written))
     }),
     ("drop an index", |database, _| database.drop_index("flights", "delay")),
 ];

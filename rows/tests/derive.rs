@@ -347,6 +347,60 @@ fn a_table_that_does_not_fit_is_refused_with_all_that_differs() {
     assert_eq!(missing.kind(), ErrorKind::Missing);
 }
 
+#[derive(Record, Clone, Debug, PartialEq)]
+#[table(name = "metered", index(name = "late", columns("n desc", "LOWER(s)"), predicate = "n > 15 and s is not null"))]
+struct Metered {
+    #[column(primary_key)]
+    id: i64,
+    #[column(check = "n>=10 or n in (1,2,3)", index)]
+    n: i64,
+    #[column(default = "lower( 'X' )")]
+    s: Option<String>,
+}
+
+/// The same, after a column got another name in the table and here.
+#[derive(Record, Clone, Debug, PartialEq)]
+#[table(
+    name = "metered",
+    index(name = "late", columns("m desc", "lower(s)"), predicate = "(m > 15) AND s IS NOT NULL")
+)]
+struct RenamedMetered {
+    #[column(primary_key)]
+    id: i64,
+    #[column(check = "m >= 10 OR m in (1, 2, 3)", index = "n")]
+    m: i64,
+    #[column(default = "'x'")]
+    s: Option<String>,
+}
+
+/// Renaming any column wrote the expressions of its table anew, in capitals, and they were compared as texts: a struct
+/// with its own in small letters did not fit any more, and the program did not start.
+#[test]
+fn a_struct_fits_its_table_after_columns_were_renamed() {
+    let database = database();
+    database.ensure_table_of::<Metered>().unwrap();
+    database.add_column("metered", Column::new("a", DataType::I64)).unwrap();
+    database.rename_column("metered", "a", "z").unwrap();
+    database.ensure_table_of::<Metered>().unwrap();
+    database.rename_column("metered", "s", "t").unwrap();
+    assert!(database.ensure_table_of::<Metered>().is_err(), "its own column has another name");
+    database.rename_column("metered", "t", "s").unwrap();
+    database.ensure_table_of::<Metered>().unwrap();
+    // Of the column of a check, which the derive names after it.
+    database.rename_column("metered", "n", "m").unwrap();
+    database.set_default("metered", "s", Some("'x'")).unwrap();
+    database.ensure_table_of::<RenamedMetered>().unwrap();
+    // An index is asked by its name.
+    database.rename_constraint("metered", "n", "other").unwrap();
+    let error = database.ensure_table_of::<RenamedMetered>().err().expect("it has no such index").to_string();
+    assert!(error.ends_with("it has no index `n (m)`, but `other` is that: rename it"), "{error}");
+    database.rename_constraint("metered", "other", "n").unwrap();
+    database.drop_constraint("metered", "n_check").unwrap();
+    database.add_check("metered", quipu_rows::Check::new("least", "m >= 11"), &mut |_| ()).unwrap();
+    let error = database.ensure_table_of::<RenamedMetered>().err().expect("it has another check").to_string();
+    assert!(error.ends_with("it has no check m_check `m >= 10 OR m IN (1, 2, 3)`"), "{error}");
+}
+
 #[test]
 fn a_table_may_have_more_than_its_struct() {
     let (database, flights) = flights();

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use crate::table_model::world::World;
 
 #[path = "../../suite/src/seeds.rs"]
-mod seeds;
+pub mod seeds;
 
 use seeds::seeds;
 

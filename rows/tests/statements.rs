@@ -285,6 +285,37 @@ fn rows_that_refer_to_others_need_them() {
 }
 
 #[test]
+fn foreign_keys_between_integers_of_other_widths_compare_numbers() {
+    let database = database();
+    let parent = |name: &str, data_type| TableSchema::new(name).column(Column::new("id", data_type)).key(["id"]);
+    let child = |name: &str, parent: &str, data_type| {
+        let foreign_key = ForeignKey::new(format!("{name}_of"), ["of"], parent).on_update(Action::Cascade);
+        let id = Column::new("id", DataType::I8);
+        TableSchema::new(name).column(id).column(Column::new("of", data_type)).key(["id"]).foreign_key(foreign_key)
+    };
+    let narrow = database.create_table(&parent("narrow", DataType::I32)).unwrap();
+    let wide = database.create_table(&parent("wide", DataType::I64)).unwrap();
+    let to_narrow = database.create_table(&child("to_narrow", "narrow", DataType::I64)).unwrap();
+    let to_wide = database.create_table(&child("to_wide", "wide", DataType::I32)).unwrap();
+    narrow.insert(7).unwrap();
+    wide.insert(7).unwrap();
+    to_narrow.insert((1, 7)).unwrap();
+    to_wide.insert((1, 7)).unwrap();
+    // No row of the other table can have this number.
+    let refused = |result: quipu::Result<bool>| Violation::of(&result.unwrap_err()).unwrap().constraint;
+    let beyond = i64::from(i32::MAX) + 1;
+    assert_eq!(refused(to_narrow.update(1, &[("of", Value::from(beyond))])), Constraint::ForeignKey);
+    // A number that the rows that refer to it cannot hold.
+    assert_eq!(refused(wide.update(7, &[("id", Value::from(beyond))])), Constraint::Type);
+    assert!(wide.contains(7).unwrap() && !wide.contains(beyond).unwrap(), "it fails as a whole");
+    assert!(wide.update(7, &[("id", Value::from(8))]).unwrap() && narrow.update(7, &[("id", Value::from(8))]).unwrap());
+    for table in ["to_narrow", "to_wide"] {
+        assert_eq!(database.table(table).unwrap().get(1).unwrap().unwrap().get("of").unwrap(), Value::Int(8));
+    }
+    assert_eq!(quipu_rows::check(database.db(), &mut |_| ()).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
 fn rows_of_one_table_may_refer_to_each_other() {
     let database = database();
     let schema = TableSchema::new("people")

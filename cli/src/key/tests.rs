@@ -45,6 +45,9 @@ fn ranges_of_partial_keys_hold_what_they_say() {
     assert_eq!(within("JFK,7 ..= JFK,8"), "JFK,7,null JFK,7,-3.0 JFK,7,2.5 JFK,8,1.0");
     assert_eq!(within("JFK,7,-999 ..= JFK,7"), "JFK,7,-3.0 JFK,7,2.5", "known delays");
     assert_eq!(within(".. JFK"), "EWR,1,0.5");
+    // A month below 8 is not NULL, unless that is asked for.
+    assert_eq!(within("JFK .. JFK,8"), "JFK,7,null JFK,7,-3.0 JFK,7,2.5");
+    assert_eq!(within("JFK,null .. JFK,8"), "JFK,null,null JFK,7,null JFK,7,-3.0 JFK,7,2.5");
     assert_eq!(within("..= JFK"), "EWR,1,0.5 JFK,null,null JFK,7,null JFK,7,-3.0 JFK,7,2.5 JFK,8,1.0");
     assert_eq!(within("JFKX .."), "JFKX,1,1.0 LGA,1,1.0");
     assert_eq!(within("L .. E"), "");

@@ -17,6 +17,7 @@ pub(super) enum Command {
     Create(Box<Creation>),
     Index { name: String, columns: Vec<String>, unique: bool },
     Drop { table: String },
+    Rebuild { index: String },
     Stats,
     Get { key: Word },
     Put { key: Word, value: Vec<Word> },
@@ -106,13 +107,14 @@ pub(super) struct Creation {
 }
 
 /// Every command's name, in the order of the help.
-pub(super) const NAMES: [&str; 36] = [
+pub(super) const NAMES: [&str; 37] = [
     "use",
     "tables",
     "schema",
     "create",
     "index",
     "drop",
+    "rebuild",
     "stats",
     "get",
     "put",
@@ -165,6 +167,7 @@ fn parse_words(words: &[Word]) -> Result<Command> {
         "index" => arguments.index()?,
         "create" => Command::Create(Box::new(arguments.creation()?)),
         "drop" => Command::Drop { table: arguments.name()? },
+        "rebuild" => Command::Rebuild { index: arguments.name()? },
         "stats" => Command::Stats,
         "get" => Command::Get { key: arguments.word()? },
         "put" => Command::Put { key: arguments.word()?, value: arguments.all() },

@@ -1,4 +1,4 @@
-//! Completion by Tab: commands, then the tables behind `use` and `drop`, commands behind `help`.
+//! Completion by Tab: commands, then the tables behind `use`, `drop` and `rebuild`, commands behind `help`.
 
 use super::command::NAMES;
 use super::lines::split_last_word;
@@ -9,7 +9,7 @@ pub(super) fn candidates(line: &str, table_names: &[String]) -> (usize, Vec<Stri
     let start = before.len();
     let names: Vec<&str> = match before.trim() {
         "" | "help" | "explain" => NAMES.to_vec(),
-        "use" | "drop" => table_names.iter().map(String::as_str).collect(),
+        "use" | "drop" | "rebuild" => table_names.iter().map(String::as_str).collect(),
         "json" | "timing" => vec!["on", "off"],
         "rollback" => vec!["to"],
         scan if scan.starts_with("scan") || scan.starts_with("explain scan") => vec!["limit", "reverse"],

@@ -11,7 +11,7 @@ const fn topic(usage: &'static str, about: &'static str, example: &'static str) 
     Topic { usage, about, example }
 }
 
-const TOPICS: [Topic; 36] = [
+const TOPICS: [Topic; 37] = [
     topic("use TABLE", "Makes it the table of the commands that follow.", "use flights.airport"),
     topic("tables", "Lists the tables with their rows and keys, and the indexes.", "tables"),
     topic("schema", "Shows the columns, indexes and constraints of the table in use.", "schema"),
@@ -30,6 +30,11 @@ const TOPICS: [Topic; 36] = [
         "Drops a table with its indexes, or an index, at once and for good.",
         "drop towns.size",
     ),
+    topic(
+        "rebuild TABLE.INDEX",
+        "Builds an index again from the rows, where `quipu check` finds it wrong.",
+        "rebuild towns.size",
+    ),
     topic("stats", "Shows what the database holds and does.", "stats"),
     topic("get KEY", "Shows one row.", "get JFK,7"),
     topic("put KEY VALUE", "Adds a row, or replaces the one of that key.", "put Cusco people=428450"),
@@ -41,15 +46,15 @@ const TOPICS: [Topic; 36] = [
         "Shows rows in order, 20 unless told otherwise, and says how many there are.",
         "scan JFK,7 .. JFK,9 limit 5 reverse",
     ),
-    topic("count [RANGE]", "How many rows.", "count JFK,7"),
+    topic("count [RANGE]", "How many rows. Without NULLs, if the range is open at one end.", "count JFK,7"),
     topic("len", "How many rows the table has.", "len"),
-    topic("rank KEY", "How many rows sort before a key, which need not be there.", "rank M"),
+    topic("rank KEY", "How many rows sort before a key, which need not be there; NULL sorts first.", "rank M"),
     topic("nth OFFSET [RANGE]", "The row at an offset, the first being 0.", "nth 199,999"),
     topic("page OFFSET LIMIT [RANGE]", "The rows from an offset on, and of how many.", "page 14130 3 LAX"),
     topic(
         "quantile Q [RANGE]",
-        "The row at a fraction of the range: 0.5 is the median.",
-        "quantile 0.5 B6,-999 ..= B6",
+        "The row at a fraction of the range: 0.5 is the median. NULLs do not count.",
+        "quantile 0.5 B6",
     ),
     topic("sample ROWS [RANGE]", "Rows by chance, all equally likely.", "sample 5 JFK"),
     topic("split PARTS [RANGE]", "The keys that cut a range into parts of equal count.", "split 4"),
@@ -85,7 +90,8 @@ Ranges   nothing               all rows
          JF*                   all text that begins with JF
          JFK,7 .. JFK,9        from JFK,7 to before JFK,9
          JFK,7 ..= JFK,9       to the last of JFK,9
-         JFK ..     .. JFK     open at one end
+         JFK ..     .. JFK     open at one end: no NULLs, which sort first
+         null .. JFK           and with the NULLs
 Values   all columns between commas, or some by name:      people=428450
 Lines    from a pipe are a script: it ends at the first error. # begins a comment.
 ";

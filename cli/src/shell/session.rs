@@ -99,6 +99,7 @@ impl Session {
             Command::Create(creation) => self.create(creation),
             Command::Index { name, columns, unique } => self.index(name, columns, *unique),
             Command::Drop { table } => self.drop(table),
+            Command::Rebuild { index } => self.rebuild(index),
             Command::Stats => {
                 let stats = stats::of(&self.database)?;
                 Ok(Answer { grid: Some(stats::grid(&stats)), below: stats::text(&stats), ..Answer::default() }
@@ -323,6 +324,17 @@ impl Session {
         drop(follower);
         self.refresh_names()?;
         Ok(Answer::line("created").with("done", true))
+    }
+
+    fn rebuild(&mut self, name: &str) -> Result<Answer> {
+        self.refuse_in_transaction("rebuild")?;
+        let Relation::Index { table, index } = Relation::find(&self.database, name)? else {
+            return Err(Failure::new(format!("{name} is no index; name one as TABLE.INDEX")));
+        };
+        let mut follower = Follower::default();
+        self.database.rebuild_index(&table, &index, &mut |progress| follower.show(progress))?;
+        drop(follower);
+        Ok(Answer::line("rebuilt").with("done", true))
     }
 
     fn drop(&mut self, name: &str) -> Result<Answer> {

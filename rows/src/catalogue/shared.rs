@@ -154,7 +154,7 @@ impl Shared {
         self.next_tree.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The numbers that are free.
+    /// The numbers that are free; not how many tables there are.
     pub(crate) fn root(&self) -> Root {
         Root {
             next_table: self.next_table.load(Ordering::Relaxed),

@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `(0)` | `{"format": 1, "next_table": 4, "next_tree": 9}` |
+//! | `(0)` | `{"format": 1, "next_table": 4, "next_tree": 9, "tables": 2}` |
 //! | `(1, name)` | `(number, version)`: which table has the name, and which version its definition has |
 //! | `(2, number)` | the definition: a [`Document`] as JSON |
 
@@ -22,17 +22,18 @@ const ROOT: Element<'static> = Element::Int(0);
 const NAMES: Element<'static> = Element::Int(1);
 const DOCUMENTS: Element<'static> = Element::Int(2);
 
-/// What numbers are free.
+/// What numbers are free, and how many tables there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Root {
     pub(crate) format: u32,
     pub(crate) next_table: TableNumber,
     pub(crate) next_tree: TreeNumber,
+    pub(crate) tables: u64,
 }
 
 impl Root {
-    pub(crate) const NEW: Root = Root { format: FORMAT, next_table: 1, next_tree: 1 };
+    pub(crate) const NEW: Root = Root { format: FORMAT, next_table: 1, next_tree: 1, tables: 0 };
 }
 
 /// Where a name leads.
@@ -123,6 +124,25 @@ pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, Ent
         entries.push((name, entry));
     }
     Ok(entries)
+}
+
+/// The number of names.
+pub(crate) fn count_names(catalogue: &impl ReadableTable) -> Result<u64> {
+    catalogue.count(&tuple::range(&[NAMES]))
+}
+
+/// All definitions, by the numbers of their tables.
+pub(crate) fn documents(catalogue: &impl ReadableTable) -> Result<Vec<(TableNumber, Document)>> {
+    let mut documents = Vec::new();
+    for row in catalogue.range(&tuple::range(&[DOCUMENTS])) {
+        let number = match tuple::element_at(&row?.key, 1) {
+            Some(Element::Int(number)) => TableNumber::try_from(number).ok(),
+            _ => None,
+        };
+        let number = number.ok_or_else(|| corrupt("a key is no number of a table"))?;
+        documents.push((number, document(catalogue, number)?));
+    }
+    Ok(documents)
 }
 
 /// The number of definitions.

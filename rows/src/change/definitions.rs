@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quipu::{Error, ErrorKind, Result, TableTransaction, Transaction};
 
 use crate::catalogue::shared::Shared;
-use crate::catalogue::store::{self, Entry};
+use crate::catalogue::store::{self, Entry, Root};
 use crate::catalogue::trees;
 use crate::definition::document::{Document, TableNumber};
 use crate::definition::foreign::ForeignKeyDefinition;
@@ -57,9 +57,14 @@ impl<'c> Definitions<'c> {
         Ok(Definitions { shared, transaction, catalogue: transaction.table(catalogue)? })
     }
 
-    /// Writes which numbers are free.
+    /// Writes which numbers are free, and how many tables there are.
     pub(crate) fn put_root(&self) -> Result<()> {
-        store::put_root(&self.catalogue, &self.shared.root())
+        self.put_root_of(store::count_names(&self.catalogue)?)
+    }
+
+    /// [`Definitions::put_root`], of so many tables: in a transaction that must not conflict with new ones.
+    pub(crate) fn put_root_of(&self, tables: u64) -> Result<()> {
+        store::put_root(&self.catalogue, &Root { tables, ..self.shared.root() })
     }
 
     /// Fails if the name is taken.

@@ -16,12 +16,16 @@
 //! snapshot would tell of an entry that the index never had, and hide the one that it has. A transaction that relied on
 //! such a note conflicts.
 //!
+//! What rows say is counted on the way: those of the snapshot that belong in the index, and of each noted row whether
+//! it did and whether it does now. At the end the index must have as many entries, or its build has failed.
+//!
 //! A unique index is not compared with while it is built: two rows of the same values are found when entries are
 //! sorted, or when the last of the noted rows are caught up with. Entries that two rows have in between are not of one
 //! moment.
 //!
 //! Cost: a scan, a sort, an ingest; for writers meanwhile, a look at the notes for each row in place of an entry.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -72,12 +76,17 @@ const TURNS_MAX: usize = 1_000;
 const REPORTED_ROWS: u64 = 10_000;
 
 /// An index that is being built.
-struct Build<'s> {
+pub(crate) struct Build<'s> {
     shared: &'s Shared,
     table: TableNumber,
     tree: TreeNumber,
     missed: TreeNumber,
     options: BuildOptions,
+    /// The name by which messages call it, and the tree of the index whose place it takes in the end; none if it is
+    /// not there to take one.
+    pub(crate) replaces: Option<(String, TreeNumber)>,
+    /// How many entries its rows say that it must have, as far as it is built.
+    expected: Cell<i64>,
 }
 
 impl Shared {
@@ -101,19 +110,16 @@ impl Shared {
         mark: Option<&Unvalidated>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
-        let build = self.begin_build(table, declared, options)?;
-        let built = build.fill(progress).and_then(|()| build.catch_up(mark));
-        if let Err(error) = built {
-            if build.abandon().is_err() {
-                self.leave(build.table, Half::Build(build.tree));
-            }
-            return Err(error);
-        }
-        self.drop_trees([build.missed])
+        self.begin_build(table, declared, options)?.finish(mark, progress)
     }
 
     /// Makes a definition know an index that is being built.
-    fn begin_build(self: &Arc<Self>, table: &str, declared: IndexSchema, options: &BuildOptions) -> Result<Build<'_>> {
+    pub(crate) fn begin_build(
+        self: &Arc<Self>,
+        table: &str,
+        declared: IndexSchema,
+        options: &BuildOptions,
+    ) -> Result<Build<'_>> {
         let mut trees = NewTrees::new(Arc::clone(self));
         let (has_sum, name) = (declared.sum.is_some(), declared.name.clone());
         let _changing = self.begin_change()?;
@@ -135,7 +141,8 @@ impl Shared {
             Ok(draft.number)
         })?;
         trees.keep();
-        Ok(Build { shared: self, table: number, tree, missed, options: *options })
+        let (options, expected) = (*options, Cell::new(0));
+        Ok(Build { shared: self, table: number, tree, missed, options, replaces: None, expected })
     }
 
     /// Drops an index.
@@ -199,6 +206,28 @@ pub(crate) fn refuse_needed(definitions: &Definitions<'_>, draft: &Draft) -> Res
 }
 
 impl Build<'_> {
+    /// Fills the index and makes it ready, or takes it back.
+    pub(crate) fn finish(self, mark: Option<&Unvalidated>, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let built = self.fill(progress).and_then(|()| self.catch_up(mark));
+        if let Err(error) = built {
+            if self.abandon().is_err() {
+                self.shared.leave(self.table, Half::Build(self.tree));
+            }
+            return Err(error);
+        }
+        let replaced = self.replaces.as_ref().map(|(_, tree)| *tree);
+        self.shared.drop_trees([self.missed].into_iter().chain(replaced))
+    }
+
+    /// The name by which messages call the index.
+    fn name<'n>(&'n self, index: &'n IndexDefinition) -> &'n str {
+        self.replaces.as_ref().map_or(&index.declared.name, |(name, _)| name)
+    }
+
+    fn expect(&self, more: i64) {
+        self.expected.set(self.expected.get() + more);
+    }
+
     /// The place of the index in a definition.
     ///
     /// # Errors
@@ -248,6 +277,7 @@ impl Build<'_> {
         rows.for_each(Span::all(), |row| {
             if index_entry(&definition, index, &row, &mut key, &mut value)? {
                 sorter.push(&key, &value);
+                self.expect(1);
             }
             done += 1;
             if done % REPORTED_ROWS == 0 || done == total {
@@ -289,24 +319,37 @@ impl Build<'_> {
             });
             row.unwrap_or_else(|| "()".to_owned())
         });
-        two_rows(definition, index, &names.collect::<Vec<_>>())
+        two_rows(definition, index, self.name(index), &names.collect::<Vec<_>>())
     }
 
     /// Catches up with the rows that were changed meanwhile, and makes the index ready.
     fn catch_up(&self, mark: Option<&Unvalidated>) -> Result<()> {
         for _ in 0..TURNS_MAX {
-            let missed = self.shared.db.open_table(&store::tree_name(self.missed))?;
-            if missed.map_or(Ok(0), |missed| missed.len())? <= self.options.turn_rows {
+            if !self.catch_up_some()? {
                 break;
             }
-            self.shared.db.write(|transaction| {
-                let definitions = Definitions::within(self.shared, transaction)?;
-                let draft = definitions.draft_of(self.table)?;
-                let definition = definitions.ready(&draft)?;
-                let index = &definition.indexes[self.place_in(&draft.document.indexes)?];
-                self.catch_up_with(&definitions, &definition, index, self.options.turn_rows, false)
-            })?;
         }
+        self.complete(mark)
+    }
+
+    /// Catches up with as many rows as one turn has, if there are more than that. Returns whether there were.
+    fn catch_up_some(&self) -> Result<bool> {
+        let missed = self.shared.db.open_table(&store::tree_name(self.missed))?;
+        if missed.map_or(Ok(0), |missed| missed.len())? <= self.options.turn_rows {
+            return Ok(false);
+        }
+        self.shared.db.write(|transaction| {
+            let definitions = Definitions::within(self.shared, transaction)?;
+            let draft = definitions.draft_of(self.table)?;
+            let definition = definitions.ready(&draft)?;
+            let index = &definition.indexes[self.place_in(&draft.document.indexes)?];
+            self.catch_up_with(&definitions, &definition, index, self.options.turn_rows, false)
+        })?;
+        Ok(true)
+    }
+
+    /// Catches up with the last rows, and makes the index ready.
+    fn complete(&self, mark: Option<&Unvalidated>) -> Result<()> {
         let _changing = self.shared.changing();
         self.shared.change(|definitions| {
             let mut draft = definitions.draft_of(self.table)?;
@@ -314,13 +357,27 @@ impl Build<'_> {
             let definition = definitions.ready(&draft)?;
             let index = &definition.indexes[place];
             self.catch_up_with(definitions, &definition, index, u64::MAX, true)?;
-            let (rows, entries) =
-                (definitions.transaction.table(&definition.rows)?.len()?, index_len(definitions, index)?);
-            if index.predicate.is_none() && rows != entries {
-                let what = format!("{} has {entries} entries of {rows} rows after its build", index.key.owner);
+            let entries = definitions.transaction.table(&index.tree)?.len()?;
+            let expected = match index.predicate {
+                None => definitions.transaction.table(&definition.rows)?.len()?,
+                Some(_) => self.expected.get().try_into().unwrap_or(0),
+            };
+            if expected != entries {
+                let (table, name) = (definition.name(), self.name(index));
+                let what = format!(
+                    "index {table}.{name} has {entries} entries after its build, and {expected} rows belong in it; \
+                     nothing of it is left: run `quipu check`"
+                );
                 return Err(Error::new(ErrorKind::Corrupt, what));
             }
             draft.document.indexes[place].missed = None;
+            if let Some((name, replaced)) = &self.replaces {
+                let indexes = &mut draft.document.indexes;
+                let old = indexes.iter().position(|index| index.tree == *replaced);
+                let old = old.ok_or_else(|| not_there(definition.name(), "index", name))?;
+                indexes[old] = indexes.remove(place);
+                draft.document.schema.indexes.remove(place);
+            }
             draft.document.unvalidated.extend(mark.cloned());
             definitions.put(&mut draft).map(drop)
         })
@@ -345,6 +402,7 @@ impl Build<'_> {
         for (row_key, entry) in &noted {
             if !entry.is_empty() {
                 entries.delete(entry)?;
+                self.expect(-1);
             }
             missed.delete(row_key)?;
         }
@@ -365,13 +423,14 @@ impl Build<'_> {
                         Some(row) => list(&RowView::new(definition, &other, &row)?.key_values()?),
                         None => "()".to_owned(),
                     };
-                    return Err(two_rows(definition, index, &[other, list(&view.key_values()?)]));
+                    return Err(two_rows(definition, index, self.name(index), &[other, list(&view.key_values()?)]));
                 }
                 // The other one may be noted as well, and have other values by now.
                 missed.put(row_key, b"")?;
                 continue;
             }
             entries.put(&key, &value)?;
+            self.expect(1);
             if index.declared.unique {
                 added.insert(key.clone());
             }
@@ -388,10 +447,6 @@ impl Build<'_> {
         let _ = self.shared.drop_trees(trees);
         Ok(())
     }
-}
-
-fn index_len(definitions: &Definitions<'_>, index: &IndexDefinition) -> Result<u64> {
-    definitions.transaction.table(&index.tree)?.len()
 }
 
 /// Makes the entry of a row that is read, in the place of what `key` and `value` hold. Returns whether it has one.
@@ -425,10 +480,9 @@ pub(crate) fn index_entry(
 
 /// The error of two rows that have the same values in an index that is to be unique.
 #[cold]
-pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, rows: &[String]) -> Error {
+pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, name: &str, rows: &[String]) -> Error {
     let (table, columns) = (definition.name(), index.declared.columns.join(", "));
-    let rows = rows.join(" and ");
-    let name = index.declared.name.clone();
+    let (rows, name) = (rows.join(" and "), name.to_owned());
     let message = format!("table {table}: rows {rows} have the same {columns}, so the index {name} cannot be unique");
     Violation { constraint: Constraint::Unique, table: table.to_owned(), name: Some(name), column: None, message }
         .into_error()

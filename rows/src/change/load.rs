@@ -269,7 +269,8 @@ impl Load {
                 place.tree = tree;
             }
             definitions.put(&mut draft)?;
-            definitions.put_root()?;
+            // As many as there are now, while no definition changes.
+            definitions.put_root_of(shared.catalogue().map_or(Ok(0), store::count_names)?)?;
             transaction.commit().map_err(|error| match error.kind() {
                 ErrorKind::Conflict => {
                     let name = definition.name();
@@ -338,7 +339,7 @@ impl Load {
             });
             row.unwrap_or_else(|| "()".to_owned())
         });
-        two_rows(&self.definition, index, &names.collect::<Vec<_>>())
+        two_rows(&self.definition, index, &index.declared.name, &names.collect::<Vec<_>>())
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `columns` | columns added, dropped, renamed, with other defaults |
 //! | `constraints` | checks, NOT NULL and foreign keys of tables that have rows |
 //! | `indexes` | indexes built beside writers, dropped and renamed |
+//! | `rebuild` | indexes built again from the rows |
 //! | `load` | many rows into a table without |
 //! | `sorter` | keys and values sorted on their way into a tree |
 //! | `recovery` | what a crash has left half way |
@@ -20,6 +21,7 @@ pub(crate) mod constraints;
 pub(crate) mod definitions;
 pub(crate) mod indexes;
 pub(crate) mod load;
+pub(crate) mod rebuild;
 pub(crate) mod recovery;
 pub(crate) mod sorter;
 pub(crate) mod tables;

@@ -2,8 +2,8 @@
 //! validated, trees that no definition names.
 //!
 //! Invariant: no tree is dropped because a part of the catalogue is lost, as after `quipu check --repair`. The root is
-//! written before the first tree is created, so trees without a root say that it is; so does a definition without a
-//! name.
+//! written before the first tree is created, so trees without a root say that it is; so do a definition without a name,
+//! and another number of tables than the root has.
 
 use std::collections::HashSet;
 use std::sync::MutexGuard;
@@ -19,7 +19,8 @@ use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
 
 #[cold]
 fn lost(what: impl std::fmt::Display) -> Error {
-    let advice = "restore from a backup; the rows are in the trees that begin with `rows.`";
+    let advice = "`quipu check --repair` puts back what can be, or restore from a backup; the rows are in the trees \
+                  that begin with `rows.`";
     Error::new(ErrorKind::Corrupt, format!("a part of the catalogue of rows is lost: {what}; {advice}"))
 }
 
@@ -80,22 +81,24 @@ impl Shared {
     pub(crate) fn recover(&self) -> Result<()> {
         let Some(catalogue) = self.catalogue() else { return Ok(()) };
         let has_trees = || self.db.tables().iter().any(|table| store::tree_number(table.name()).is_some());
-        if store::root(catalogue)?.is_none() && has_trees() {
+        let root = store::root(catalogue)?;
+        if root.is_none() && has_trees() {
             return Err(lost("its first record is not there"));
         }
+        let (definitions, names) = (store::count_documents(catalogue)?, store::count_names(catalogue)?);
+        if definitions != names {
+            return Err(lost(format_args!("there are {definitions} definitions of tables, and {names} names")));
+        }
+        if let Some(root) = root.filter(|root| root.tables != names) {
+            return Err(lost(format_args!("there are {names} names of tables, and were {}", root.tables)));
+        }
         let mut named = HashSet::new();
-        let mut tables = 0;
         for (_, entry) in store::entries(catalogue)? {
-            tables += 1;
             let document = store::document(catalogue, entry.number)?;
             let is_whole =
                 document.unvalidated.is_empty() && document.indexes.iter().all(|index| index.missed.is_none());
             let document = if is_whole { document } else { self.take_back(entry.number)? };
             named.extend(document.trees());
-        }
-        let definitions = store::count_documents(catalogue)?;
-        if definitions != tables {
-            return Err(lost(format_args!("there are {definitions} definitions of tables, and {tables} names")));
         }
         for table in self.db.tables() {
             let is_left = store::tree_number(table.name()).is_some_and(|tree| !named.contains(&tree));

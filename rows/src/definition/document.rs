@@ -67,16 +67,6 @@ pub(crate) enum Unvalidated {
 }
 
 impl Unvalidated {
-    /// The name of the constraint, or of the column.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Unvalidated::Check(name)
-            | Unvalidated::NotNull(name)
-            | Unvalidated::ForeignKey(name)
-            | Unvalidated::Index(name) => name,
-        }
-    }
-
     /// Follows a column that gets another name.
     pub(crate) fn rename_column(&mut self, name: &str, new_name: &str) {
         if let Unvalidated::NotNull(column) = self

@@ -20,8 +20,8 @@ use crate::definition::document::IndexTree;
 use crate::definition::shape::{Place, RowShape};
 use crate::definition::table::{ColumnDefinition, Primary};
 use crate::encoding::key::KeyColumn;
+use crate::encoding::key_shape::KeyShape;
 use crate::encoding::layout::{Layout, StoredColumn, sum_of_value};
-use crate::encoding::span::KeyShape;
 use crate::expression::evaluate::{Columns, Failed};
 use crate::expression::{ColumnName, Expression, parse};
 use crate::schema::index::IndexSchema;
@@ -86,8 +86,7 @@ impl IndexDefinition {
         let name = &*declared.name;
         check_name("an index", name)?;
         let names: Vec<ColumnName<'_>> = columns.iter().map(ColumnDefinition::as_name).collect();
-        let (mut expressions, mut key) =
-            (Vec::new(), KeyShape { owner: format!("index {table}.{name}"), columns: Vec::new(), names: Vec::new() });
+        let (mut expressions, mut key) = (Vec::new(), KeyShape::of(format!("index {table}.{name}")));
         for text in &declared.columns {
             let list = parse::ordered_list(text, &names).map_err(|what| wrong(name, what))?;
             for (node, is_descending) in list {
@@ -102,6 +101,8 @@ impl IndexDefinition {
                 }
                 key.columns.push(KeyColumn { data_type, is_descending });
                 key.names.push(expression.text(&|place| columns[place].declared.name.clone()));
+                // An expression may be NULL where its column is not.
+                key.nullable.push(expression.as_column().is_none_or(|place| columns[place].is_nullable));
                 expressions.push(expression);
             }
         }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Measures, Result, SumField, TableOptions};
 
-use crate::definition::document::{ColumnNumber, Document, FORMAT, TableNumber};
+use crate::definition::document::{ColumnNumber, Document, FORMAT, TableNumber, Unvalidated};
 use crate::definition::foreign::ForeignKeyDefinition;
 use crate::definition::index::{IndexDefinition, summed};
 use crate::definition::shape::{Place, RowShape};
 use crate::encoding::key::KeyColumn;
+use crate::encoding::key_shape::KeyShape;
 use crate::encoding::layout::{LAYOUTS_MAX, Layout, SUM_AT, StoredColumn};
-use crate::encoding::span::KeyShape;
 use crate::expression::{ColumnName, Expression, parse};
 use crate::schema::column::Column;
 use crate::schema::constraint::Check;
@@ -27,6 +27,8 @@ const COLUMNS_MAX: usize = 1_000;
 pub(crate) struct ColumnDefinition {
     pub(crate) number: ColumnNumber,
     pub(crate) declared: Column,
+    /// Whether there may be rows that have NULL in it.
+    pub(crate) is_nullable: bool,
     /// The value of its default; NULL if there is none.
     pub(crate) default: Value<'static>,
 }
@@ -251,7 +253,8 @@ fn columns(document: &Document) -> Result<Vec<ColumnDefinition>> {
             None => Value::Null,
             Some(text) => default_value(column, text).map_err(wrong)?,
         };
-        columns.push(ColumnDefinition { number, declared: column.clone(), default });
+        let is_nullable = !column.not_null || document.unvalidated.contains(&Unvalidated::NotNull(name.clone()));
+        columns.push(ColumnDefinition { number, declared: column.clone(), is_nullable, default });
     }
     Ok(columns)
 }
@@ -286,7 +289,7 @@ fn default_value(column: &Column, text: &str) -> Result<Value<'static>, String> 
 
 fn primary(schema: &TableSchema, columns: &[ColumnDefinition]) -> Result<Primary> {
     let owner = format!("table {}", schema.table);
-    let mut primary = Primary { key: KeyShape { owner, columns: Vec::new(), names: Vec::new() }, places: Vec::new() };
+    let mut primary = Primary { key: KeyShape::of(owner), places: Vec::new() };
     for text in &schema.key {
         let name = key_name(text);
         let place = columns.iter().position(|column| column.declared.name == name);

@@ -3,77 +3,55 @@
 use std::fmt;
 use std::ops::Bound;
 
-use quipu::{Bounds, Error, ErrorKind, Result};
+use quipu::{Error, ErrorKind, Result};
 
-use crate::encoding::key::KeyColumn;
+use crate::encoding::key_range::{KeyRange, SaidEnd, SaidRange};
+use crate::encoding::key_shape::KeyShape;
+use crate::encoding::values::IntoValues;
 use crate::value::Value;
 use crate::value::data_type::DataType;
-
-/// The columns of a key, with names for messages.
-#[derive(Clone, Debug)]
-pub(crate) struct KeyShape {
-    /// Whose key it is: `table flights`, `index flights.airport`.
-    pub(crate) owner: String,
-    pub(crate) columns: Vec<KeyColumn>,
-    pub(crate) names: Vec<String>,
-}
-
-impl KeyShape {
-    /// Appends the key of values that may be of a type beside the column's: in the midst of a range, an integer may be
-    /// one that the column could not hold.
-    ///
-    /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) if there are more values than columns, or one is of another type.
-    pub(crate) fn encode(&self, values: &[Value<'_>], key: &mut Vec<u8>) -> Result<()> {
-        if values.len() > self.columns.len() {
-            return Err(self.too_many(values.len()));
-        }
-        for (place, value) in values.iter().enumerate() {
-            let column = self.columns[place];
-            match (column.data_type.int_range(), value) {
-                (Some(_), Value::Int(_)) | (_, Value::Null) => column.encode(value, key),
-                _ => {
-                    let accepted = column.data_type.accept(value.borrowed());
-                    column.encode(&accepted.map_err(|what| self.mismatch(place, what))?, key);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn too_many(&self, given: usize) -> Error {
-        let (columns, names) = (self.columns.len(), self.names.join(", "));
-        Error::new(
-            ErrorKind::Invalid,
-            format!("{given} values for the key of {}, which has {columns} columns: {names}", self.owner),
-        )
-    }
-
-    #[cold]
-    fn mismatch(&self, place: usize, what: String) -> Error {
-        Error::new(ErrorKind::Invalid, format!("{}, column {}: {what}", self.owner, self.names[place]))
-    }
-}
 
 /// A range of the keys of a table or an index, said in values of its first columns.
 ///
 /// The words are those of the key's order: in a descending column greater values come first, so what `gt` leaves out
 /// are the greater ones. Values of fewer columns than the key has stand for all keys that begin with them.
 ///
+/// **NULL** sorts as if it were less than all values: first in an ascending column, last in a descending one. But a
+/// range that has a value at one end only, in the first column in which its ends differ, leaves out the keys that have
+/// NULL there, as comparisons in SQL do: `lt(10)` is 1 and 9 and not NULL. An end that names NULL keeps them, and so
+/// does [`Span::with_nulls`]. A range without a value in the column, such as `all`, has all keys. (In a further column,
+/// of the keys that equal an end so far, NULL is what it is in the order: a range has no holes.)
+///
 /// ```
-/// use quipu_rows::Span;
+/// use quipu_rows::{Span, Value};
 ///
 /// let all = Span::all();
 /// let july = Span::eq((2013, 7)); // all keys that begin with 2013, 7
 /// let late = Span::gt((2013, 7)); // all after those
 /// let week = Span::ge((2013, 7, 1)).and_lt((2013, 7, 8));
 /// let names_in_j = Span::starts_with("J"); // text that begins with J, in the first column
+/// let early = Span::eq("JFK").and_lt(("JFK", 5)); // a second column below 5, and not NULL
+/// let early_or_not_known = Span::lt(5).with_nulls();
+/// let known = Span::gt(Value::Null); // all but NULL, in an ascending column
 /// ```
 #[derive(Clone, Debug)]
 pub struct Span<'v> {
     start: Edge<'v>,
     end: Edge<'v>,
+    /// Further ranges: a key lies in all of them.
+    others: Vec<(Edge<'v>, Edge<'v>)>,
+    nulls: Nulls,
+}
+
+/// Which keys with NULL, in the first column in which its ends differ, are in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Nulls {
+    /// Those that an end names; all of them if there is no value in the column.
+    AsSaid,
+    /// Those that an end names.
+    Out,
+    /// All that lie between the ends.
+    In,
 }
 
 /// One end of a range.
@@ -90,57 +68,30 @@ enum Edge<'v> {
     Key(Bound<Vec<u8>>),
 }
 
-/// A range of encoded keys that owns its ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyRange {
-    pub(crate) start: Bound<Vec<u8>>,
-    pub(crate) end: Bound<Vec<u8>>,
-}
-
-impl KeyRange {
-    /// The range between two bounds, which another range has told.
-    pub fn new(start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> KeyRange {
-        KeyRange { start, end }
-    }
-
-    /// The range as the engine takes it.
-    pub fn bounds(&self) -> Bounds<'_> {
-        Bounds::new(self.start.as_ref().map(Vec::as_slice), self.end.as_ref().map(Vec::as_slice))
-    }
-
-    /// All keys that begin with these bytes, which end where an element does.
-    pub(crate) fn beginning_with(key: Vec<u8>) -> KeyRange {
-        let end = after(key.clone());
-        KeyRange { start: Bound::Included(key), end: Bound::Excluded(end) }
-    }
-}
-
-/// What comes after all keys that begin with `key`: no element begins with this byte.
-pub(crate) fn after(mut key: Vec<u8>) -> Vec<u8> {
-    key.push(0xff);
-    key
-}
-
 impl<'v> Span<'v> {
+    fn between(start: Edge<'v>, end: Edge<'v>) -> Span<'v> {
+        Span { start, end, others: Vec::new(), nulls: Nulls::AsSaid }
+    }
+
     /// All keys.
     pub fn all() -> Span<'v> {
-        Span { start: Edge::Open, end: Edge::Open }
+        Span::between(Edge::Open, Edge::Open)
     }
 
     /// The keys that begin with these values.
     pub fn eq(values: impl IntoValues<'v>) -> Span<'v> {
         let values = values.into_values();
-        Span { start: Edge::Before(values.clone()), end: Edge::After(values) }
+        Span::between(Edge::Before(values.clone()), Edge::After(values))
     }
 
     /// The keys that begin with these values, and those after them.
     pub fn ge(values: impl IntoValues<'v>) -> Span<'v> {
-        Span { start: Edge::Before(values.into_values()), end: Edge::Open }
+        Span::between(Edge::Before(values.into_values()), Edge::Open)
     }
 
     /// The keys after all that begin with these values.
     pub fn gt(values: impl IntoValues<'v>) -> Span<'v> {
-        Span { start: Edge::After(values.into_values()), end: Edge::Open }
+        Span::between(Edge::After(values.into_values()), Edge::Open)
     }
 
     /// The keys that begin with these values, and those before them.
@@ -157,17 +108,70 @@ impl<'v> Span<'v> {
     /// York")`. In a column that sorts without case and accents, these make no difference here either.
     pub fn starts_with(values: impl IntoValues<'v>) -> Span<'v> {
         let values = values.into_values();
-        Span { start: Edge::Text(values.clone()), end: Edge::Text(values) }
+        Span::between(Edge::Text(values.clone()), Edge::Text(values))
     }
 
     /// The same range, up to the keys that begin with these values.
     pub fn and_le(self, values: impl IntoValues<'v>) -> Span<'v> {
-        Span { end: Edge::After(values.into_values()), ..self }
+        self.and(Span::between(Edge::Open, Edge::After(values.into_values())))
     }
 
     /// The same range, up to before the keys that begin with these values.
     pub fn and_lt(self, values: impl IntoValues<'v>) -> Span<'v> {
-        Span { end: Edge::Before(values.into_values()), ..self }
+        self.and(Span::between(Edge::Open, Edge::Before(values.into_values())))
+    }
+
+    /// What lies in both ranges. NULLs are left out where the ends of both together say so, and kept if one of the
+    /// ranges is asked [with NULLs](Span::with_nulls).
+    pub fn and(mut self, other: Span<'v>) -> Span<'v> {
+        self.nulls = self.nulls.max(other.nulls);
+        let (mut start, mut end) = (other.start, other.end);
+        if matches!(self.start, Edge::Open) {
+            self.start = std::mem::replace(&mut start, Edge::Open);
+        }
+        if matches!(self.end, Edge::Open) {
+            self.end = std::mem::replace(&mut end, Edge::Open);
+        }
+        if !matches!((&start, &end), (Edge::Open, Edge::Open)) {
+            self.others.push((start, end));
+        }
+        self.others.extend(other.others);
+        self
+    }
+
+    /// The same range, with the keys that have NULL where it has no end.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, IndexSchema, Ordered, Span, TableSchema, Value};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+    /// let towns = TableSchema::new("towns")
+    ///     .column(Column::new("name", DataType::TEXT))
+    ///     .column(Column::new("people", DataType::I64))
+    ///     .key(["name"])
+    ///     .index(IndexSchema::new("people", ["people"]));
+    /// let towns = database.create_table(&towns)?;
+    /// towns.insert(("Cusco", 428_450))?;
+    /// towns.insert(("Puno", 128_637))?;
+    /// towns.insert(("Paititi", Value::Null))?;
+    /// let now = database.snapshot();
+    /// let people = now.table("towns")?.index("people")?;
+    /// assert_eq!(people.count(Span::lt(200_000))?, 1);
+    /// assert_eq!(people.count(Span::lt(200_000).with_nulls())?, 2);
+    /// assert_eq!(people.quantile(.., 0.0)?.unwrap().get("name")?, Value::from("Puno"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_nulls(self) -> Span<'v> {
+        Span { nulls: Nulls::In, ..self }
+    }
+
+    /// The same range, without the keys that have NULL in the first column in which its ends differ, also if they have
+    /// no value there; but with those that an end names. [`Ordered::quantile`](crate::Ordered::quantile) asks so. A
+    /// range that is asked [with NULLs](Span::with_nulls) keeps them.
+    pub fn without_nulls(self) -> Span<'v> {
+        Span { nulls: self.nulls.max(Nulls::Out), ..self }
     }
 
     /// The range of encoded keys.
@@ -176,30 +180,48 @@ impl<'v> Span<'v> {
     /// [`Invalid`](ErrorKind::Invalid) if there are more values than columns, one is of another type than its column,
     /// or something else than text is to be continued.
     pub(crate) fn encode(&self, shape: &KeyShape) -> Result<KeyRange> {
-        let key = |values: &[Value<'_>]| {
-            let mut key = Vec::new();
-            shape.encode(values, &mut key).map(|()| key)
-        };
-        let start = match &self.start {
-            Edge::Open => Bound::Unbounded,
-            Edge::Before(values) => Bound::Included(key(values)?),
-            Edge::After(values) => Bound::Included(after(key(values)?)),
-            Edge::Text(values) => Bound::Included(text_range(shape, values)?.0),
-            Edge::Key(bound) => bound.clone(),
-        };
-        let end = match &self.end {
-            Edge::Open => Bound::Unbounded,
-            Edge::Before(values) => Bound::Excluded(key(values)?),
-            Edge::After(values) => Bound::Excluded(after(key(values)?)),
-            Edge::Text(values) => Bound::Excluded(text_range(shape, values)?.1),
-            Edge::Key(bound) => bound.clone(),
-        };
-        Ok(KeyRange { start, end })
+        let mut said = SaidRange::default();
+        let mut told = KeyRange::all();
+        // Of what another range has told, no end was said in values.
+        let mut is_said = false;
+        for (start, end) in std::iter::once((&self.start, &self.end)).chain(self.others.iter().map(|(a, b)| (a, b))) {
+            is_said |= !matches!((start, end), (Edge::Key(_), Edge::Key(_)));
+            let own = SaidRange { start: start.encode(shape, false)?, end: end.encode(shape, true)? };
+            said = said.and(own);
+            if let Edge::Key(bound) = start {
+                told = told.intersection(KeyRange::new(bound.clone(), Bound::Unbounded));
+            }
+            if let Edge::Key(bound) = end {
+                told = told.intersection(KeyRange::new(Bound::Unbounded, bound.clone()));
+            }
+        }
+        if is_said && self.nulls != Nulls::In {
+            said = said.without_nulls(shape, self.nulls == Nulls::Out);
+        }
+        Ok(said.into_keys().intersection(told))
+    }
+}
+
+impl Edge<'_> {
+    /// The edge as values say it; none if they do not.
+    fn encode(&self, shape: &KeyShape, is_end: bool) -> Result<Option<SaidEnd>> {
+        Ok(match self {
+            Edge::Open | Edge::Key(_) => None,
+            Edge::Before(values) | Edge::After(values) => {
+                let mut key = Vec::new();
+                shape.encode(values, &mut key)?;
+                Some(SaidEnd { key, is_after: matches!(self, Edge::After(_)) })
+            }
+            Edge::Text(values) => {
+                let (start, end) = text_range(shape, values)?;
+                Some(if is_end { end } else { start })
+            }
+        })
     }
 }
 
 /// The first key whose last value begins with the text that stands last, and what comes after all of them.
-fn text_range(shape: &KeyShape, values: &[Value<'_>]) -> Result<(Vec<u8>, Vec<u8>)> {
+fn text_range(shape: &KeyShape, values: &[Value<'_>]) -> Result<(SaidEnd, SaidEnd)> {
     let Some((Value::Text(text), before)) = values.split_last() else {
         return Err(Error::new(ErrorKind::Invalid, "only text can be continued, and the last value is none"));
     };
@@ -217,8 +239,9 @@ fn text_range(shape: &KeyShape, values: &[Value<'_>]) -> Result<(Vec<u8>, Vec<u8
     if column.data_type.is_collated() {
         // No character sorts after U+FFFF: it is made for this in the root collation.
         let (first, last) = (element(text), element(&format!("{text}\u{ffff}")));
-        let (first, last) = if column.is_descending { (after(last), after(first)) } else { (first, last) };
-        return Ok(([&key[..], &first].concat(), [&key[..], &last].concat()));
+        let (first, last) = if column.is_descending { (last, first) } else { (first, last) };
+        let end = |element: &[u8]| SaidEnd { key: [&key[..], element].concat(), is_after: column.is_descending };
+        return Ok((end(&first), end(&last)));
     }
     // Without its end, the encoding of a text is what the encodings of all its continuations begin with.
     let mut beginning = element(text);
@@ -232,7 +255,7 @@ fn text_range(shape: &KeyShape, values: &[Value<'_>]) -> Result<(Vec<u8>, Vec<u8
             break;
         }
     }
-    Ok((key, end))
+    Ok((SaidEnd { key, is_after: false }, SaidEnd { key: end, is_after: false }))
 }
 
 /// As `eq`, `from`, `after` and so on are written in the plans that `explain` shows.
@@ -242,26 +265,35 @@ impl fmt::Display for Span<'_> {
             let values: Vec<String> = values.iter().map(Value::to_string).collect();
             format!("({})", values.join(", "))
         };
-        match (&self.start, &self.end) {
-            (Edge::Open, Edge::Open) => f.write_str("all"),
-            (Edge::Before(start), Edge::After(end)) if start == end => write!(f, "= {}", list(start)),
-            (Edge::Text(values), _) => write!(f, "starts with {}", list(values)),
-            (start, end) => {
-                let mut parts = Vec::new();
-                match start {
-                    Edge::Before(values) => parts.push(format!(">= {}", list(values))),
-                    Edge::After(values) => parts.push(format!("> {}", list(values))),
-                    Edge::Key(bound) => parts.push(format!("from key {bound:02x?}")),
-                    Edge::Open | Edge::Text(_) => {}
+        let mut parts = Vec::new();
+        for (start, end) in std::iter::once((&self.start, &self.end)).chain(self.others.iter().map(|(a, b)| (a, b))) {
+            match (start, end) {
+                (Edge::Open, Edge::Open) => parts.push("all".to_owned()),
+                (Edge::Before(start), Edge::After(end)) if start == end => parts.push(format!("= {}", list(start))),
+                (Edge::Text(values), Edge::Text(_)) => parts.push(format!("starts with {}", list(values))),
+                (start, end) => {
+                    match start {
+                        Edge::Before(values) => parts.push(format!(">= {}", list(values))),
+                        Edge::After(values) => parts.push(format!("> {}", list(values))),
+                        Edge::Key(bound) => parts.push(format!("from key {bound:02x?}")),
+                        Edge::Text(values) => parts.push(format!("from text {}", list(values))),
+                        Edge::Open => {}
+                    }
+                    match end {
+                        Edge::Before(values) => parts.push(format!("< {}", list(values))),
+                        Edge::After(values) => parts.push(format!("<= {}", list(values))),
+                        Edge::Key(bound) => parts.push(format!("to key {bound:02x?}")),
+                        Edge::Text(values) => parts.push(format!("to text {}", list(values))),
+                        Edge::Open => {}
+                    }
                 }
-                match end {
-                    Edge::Before(values) => parts.push(format!("< {}", list(values))),
-                    Edge::After(values) => parts.push(format!("<= {}", list(values))),
-                    Edge::Key(bound) => parts.push(format!("to key {bound:02x?}")),
-                    Edge::Open | Edge::Text(_) => {}
-                }
-                f.write_str(&parts.join(" and "))
             }
+        }
+        f.write_str(&parts.join(" and "))?;
+        match self.nulls {
+            Nulls::AsSaid => Ok(()),
+            Nulls::Out => f.write_str(" without NULLs"),
+            Nulls::In => f.write_str(" with NULLs"),
         }
     }
 }
@@ -273,10 +305,10 @@ impl From<std::ops::RangeFull> for Span<'_> {
     }
 }
 
-/// A part of a range, as [`Ordered::split`](crate::Ordered::split) makes them.
+/// A part of a range, as [`Ordered::split`](crate::Ordered::split) makes them: all keys in it, NULL or not.
 impl From<&KeyRange> for Span<'_> {
     fn from(range: &KeyRange) -> Self {
-        Span { start: Edge::Key(range.start.clone()), end: Edge::Key(range.end.clone()) }
+        Span::between(Edge::Key(range.start.clone()), Edge::Key(range.end.clone()))
     }
 }
 
@@ -289,176 +321,11 @@ impl<'v> From<&'v Span<'_>> for Span<'v> {
             Edge::Text(values) => Edge::Text(values.into_values()),
             Edge::Key(bound) => Edge::Key(bound.clone()),
         };
-        Span { start: edge(&span.start), end: edge(&span.end) }
+        let others = span.others.iter().map(|(start, end)| (edge(start), edge(end))).collect();
+        Span { start: edge(&span.start), end: edge(&span.end), others, nulls: span.nulls }
     }
 }
-
-/// What can be said in place of a list of values: a list, one value, or a tuple of them.
-pub trait IntoValues<'v> {
-    /// The list.
-    fn into_values(self) -> Vec<Value<'v>>;
-}
-
-impl<'v> IntoValues<'v> for Vec<Value<'v>> {
-    fn into_values(self) -> Vec<Value<'v>> {
-        self
-    }
-}
-
-impl<'v> IntoValues<'v> for &'v [Value<'_>] {
-    fn into_values(self) -> Vec<Value<'v>> {
-        self.iter().map(Value::borrowed).collect()
-    }
-}
-
-impl<'v> IntoValues<'v> for &'v Vec<Value<'_>> {
-    fn into_values(self) -> Vec<Value<'v>> {
-        self.as_slice().into_values()
-    }
-}
-
-impl<'v, const N: usize> IntoValues<'v> for [Value<'v>; N] {
-    fn into_values(self) -> Vec<Value<'v>> {
-        self.into()
-    }
-}
-
-macro_rules! one_value {
-    ($($type:ty),*) => {$(
-        impl<'v> IntoValues<'v> for $type {
-            fn into_values(self) -> Vec<Value<'v>> {
-                vec![self.into()]
-            }
-        }
-    )*};
-}
-
-one_value!(Value<'v>, bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, &'v str, String, &'v String, &'v [u8]);
-one_value!(Vec<u8>, crate::Decimal, crate::Date, crate::Timestamp, uuid::Uuid);
-
-macro_rules! tuple_of_values {
-    ($($name:ident),*) => {
-        impl<'v, $($name: Into<Value<'v>>),*> IntoValues<'v> for ($($name,)*) {
-            #[allow(non_snake_case, reason = "a type parameter names its value")]
-            fn into_values(self) -> Vec<Value<'v>> {
-                let ($($name,)*) = self;
-                vec![$($name.into()),*]
-            }
-        }
-    };
-}
-
-tuple_of_values!(A);
-tuple_of_values!(A, B);
-tuple_of_values!(A, B, C);
-tuple_of_values!(A, B, C, D);
-tuple_of_values!(A, B, C, D, E);
-tuple_of_values!(A, B, C, D, E, F);
-tuple_of_values!(A, B, C, D, E, F, G);
-tuple_of_values!(A, B, C, D, E, F, G, H);
 
 #[cfg(test)]
-mod tests {
-    use std::ops::RangeBounds;
-
-    use rand::rngs::StdRng;
-    use rand::{RngExt, SeedableRng};
-
-    use super::*;
-    use crate::value::collation;
-    use crate::value::sample::{TYPES, random_text, random_value};
-
-    fn shape(types: &[(DataType, bool)]) -> KeyShape {
-        KeyShape {
-            owner: "table t".to_owned(),
-            columns: types.iter().map(|&(data_type, is_descending)| KeyColumn { data_type, is_descending }).collect(),
-            names: (0..types.len()).map(|place| format!("c{place}")).collect(),
-        }
-    }
-
-    #[test]
-    fn spans_hold_the_keys_that_their_values_say() {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-        println!("SEED={seed}");
-        let random = &mut StdRng::seed_from_u64(seed);
-        for _ in 0..300 {
-            let types: Vec<(DataType, bool)> =
-                (0..3).map(|_| (TYPES[random.random_range(0..TYPES.len())], random.random())).collect();
-            let shape = shape(&types);
-            let columns: Vec<Vec<Value<'_>>> =
-                types.iter().map(|(data_type, _)| (0..3).map(|_| random_value(*data_type, random)).collect()).collect();
-            let mut draw = |len: usize| -> Vec<Value<'static>> {
-                columns[..len].iter().map(|column| column[random.random_range(0..3)].clone()).collect()
-            };
-            let order = |a: &[Value<'_>], b: &[Value<'_>]| {
-                let one = |((a, b), (data_type, is_descending)): ((&Value<'_>, &Value<'_>), &(DataType, bool))| {
-                    let order = match (a, b) {
-                        (Value::Text(a), Value::Text(b)) if data_type.is_collated() => collation::compare(a, b),
-                        _ => a.cmp(b),
-                    };
-                    if *is_descending { order.reverse() } else { order }
-                };
-                a.iter().zip(b).zip(&types).map(one).fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-            };
-            for len in 1..=3 {
-                let (low, high, row) = (draw(len), draw(len), draw(3));
-                let mut key = Vec::new();
-                shape.encode(&row, &mut key).unwrap();
-                let (to_low, to_high) = (order(&row, &low), order(&row, &high));
-                for (span, expected) in [
-                    (Span::eq(&low), to_low.is_eq()),
-                    (Span::ge(&low), to_low.is_ge()),
-                    (Span::gt(&low), to_low.is_gt()),
-                    (Span::le(&low), to_low.is_le()),
-                    (Span::lt(&low), to_low.is_lt()),
-                    (Span::gt(&low).and_le(&high), to_low.is_gt() && to_high.is_le()),
-                    (Span::ge(&low).and_lt(&high), to_low.is_ge() && to_high.is_lt()),
-                    (Span::all(), true),
-                ] {
-                    let range = span.encode(&shape).unwrap();
-                    assert_eq!((range.start, range.end).contains(&key), expected, "{row:?} in {span}, {types:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn texts_are_continued_in_both_orders() {
-        let random = &mut StdRng::seed_from_u64(5);
-        for data_type in [DataType::TEXT, DataType::Text(crate::Collation::Unicode)] {
-            for is_descending in [false, true] {
-                let shape = shape(&[(DataType::I8, false), (data_type, is_descending), (DataType::I8, true)]);
-                for round in 0..4_000 {
-                    let beginning = random_text(random);
-                    let text =
-                        if round % 2 == 0 { beginning.clone() + &random_text(random) } else { random_text(random) };
-                    let mut key = Vec::new();
-                    shape.encode(&[Value::Int(7), Value::from(&text), Value::Int(1)], &mut key).unwrap();
-                    let range = Span::starts_with((7, &beginning)).encode(&shape).unwrap();
-                    let expected = match data_type.is_collated() {
-                        false => text.starts_with(&beginning),
-                        true => {
-                            let last = format!("{beginning}\u{ffff}");
-                            collation::compare(&text, &beginning).is_ge() && collation::compare(&text, &last).is_lt()
-                        }
-                    };
-                    assert_eq!((range.start, range.end).contains(&key), expected, "{text:?} after {beginning:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn values_of_other_types_are_refused_and_integers_beyond_the_column_are_not() {
-        let shape = shape(&[(DataType::I8, false), (DataType::Date, false)]);
-        let error = |span: Span<'_>| span.encode(&shape).unwrap_err().to_string();
-        assert_eq!(error(Span::eq("x")), "table t, column c0: \"x\" is text, expected i8");
-        assert_eq!(error(Span::eq((1, 2))), "table t, column c1: 2 is an integer, expected date");
-        assert_eq!(error(Span::eq((1, "x", 3))), "3 values for the key of table t, which has 2 columns: c0, c1");
-        assert!(error(Span::starts_with(1)).contains("only text can be continued"));
-        let mut key = Vec::new();
-        shape.encode(&[Value::Int(127), Value::Null], &mut key).unwrap();
-        let range = Span::lt(1000).encode(&shape).unwrap();
-        assert!((range.start, range.end).contains(&key));
-    }
-}
+#[path = "span_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use quipu::{Bounds, Error, ErrorKind, Measures, ReadableTable, Result, Tally, tuple};
 
-use crate::encoding::span::KeyRange;
+use crate::encoding::key_range::KeyRange;
 use crate::read::ordered::InOrder;
 use crate::value::Value;
 

@@ -7,7 +7,8 @@ use quipu::{Entry, Error, ErrorKind, ReadableTable, Result};
 use crate::catalogue::trees::Trees;
 use crate::definition::index::{IndexDefinition, RowKey};
 use crate::definition::table::TableDefinition;
-use crate::encoding::span::{IntoValues, KeyRange};
+use crate::encoding::key_range::KeyRange;
+use crate::encoding::values::IntoValues;
 use crate::expression::evaluate::Failed;
 use crate::read::ordered::{InOrder, Order};
 use crate::read::row::{Row, RowView};
@@ -95,11 +96,9 @@ impl<'t, T: Trees> IndexIn<'t, T> {
 
     #[cold]
     fn without_row(&self, key: &RowKey) -> Error {
-        let owner = &self.entries.index.key.owner;
-        Error::new(
-            ErrorKind::Corrupt,
-            format!("an entry of {owner} has no row, of the key {key:02x?}: run `quipu check`"),
-        )
+        let (owner, row) = (&self.entries.index.key.owner, self.entries.definition.primary.key.show(key));
+        let what = format!("an entry of {owner} has no row {row}: rebuild the index, and run `quipu check`");
+        Error::new(ErrorKind::Corrupt, what)
     }
 }
 

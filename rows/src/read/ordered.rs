@@ -6,7 +6,10 @@ use quipu::{Cost, Costed, Entry, Footprint, Histogram, ReadableTable, Resolution
 use rand_core::Rng;
 
 use crate::definition::table::TableDefinition;
-use crate::encoding::span::{IntoValues, KeyRange, KeyShape, Span, after};
+use crate::encoding::key_range::{KeyRange, after};
+use crate::encoding::key_shape::KeyShape;
+use crate::encoding::span::Span;
+use crate::encoding::values::IntoValues;
 use crate::read::groups::Groups;
 use crate::read::row::{Page, Row, RowView};
 use crate::schema::invalid;
@@ -50,7 +53,8 @@ pub trait InOrder {
 /// Every answer is exact for what is read: the table as it is now, a snapshot, or a transaction. Counts, ranks,
 /// offsets, quantiles and sums cost what they cost the engine: one or two descents, however many rows there are.
 pub trait Ordered: InOrder {
-    /// The number of rows in a range.
+    /// The number of rows in a range. As everywhere, a range with a value at one end only leaves out NULLs: see
+    /// [`Span`].
     ///
     /// # Errors
     /// [`Invalid`](quipu::ErrorKind::Invalid) if the range has more columns than the key or values of other types, and
@@ -75,7 +79,9 @@ pub trait Ordered: InOrder {
         Ok(self.len()? == 0)
     }
 
-    /// The number of rows before all whose key begins with these values, whether or not there are such.
+    /// The number of rows before all whose key begins with these values, whether or not there are such: the offset of
+    /// the first of them among all rows. So the NULLs of an ascending column, which stand first, are counted; how many
+    /// values are below one is `count(Span::lt(..))`.
     ///
     /// # Errors
     /// Those of [`Ordered::count`].
@@ -137,10 +143,14 @@ pub trait Ordered: InOrder {
 
     /// The row at a quantile of a range, from 0 to 1: the median is that of 0.5. None of an empty range.
     ///
+    /// NULLs have no part in it, as in SQL: those of the first column in which the ends of the range differ are left
+    /// out, of `..` those of the first column, of `Span::eq("JFK")` those of the second one. They count if an end names
+    /// NULL, if the range is [with NULLs](Span::with_nulls), and in a [`KeyRange`].
+    ///
     /// # Errors
     /// Those of [`Ordered::count`]; [`Invalid`](quipu::ErrorKind::Invalid) if `q` is not between 0 and 1.
     fn quantile<'v>(&self, span: impl Into<Span<'v>>, q: f64) -> Result<Option<Row>> {
-        let entry = self.tree().quantile(self.range_of(span)?.bounds(), q)?;
+        let entry = self.tree().quantile(self.range_of(span.into().without_nulls())?.bounds(), q)?;
         self.row_of(entry)
     }
 

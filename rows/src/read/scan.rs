@@ -11,7 +11,9 @@ use quipu::{OwnedRows, Result, Snapshot};
 
 use crate::definition::index::IndexDefinition;
 use crate::definition::table::TableDefinition;
-use crate::encoding::span::{KeyRange, KeyShape, Span};
+use crate::encoding::key_range::KeyRange;
+use crate::encoding::key_shape::KeyShape;
+use crate::encoding::span::Span;
 use crate::read::batch::Batch;
 use crate::read::row::RowView;
 use crate::schema::invalid;

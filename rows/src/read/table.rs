@@ -6,7 +6,8 @@ use quipu::{Entry, ReadableTable, Result};
 
 use crate::catalogue::trees::{OneMoment, Trees};
 use crate::definition::table::TableDefinition;
-use crate::encoding::span::{IntoValues, KeyRange};
+use crate::encoding::key_range::KeyRange;
+use crate::encoding::values::IntoValues;
 use crate::read::index::{EntriesIn, IndexIn};
 use crate::read::ordered::{InOrder, Order};
 use crate::read::row::{Row, RowView};

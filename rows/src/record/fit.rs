@@ -1,11 +1,16 @@
 //! Whether a table is as a struct declares it.
+//!
+//! What counts is what expressions say, not how they are written: a table has them as they were given, or, after a
+//! column was renamed, as this program writes them. Checks and foreign keys may have other names than in the struct, as
+//! they have where the derive makes the name from that of a column, and the column was renamed; programs that ask an
+//! index name it, so indexes may not.
 
 use std::fmt::Display;
 
-use quipu::Result;
-
+use crate::expression::{ColumnName, Expression, parse};
 use crate::record::Record;
 use crate::schema::constraint::ForeignKey;
+use crate::schema::index::IndexSchema;
 use crate::schema::invalid;
 use crate::schema::table::{TableSchema, is_descending, key_name};
 
@@ -15,7 +20,7 @@ use crate::schema::table::{TableSchema, is_descending, key_name};
 ///
 /// # Errors
 /// [`Invalid`](quipu::ErrorKind::Invalid) with all that differs.
-pub(crate) fn check<R: Record>(found: &TableSchema) -> Result<()> {
+pub(crate) fn check<R: Record>(found: &TableSchema) -> quipu::Result<()> {
     let differences = differences(&R::schema().completed(), found);
     if differences.is_empty() {
         return Ok(());
@@ -27,6 +32,7 @@ pub(crate) fn check<R: Record>(found: &TableSchema) -> Result<()> {
 
 /// What a table lacks, or has otherwise. Both schemas are complete.
 fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
+    let (declared, found) = (&canonical(declared), &canonical(found));
     let mut differences = Vec::new();
     for column in &declared.columns {
         match found.columns.iter().find(|other| other.name == column.name) {
@@ -56,7 +62,13 @@ fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
         match found.indexes.iter().find(|other| other.name == index.name) {
             Some(other) if other == index => {}
             Some(other) => differences.push(differs(&format!("index {}", index.name), other, index)),
-            None => differences.push(format!("it has no index `{index}`")),
+            None => {
+                let is_same =
+                    |other: &&IndexSchema| IndexSchema { name: index.name.clone(), ..(*other).clone() } == *index;
+                let same = found.indexes.iter().find(is_same).map(|other| &other.name);
+                let same = same.map(|name| format!(", but `{name}` is that: rename it")).unwrap_or_default();
+                differences.push(format!("it has no index `{index}`{same}"));
+            }
         }
     }
     for check in &declared.checks {
@@ -65,6 +77,7 @@ fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
             Some(other) => {
                 differences.push(differs(&format!("check {}", check.name), &other.condition, &check.condition));
             }
+            None if found.checks.iter().any(|other| other.condition == check.condition) => {}
             None => differences.push(format!("it has no check {} `{}`", check.name, check.condition)),
         }
     }
@@ -76,10 +89,44 @@ fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
                 let found = foreign_key_text(other, foreign_key);
                 differences.push(differs(&format!("foreign key {}", foreign_key.name), &found, &wanted));
             }
+            None if found.foreign_keys.iter().any(|other| foreign_key_text(other, foreign_key) == wanted) => {}
             None => differences.push(format!("it has no foreign key {} `{wanted}`", foreign_key.name)),
         }
     }
     differences
+}
+
+/// The schema with each expression as this program writes it; one that is none stays as it is.
+fn canonical(schema: &TableSchema) -> TableSchema {
+    let mut canonical = schema.clone();
+    let names: Vec<ColumnName<'_>> =
+        schema.columns.iter().map(|column| ColumnName { name: &column.name, data_type: column.data_type }).collect();
+    let text_of = |expression: Expression| expression.text(&|place| names[place].name.to_owned());
+    let rewrite = |text: &mut String, names: &[ColumnName<'_>]| {
+        if let Ok(expression) = Expression::parse(text, names) {
+            *text = text_of(expression);
+        }
+    };
+    for default in canonical.columns.iter_mut().filter_map(|column| column.default.as_mut()) {
+        rewrite(default, &[]);
+    }
+    canonical.checks.iter_mut().for_each(|check| rewrite(&mut check.condition, &names));
+    for index in &mut canonical.indexes {
+        index.predicate.iter_mut().for_each(|predicate| rewrite(predicate, &names));
+        let columns = index.columns.iter().map(|text| {
+            let list = parse::ordered_list(text, &names)?.into_iter();
+            list.map(|(node, is_descending)| {
+                let text = text_of(Expression::check(node, &names)?);
+                Ok(if is_descending { format!("{text} desc") } else { text })
+            })
+            .collect::<Result<Vec<String>, String>>()
+        });
+        let columns: Result<Vec<_>, String> = columns.collect();
+        if let Ok(columns) = columns {
+            index.columns = columns.concat();
+        }
+    }
+    canonical
 }
 
 fn differs(what: &str, found: &dyn Display, declared: &dyn Display) -> String {

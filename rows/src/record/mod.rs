@@ -16,7 +16,7 @@ pub(crate) mod table;
 
 use quipu::Result;
 
-use crate::encoding::span::IntoValues;
+use crate::encoding::values::IntoValues;
 use crate::expression::quoted;
 use crate::read::row::{Row, RowView};
 use crate::record::column_value::ColumnValue;

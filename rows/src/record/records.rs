@@ -8,7 +8,8 @@ use rand_core::Rng;
 
 use crate::catalogue::trees::{OneMoment, Trees};
 use crate::database::RowSnapshot;
-use crate::encoding::span::{IntoValues, Span};
+use crate::encoding::span::Span;
+use crate::encoding::values::IntoValues;
 use crate::read::index::IndexIn;
 use crate::read::ordered::{InOrder, Ordered, RowIter};
 use crate::read::row::{Page, Row};

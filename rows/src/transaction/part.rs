@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::definition::table::TableDefinition;
 use crate::encoding::key;
 use crate::encoding::layout::sum_of_value;
-use crate::encoding::span::IntoValues;
+use crate::encoding::values::IntoValues;
 use crate::read::row::{Row, RowView};
 use crate::read::table::TableIn;
 use crate::schema::column::Identity;

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
-use crate::encoding::span::{IntoValues, Span};
+use crate::encoding::span::Span;
+use crate::encoding::values::IntoValues;
 use crate::read::ordered::Ordered;
 use crate::read::row::{Row, RowView};
 use crate::read::table::TableIn;

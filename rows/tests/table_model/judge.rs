@@ -55,23 +55,31 @@ fn same_sum(found: &Value<'_>, expected: &Value<'_>) -> bool {
     }
 }
 
-/// A random range of an order, and the rows of it: by values of the first columns of a row that is there, or nearly.
-fn random_span<'m>(
-    sorted: &[Vec<(Value<'static>, bool)>],
-    rows: &Rows<'m>,
-    shape: usize,
-    random: &mut StdRng,
-) -> (Span<'static>, Rows<'m>) {
+/// A row as an order sorts it: values, each with whether its column is descending.
+type SortedRow = Vec<(Value<'static>, bool)>;
+
+/// A random range, and what it has.
+struct Asked<'m> {
+    span: Span<'static>,
+    rows: Rows<'m>,
+    /// The rows among which a quantile is looked for.
+    with_values: Rows<'m>,
+}
+
+/// A random range of an order: by values of the first columns of a row that is there, or nearly. Rows are in it for
+/// which the comparisons are true, which they are not of NULL, as in SQL: `a < 3` is not true where `a` is NULL, but a
+/// NULL that is named, as in `NULL <= a`, is a value like all others.
+fn random_span<'m>(sorted: &[SortedRow], rows: &Rows<'m>, shape: usize, random: &mut StdRng) -> Asked<'m> {
     let order = |row: &[(Value<'static>, bool)], values: &[Value<'static>]| {
         let one = |((value, is_descending), wanted): (&(Value<'static>, bool), &Value<'static>)| {
             if *is_descending { wanted.cmp(value) } else { value.cmp(wanted) }
         };
         row.iter().zip(values).map(one).fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
     };
-    if rows.is_empty() || random.random_range(0..8) == 0 {
-        return (Span::all(), rows.clone());
-    }
     let mut draw = || -> Vec<Value<'static>> {
+        if rows.is_empty() {
+            return Vec::new();
+        }
         let row = &sorted[random.random_range(0..rows.len())];
         let len = random.random_range(1..=shape);
         let mut values: Vec<Value<'static>> = row[..len].iter().map(|(value, _)| value.clone()).collect();
@@ -83,30 +91,62 @@ fn random_span<'m>(
         values
     };
     let (low, high) = (draw(), draw());
-    let kind = random.random_range(0..7);
-    let span = match kind {
-        0 => Span::eq(low.clone()),
-        1 => Span::ge(low.clone()),
-        2 => Span::gt(low.clone()),
-        3 => Span::le(low.clone()),
-        4 => Span::lt(low.clone()),
-        5 => Span::ge(low.clone()).and_lt(high.clone()),
-        _ => Span::gt(low.clone()).and_le(high.clone()),
+    let beginning = low[..low.len().saturating_sub(1)].to_vec();
+    let kind = if rows.is_empty() { 0 } else { random.random_range(0..10) };
+    let (mut span, ends): (Span<'static>, [&[Value<'static>]; 2]) = match kind {
+        0 => (Span::all(), [&[], &[]]),
+        1 => (Span::eq(low.clone()), [&low, &low]),
+        2 => (Span::ge(low.clone()), [&low, &[]]),
+        3 => (Span::gt(low.clone()), [&low, &[]]),
+        4 => (Span::le(low.clone()), [&[], &low]),
+        5 => (Span::lt(low.clone()), [&[], &low]),
+        6 => (Span::ge(low.clone()).and_lt(high.clone()), [&low, &high]),
+        7 => (Span::gt(low.clone()).and_le(high.clone()), [&low, &high]),
+        8 => (Span::eq(beginning.clone()).and(Span::lt(low.clone())), [&beginning, &low]),
+        _ => (Span::ge(low.clone()).and(Span::eq(beginning.clone())), [&low, &beginning]),
     };
+    let has_nulls = random.random_range(0..4) == 0;
+    if has_nulls {
+        span = span.with_nulls();
+    }
     let is_in = |row: &[(Value<'static>, bool)]| {
-        let (to_low, to_high) = (order(row, &low), order(row, &high));
+        let (to_low, to_high, to_beginning) = (order(row, &low), order(row, &high), order(row, &beginning));
         match kind {
-            0 => to_low.is_eq(),
-            1 => to_low.is_ge(),
-            2 => to_low.is_gt(),
-            3 => to_low.is_le(),
-            4 => to_low.is_lt(),
-            5 => to_low.is_ge() && to_high.is_lt(),
-            _ => to_low.is_gt() && to_high.is_le(),
+            0 => true,
+            1 => to_low.is_eq(),
+            2 => to_low.is_ge(),
+            3 => to_low.is_gt(),
+            4 => to_low.is_le(),
+            5 => to_low.is_lt(),
+            6 => to_low.is_ge() && to_high.is_lt(),
+            7 => to_low.is_gt() && to_high.is_le(),
+            8 => to_beginning.is_eq() && to_low.is_lt(),
+            _ => to_beginning.is_eq() && to_low.is_ge(),
         }
     };
-    let within = rows.iter().zip(sorted).filter(|(_, sorted)| is_in(sorted)).map(|(row, _)| *row).collect();
-    (span, within)
+    // The first column in which the ends differ, and the values that they have there.
+    let column = ends[0].iter().zip(ends[1]).take_while(|(a, b)| a == b).count();
+    let mut named = ends.iter().filter_map(|values| values.get(column)).peekable();
+    let has_value = named.peek().is_some();
+    let names_null = named.any(Value::is_null);
+    let is_null = |row: &SortedRow| row.get(column).is_some_and(|(value, _)| value.is_null());
+    let (mut within, mut with_values) = (Vec::new(), Vec::new());
+    for (row, sorted) in rows.iter().zip(sorted).filter(|(_, sorted)| is_in(sorted)) {
+        let is_kept = has_nulls || names_null || !is_null(sorted);
+        if is_kept || !has_value {
+            within.push(*row);
+        }
+        if is_kept {
+            with_values.push(*row);
+        }
+    }
+    Asked { span, rows: within, with_values }
+}
+
+/// The place of a quantile among so many rows.
+fn place_of_quantile(q: f64, rows: usize) -> Option<usize> {
+    let last = rows.checked_sub(1)?;
+    Some(((q * last as f64 + 0.5).floor() as usize).min(last))
 }
 
 /// Asks an order of rows everything, and compares.
@@ -114,7 +154,7 @@ fn judge_order(
     ordered: &impl Ordered,
     table: &Table,
     rows: &Rows<'_>,
-    sorted: &[Vec<(Value<'static>, bool)>],
+    sorted: &[SortedRow],
     shape: usize,
     sum: Option<u32>,
     random: &mut StdRng,
@@ -124,7 +164,7 @@ fn judge_order(
     assert_eq!(found, all(rows));
     assert_eq!(ordered.len().unwrap(), rows.len() as u64);
     for _ in 0..3 {
-        let (span, within) = random_span(sorted, rows, shape, random);
+        let Asked { span, rows: within, with_values } = random_span(sorted, rows, shape, random);
         let context = || format!("{span} of {} rows of {}", rows.len(), table.name);
         let count = within.len() as u64;
         assert_eq!(ordered.count(&span).unwrap(), count, "{}", context());
@@ -139,6 +179,9 @@ fn judge_order(
         assert_eq!(values(ordered.nth(&span, offset).unwrap()), expected(Some(offset)), "{}", context());
         let back = count.checked_sub(offset + 1);
         assert_eq!(values(ordered.nth_back(&span, offset).unwrap()), expected(back), "{}", context());
+        let q = random.random_range(0.0..=1.0);
+        let at = place_of_quantile(q, with_values.len()).map(|at| values_of(table, with_values[at]));
+        assert_eq!(values(ordered.quantile(&span, q).unwrap()), at, "{q} of {}", context());
         assert_eq!(values(ordered.first(&span).unwrap()), expected(Some(0)));
         assert_eq!(values(ordered.last(&span).unwrap()), expected(count.checked_sub(1)));
         let page = ordered.page(&span, offset, 3).unwrap();
@@ -182,10 +225,6 @@ fn judge_order(
         // Rows of a unique index that have a NULL may begin alike.
         let first = sorted.iter().position(|other| other[..shape] == sorted[place][..shape]);
         assert_eq!(Some(ordered.rank(values).unwrap()), first.map(|first| first as u64));
-        let q = random.random_range(0.0..=1.0);
-        let at = ((q * (rows.len() - 1) as f64 + 0.5).floor() as usize).min(rows.len() - 1);
-        let row = ordered.quantile(.., q).unwrap().unwrap();
-        assert_eq!(owned(row.values().unwrap()), values_of(table, rows[at]));
         let parts = ordered.split(.., 3).unwrap();
         assert_eq!(parts.len(), rows.len().min(3));
         let (before, after) = ordered.cut(.., place as u64).unwrap();
