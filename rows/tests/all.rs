@@ -7,5 +7,7 @@ mod fuzz_smoke;
 mod isolation;
 mod loads;
 mod model;
+mod numbers;
+mod numbers_model;
 mod statements;
 mod table_model;

@@ -5,6 +5,7 @@
 //! | `definitions` | definitions within a transaction: read, changed, checked, written |
 //! | `tables` | tables created, dropped and renamed |
 //! | `columns` | columns added, dropped, renamed, with other defaults |
+//! | `numbers` | the next numbers of identity columns |
 //! | `constraints` | checks, NOT NULL and foreign keys of tables that have rows |
 //! | `indexes` | indexes built beside writers, dropped and renamed |
 //! | `load` | many rows into a table without |
@@ -20,6 +21,7 @@ pub(crate) mod constraints;
 pub(crate) mod definitions;
 pub(crate) mod indexes;
 pub(crate) mod load;
+pub(crate) mod numbers;
 pub(crate) mod recovery;
 pub(crate) mod sorter;
 pub(crate) mod tables;
