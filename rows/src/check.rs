@@ -44,6 +44,8 @@ pub struct RowCheck {
     pub entries: u64,
     /// What is wrong, each with the table and the row; at most some of each kind.
     pub problems: Vec<String>,
+    /// What is not as it will be and yet not wrong, as what a change has left that ended half way.
+    pub notes: Vec<String>,
 }
 
 /// Looks whether rows, indexes and constraints agree, at one moment. Others may write meanwhile.
@@ -82,7 +84,8 @@ pub fn check(db: &Db, progress: &mut dyn FnMut(Progress)) -> Result<RowCheck> {
     for name in snapshot.tables() {
         let is_stray = |tree| !named.contains_key(&tree) && !shared.is_left(tree);
         if store::tree_number(&name).is_some_and(is_stray) && !shared.is_changing() {
-            checker.problem(format!("the tree {name} belongs to no table; the next opening for writing removes it"));
+            let what = "was left by a change of a schema that ended half way; the next opening for writing removes it";
+            checker.found.notes.push(format!("the tree {name} {what}"));
         }
     }
     Ok(checker.found)

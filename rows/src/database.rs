@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quipu::{Db, Durability, Error, ErrorKind, Progress, ReadableTable, Result, Snapshot};
+use quipu::{Db, Durability, ErrorKind, Progress, ReadableTable, Result, Snapshot};
 
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
@@ -21,7 +21,7 @@ use crate::schema::constraint::{Check, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
 use crate::transaction::isolation::Isolation;
-use crate::transaction::{RowTransaction, missing};
+use crate::transaction::{RowTransaction, dropped, missing};
 use crate::value::Value;
 
 /// The tables of rows in an open [`Db`]. A cheap handle: clones, and all that are opened of the same database, share
@@ -461,14 +461,9 @@ impl RowTable {
 
     /// The definition of one moment, so that the table's name and its definition belong together.
     fn definition_at(&self, snapshot: &Snapshot) -> Result<Arc<TableDefinition>> {
-        let gone = || Error::new(ErrorKind::Missing, "the table has been dropped");
-        let catalogue = self.shared.catalogue().ok_or_else(gone)?;
-        let document =
-            store::document(&snapshot.table(catalogue)?, self.number).map_err(|error| match error.kind() {
-                ErrorKind::Corrupt if error.to_string().contains("there is no definition") => gone(),
-                _ => error,
-            })?;
-        self.shared.definition(snapshot, &document.schema.table)?.ok_or_else(gone)
+        let catalogue = self.shared.catalogue().ok_or_else(dropped)?;
+        let document = store::document_if_there(&snapshot.table(catalogue)?, self.number)?.ok_or_else(dropped)?;
+        self.shared.definition(snapshot, &document.schema.table)?.ok_or_else(dropped)
     }
 
     /// Asks the table as it was at one moment.
@@ -494,7 +489,7 @@ impl RowTable {
     /// Writes to the table, as one commit.
     pub(crate) fn write<R>(&self, work: impl FnOnce(TableIn<'_, RowTransaction<'_>>) -> Result<R>) -> Result<R> {
         self.shared.write(None, |transaction| {
-            let definition = transaction.definition_of(self.number)?;
+            let definition = transaction.definition_of_handle(self.number)?;
             work(TableIn::new(transaction, definition)?)
         })
     }

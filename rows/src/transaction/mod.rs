@@ -21,6 +21,7 @@ use quipu::{Durability, Error, ErrorKind, Result, Savepoint, TableTransaction, T
 
 use crate::catalogue::numbers::Holder;
 use crate::catalogue::shared::Shared;
+use crate::catalogue::store;
 use crate::catalogue::trees::{OneMoment, Trees};
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
@@ -96,12 +97,29 @@ impl<'x> RowTransaction<'x> {
 
     /// The definition of the table of this number, which a definition refers to.
     pub(crate) fn definition_of(&self, number: TableNumber) -> Result<Arc<TableDefinition>> {
-        if let Some(known) = self.definitions.borrow().values().find(|definition| definition.number == number) {
-            return Ok(Arc::clone(known));
+        if let Some(known) = self.known(number) {
+            return Ok(known);
         }
         let catalogue = self.shared.catalogue().ok_or_else(|| missing("of a foreign key"))?;
-        let document = crate::catalogue::store::document(&self.relying_tree(catalogue)?, number)?;
+        let document = store::document(&self.relying_tree(catalogue)?, number)?;
         self.definition(&document.schema.table)
+    }
+
+    /// The definition of the table of this number, of which there is a handle.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if it was dropped.
+    pub(crate) fn definition_of_handle(&self, number: TableNumber) -> Result<Arc<TableDefinition>> {
+        if let Some(known) = self.known(number) {
+            return Ok(known);
+        }
+        let catalogue = self.shared.catalogue().ok_or_else(dropped)?;
+        let document = store::document_if_there(&self.relying_tree(catalogue)?, number)?.ok_or_else(dropped)?;
+        self.definition(&document.schema.table)
+    }
+
+    fn known(&self, number: TableNumber) -> Option<Arc<TableDefinition>> {
+        self.definitions.borrow().values().find(|definition| definition.number == number).cloned()
     }
 
     /// A tree of which everything that is read must be unchanged at the commit, whatever the isolation.
@@ -304,6 +322,12 @@ impl Trees for Relying<'_, '_> {
 #[cold]
 pub(crate) fn missing(name: &str) -> Error {
     Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))
+}
+
+/// The error of a handle of a table that is no longer there, whether another has its name now or not.
+#[cold]
+pub(crate) fn dropped() -> Error {
+    Error::new(ErrorKind::Missing, "the table has been dropped")
 }
 
 impl Trees for RowTransaction<'_> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, WritableTable};
 use smallvec::SmallVec;
 
-use crate::catalogue::numbers::NumberedColumn;
 use crate::definition::index::RowKey;
 use crate::definition::table::TableDefinition;
 use crate::encoding::span::{IntoValues, Span};
@@ -20,8 +19,9 @@ use crate::transaction::part::{encode_key, encode_value, patched};
 use crate::value::{Value, same_in_key};
 use crate::write::broken::{broken, row_name};
 use crate::write::complete::{self, NewRow, Values};
+use crate::write::consequences::Consequences;
 use crate::write::entries::{Change, Entries, change_entries};
-use crate::write::references::{self, Work};
+use crate::write::references;
 
 /// Keys that are deleted together.
 const DELETED_TOGETHER: usize = 1_024;
@@ -189,17 +189,23 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             return self.tree.remove_range(range.bounds());
         }
         self.trees.as_one(|| {
-            let mut deleted = 0;
+            let rows = self.tree.count(range.bounds())?;
+            let mut consequences = Consequences::default();
             loop {
                 let mut keys: Vec<RowKey> = Vec::new();
                 self.tree.for_each_limited(range.bounds(), DELETED_TOGETHER as u64, |key, _| keys.push(key.into()))?;
                 if keys.is_empty() {
-                    return Ok(deleted);
+                    break;
                 }
                 for key in keys {
-                    deleted += u64::from(self.delete_at(&key)?);
+                    // Some may have gone with others of the range.
+                    if self.delete_one(&key, &mut consequences)? {
+                        consequences.do_work(self.trees)?;
+                    }
                 }
             }
+            consequences.check(self.trees)?;
+            Ok(rows)
         })
     }
 
@@ -241,12 +247,13 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             return self.tree.remove(key);
         }
         if self.definition.document.referenced_by.is_empty() {
-            return self.delete_one(key, &mut Vec::new());
+            return self.delete_one(key, &mut Consequences::default());
         }
         self.trees.as_one(|| {
-            let mut work = Vec::new();
-            let was_there = self.delete_one(key, &mut work)?;
-            self.do_work(work, &mut Vec::new())?;
+            let mut consequences = Consequences::default();
+            let was_there = self.delete_one(key, &mut consequences)?;
+            consequences.do_work(self.trees)?;
+            consequences.check(self.trees)?;
             Ok(was_there)
         })
     }
@@ -310,29 +317,28 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// Changes columns of a row, and what follows from that.
     pub(crate) fn change_row(&self, key: &[u8], old: &[u8], changes: SmallVec<[(usize, Value<'_>); 8]>) -> Result<()> {
         self.trees.refuse_broken()?;
-        let (mut work, mut numbers) = (Vec::new(), Vec::new());
-        if self.definition.document.referenced_by.is_empty() && !self.refers_to_itself() {
-            self.change_one(key, old, changes, &mut work, &mut numbers)?;
+        let is_alone = self.definition.document.referenced_by.is_empty() && !self.refers_to_itself();
+        let mut consequences = if is_alone { Consequences::of_one_row() } else { Consequences::default() };
+        if is_alone {
+            self.change_one(key, old, changes, &mut consequences)?;
         } else {
             self.trees.as_one(|| {
-                self.change_one(key, old, changes, &mut work, &mut numbers)?;
-                self.do_work(work, &mut numbers)
+                self.change_one(key, old, changes, &mut consequences)?;
+                consequences.do_work(self.trees)?;
+                consequences.check(self.trees)
             })?;
         }
-        for (numbered, number) in numbers {
-            self.trees.numbers.add(numbered, number);
-        }
+        consequences.keep_numbers(self.trees);
         Ok(())
     }
 
-    /// Changes columns of a row. What follows for rows that refer to it is added to the work.
-    fn change_one(
+    /// Changes columns of a row, and adds what follows for rows that refer to it.
+    pub(crate) fn change_one(
         &self,
         key: &[u8],
         old_value: &[u8],
         changes: SmallVec<[(usize, Value<'_>); 8]>,
-        work: &mut Vec<Work>,
-        numbers: &mut Vec<(NumberedColumn, i128)>,
+        consequences: &mut Consequences,
     ) -> Result<()> {
         let definition = &*self.definition;
         let view = RowView::new(definition, key, old_value)?;
@@ -355,8 +361,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             return self.rely_on_written(key, &given);
         }
         complete::check(definition, &row, Some(&changed))?;
-        let refers_to_itself = self.refers_to_itself();
-        if !refers_to_itself {
+        if consequences.are_of_one_row() {
             references::check_referred(self.trees, definition, &row, Some(&changed))?;
         }
         // Of columns that are equal in keys, those that refer to the row see no change.
@@ -366,7 +371,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             .filter(|&place| !same_in_key(definition.columns[place].declared.data_type, &old[place], &row[place]))
             .collect();
         if !differing.is_empty() {
-            references::add_referring(self.trees, definition, &old, Some((&row, &differing)), work)?;
+            references::add_referring(self.trees, &self.definition, &old, Some((&row, &differing)), consequences)?;
         }
         let (mut new_key, mut value) = (Vec::with_capacity(key.len()), Vec::with_capacity(old_value.len() + 16));
         encode_key(definition, &row, &mut new_key);
@@ -393,16 +398,12 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             }
             return Err(error);
         }
-        if refers_to_itself {
-            references::check_referred(self.trees, definition, &row, Some(&changed))?;
-        }
-        let numbered = definition.numbered.iter().filter(|place| changed.contains(place));
-        numbers.extend(numbered.filter_map(|&place| complete::number_of(definition, &row, place)));
+        consequences.note_changed(&self.definition, (key, &new_key), &row, &changed);
         Ok(())
     }
 
-    /// Removes a row. What follows for rows that refer to it is added to the work.
-    fn delete_one(&self, key: &[u8], work: &mut Vec<Work>) -> Result<bool> {
+    /// Removes a row, and adds what follows for rows that refer to it.
+    pub(crate) fn delete_one(&self, key: &[u8], consequences: &mut Consequences) -> Result<bool> {
         let definition = &*self.definition;
         let Some(old_value) = self.tree.get(key)? else { return Ok(false) };
         let view = RowView::new(definition, key, &old_value)?;
@@ -413,30 +414,9 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             self.trees.break_off();
             return Err(error);
         }
-        // The row is gone by now, so that one which refers to itself does not restrict that.
-        references::add_referring(self.trees, definition, &old, None, work)?;
+        consequences.note_gone(definition, key);
+        references::add_referring(self.trees, &self.definition, &old, None, consequences)?;
         Ok(true)
-    }
-
-    /// Does what follows from a change, and from what that brings with it.
-    fn do_work(&self, mut work: Vec<Work>, numbers: &mut Vec<(NumberedColumn, i128)>) -> Result<()> {
-        while let Some(next) = work.pop() {
-            match next {
-                Work::Delete { definition, key } => {
-                    TableIn::new(self.trees, definition)?.delete_one(&key, &mut work)?;
-                }
-                Work::Update { definition, key, changes } => {
-                    let table = TableIn::new(self.trees, definition)?;
-                    if let Some(old) = table.tree.get(&key)? {
-                        table.change_one(&key, &old, changes.into_iter().collect(), &mut work, numbers)?;
-                    }
-                }
-                Work::Referring { definition, range, index, changes } => {
-                    references::take_referring(self.trees, definition, range, index, changes, &mut work)?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 
