@@ -11,5 +11,7 @@ mod loads;
 mod model;
 mod numbers;
 mod numbers_model;
+#[path = "../../suite/src/seeds.rs"]
+mod seeds;
 mod statements;
 mod table_model;

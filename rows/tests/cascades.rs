@@ -15,8 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
+use crate::seeds::seeds;
 
 fn database() -> Database {
     Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
@@ -334,7 +333,7 @@ fn play(seed: u64, actions: &[Action], is_order_compared: bool) -> [u64; 3] {
 #[test]
 fn no_row_refers_to_nothing_however_cascades_meet() {
     let mut told = [0; 3];
-    for seed in seeds::seeds(60) {
+    for seed in seeds(60) {
         let of_seed = play(seed, &[Action::Cascade, Action::Cascade, Action::SetNull, Action::Restrict], false);
         told.iter_mut().zip(of_seed).for_each(|(sum, count)| *sum += count);
     }
@@ -344,7 +343,7 @@ fn no_row_refers_to_nothing_however_cascades_meet() {
 #[test]
 fn the_order_of_keys_does_not_decide_what_cascades_do() {
     let mut told = [0; 3];
-    for seed in seeds::seeds(60) {
+    for seed in seeds(60) {
         let of_seed = play(seed, &[Action::Cascade, Action::Restrict], true);
         told.iter_mut().zip(of_seed).for_each(|(sum, count)| *sum += count);
     }

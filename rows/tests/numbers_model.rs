@@ -15,8 +15,7 @@ use quipu_rows::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
+use crate::seeds::seeds;
 
 const TYPES: [(DataType, i128, i128); 8] = [
     (DataType::I8, i8::MIN as i128, i8::MAX as i128),
@@ -37,7 +36,7 @@ struct View {
     rows: Numbers,
     /// The rows that there were when it began.
     base: Numbers,
-    /// Its numbers: nobody else is given them.
+    /// Its numbers: no other is given them.
     own: Numbers,
     /// Keys that it relies upon.
     touched: Numbers,
@@ -391,7 +390,7 @@ impl World {
 #[test]
 fn every_insert_gets_a_number_until_the_type_is_used_up_and_a_refused_one_takes_none() {
     let (mut given, mut used_up, mut conflicts) = (0, 0, 0);
-    for seed in seeds::seeds(48) {
+    for seed in seeds(48) {
         println!("SEED={seed}");
         let random = &mut StdRng::seed_from_u64(seed);
         let disk = SimDisk::new();

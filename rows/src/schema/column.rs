@@ -45,8 +45,8 @@ pub struct Column {
 /// used up.
 ///
 /// A row is given a number that is greater than those of all committed rows, and that no open transaction has. A row
-/// that is refused takes none, and a transaction that is rolled back gives its numbers back. There is a gap where it was
-/// rolled back after another had committed a greater number. Neither closing the database nor a crash leaves one.
+/// that is refused takes none, and a transaction that is rolled back gives its numbers back. There is a gap where it
+/// was rolled back after another had committed a greater number. Neither closing the database nor a crash leaves one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Identity {
