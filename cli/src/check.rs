@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Db, Loss, Options, RepairReport, Tally};
-use quipu_rows::is_tree_of_rows;
+use quipu_rows::{RowCheck, is_tree_of_rows};
 use quipu_server::keyspace;
 use serde_json::json;
 
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut follower = Follower::default();
     let mut report = quipu::check(&args.dir, &Options::default(), &mut |progress| follower.show(progress))?;
+    let mut notes = Vec::new();
     if report.faults.is_empty() {
         // Files that are whole may still hold keys of a server, or rows and indexes, that do not agree with each other.
         let db = Db::open(&args.dir, Options { read_only: true, ..Options::default() })?;
@@ -57,9 +58,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             report.faults = keyspace::check(&db)?;
         }
         let rows = database::tree_names(&db)
-            .and_then(|names| Ok((names, quipu_rows::check(&db, &mut |progress| follower.show(progress))?.problems)));
-        let (names, problems) = rows.unwrap_or_else(|error| (BTreeMap::new(), vec![error.to_string()]));
-        report.faults.extend(problems);
+            .and_then(|names| Ok((names, quipu_rows::check(&db, &mut |progress| follower.show(progress))?)));
+        let (names, found) = rows.unwrap_or_else(|error| {
+            let problems = vec![error.to_string()];
+            (BTreeMap::new(), RowCheck { problems, ..RowCheck::default() })
+        });
+        report.faults.extend(found.problems);
+        notes = found.notes;
         for (name, _) in &mut report.tables {
             *name = names.get(name).unwrap_or(name).clone();
         }
@@ -76,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         let report = json!({
             "faults": report.faults, "tables": report.tables.iter().map(tally).collect::<Vec<_>>(), "runs": report.runs,
-            "pages": report.pages, "commits": report.commits, "sequence": report.sequence,
+            "pages": report.pages, "commits": report.commits, "sequence": report.sequence, "notes": notes,
         });
         writeln!(out, "{report}")?;
     } else {
@@ -87,6 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         grid.print(&mut out)?;
         let (runs, pages, commits) = (report.runs, thousands(report.pages), thousands(report.commits));
         writeln!(out, "read {runs} runs with {pages} pages, and {commits} commits in the log behind them")?;
+        for note in &notes {
+            writeln!(out, "note: {note}")?;
+        }
         for fault in &report.faults {
             writeln!(out, "fault: {fault}")?;
         }

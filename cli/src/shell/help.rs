@@ -11,7 +11,7 @@ const fn topic(usage: &'static str, about: &'static str, example: &'static str) 
     Topic { usage, about, example }
 }
 
-const TOPICS: [Topic; 36] = [
+const TOPICS: [Topic; 37] = [
     topic("use TABLE", "Makes it the table of the commands that follow.", "use flights.airport"),
     topic("tables", "Lists the tables with their rows and keys, and the indexes.", "tables"),
     topic("schema", "Shows the columns, indexes and constraints of the table in use.", "schema"),
@@ -24,6 +24,11 @@ const TOPICS: [Topic; 36] = [
         "index NAME:COL,... [unique]",
         "Creates an index of the table in use, by columns or expressions of one.",
         "index by_name:lower(city) unique",
+    ),
+    topic(
+        "number COLUMN [NEXT]",
+        "The number that an identity column of the table in use gives out next; with NEXT, it is this one.",
+        "number id 1000",
     ),
     topic(
         "drop TABLE[.INDEX]",
