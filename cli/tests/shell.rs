@@ -209,6 +209,31 @@ a,c  \x00\xff
 }
 
 #[test]
+fn the_next_number_of_an_identity_column_is_told_and_set() {
+    let place = Place::new();
+    let columns = r#"[{"name": "id", "type": "i8", "identity": "by_default"}, {"name": "v", "type": "i64"}]"#;
+    place.write("t.json", format!(r#"{{"table": "t", "columns": {columns}, "key": ["id"]}}"#));
+    place.write("t.csv", "id,v\n127,1\n");
+    place.run("import t.csv --data db --schema t.json").success();
+    transcript(
+        &place,
+        "--table t",
+        "\
+> number id
+all numbers have been given out
+> number id -3
+-3
+> json on
+{\"json\":true}
+> number id
+{\"next\":-3}
+",
+    );
+    let error = place.run_with("shell --data db --table t", "number id 1,000\n").failure();
+    assert_eq!(error, "quipu: line 1: table t, column id: 1000 is out of the range of i8, -128 to 127\n");
+}
+
+#[test]
 fn transactions_and_savepoints() {
     transcript(
         &Place::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quipu::{Db, Durability, Error, ErrorKind, Progress, ReadableTable, Result, Snapshot};
+use quipu::{Db, Durability, ErrorKind, Progress, ReadableTable, Result, Snapshot};
 
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
@@ -22,7 +22,7 @@ use crate::schema::constraint::{Check, ForeignKey};
 use crate::schema::index::IndexSchema;
 use crate::schema::table::TableSchema;
 use crate::transaction::isolation::Isolation;
-use crate::transaction::{RowTransaction, missing};
+use crate::transaction::{RowTransaction, dropped, missing};
 use crate::value::Value;
 
 /// The tables of rows in an open [`Db`]. A cheap handle: clones, and all that are opened of the same database, share
@@ -139,7 +139,7 @@ impl Database {
     /// # Errors
     /// Those of `work` and of a commit.
     pub fn write<T>(&self, work: impl FnOnce(&RowTransaction<'_>) -> Result<T>) -> Result<T> {
-        self.shared.db.write(|transaction| self.run(transaction, work))
+        self.shared.write(None, work)
     }
 
     /// Like [`Database::write`], with this durability.
@@ -151,18 +151,7 @@ impl Database {
         durability: Durability,
         work: impl FnOnce(&RowTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        self.shared.db.write_with(durability, |transaction| self.run(transaction, work))
-    }
-
-    fn run<T>(
-        &self,
-        transaction: &quipu::Transaction,
-        work: impl FnOnce(&RowTransaction<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let transaction = RowTransaction::single_writer(Arc::clone(&self.shared), transaction);
-        let result = work(&transaction)?;
-        transaction.refuse_broken()?;
-        Ok(result)
+        self.shared.write(Some(durability), work)
     }
 
     /// Begins an optimistic transaction: others write meanwhile; if one of their commits changes what this transaction
@@ -243,6 +232,43 @@ impl Database {
     /// [`Invalid`](ErrorKind::Invalid) if it is not of the column's type; those of [`Database::add_column`].
     pub fn set_default(&self, table: &str, column: &str, default: Option<&str>) -> Result<()> {
         self.shared.set_default(table, column, default.map(str::to_owned))
+    }
+
+    /// The number that the next row is given in an identity column, if no open transaction has it; none if all numbers
+    /// of the column's type have been given out.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if there is no such table, [`Invalid`](ErrorKind::Invalid) if the column has no
+    /// numbers of the table; those of reading.
+    pub fn next_number(&self, table: &str, column: &str) -> Result<Option<i128>> {
+        self.shared.next_number(table, column)
+    }
+
+    /// Sets the number that the next row is given in an identity column: a way on where all have been given out, and a
+    /// way to begin at another number than 1. Rows keep their numbers. A number that a row has already is passed over
+    /// where the column is of the primary key or of a unique index; where it is not, it is given out a second time.
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, Identity, TableSchema, Value};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/bills", Options::in_memory())?)?;
+    /// let bills = TableSchema::new("bills")
+    ///     .column(Column::new("number", DataType::I32).identity(Identity::Always))
+    ///     .column(Column::new("payer", DataType::TEXT))
+    ///     .key(["number"]);
+    /// let bills = database.create_table(&bills)?;
+    /// database.set_next_number("bills", "number", 2027_0001)?;
+    /// assert_eq!(bills.insert_columns(&["payer"], "Ana")?.get("number")?, Value::Int(2027_0001));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if there is no such table, [`Invalid`](ErrorKind::Invalid) if the column has no
+    /// numbers of the table or is of a type without this one; those of a commit.
+    pub fn set_next_number(&self, table: &str, column: &str, number: i128) -> Result<()> {
+        self.shared.set_next_number(table, column, number)
     }
 
     /// Makes a column NOT NULL, after a look at all rows beside writers.
@@ -436,14 +462,9 @@ impl RowTable {
 
     /// The definition of one moment, so that the table's name and its definition belong together.
     fn definition_at(&self, snapshot: &Snapshot) -> Result<Arc<TableDefinition>> {
-        let gone = || Error::new(ErrorKind::Missing, "the table has been dropped");
-        let catalogue = self.shared.catalogue().ok_or_else(gone)?;
-        let document =
-            store::document(&snapshot.table(catalogue)?, self.number).map_err(|error| match error.kind() {
-                ErrorKind::Corrupt if error.to_string().contains("there is no definition") => gone(),
-                _ => error,
-            })?;
-        self.shared.definition(snapshot, &document.schema.table)?.ok_or_else(gone)
+        let catalogue = self.shared.catalogue().ok_or_else(dropped)?;
+        let document = store::document_if_there(&snapshot.table(catalogue)?, self.number)?.ok_or_else(dropped)?;
+        self.shared.definition(snapshot, &document.schema.table)?.ok_or_else(dropped)
     }
 
     /// Asks the table as it was at one moment.
@@ -468,12 +489,9 @@ impl RowTable {
 
     /// Writes to the table, as one commit.
     pub(crate) fn write<R>(&self, work: impl FnOnce(TableIn<'_, RowTransaction<'_>>) -> Result<R>) -> Result<R> {
-        self.shared.db.write(|transaction| {
-            let transaction = RowTransaction::single_writer(Arc::clone(&self.shared), transaction);
-            let definition = transaction.definition_of(self.number)?;
-            let result = work(TableIn::new(&transaction, definition)?)?;
-            transaction.refuse_broken()?;
-            Ok(result)
+        self.shared.write(None, |transaction| {
+            let definition = transaction.definition_of_handle(self.number)?;
+            work(TableIn::new(transaction, definition)?)
         })
     }
 

@@ -10,12 +10,8 @@ use quipu::{Durability, Options};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::seeds::seeds;
 use crate::table_model::world::World;
-
-#[path = "../../suite/src/seeds.rs"]
-pub mod seeds;
-
-use seeds::seeds;
 
 fn options(disk: &SimDisk) -> Options {
     Options {

@@ -11,7 +11,7 @@ use quipu_rows::{Action, Column, DataType, Database, ForeignKey, IndexSchema, Or
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::model::seeds::seeds;
+use crate::seeds::seeds;
 
 fn options(disk: &SimDisk) -> Options {
     Options {

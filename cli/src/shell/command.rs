@@ -16,6 +16,7 @@ pub(super) enum Command {
     Schema,
     Create(Box<Creation>),
     Index { name: String, columns: Vec<String>, unique: bool },
+    Number { column: String, next: Option<i128> },
     Drop { table: String },
     Rebuild { index: String },
     Stats,
@@ -113,6 +114,7 @@ pub(super) const NAMES: [&str; 37] = [
     "schema",
     "create",
     "index",
+    "number",
     "drop",
     "rebuild",
     "stats",
@@ -166,6 +168,7 @@ fn parse_words(words: &[Word]) -> Result<Command> {
         "schema" => Command::Schema,
         "index" => arguments.index()?,
         "create" => Command::Create(Box::new(arguments.creation()?)),
+        "number" => Command::Number { column: arguments.name()?, next: arguments.optional_number()? },
         "drop" => Command::Drop { table: arguments.name()? },
         "rebuild" => Command::Rebuild { index: arguments.name()? },
         "stats" => Command::Stats,
@@ -251,6 +254,13 @@ impl<'a> Arguments<'a> {
 
     fn optional_name(&mut self) -> Result<Option<String>> {
         self.next().map(Word::text).transpose()
+    }
+
+    /// A whole number, which may be negative; none if there is no word left.
+    fn optional_number(&mut self) -> Result<Option<i128>> {
+        let Some(text) = self.optional_name()? else { return Ok(None) };
+        let number = text.replace([',', '_'], "").parse().map(Some);
+        number.map_err(|_| Failure::new(format!("{text:?} is not a whole number; usage: {}", self.usage)))
     }
 
     /// A whole number; `200,000` and `200_000` are the same.

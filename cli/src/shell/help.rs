@@ -26,6 +26,11 @@ const TOPICS: [Topic; 37] = [
         "index by_name:lower(city) unique",
     ),
     topic(
+        "number COLUMN [NEXT]",
+        "The number that an identity column of the table in use gives out next; with NEXT, it is this one.",
+        "number id 1000",
+    ),
+    topic(
         "drop TABLE[.INDEX]",
         "Drops a table with its indexes, or an index, at once and for good.",
         "drop towns.size",

@@ -98,6 +98,7 @@ impl Session {
             Command::Schema => self.schema(),
             Command::Create(creation) => self.create(creation),
             Command::Index { name, columns, unique } => self.index(name, columns, *unique),
+            Command::Number { column, next } => self.number(column, *next),
             Command::Drop { table } => self.drop(table),
             Command::Rebuild { index } => self.rebuild(index),
             Command::Stats => {
@@ -335,6 +336,24 @@ impl Session {
         self.database.rebuild_index(&table, &index, &mut |progress| follower.show(progress))?;
         drop(follower);
         Ok(Answer::line("rebuilt").with("done", true))
+    }
+
+    /// Tells, or sets, the number that an identity column gives out next.
+    fn number(&self, column: &str, next: Option<i128>) -> Result<Answer> {
+        let table = self.current_rows()?;
+        if let Some(next) = next {
+            self.refuse_in_transaction("number")?;
+            self.database.set_next_number(table, column, next)?;
+        }
+        let next = self.database.next_number(table, column)?;
+        let text = next.map_or_else(|| "all numbers have been given out".to_owned(), |next| next.to_string());
+        // Each integer type that a column may have fits JSON's numbers.
+        let json = match next {
+            Some(next) if next < 0 => json!(next as i64),
+            Some(next) => json!(next as u64),
+            None => Json::Null,
+        };
+        Ok(Answer::line(text).with("next", json))
     }
 
     fn drop(&mut self, name: &str) -> Result<Answer> {

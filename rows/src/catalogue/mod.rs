@@ -5,7 +5,7 @@
 //! | `trees` | what can be read of the engine, live, in a snapshot or in a transaction |
 //! | `store` | the records of the catalogue: `docs/format-catalogue.md` |
 //! | `known` | definitions made ready, kept while they may be asked for again |
-//! | `numbers` | what identity columns give out |
+//! | `numbers`, `ranges` | what identity columns give out, and which numbers open transactions have |
 //! | `left` | what failed changes have left, to be taken back later |
 //! | `shared` | what all handles of an open database of rows share |
 //!
@@ -18,6 +18,7 @@
 pub(crate) mod known;
 pub(crate) mod left;
 pub(crate) mod numbers;
+pub(crate) mod ranges;
 pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod trees;

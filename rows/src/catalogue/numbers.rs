@@ -1,129 +1,241 @@
 //! What identity columns give out.
 //!
-//! Numbers ascend from 1. A block of them is reserved on disk before the first is given out, so a crash loses the rest
-//! of the block and gives none out twice. Giving out is no part of a transaction: what is rolled back leaves a gap.
+//! The tree `rows.numbers` has, for each identity column, the number after the greatest that committed rows have been
+//! given or have brought. The commit of the rows writes it, so a crash loses no number, and a transaction that is
+//! rolled back takes none. Transactions that are open at once do not conflict over it: each raises it, at its commit,
+//! to what is after its own numbers ([`Patch`]).
 //!
-//! Within [`Database::write`](crate::Database::write) the block is reserved by that transaction. If it is rolled back,
-//! so is the block, but numbers in memory go on; the next one who needs a number looks what is reserved.
+//! Which numbers open transactions have is in memory alone.
+//!
+//! Invariants:
+//! 1. A number that is given out is greater than those of all committed rows, and no other open transaction has it.
+//! 2. A transaction has its numbers until its commit is visible, or it has none any more: so those that are asked for
+//!    in between are others.
+//!
+//! Costs: a number, a look-up in memory, and for the first after a commit a look-up in the tree; a transaction, a write
+//! to the tree. A transaction with numbers far apart keeps up to 3 MB of them ([`Ranges`]).
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quipu::tuple::{self, Element};
-use quipu::{Db, Durability, Error, ErrorKind, ReadableTable, Result, Transaction, WritableTable};
+use quipu::{Error, ErrorKind, Patch, ReadableTable, Result, Savepoint, Transaction, WritableTable};
+use smallvec::SmallVec;
 
+use crate::catalogue::ranges::Ranges;
+use crate::catalogue::shared::{Shared, read_only};
 use crate::definition::document::{ColumnNumber, TableNumber};
-
-/// Numbers that are reserved together.
-const BLOCK: i128 = 1_000;
 
 /// An identity column.
 pub(crate) type NumberedColumn = (TableNumber, ColumnNumber);
 
-/// The next numbers of all identity columns that were asked for.
+/// What identity columns that were asked for give out.
 #[derive(Default)]
-pub(crate) struct Numbers(Mutex<HashMap<NumberedColumn, Next>>);
+pub(crate) struct Numbers {
+    columns: Mutex<HashMap<NumberedColumn, Column>>,
+    holders: AtomicU64,
+}
 
 /// What one column gives out.
-#[derive(Clone, Copy, Debug)]
-struct Next {
-    number: i128,
-    /// Numbers below are reserved on disk.
-    reserved: i128,
+#[derive(Default)]
+struct Column {
+    /// The number after those of committed rows; none if the tree has to be asked.
+    next: Option<i128>,
+    /// The numbers of open transactions.
+    held: SmallVec<[(HolderId, Ranges); 1]>,
 }
 
-fn key(column: NumberedColumn) -> Vec<u8> {
-    tuple::encode(&[Element::Int(column.0.into()), Element::Int(column.1.into())])
-}
+/// A transaction that is open.
+type HolderId = u64;
 
-fn reserved(numbers: &impl ReadableTable, column: NumberedColumn) -> Result<i128> {
-    let Some(value) = numbers.get(key(column))? else { return Ok(1) };
-    match tuple::element_at(&value, 0) {
-        Some(Element::Int(number)) => Ok(number),
-        _ => Err(Error::new(ErrorKind::Corrupt, "a reserved number is damaged: run `quipu check`")),
+impl Column {
+    fn own(&mut self, holder: HolderId) -> &mut Ranges {
+        let place = self.held.iter().position(|(other, _)| *other == holder).unwrap_or_else(|| {
+            self.held.push((holder, Ranges::default()));
+            self.held.len() - 1
+        });
+        &mut self.held[place].1
     }
 }
 
-/// Where a block is reserved.
-pub(crate) enum Reserve<'r> {
-    /// In a commit of its own.
-    Apart(&'r Db),
-    /// In the transaction of the single writer, in which no other commit can be made.
-    Within(&'r Transaction),
+/// The key of a column in `rows.numbers`.
+pub(crate) fn key((table, column): NumberedColumn) -> Vec<u8> {
+    tuple::encode(&[Element::Int(table.into()), Element::Int(column.into())])
+}
+
+/// The number after those of committed rows, as its bytes.
+pub(crate) fn value(next: i128) -> Vec<u8> {
+    tuple::encode(&[Element::Int(next)])
+}
+
+/// The number that a new column gives out first.
+pub(crate) const FIRST: i128 = 1;
+
+fn next_of(value: &[u8]) -> Result<i128> {
+    match tuple::element_at(value, 0) {
+        Some(Element::Int(number)) => Ok(number),
+        _ => Err(Error::new(ErrorKind::Corrupt, "the next number of a column is damaged: run `quipu check`")),
+    }
+}
+
+/// The number after those of the rows that `tree` sees committed.
+pub(crate) fn next_in(tree: &impl ReadableTable, column: NumberedColumn) -> Result<i128> {
+    tree.get(key(column))?.map_or(Ok(FIRST), |value| next_of(&value))
 }
 
 impl Numbers {
-    /// Takes the next number of a column, or, if a row brings its own, sees to it that it is not given out later.
+    fn columns(&self) -> MutexGuard<'_, HashMap<NumberedColumn, Column>> {
+        self.columns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what the tree has, which has changed.
+    pub(crate) fn ask_again(&self, column: NumberedColumn) {
+        if let Some(column) = self.columns().get_mut(&column) {
+            column.next = None;
+        }
+    }
+}
+
+/// The numbers of one transaction. Dropped, it gives them back: after the commit of those that rows have.
+pub(crate) struct Holder {
+    shared: Arc<Shared>,
+    id: HolderId,
+    used: RefCell<SmallVec<[NumberedColumn; 2]>>,
+    savepoints: RefCell<Savepoints>,
+}
+
+/// What was added since the first savepoint that is still there.
+#[derive(Default)]
+struct Savepoints {
+    /// Each with how much had been added before it.
+    marks: Vec<(Savepoint, usize)>,
+    added: Vec<(NumberedColumn, i128)>,
+}
+
+impl Holder {
+    pub(crate) fn new(shared: Arc<Shared>) -> Holder {
+        let id = shared.numbers.holders.fetch_add(1, Ordering::Relaxed);
+        Holder { shared, id, used: RefCell::default(), savepoints: RefCell::default() }
+    }
+
+    /// Takes the next number of a column; none if it would be greater than `last`.
     ///
     /// # Errors
-    /// Those of a commit.
-    pub(crate) fn take(
-        &self,
-        tree: &quipu::Table,
-        column: NumberedColumn,
-        brought: Option<i128>,
-        reserve: &Reserve<'_>,
-    ) -> Result<i128> {
-        match reserve {
-            Reserve::Apart(db) => self.take_apart(tree, column, brought, db),
-            Reserve::Within(transaction) => self.take_within(tree, column, brought, transaction),
+    /// [`ReadOnly`](ErrorKind::ReadOnly), and those of reading.
+    pub(crate) fn take(&self, numbered: NumberedColumn, last: i128) -> Result<Option<i128>> {
+        let tree = self.shared.numbers_tree().ok_or_else(read_only)?;
+        let mut columns = self.shared.numbers.columns();
+        let column = columns.entry(numbered).or_default();
+        let next = match column.next {
+            Some(next) => next,
+            None => *column.next.insert(next_in(tree, numbered)?),
+        };
+        let own = column.own(self.id).last().map_or(next, |own| next.max(own.saturating_add(1)));
+        let mut number = own;
+        while let Some(held) = column.held.iter().filter_map(|(_, held)| held.last_from(number)).max() {
+            number = held.saturating_add(1);
+        }
+        self.note_used(numbered);
+        if number > last {
+            return Ok(None);
+        }
+        column.own(self.id).add(number);
+        self.note_added(numbered, number);
+        Ok(Some(number))
+    }
+
+    /// Notes the number of a row that has been written.
+    pub(crate) fn add(&self, numbered: NumberedColumn, number: i128) {
+        if self.shared.numbers.columns().entry(numbered).or_default().own(self.id).add(number) {
+            self.note_added(numbered, number);
+        }
+        self.note_used(numbered);
+    }
+
+    /// Gives back a number that no row has.
+    pub(crate) fn give_back(&self, numbered: NumberedColumn, number: i128) {
+        if let Some(column) = self.shared.numbers.columns().get_mut(&numbered) {
+            column.own(self.id).remove(number);
         }
     }
 
-    fn take_apart(&self, tree: &quipu::Table, column: NumberedColumn, brought: Option<i128>, db: &Db) -> Result<i128> {
-        loop {
-            let end = {
-                let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                let next = match all.entry(column) {
-                    Entry::Occupied(next) => next.into_mut(),
-                    Entry::Vacant(vacant) => {
-                        let reserved = reserved(tree, column)?;
-                        vacant.insert(Next { number: reserved, reserved })
-                    }
-                };
-                let number = brought.unwrap_or(next.number);
-                let after = next.number.max(number.saturating_add(1));
-                if after <= next.reserved {
-                    next.number = after;
-                    return Ok(number);
-                }
-                after.saturating_add(BLOCK)
-            };
-            // Without the lock: the single writer may be waiting for it. As durable as the rows that will have the
-            // numbers, whose commit comes after this one in the log.
-            let end = db.write_with(Durability::None, |transaction| {
-                let tree = transaction.table(tree)?;
-                let end = end.max(reserved(&tree, column)?);
-                tree.put(key(column), tuple::encode(&[Element::Int(end)]))?;
-                Ok(end)
-            })?;
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(next) = all.get_mut(&column) {
-                next.reserved = next.reserved.max(end);
+    fn note_used(&self, numbered: NumberedColumn) {
+        let mut used = self.used.borrow_mut();
+        if !used.contains(&numbered) {
+            used.push(numbered);
+        }
+    }
+
+    fn note_added(&self, numbered: NumberedColumn, number: i128) {
+        let mut savepoints = self.savepoints.borrow_mut();
+        if !savepoints.marks.is_empty() {
+            savepoints.added.push((numbered, number));
+        }
+    }
+
+    /// Marks a point to roll back to.
+    pub(crate) fn mark(&self, savepoint: Savepoint) {
+        let mut savepoints = self.savepoints.borrow_mut();
+        let added = savepoints.added.len();
+        savepoints.marks.push((savepoint, added));
+    }
+
+    /// Gives back what was added since the savepoint, which stays.
+    pub(crate) fn roll_back_to(&self, savepoint: Savepoint) {
+        let mut savepoints = self.savepoints.borrow_mut();
+        let Some(place) = savepoints.marks.iter().position(|(mark, _)| *mark == savepoint) else { return };
+        savepoints.marks.truncate(place + 1);
+        let added = savepoints.marks[place].1;
+        for (numbered, number) in savepoints.added.drain(added..) {
+            self.give_back(numbered, number);
+        }
+    }
+
+    /// Forgets the savepoint and those after it.
+    pub(crate) fn release(&self, savepoint: Savepoint) {
+        let mut savepoints = self.savepoints.borrow_mut();
+        let Some(place) = savepoints.marks.iter().position(|(mark, _)| *mark == savepoint) else { return };
+        savepoints.marks.truncate(place);
+        if place == 0 {
+            savepoints.added.clear();
+        }
+    }
+
+    /// Writes what is after the numbers of the transaction, to be committed with its rows.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub(crate) fn write(&self, transaction: &Transaction) -> Result<()> {
+        for &numbered in &*self.used.borrow() {
+            let last = self.shared.numbers.columns().get_mut(&numbered).and_then(|column| column.own(self.id).last());
+            let (Some(last), Some(tree)) = (last, self.shared.numbers_tree()) else { continue };
+            let next = last.saturating_add(1);
+            let tree = transaction.table(tree)?;
+            let raise = Patch::new(move |bytes| Ok(value(next.max(next_of(bytes)?))));
+            // It is there but after a repair that has lost it: then of two transactions that write it one conflicts.
+            if !tree.patch(key(numbered), &raise)? {
+                let tree = tree.relying();
+                tree.put(key(numbered), value(next.max(next_in(&tree, numbered)?)))?;
             }
         }
+        Ok(())
     }
+}
 
-    fn take_within(
-        &self,
-        tree: &quipu::Table,
-        column: NumberedColumn,
-        brought: Option<i128>,
-        transaction: &Transaction,
-    ) -> Result<i128> {
-        let tree = transaction.table(tree)?;
-        let reserved = reserved(&tree, column)?;
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = all.entry(column).or_insert(Next { number: reserved, reserved });
-        let number = brought.unwrap_or(next.number);
-        next.number = next.number.max(number.saturating_add(1));
-        if next.number > reserved {
-            let end = next.number.saturating_add(BLOCK);
-            tree.put(key(column), tuple::encode(&[Element::Int(end)]))?;
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let used = self.used.get_mut();
+        if used.is_empty() {
+            return;
         }
-        // What this transaction reserves may be rolled back.
-        next.reserved = next.reserved.min(reserved);
-        Ok(number)
+        let mut columns = self.shared.numbers.columns();
+        for numbered in used {
+            if let Some(column) = columns.get_mut(numbered) {
+                column.held.retain(|(holder, _)| *holder != self.id);
+                column.next = None;
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use quipu::{Db, ErrorKind, Result, Snapshot, TableOptions};
+use quipu::{Db, Error, ErrorKind, Result, Snapshot, TableOptions};
 
 use crate::catalogue::known::Known;
 use crate::catalogue::left::Left;
@@ -162,4 +162,10 @@ impl Shared {
             ..Root::NEW
         }
     }
+}
+
+/// The error of a change where the database is open for reading alone.
+#[cold]
+pub(crate) fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing")
 }

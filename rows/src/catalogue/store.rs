@@ -155,9 +155,18 @@ pub(crate) fn count_documents(catalogue: &impl ReadableTable) -> Result<u64> {
 /// # Errors
 /// [`Corrupt`](ErrorKind::Corrupt) if there is none.
 pub(crate) fn document(catalogue: &impl ReadableTable, number: TableNumber) -> Result<Document> {
-    let value = catalogue.get(document_key(number))?;
-    let value = value.ok_or_else(|| corrupt(format_args!("there is no definition of table {number}")))?;
-    document_of(&value).map_err(|what| corrupt(format_args!("the definition of table {number}: {what}")))
+    let document = document_if_there(catalogue, number)?;
+    document.ok_or_else(|| corrupt(format_args!("there is no definition of table {number}")))
+}
+
+/// The definition of a table; none if the table was dropped.
+///
+/// # Errors
+/// [`Corrupt`](ErrorKind::Corrupt) if it makes no sense.
+pub(crate) fn document_if_there(catalogue: &impl ReadableTable, number: TableNumber) -> Result<Option<Document>> {
+    let Some(value) = catalogue.get(document_key(number))? else { return Ok(None) };
+    let document = document_of(&value);
+    document.map(Some).map_err(|what| corrupt(format_args!("the definition of table {number}: {what}")))
 }
 
 /// The document in a record.

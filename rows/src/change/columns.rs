@@ -53,6 +53,7 @@ impl Shared {
             }
             draft.document.update_layout();
             let ready = definitions.ready(draft)?;
+            definitions.begin_numbers(&ready)?;
             let default = &ready.columns[ready.columns.len() - 1].default;
             if default.is_null() {
                 if needs_value {
@@ -92,6 +93,7 @@ impl Shared {
             draft.document.schema.columns.remove(place);
             let number = draft.document.columns.remove(place);
             draft.document.missing.remove(&number);
+            definitions.end_numbers(draft.number, Some(number))?;
             Ok(())
         })
     }

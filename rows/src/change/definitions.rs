@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, Result, TableTransaction, Transaction};
 
-use crate::catalogue::shared::Shared;
+use crate::catalogue::shared::{Shared, read_only};
 use crate::catalogue::store::{self, Entry, Root};
 use crate::catalogue::trees;
 use crate::definition::document::{Document, TableNumber};
@@ -18,7 +18,7 @@ use crate::write::references::{prefix_access, referred_places, unique_access};
 
 /// The definitions as a transaction sees and changes them.
 pub(crate) struct Definitions<'c> {
-    shared: &'c Shared,
+    pub(crate) shared: &'c Shared,
     pub(crate) transaction: &'c Transaction,
     catalogue: TableTransaction<'c>,
 }
@@ -219,11 +219,6 @@ impl<'c> Definitions<'c> {
         }
         Ok(tables)
     }
-}
-
-#[cold]
-fn read_only() -> Error {
-    Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing")
 }
 
 /// Whether a column's values are sort keys where they stand in keys.

@@ -61,6 +61,8 @@ pub struct Load {
     value: Vec<u8>,
     /// Whether a row was refused. Then it can only be dropped.
     is_broken: bool,
+    /// Whether rows may bring numbers for columns that always have a number of the table.
+    brings_numbers: bool,
 }
 
 impl Database {
@@ -124,11 +126,18 @@ impl Database {
             key: Vec::new(),
             value: Vec::new(),
             is_broken: false,
+            brings_numbers: false,
         })
     }
 }
 
 impl Load {
+    /// The same load, whose rows may bring numbers for columns that always have a number of the table: see
+    /// [`TableIn::bringing_numbers`](crate::TableIn::bringing_numbers).
+    pub fn bringing_numbers(self) -> Load {
+        Load { brings_numbers: true, ..self }
+    }
+
     /// Adds a row: a value for each column that is not hidden, in the order of the schema.
     ///
     /// # Errors
@@ -139,7 +148,8 @@ impl Load {
         // It is broken unless this returns.
         self.is_broken = true;
         let definition = Arc::clone(&self.definition);
-        let row = complete::from_all(&definition, values, &self.transaction)?;
+        let row = complete::from_all(&definition, values, &self.transaction.numbers, self.brings_numbers)?;
+        let row = row.keep(&definition);
         self.take(&definition, &row)?;
         self.is_broken = false;
         Ok(())
@@ -156,7 +166,9 @@ impl Load {
         if let Some(place) = places.iter().find(|&&place| place >= definition.columns.len()) {
             return Err(invalid(format!("table {} has no column number {place}", definition.name())));
         }
-        let row = complete::from_some(&definition, places, values, &self.transaction)?;
+        let numbers = &self.transaction.numbers;
+        let row = complete::from_some(&definition, places, values, numbers, self.brings_numbers)?;
+        let row = row.keep(&definition);
         self.take(&definition, &row)?;
         self.is_broken = false;
         Ok(())
@@ -179,7 +191,9 @@ impl Load {
                 values.push(batch.value(column, number)?);
             }
             let in_batch = |error: Error| error.context(format_args!("row {number} of the batch"));
-            let row = complete::from_some(&definition, &places, &values, &self.transaction).map_err(in_batch)?;
+            let numbers = &self.transaction.numbers;
+            let row = complete::from_some(&definition, &places, &values, numbers, self.brings_numbers);
+            let row = row.map_err(in_batch)?.keep(&definition);
             self.take(&definition, &row).map_err(in_batch)?;
         }
         self.is_broken = false;

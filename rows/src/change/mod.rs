@@ -5,6 +5,7 @@
 //! | `definitions` | definitions within a transaction: read, changed, checked, written |
 //! | `tables` | tables created, dropped and renamed |
 //! | `columns` | columns added, dropped, renamed, with other defaults |
+//! | `numbers` | the next numbers of identity columns |
 //! | `constraints` | checks, NOT NULL and foreign keys of tables that have rows |
 //! | `indexes` | indexes built beside writers, dropped and renamed |
 //! | `rebuild` | indexes built again from the rows |
@@ -21,6 +22,7 @@ pub(crate) mod constraints;
 pub(crate) mod definitions;
 pub(crate) mod indexes;
 pub(crate) mod load;
+pub(crate) mod numbers;
 pub(crate) mod rebuild;
 pub(crate) mod recovery;
 pub(crate) mod sorter;

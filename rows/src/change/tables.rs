@@ -125,6 +125,7 @@ impl Shared {
             }
             let mut draft = definitions.new_draft(number, document);
             let ready = definitions.put(&mut draft)?;
+            definitions.begin_numbers(&ready)?;
             for foreign_key in &ready.foreign_keys {
                 definitions.check_foreign_key(&ready, foreign_key)?;
             }
@@ -162,6 +163,7 @@ impl Shared {
                 return Err(invalid(format!("table {name} cannot be dropped: foreign keys of {names} refer to it")));
             }
             definitions.remove(&draft)?;
+            definitions.end_numbers(draft.number, None)?;
             definitions.link(draft.number, &draft.document.foreign_tables, &[])?;
             Ok(Some(draft))
         })?;

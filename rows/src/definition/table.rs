@@ -72,6 +72,8 @@ pub(crate) struct TableDefinition {
     /// The places of the columns of new rows' values.
     pub(crate) stored: Vec<usize>,
     pub(crate) sum: Option<usize>,
+    /// The places of the identity columns.
+    pub(crate) numbered: Vec<usize>,
     pub(crate) indexes: Vec<Arc<IndexDefinition>>,
     pub(crate) checks: Vec<CheckDefinition>,
     pub(crate) foreign_keys: Vec<ForeignKeyDefinition>,
@@ -158,6 +160,7 @@ impl TableDefinition {
         }
         let rows = open_tree(document.tree)?;
         let (columns, primary, stored) = (columns.clone(), primary.clone(), stored);
+        let numbered = (0..columns.len()).filter(|&place| columns[place].declared.identity.is_some()).collect();
         Ok(TableDefinition {
             number,
             version,
@@ -167,6 +170,7 @@ impl TableDefinition {
             shapes,
             stored,
             sum,
+            numbered,
             indexes,
             checks,
             foreign_keys,

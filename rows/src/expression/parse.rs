@@ -420,7 +420,11 @@ impl Parser<'_> {
 
 /// What to say of a column that is not there.
 pub(crate) fn no_column<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    format!("there is no column {name:?}; the columns are {}", names.collect::<Vec<_>>().join(", "))
+    let names = names.collect::<Vec<_>>().join(", ");
+    match names.is_empty() {
+        true => format!("{name:?} is a column, and an expression without columns is expected; texts stand in 'quotes'"),
+        false => format!("there is no column {name:?}; the columns are {names}"),
+    }
 }
 
 fn one_or(mut parts: Vec<Node>, many: fn(Vec<Node>) -> Node) -> Node {

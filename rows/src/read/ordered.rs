@@ -155,7 +155,8 @@ pub trait Ordered: InOrder {
     }
 
     /// The sum of the column whose sums are kept, over a range: an integer, or a decimal. NULL counts as 0. Exact as
-    /// long as the true sum, without its point, fits 64 bits.
+    /// long as the true sum, without its point, fits 64 bits; else it is a wrong number, as sums are kept modulo 2^64.
+    /// Add up rows themselves where values are so large.
     ///
     /// # Errors
     /// Those of [`Ordered::count`]; [`Invalid`](quipu::ErrorKind::Invalid) if no sums are kept.

@@ -21,12 +21,14 @@ pub struct TableIn<'t, T: Trees + 't> {
     pub(crate) trees: &'t T,
     pub(crate) definition: Arc<TableDefinition>,
     pub(crate) tree: T::Tree<'t>,
+    /// Whether new rows may bring numbers for columns that always have a number of the table.
+    pub(crate) brings_numbers: bool,
 }
 
 impl<'t, T: Trees> TableIn<'t, T> {
     pub(crate) fn new(trees: &'t T, definition: Arc<TableDefinition>) -> Result<TableIn<'t, T>> {
         let tree = trees.tree(&definition.rows)?;
-        Ok(TableIn { trees, definition, tree })
+        Ok(TableIn { trees, definition, tree, brings_numbers: false })
     }
 
     /// What is declared of the table.

@@ -41,12 +41,17 @@ pub struct Column {
     pub hidden: bool,
 }
 
-/// How a column gets the numbers that its table gives out: ascending from 1, each once, with gaps where a transaction
-/// was rolled back or the database was closed.
+/// How a column gets the numbers that its table gives out: ascending from 1, each once, until those of its type are
+/// used up.
+///
+/// A row is given a number that is greater than those of all committed rows, and that no open transaction has. A row
+/// that is refused takes none, and a transaction that is rolled back gives its numbers back. There is a gap where it
+/// was rolled back after another had committed a greater number. Neither closing the database nor a crash leaves one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Identity {
-    /// Always: a row that brings its own number is refused.
+    /// Always: a row that brings its own number is refused, unless the statement says that rows do
+    /// ([`TableIn::bringing_numbers`](crate::TableIn::bringing_numbers)).
     Always,
     /// If the row brings none. Numbers that rows have brought are not given out later.
     ByDefault,

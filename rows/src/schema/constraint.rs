@@ -74,10 +74,13 @@ impl ForeignKey {
 }
 
 /// What happens to rows that refer to a row which goes or changes.
+///
+/// Foreign keys are looked at when all that follows from a statement is done, so neither the order of keys nor that of
+/// foreign keys decides whether it is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The change is refused while there are any.
+    /// The statement is refused if there are any left at its end that do not go or change with it.
     #[default]
     Restrict,
     /// They go or change with it.

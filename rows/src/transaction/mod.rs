@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use quipu::{Durability, Error, ErrorKind, Result, Savepoint, TableTransaction, Transaction};
 
-use crate::catalogue::numbers::Reserve;
+use crate::catalogue::numbers::Holder;
 use crate::catalogue::shared::Shared;
+use crate::catalogue::store;
 use crate::catalogue::trees::{OneMoment, Trees};
 use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
@@ -39,6 +40,8 @@ pub struct RowTransaction<'x> {
     definitions: RefCell<HashMap<String, Arc<TableDefinition>>>,
     /// Whether a statement stopped half way and could not be undone.
     is_broken: Cell<bool>,
+    /// Its numbers for identity columns.
+    pub(crate) numbers: Holder,
 }
 
 /// The transaction of the engine.
@@ -61,7 +64,9 @@ impl<'x> RowTransaction<'x> {
 
     fn over(shared: Arc<Shared>, held: Held<'x>) -> RowTransaction<'x> {
         let isolation = Isolation::Serializable;
-        RowTransaction { shared, held, isolation, definitions: RefCell::default(), is_broken: Cell::new(false) }
+        let numbers = Holder::new(Arc::clone(&shared));
+        let (definitions, is_broken) = (RefCell::default(), Cell::new(false));
+        RowTransaction { shared, held, isolation, definitions, is_broken, numbers }
     }
 
     /// The transaction of the engine below, for trees that are no tables of rows.
@@ -92,12 +97,29 @@ impl<'x> RowTransaction<'x> {
 
     /// The definition of the table of this number, which a definition refers to.
     pub(crate) fn definition_of(&self, number: TableNumber) -> Result<Arc<TableDefinition>> {
-        if let Some(known) = self.definitions.borrow().values().find(|definition| definition.number == number) {
-            return Ok(Arc::clone(known));
+        if let Some(known) = self.known(number) {
+            return Ok(known);
         }
         let catalogue = self.shared.catalogue().ok_or_else(|| missing("of a foreign key"))?;
-        let document = crate::catalogue::store::document(&self.relying_tree(catalogue)?, number)?;
+        let document = store::document(&self.relying_tree(catalogue)?, number)?;
         self.definition(&document.schema.table)
+    }
+
+    /// The definition of the table of this number, of which there is a handle.
+    ///
+    /// # Errors
+    /// [`Missing`](ErrorKind::Missing) if it was dropped.
+    pub(crate) fn definition_of_handle(&self, number: TableNumber) -> Result<Arc<TableDefinition>> {
+        if let Some(known) = self.known(number) {
+            return Ok(known);
+        }
+        let catalogue = self.shared.catalogue().ok_or_else(dropped)?;
+        let document = store::document_if_there(&self.relying_tree(catalogue)?, number)?.ok_or_else(dropped)?;
+        self.definition(&document.schema.table)
+    }
+
+    fn known(&self, number: TableNumber) -> Option<Arc<TableDefinition>> {
+        self.definitions.borrow().values().find(|definition| definition.number == number).cloned()
     }
 
     /// A tree of which everything that is read must be unchanged at the commit, whatever the isolation.
@@ -146,14 +168,6 @@ impl<'x> RowTransaction<'x> {
         self.isolation
     }
 
-    /// Where numbers for identity columns are reserved.
-    pub(crate) fn reserve(&self) -> Reserve<'_> {
-        match &self.held {
-            Held::Own(_) => Reserve::Apart(&self.shared.db),
-            Held::Lent(transaction) => Reserve::Within(transaction),
-        }
-    }
-
     /// Notes that a statement stopped half way, so that the transaction can only be rolled back.
     #[cold]
     pub(crate) fn break_off(&self) {
@@ -170,7 +184,9 @@ impl<'x> RowTransaction<'x> {
 
     /// Marks a point to roll back to. Costs nothing before the next write.
     pub fn savepoint(&self) -> Savepoint {
-        self.engine().savepoint()
+        let savepoint = self.engine().savepoint();
+        self.numbers.mark(savepoint);
+        savepoint
     }
 
     /// Undoes every write since the savepoint, which stays.
@@ -178,7 +194,9 @@ impl<'x> RowTransaction<'x> {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid) if the savepoint was released, or undone by rolling back to an earlier one.
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
-        self.engine().rollback_to(savepoint)
+        self.engine().rollback_to(savepoint)?;
+        self.numbers.roll_back_to(savepoint);
+        Ok(())
     }
 
     /// Forgets the savepoint and those after it; their writes stay.
@@ -186,18 +204,21 @@ impl<'x> RowTransaction<'x> {
     /// # Errors
     /// Those of [`RowTransaction::rollback_to`].
     pub fn release(&self, savepoint: Savepoint) -> Result<()> {
-        self.engine().release(savepoint)
+        self.engine().release(savepoint)?;
+        self.numbers.release(savepoint);
+        Ok(())
     }
 
     /// Does all of `work` or nothing of it.
     pub(crate) fn as_one<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let savepoint = self.savepoint();
+        let engine = self.engine();
+        let savepoint = engine.savepoint();
         let result = work();
         let ended = match &result {
             Ok(_) => Ok(()),
-            Err(_) => self.rollback_to(savepoint),
+            Err(_) => engine.rollback_to(savepoint),
         };
-        if let Err(error) = ended.and_then(|()| self.release(savepoint)) {
+        if let Err(error) = ended.and_then(|()| engine.release(savepoint)) {
             self.break_off();
             return Err(error);
         }
@@ -225,7 +246,13 @@ impl<'x> RowTransaction<'x> {
     fn end(self, commit: impl FnOnce(Transaction) -> Result<()>) -> Result<()> {
         self.refuse_broken()?;
         match self.held {
-            Held::Own(transaction) => commit(*transaction).map_err(gone_is_conflict),
+            Held::Own(transaction) => {
+                self.numbers.write(&transaction)?;
+                let committed = commit(*transaction).map_err(gone_is_conflict);
+                // Now that others see the rows.
+                drop(self.numbers);
+                committed
+            }
             Held::Lent(_) => {
                 let what = "the transaction of a `Database::write` closure commits when it returns";
                 Err(Error::new(ErrorKind::Invalid, what))
@@ -235,6 +262,35 @@ impl<'x> RowTransaction<'x> {
 
     /// Drops all writes.
     pub fn rollback(self) {}
+}
+
+impl Shared {
+    /// Runs `work` as the single writer and commits what it did, with this durability or that of the database.
+    ///
+    /// # Errors
+    /// Those of `work` and of a commit.
+    pub(crate) fn write<T>(
+        self: &Arc<Self>,
+        durability: Option<Durability>,
+        work: impl FnOnce(&RowTransaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut numbers = None;
+        let run = |transaction: &Transaction| {
+            let rows = RowTransaction::single_writer(Arc::clone(self), transaction);
+            let result = work(&rows)?;
+            rows.refuse_broken()?;
+            rows.numbers.write(transaction)?;
+            numbers = Some(rows.numbers);
+            Ok(result)
+        };
+        let result = match durability {
+            Some(durability) => self.db.write_with(durability, run),
+            None => self.db.write(run),
+        };
+        // Now that others see the rows.
+        drop(numbers);
+        result
+    }
 }
 
 /// What a transaction has used is gone, so what it has read has changed.
@@ -266,6 +322,12 @@ impl Trees for Relying<'_, '_> {
 #[cold]
 pub(crate) fn missing(name: &str) -> Error {
     Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))
+}
+
+/// The error of a handle of a table that is no longer there, whether another has its name now or not.
+#[cold]
+pub(crate) fn dropped() -> Error {
+    Error::new(ErrorKind::Missing, "the table has been dropped")
 }
 
 impl Trees for RowTransaction<'_> {

@@ -11,7 +11,6 @@ use crate::encoding::layout::sum_of_value;
 use crate::encoding::values::IntoValues;
 use crate::read::row::{Row, RowView};
 use crate::read::table::TableIn;
-use crate::schema::column::Identity;
 use crate::schema::invalid;
 use crate::transaction::RowTransaction;
 use crate::value::Value;
@@ -200,6 +199,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         let definition = &*self.definition;
         let is_read = |place: usize| {
             definition.primary.places.contains(&place)
+                || definition.numbered.contains(&place)
                 || definition.indexes.iter().any(|index| index.reads.contains(&place))
                 || definition.foreign_keys.iter().any(|foreign_key| foreign_key.columns.contains(&place))
         };
@@ -233,7 +233,6 @@ pub(crate) fn patched<'v>(
     let mut row: Values<'_> = (0..definition.columns.len()).map(|place| view.value(place)).collect::<Result<_>>()?;
     let mut changed: smallvec::SmallVec<[usize; 16]> = smallvec::SmallVec::new();
     for (place, value) in changes {
-        complete::refuse_own_number(definition, &row, place)?;
         row[place] = value.into_owned();
         complete::accept(definition, &mut row, place)?;
         changed.push(place);
@@ -258,7 +257,7 @@ fn overwritten<'v>(
     let mut value = value.to_vec();
     for (place, new) in changes {
         let column = &definition.columns[place].declared;
-        if column.identity == Some(Identity::Always) || (column.not_null && new.is_null()) {
+        if column.not_null && new.is_null() {
             return None;
         }
         let new = if new.is_null() { new } else { column.data_type.accept(new).ok()? };

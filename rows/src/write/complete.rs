@@ -1,28 +1,107 @@
 //! A row of values, from what a caller gives: defaults and numbers for what is not given, each value as its column
 //! holds it.
 
-use quipu::{Error, ErrorKind, Result};
+use quipu::{Error, Result};
 use smallvec::SmallVec;
 
+use crate::catalogue::numbers::{Holder, NumberedColumn};
 use crate::definition::table::{CheckDefinition, TableDefinition};
 use crate::expression::evaluate::Failed;
 use crate::schema::column::Identity;
-use crate::schema::constraint::Constraint;
+use crate::schema::constraint::{Constraint, Violation};
 use crate::schema::invalid;
-use crate::transaction::RowTransaction;
 use crate::value::Value;
 use crate::write::broken::{broken, broken_in_column, list};
 
 /// The values of all columns, in the order of the schema.
 pub(crate) type Values<'v> = SmallVec<[Value<'v>; 16]>;
 
+/// A new row. The numbers that the table has given it are given back unless the row is kept.
+pub(crate) struct NewRow<'h, 'v> {
+    pub(crate) row: Values<'v>,
+    given: Given<'h>,
+}
+
+/// Numbers that a table has given to a row, each with the place of its column.
+pub(crate) struct Given<'h> {
+    holder: &'h Holder,
+    numbers: SmallVec<[(usize, NumberedColumn, i128); 1]>,
+}
+
+impl Drop for Given<'_> {
+    fn drop(&mut self) {
+        for (_, numbered, number) in self.numbers.drain(..) {
+            self.holder.give_back(numbered, number);
+        }
+    }
+}
+
+impl<'h, 'v> NewRow<'h, 'v> {
+    /// The row was written: its numbers are not given out again, those that it has brought among them.
+    pub(crate) fn keep(self, definition: &TableDefinition) -> Values<'v> {
+        let NewRow { row, mut given } = self;
+        let numbers = std::mem::take(&mut given.numbers);
+        for &place in &definition.numbered {
+            if !numbers.iter().any(|(given, ..)| *given == place)
+                && let Some((numbered, number)) = number_of(definition, &row, place)
+            {
+                given.holder.add(numbered, number);
+            }
+        }
+        row
+    }
+
+    /// The numbers alone.
+    pub(crate) fn without_row(self) -> Given<'h> {
+        self.given
+    }
+
+    /// Whether it was given a number for one of the columns at these places.
+    pub(crate) fn was_given(&self, places: &[usize]) -> bool {
+        self.given.numbers.iter().any(|(given, ..)| places.contains(given))
+    }
+
+    /// Keeps the number that it was given for the column at this place.
+    pub(crate) fn keep_number(&mut self, place: usize) {
+        self.given.numbers.retain(|(given, ..)| *given != place);
+    }
+
+    /// Whether a row was refused since another has a number that this one was given. That happens where rows have
+    /// brought numbers, and the next one was set to one before theirs.
+    pub(crate) fn has_taken_number(&self, definition: &TableDefinition, error: &Error) -> bool {
+        let of_table = |violation: &&Violation| violation.table == definition.name();
+        let Some(violation) = Violation::of(error).filter(of_table) else { return false };
+        match violation.constraint {
+            Constraint::PrimaryKey => self.was_given(&definition.primary.places),
+            Constraint::Unique => definition
+                .indexes
+                .iter()
+                .any(|index| Some(&index.declared.name) == violation.name.as_ref() && self.was_given(&index.reads)),
+            _ => false,
+        }
+    }
+}
+
+/// An identity column of a table and the number that a row has in it.
+pub(crate) fn number_of(
+    definition: &TableDefinition,
+    row: &[Value<'_>],
+    place: usize,
+) -> Option<(NumberedColumn, i128)> {
+    match row[place] {
+        Value::Int(number) => Some(((definition.number, definition.columns[place].number), number)),
+        _ => None,
+    }
+}
+
 /// The row of values for all columns that are not hidden, in their order. NULL for an identity column stands for the
-/// next number.
-pub(crate) fn from_all<'v>(
+/// next number. Only a row that `brings_numbers` may have another in a column that always has a number of the table.
+pub(crate) fn from_all<'h, 'v>(
     definition: &TableDefinition,
     given: &'v [Value<'_>],
-    transaction: &RowTransaction<'_>,
-) -> Result<Values<'v>> {
+    holder: &'h Holder,
+    brings_numbers: bool,
+) -> Result<NewRow<'h, 'v>> {
     let mut left = given.iter();
     let mut row = Values::new();
     for column in &definition.columns {
@@ -38,20 +117,17 @@ pub(crate) fn from_all<'v>(
     if left.next().is_some() {
         return Err(wrong_count(definition, given));
     }
-    for place in 0..row.len() {
-        let value = std::mem::replace(&mut row[place], Value::Null);
-        row[place] = number(definition, place, value, transaction, &row)?;
-    }
-    complete(definition, row)
+    complete(definition, row, holder, brings_numbers)
 }
 
-/// The row of values for some columns, the others having their defaults.
-pub(crate) fn from_some<'v>(
+/// The row of values for some columns, the others having their defaults. See [`from_all`].
+pub(crate) fn from_some<'h, 'v>(
     definition: &'v TableDefinition,
     places: &[usize],
     given: &'v [Value<'_>],
-    transaction: &RowTransaction<'_>,
-) -> Result<Values<'v>> {
+    holder: &'h Holder,
+    brings_numbers: bool,
+) -> Result<NewRow<'h, 'v>> {
     if places.len() != given.len() {
         return Err(invalid(format!(
             "table {}: {} values for {} columns",
@@ -69,39 +145,52 @@ pub(crate) fn from_some<'v>(
         }
         row[place] = value.borrowed();
     }
-    for place in 0..row.len() {
-        let value = std::mem::replace(&mut row[place], Value::Null);
-        row[place] = number(definition, place, value, transaction, &row)?;
-    }
-    complete(definition, row)
+    complete(definition, row, holder, brings_numbers)
 }
 
-/// The value of a column, which is a number if the table gives them out.
-fn number<'v>(
+/// Makes each value that of its column, and then, in a row that is right so far, gives it its numbers.
+fn complete<'h, 'v>(
     definition: &TableDefinition,
-    place: usize,
-    value: Value<'v>,
-    transaction: &RowTransaction<'_>,
-    row: &[Value<'_>],
-) -> Result<Value<'v>> {
-    let column = &definition.columns[place];
-    let Some(identity) = column.declared.identity else { return Ok(value) };
-    let brought = match value {
-        Value::Null => None,
-        Value::Int(int) if identity == Identity::ByDefault => Some(int),
-        Value::Int(_) => {
-            let what = format!("{value} for a column that always has a number of the table; give NULL or leave it out");
-            return Err(broken_in_column(definition, row, place, Constraint::Identity, what));
+    mut row: Values<'v>,
+    holder: &'h Holder,
+    brings_numbers: bool,
+) -> Result<NewRow<'h, 'v>> {
+    let mut asked: SmallVec<[usize; 1]> = SmallVec::new();
+    for place in 0..row.len() {
+        let identity = definition.columns[place].declared.identity;
+        if identity.is_some() && row[place].is_null() {
+            asked.push(place);
+            continue;
         }
-        other => return Ok(other),
-    };
-    let tree = transaction
-        .shared
-        .numbers_tree()
-        .ok_or_else(|| Error::new(ErrorKind::ReadOnly, "the database is open read-only; open it for writing"))?;
-    let numbered = (definition.number, column.number);
-    let number = transaction.shared.numbers.take(tree, numbered, brought, &transaction.reserve())?;
-    Ok(Value::Int(number))
+        accept(definition, &mut row, place)?;
+        if identity == Some(Identity::Always) && !brings_numbers {
+            let value = std::mem::replace(&mut row[place], Value::Null);
+            let what = format!("{value} for a column that always has a number of the table; give NULL or leave it out");
+            return Err(broken_in_column(definition, &row, place, Constraint::Identity, what));
+        }
+    }
+    let mut given = Given { holder, numbers: SmallVec::new() };
+    for place in asked {
+        let column = &definition.columns[place];
+        let (_, last) = column.declared.data_type.int_range().unwrap_or((0, i128::MAX));
+        let numbered = (definition.number, column.number);
+        let number = holder.take(numbered, last)?.ok_or_else(|| all_given_out(definition, place, last))?;
+        given.numbers.push((place, numbered, number));
+        row[place] = Value::Int(number);
+    }
+    Ok(NewRow { row, given })
+}
+
+/// The error of a column whose numbers have all been given out.
+#[cold]
+fn all_given_out(definition: &TableDefinition, place: usize, last: i128) -> Error {
+    let (table, column) = (definition.name().to_owned(), definition.columns[place].declared.name.clone());
+    let data_type = definition.columns[place].declared.data_type;
+    let message = format!(
+        "table {table} has given out all numbers of column {column}, up to {last}, the last of {data_type}: set its \
+         next number to one that is free (`set_next_number`), or move the rows to a table with a wider type"
+    );
+    Violation { constraint: Constraint::Identity, table, name: None, column: Some(column), message }.into_error()
 }
 
 /// Fails if the column always has a number of the table, which no statement changes.
@@ -111,14 +200,6 @@ pub(crate) fn refuse_own_number(definition: &TableDefinition, row: &[Value<'_>],
     }
     let what = "a column that always has a number of the table cannot be changed";
     Err(broken_in_column(definition, row, place, Constraint::Identity, what))
-}
-
-/// Makes each value that of its column.
-fn complete<'v>(definition: &TableDefinition, mut row: Values<'v>) -> Result<Values<'v>> {
-    for place in 0..row.len() {
-        accept(definition, &mut row, place)?;
-    }
-    Ok(row)
 }
 
 /// Makes a value that of its column.

@@ -11,7 +11,7 @@ use crate::read::row::RowView;
 use crate::schema::constraint::Constraint;
 use crate::transaction::RowTransaction;
 use crate::value::Value;
-use crate::write::broken::{broken, list};
+use crate::write::broken::{broken, list, row_name};
 use crate::write::complete::RowValues;
 
 /// A row before or after a change: its values and its key.
@@ -109,7 +109,10 @@ fn change_entry(
     let tree = transaction.tree(&index.tree)?;
     let has_same_key = old.is_there && new.is_there && old.key == new.key;
     if has_same_key {
-        return if old.value == new.value { Ok(()) } else { tree.put(&new.key, &new.value) };
+        return match old.value == new.value {
+            true => Ok(()),
+            false => tree.put(&new.key, &new.value).map_err(|error| in_index(error, definition, index, change)),
+        };
     }
     if new.is_there {
         if index.declared.unique {
@@ -119,16 +122,32 @@ fn change_entry(
                     let row = change.new.map(|(row, _)| row).unwrap_or_default();
                     return Err(not_unique(transaction, definition, index, row, &new.key)?);
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(in_index(error, definition, index, change)),
             }
         } else {
-            tree.put(&new.key, &new.value)?;
+            tree.put(&new.key, &new.value).map_err(|error| in_index(error, definition, index, change))?;
         }
     }
     if old.is_there {
         tree.delete(&old.key)?;
     }
     Ok(())
+}
+
+/// An error of the engine with the row and the index whose entry it is about.
+#[cold]
+fn in_index(
+    error: quipu::Error,
+    definition: &TableDefinition,
+    index: &IndexDefinition,
+    change: Change<'_, '_>,
+) -> quipu::Error {
+    if error.kind() != ErrorKind::Invalid {
+        return error;
+    }
+    let row = row_name(definition, change.new.map(|(row, _)| row).unwrap_or_default());
+    let (table, name, columns) = (definition.name(), &index.declared.name, index.declared.columns.join(", "));
+    error.context(format_args!("table {table}, row {row}, index {name} ({columns})"))
 }
 
 /// Notes for the build of an index that a row has changed since it began, with the entry that the index may have of it.

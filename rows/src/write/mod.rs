@@ -11,6 +11,7 @@
 //! | `statement` | insert, put, update, delete |
 //! | `entries` | the entries of a row in the indexes |
 //! | `references` | rows that refer to each other |
+//! | `consequences` | what follows from a statement for rows that refer to those that it removes or changes |
 //! | `broken` | what is said of a constraint that a row breaks |
 //!
 //! Invariants:
@@ -21,6 +22,7 @@
 
 pub(crate) mod broken;
 pub(crate) mod complete;
+pub(crate) mod consequences;
 pub(crate) mod entries;
 pub(crate) mod references;
 pub(crate) mod statement;

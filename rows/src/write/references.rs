@@ -1,17 +1,15 @@
 //! Rows that refer to each other.
 //!
 //! A row that refers to another looks whether it is there; a row that goes or changes looks who refers to it. Both are
-//! reads of the transaction, so one of two transactions that do both at once is refused.
-//!
-//! Rows that go with another are a list of work, not a recursion: chains of references may be long.
+//! reads of the transaction, so one of two transactions that do both at once is refused. What becomes of the rows that
+//! refer to it is in `consequences`.
 
 use std::sync::Arc;
 
 use quipu::{Error, ErrorKind, ReadableTable, Result};
 
-use crate::catalogue::trees::Trees;
 use crate::definition::foreign::ForeignKeyDefinition;
-use crate::definition::index::{IndexDefinition, RowKey, begins_with};
+use crate::definition::index::{IndexDefinition, begins_with};
 use crate::definition::table::TableDefinition;
 use crate::encoding::key_range::KeyRange;
 use crate::encoding::key_shape::KeyShape;
@@ -19,9 +17,7 @@ use crate::schema::constraint::{Action, Constraint};
 use crate::transaction::RowTransaction;
 use crate::value::Value;
 use crate::write::broken::{broken, list};
-
-/// Rows that are taken from a range of referring rows at once.
-const TAKEN_TOGETHER: usize = 256;
+use crate::write::consequences::{Consequences, Referring, Restricted};
 
 /// A way to find rows by the values of some columns.
 pub(crate) enum Access<'d> {
@@ -36,13 +32,6 @@ impl Access<'_> {
         match self {
             Access::Primary => &definition.primary.key,
             Access::Index(index) => &index.key,
-        }
-    }
-
-    fn tree<'s>(&'s self, definition: &'s TableDefinition) -> &'s quipu::Table {
-        match self {
-            Access::Primary => &definition.rows,
-            Access::Index(index) => &index.tree,
         }
     }
 
@@ -111,14 +100,42 @@ pub(crate) fn referred_key<'p>(
     row: &[Value<'_>],
 ) -> Result<Option<(&'p quipu::Table, Vec<u8>)>> {
     let Some(values) = referring(foreign_key, row) else { return Ok(None) };
+    referred_by(foreign_key, parent, &values).map(Some)
+}
+
+/// The tree in which the row that these values of a foreign key refer to has an entry, and its key there.
+fn referred_by<'p>(
+    foreign_key: &ForeignKeyDefinition,
+    parent: &'p TableDefinition,
+    values: &[Value<'_>],
+) -> Result<(&'p quipu::Table, Vec<u8>)> {
     let places = referred_places(foreign_key, parent)?;
     let access = unique_access(parent, &places).ok_or_else(|| no_access(parent, &foreign_key.declared.references))?;
-    let key = key_with(parent, &access, &places, &values)?;
+    let key = key_with(parent, &access, &places, values)?;
     let tree = match access {
         Access::Primary => &parent.rows,
         Access::Index(index) => &index.tree,
     };
-    Ok(Some((tree, key)))
+    Ok((tree, key))
+}
+
+/// The tree and the range of the rows of a table that refer to these values.
+fn referring_range<'c>(
+    child: &'c TableDefinition,
+    foreign_key: &ForeignKeyDefinition,
+    values: &[Value<'_>],
+) -> Result<(&'c quipu::Table, KeyRange)> {
+    let access = referring_access(child, foreign_key)?;
+    let range = KeyRange::beginning_with(key_with(child, &access, &foreign_key.columns, values)?);
+    let tree = match access {
+        Access::Primary => &child.rows,
+        Access::Index(index) => &index.tree,
+    };
+    Ok((tree, range))
+}
+
+fn referring_access<'c>(child: &'c TableDefinition, foreign_key: &ForeignKeyDefinition) -> Result<Access<'c>> {
+    prefix_access(child, &foreign_key.columns).ok_or_else(|| no_access(child, &foreign_key.declared.columns))
 }
 
 /// Fails if the row refers to a row that is not there. `changed` is none of a new row.
@@ -161,37 +178,24 @@ fn no_access(definition: &TableDefinition, columns: &[String]) -> Error {
     Error::new(ErrorKind::Corrupt, format!("table {table} has no index by {columns}, which a foreign key needs"))
 }
 
-/// Work that a change of a row brings with it.
-pub(crate) enum Work {
-    /// A row goes.
-    Delete { definition: Arc<TableDefinition>, key: RowKey },
-    /// Columns of a row change.
-    Update { definition: Arc<TableDefinition>, key: RowKey, changes: Vec<(usize, Value<'static>)> },
-    /// All rows that refer to one that went or changed go or change.
-    Referring {
-        definition: Arc<TableDefinition>,
-        range: KeyRange,
-        /// The number of the index whose range it is; none for the primary key.
-        index: Option<usize>,
-        /// What becomes of them; none if they go.
-        changes: Option<Vec<(usize, Value<'static>)>>,
-    },
-}
-
-/// Finds out who refers to a row that goes, or whose referred values change, and adds what becomes of them to the work.
+/// Finds out which rows refer to one that goes, or whose referred values change, and adds what becomes of them.
 ///
 /// # Errors
-/// [`Invalid`](ErrorKind::Invalid) if rows refer to it that restrict the change.
+/// Those of reading.
 pub(crate) fn add_referring(
     transaction: &RowTransaction<'_>,
-    definition: &TableDefinition,
+    definition: &Arc<TableDefinition>,
     old: &[Value<'_>],
     new: Option<(&[Value<'_>], &[usize])>,
-    work: &mut Vec<Work>,
+    consequences: &mut Consequences,
 ) -> Result<()> {
+    let mut work = Vec::new();
     for &child in &definition.document.referenced_by {
         let child = transaction.definition_of(child)?;
-        for foreign_key in child.foreign_keys.iter().filter(|foreign_key| foreign_key.table == definition.number) {
+        for (number, foreign_key) in child.foreign_keys.iter().enumerate() {
+            if foreign_key.table != definition.number {
+                continue;
+            }
             let places = referred_places(foreign_key, definition)?;
             if new.is_some_and(|(_, changed)| !places.iter().any(|place| changed.contains(place))) {
                 continue;
@@ -200,21 +204,23 @@ pub(crate) fn add_referring(
             if values.iter().any(Value::is_null) {
                 continue;
             }
-            let columns = &foreign_key.columns;
-            let access =
-                prefix_access(&child, columns).ok_or_else(|| no_access(&child, &foreign_key.declared.columns))?;
-            let range = KeyRange::beginning_with(key_with(&child, &access, columns, &values)?);
-            let rows = transaction.relying_tree(access.tree(&child))?.count(range.bounds())?;
-            if rows == 0 {
+            let (tree, range) = referring_range(&child, foreign_key, &values)?;
+            if transaction.relying_tree(tree)?.count(range.bounds())? == 0 {
                 continue;
             }
+            let columns = &foreign_key.columns;
             let action = if new.is_some() { foreign_key.declared.on_update } else { foreign_key.declared.on_delete };
             let changes = match (action, new) {
                 (Action::Restrict, _) => {
-                    let (name, child) = (&foreign_key.declared.name, child.name());
-                    let rows = if rows == 1 { "1 row refers".to_owned() } else { format!("{rows} rows refer") };
-                    let what = format!("foreign key {name} of table {child}: {rows} to {}", list(&values));
-                    return Err(broken(definition, old, Constraint::ForeignKey, what).named(name).into_error());
+                    let row = old.iter().map(|value| value.clone().into_owned()).collect();
+                    let definition = Arc::clone(definition);
+                    consequences.restrict(Restricted {
+                        definition,
+                        row,
+                        child: Arc::clone(&child),
+                        foreign_key: number,
+                    });
+                    continue;
                 }
                 (Action::Cascade, None) => None,
                 (Action::Cascade, Some((new, _))) => {
@@ -223,51 +229,34 @@ pub(crate) fn add_referring(
                 }
                 (Action::SetNull, _) => Some(columns.iter().map(|&place| (place, Value::Null)).collect()),
             };
-            let index = match &access {
+            let index = match referring_access(&child, foreign_key)? {
                 Access::Primary => None,
-                Access::Index(used) => child.indexes.iter().position(|index| std::ptr::eq(&**index, *used)),
+                Access::Index(used) => child.indexes.iter().position(|index| std::ptr::eq(&**index, used)),
             };
-            work.push(Work::Referring { definition: Arc::clone(&child), range, index, changes });
+            work.push(Referring::new(Arc::clone(&child), range, index, changes));
         }
     }
+    consequences.follow(work);
     Ok(())
 }
 
-/// Takes some of the rows of a range of referring rows off it, as work of their own.
-pub(crate) fn take_referring(
-    transaction: &RowTransaction<'_>,
-    definition: Arc<TableDefinition>,
-    range: KeyRange,
-    index: Option<usize>,
-    changes: Option<Vec<(usize, Value<'static>)>>,
-    work: &mut Vec<Work>,
-) -> Result<()> {
-    let mut keys: Vec<RowKey> = Vec::new();
-    let by_index = index.map(|index| &definition.indexes[index]);
-    let tree = transaction.tree(by_index.map_or(&definition.rows, |index| &index.tree))?;
-    let mut result = Ok(());
-    tree.for_each_limited(range.bounds(), TAKEN_TOGETHER as u64, |key, value| {
-        let row_key = match by_index {
-            None => Ok(RowKey::from_slice(key)),
-            Some(index) => index.row_key(key, value),
-        };
-        match row_key {
-            Ok(key) => keys.push(key),
-            Err(error) => result = Err(error),
-        }
-    })?;
-    result?;
-    if keys.len() == TAKEN_TOGETHER {
-        // Those that are taken leave the range, so the next time there are others.
-        let (definition, changes) = (Arc::clone(&definition), changes.clone());
-        work.push(Work::Referring { definition, range, index, changes });
+/// Fails if rows refer to one that went or changed and restrict that, unless another row has its values now.
+pub(crate) fn check_restricted(transaction: &RowTransaction<'_>, restricted: &Restricted) -> Result<()> {
+    let Restricted { definition, row, child, foreign_key } = restricted;
+    let foreign_key = &child.foreign_keys[*foreign_key];
+    let places = referred_places(foreign_key, definition)?;
+    let values: Vec<Value<'_>> = places.iter().map(|&place| row[place].borrowed()).collect();
+    let (tree, range) = referring_range(child, foreign_key, &values)?;
+    let rows = transaction.relying_tree(tree)?.count(range.bounds())?;
+    if rows == 0 {
+        return Ok(());
     }
-    for key in keys {
-        let definition = Arc::clone(&definition);
-        work.push(match &changes {
-            None => Work::Delete { definition, key },
-            Some(changes) => Work::Update { definition, key, changes: changes.clone() },
-        });
+    let (tree, key) = referred_by(foreign_key, definition, &values)?;
+    if transaction.relying_tree(tree)?.contains(key)? {
+        return Ok(());
     }
-    Ok(())
+    let (name, child) = (&foreign_key.declared.name, child.name());
+    let rows = if rows == 1 { "1 row refers".to_owned() } else { format!("{rows} rows refer") };
+    let what = format!("foreign key {name} of table {child}: {rows} to {}", list(&values));
+    Err(broken(definition, row, Constraint::ForeignKey, what).named(name).into_error())
 }

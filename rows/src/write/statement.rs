@@ -19,9 +19,10 @@ use crate::transaction::RowTransaction;
 use crate::transaction::part::{encode_key, encode_value, patched};
 use crate::value::{Value, same_in_key};
 use crate::write::broken::{broken, row_name};
-use crate::write::complete::{self, Values};
+use crate::write::complete::{self, NewRow, Values};
+use crate::write::consequences::Consequences;
 use crate::write::entries::{Change, Entries, change_entries};
-use crate::write::references::{self, Work};
+use crate::write::references;
 
 /// Keys that are deleted together.
 const DELETED_TOGETHER: usize = 1_024;
@@ -46,8 +47,30 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # Errors
     /// Those of [`TableIn::insert`].
     pub fn insert_values(&self, values: &[Value<'_>]) -> Result<()> {
-        let row = complete::from_all(&self.definition, values, self.trees)?;
-        self.insert_row(&row).map(drop)
+        self.add(|| complete::from_all(&self.definition, values, &self.trees.numbers, self.brings_numbers)).map(drop)
+    }
+
+    /// The same table, whose new rows may bring numbers for columns that always have a number of the table, as rows do
+    /// that come from another database. Their numbers are not given out later. (SQL has `OVERRIDING SYSTEM VALUE`.)
+    ///
+    /// ```
+    /// # use quipu::{Db, Options};
+    /// # use quipu_rows::{Column, DataType, Database, Identity, TableSchema, Value};
+    /// # fn main() -> quipu::Result<()> {
+    /// # let database = Database::open(&Db::open("/bills", Options::in_memory())?)?;
+    /// let bills = TableSchema::new("bills")
+    ///     .column(Column::new("number", DataType::I32).identity(Identity::Always))
+    ///     .column(Column::new("payer", DataType::TEXT))
+    ///     .key(["number"]);
+    /// let bills = database.create_table(&bills)?;
+    /// bills.insert((7, "Ana")).unwrap_err();
+    /// database.write(|transaction| transaction.table("bills")?.bringing_numbers().insert((7, "Ana")))?;
+    /// assert_eq!(bills.insert_columns(&["payer"], "Ben")?.get("number")?, Value::Int(8));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bringing_numbers(self) -> Self {
+        TableIn { brings_numbers: true, ..self }
     }
 
     /// Adds a row with values for some columns, the others having their defaults, and returns it.
@@ -57,8 +80,9 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     pub fn insert_columns<'v>(&self, columns: &[&str], values: impl IntoValues<'v>) -> Result<Row> {
         let places = self.places(columns)?;
         let values = values.into_values();
-        let row = complete::from_some(&self.definition, &places, &values, self.trees)?;
-        let (key, value) = self.insert_row(&row)?;
+        let (key, value) = self.add(|| {
+            complete::from_some(&self.definition, &places, &values, &self.trees.numbers, self.brings_numbers)
+        })?;
         Ok(self.row(key.as_slice().into(), value.as_slice().into()))
     }
 
@@ -67,19 +91,35 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # Errors
     /// Those of [`TableIn::insert`], but for a row of the same key.
     pub fn put<'v>(&self, values: impl IntoValues<'v>) -> Result<bool> {
-        let values = values.into_values();
-        let row = complete::from_all(&self.definition, &values, self.trees)?;
-        let mut key = Vec::new();
-        encode_key(&self.definition, &row, &mut key);
-        let Some(old) = self.tree.get(&key)? else {
-            self.insert_row(&row)?;
-            return Ok(false);
-        };
-        let is_own_number = |place: usize| self.definition.columns[place].declared.identity == Some(Identity::Always);
-        let places = (0..row.len()).filter(|&place| !is_own_number(place));
-        let changes = places.map(|place| (place, row[place].borrowed())).collect();
-        self.change_row(&key, &old, changes)?;
-        Ok(true)
+        let (values, definition) = (values.into_values(), &*self.definition);
+        let complete = || complete::from_all(definition, &values, &self.trees.numbers, self.brings_numbers);
+        let mut passed_over = Vec::new();
+        loop {
+            let mut new = complete()?;
+            let mut key = Vec::new();
+            encode_key(definition, &new.row, &mut key);
+            // A row whose key has a number of the table is a new one.
+            let has_new_key = new.was_given(&definition.primary.places);
+            let Some(old) = (if has_new_key { None } else { self.tree.get(&key)? }) else {
+                drop(new);
+                self.add(complete)?;
+                return Ok(false);
+            };
+            // The row keeps its number where it always has one of the table.
+            let is_kept = |place: usize| {
+                definition.columns[place].declared.identity == Some(Identity::Always) && new.was_given(&[place])
+            };
+            let places: SmallVec<[usize; 16]> = (0..new.row.len()).filter(|&place| !is_kept(place)).collect();
+            let changes = places.iter().map(|&place| (place, new.row[place].borrowed())).collect();
+            match self.change_row(&key, &old, changes) {
+                Ok(()) => {
+                    places.into_iter().for_each(|place| new.keep_number(place));
+                    return Ok(true);
+                }
+                Err(error) if new.has_taken_number(definition, &error) => passed_over.push(new.without_row()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Changes columns of the row of this key. Returns whether there is one.
@@ -150,17 +190,23 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             return self.tree.remove_range(range.bounds());
         }
         self.trees.as_one(|| {
-            let mut deleted = 0;
+            let rows = self.tree.count(range.bounds())?;
+            let mut consequences = Consequences::default();
             loop {
                 let mut keys: Vec<RowKey> = Vec::new();
                 self.tree.for_each_limited(range.bounds(), DELETED_TOGETHER as u64, |key, _| keys.push(key.into()))?;
                 if keys.is_empty() {
-                    return Ok(deleted);
+                    break;
                 }
                 for key in keys {
-                    deleted += u64::from(self.delete_at(&key)?);
+                    // Some may have gone with others of the range.
+                    if self.delete_one(&key, &mut consequences)? {
+                        consequences.do_work(self.trees)?;
+                    }
                 }
             }
+            consequences.check(self.trees)?;
+            Ok(rows)
         })
     }
 
@@ -202,12 +248,13 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             return self.tree.remove(key);
         }
         if self.definition.document.referenced_by.is_empty() {
-            return self.delete_one(key, &mut Vec::new());
+            return self.delete_one(key, &mut Consequences::default());
         }
         self.trees.as_one(|| {
-            let mut work = Vec::new();
-            let was_there = self.delete_one(key, &mut work)?;
-            self.do_work(work)?;
+            let mut consequences = Consequences::default();
+            let was_there = self.delete_one(key, &mut consequences)?;
+            consequences.do_work(self.trees)?;
+            consequences.check(self.trees)?;
             Ok(was_there)
         })
     }
@@ -215,6 +262,23 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// Whether the table refers to itself, so that a row may refer to one that the same statement writes.
     fn refers_to_itself(&self) -> bool {
         self.definition.foreign_keys.iter().any(|foreign_key| foreign_key.table == self.definition.number)
+    }
+
+    /// Adds the row that `complete` makes. Returns its key and value. A number of the table that another row has is
+    /// passed over, and the row made again.
+    fn add<'h, 'v>(&'h self, complete: impl Fn() -> Result<NewRow<'h, 'v>>) -> Result<(Vec<u8>, Vec<u8>)> {
+        let mut passed_over = Vec::new();
+        loop {
+            let new = complete()?;
+            match self.insert_row(&new.row) {
+                Ok(written) => {
+                    new.keep(&self.definition);
+                    return Ok(written);
+                }
+                Err(error) if new.has_taken_number(&self.definition, &error) => passed_over.push(new.without_row()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Adds a complete row. Returns its key and value.
@@ -254,23 +318,28 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// Changes columns of a row, and what follows from that.
     pub(crate) fn change_row(&self, key: &[u8], old: &[u8], changes: SmallVec<[(usize, Value<'_>); 8]>) -> Result<()> {
         self.trees.refuse_broken()?;
-        if self.definition.document.referenced_by.is_empty() && !self.refers_to_itself() {
-            return self.change_one(key, old, changes, &mut Vec::new());
+        let is_alone = self.definition.document.referenced_by.is_empty() && !self.refers_to_itself();
+        let mut consequences = if is_alone { Consequences::of_one_row() } else { Consequences::default() };
+        if is_alone {
+            self.change_one(key, old, changes, &mut consequences)?;
+        } else {
+            self.trees.as_one(|| {
+                self.change_one(key, old, changes, &mut consequences)?;
+                consequences.do_work(self.trees)?;
+                consequences.check(self.trees)
+            })?;
         }
-        self.trees.as_one(|| {
-            let mut work = Vec::new();
-            self.change_one(key, old, changes, &mut work)?;
-            self.do_work(work)
-        })
+        consequences.keep_numbers(self.trees);
+        Ok(())
     }
 
-    /// Changes columns of a row. What follows for rows that refer to it is added to the work.
-    fn change_one(
+    /// Changes columns of a row, and adds what follows for rows that refer to it.
+    pub(crate) fn change_one(
         &self,
         key: &[u8],
         old_value: &[u8],
         changes: SmallVec<[(usize, Value<'_>); 8]>,
-        work: &mut Vec<Work>,
+        consequences: &mut Consequences,
     ) -> Result<()> {
         let definition = &*self.definition;
         let view = RowView::new(definition, key, old_value)?;
@@ -279,7 +348,9 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         let mut changed: SmallVec<[usize; 16]> = SmallVec::new();
         let given: SmallVec<[usize; 8]> = changes.iter().map(|(place, _)| *place).collect();
         for (place, value) in changes {
-            complete::refuse_own_number(definition, &row, place)?;
+            if !self.brings_numbers {
+                complete::refuse_own_number(definition, &row, place)?;
+            }
             row[place] = value.into_owned();
             complete::accept(definition, &mut row, place)?;
             if !is_identical(&row[place], &old[place]) && !changed.contains(&place) {
@@ -291,8 +362,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             return self.rely_on_written(key, &given);
         }
         complete::check(definition, &row, Some(&changed))?;
-        let refers_to_itself = self.refers_to_itself();
-        if !refers_to_itself {
+        if consequences.are_of_one_row() {
             references::check_referred(self.trees, definition, &row, Some(&changed))?;
         }
         // Of columns that are equal in keys, those that refer to the row see no change.
@@ -302,7 +372,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             .filter(|&place| !same_in_key(definition.columns[place].declared.data_type, &old[place], &row[place]))
             .collect();
         if !differing.is_empty() {
-            references::add_referring(self.trees, definition, &old, Some((&row, &differing)), work)?;
+            references::add_referring(self.trees, &self.definition, &old, Some((&row, &differing)), consequences)?;
         }
         let (mut new_key, mut value) = (Vec::with_capacity(key.len()), Vec::with_capacity(old_value.len() + 16));
         encode_key(definition, &row, &mut new_key);
@@ -329,14 +399,12 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             }
             return Err(error);
         }
-        if refers_to_itself {
-            references::check_referred(self.trees, definition, &row, Some(&changed))?;
-        }
+        consequences.note_changed(&self.definition, (key, &new_key), &row, &changed);
         Ok(())
     }
 
-    /// Removes a row. What follows for rows that refer to it is added to the work.
-    fn delete_one(&self, key: &[u8], work: &mut Vec<Work>) -> Result<bool> {
+    /// Removes a row, and adds what follows for rows that refer to it.
+    pub(crate) fn delete_one(&self, key: &[u8], consequences: &mut Consequences) -> Result<bool> {
         let definition = &*self.definition;
         let Some(old_value) = self.tree.get(key)? else { return Ok(false) };
         let view = RowView::new(definition, key, &old_value)?;
@@ -347,30 +415,9 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             self.trees.break_off();
             return Err(error);
         }
-        // The row is gone by now, so that one which refers to itself does not restrict that.
-        references::add_referring(self.trees, definition, &old, None, work)?;
+        consequences.note_gone(definition, key);
+        references::add_referring(self.trees, &self.definition, &old, None, consequences)?;
         Ok(true)
-    }
-
-    /// Does what follows from a change, and from what that brings with it.
-    fn do_work(&self, mut work: Vec<Work>) -> Result<()> {
-        while let Some(next) = work.pop() {
-            match next {
-                Work::Delete { definition, key } => {
-                    TableIn::new(self.trees, definition)?.delete_one(&key, &mut work)?;
-                }
-                Work::Update { definition, key, changes } => {
-                    let table = TableIn::new(self.trees, definition)?;
-                    if let Some(old) = table.tree.get(&key)? {
-                        table.change_one(&key, &old, changes.into_iter().collect(), &mut work)?;
-                    }
-                }
-                Work::Referring { definition, range, index, changes } => {
-                    references::take_referring(self.trees, definition, range, index, changes, &mut work)?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -206,7 +206,10 @@ impl Model {
     /// Does a statement, or nothing of it.
     fn as_one(&mut self, statement: impl FnOnce(&mut Model) -> Broken) -> Broken {
         let mut changed = self.clone();
-        let broken = statement(&mut changed);
+        let mut broken = statement(&mut changed);
+        if broken.is_empty() && !changed.are_all_referred() {
+            broken = vec![Constraint::ForeignKey];
+        }
         if broken.is_empty() {
             *self = changed;
         }
@@ -240,12 +243,9 @@ impl Model {
         let old = table.rows[place].clone();
         let mut new = old.clone();
         new.extend(changes.clone());
-        let mut broken = table.broken_by(&new, Some(place), &self.tables);
-        if !broken.is_empty() {
-            if !self.referring(id).is_empty() {
-                // Those that refer to the row may be looked at first.
-                broken.push(Constraint::ForeignKey);
-            }
+        let broken = table.broken_by(&new, Some(place), &self.tables);
+        // What it refers to is looked at when all that follows is done.
+        if broken.iter().any(|constraint| *constraint != Constraint::ForeignKey) {
             return broken;
         }
         self.table_mut(id).rows[place] = new.clone();
@@ -255,9 +255,9 @@ impl Model {
             if before == after || before.iter().any(Value::is_null) {
                 continue;
             }
-            for key in self.keys_referring(child, &foreign_key, &before) {
+            while let Some(key) = self.keys_referring(child, &foreign_key, &before).into_iter().next() {
                 let changes: Row = match foreign_key.on_update {
-                    Action::Restrict => return vec![Constraint::ForeignKey],
+                    Action::Restrict => break,
                     Action::Cascade => foreign_key.columns.iter().copied().zip(after.clone()).collect(),
                     Action::SetNull => foreign_key.columns.iter().map(|id| (*id, Value::Null)).collect(),
                 };
@@ -279,6 +279,11 @@ impl Model {
         if broken.is_empty() { Ok(true) } else { Err(broken) }
     }
 
+    /// Removes all rows of these keys, or none, and tells what refuses that.
+    pub fn delete_all(&mut self, id: TableId, keys: &[Vec<Value<'static>>]) -> Broken {
+        self.as_one(|model| keys.iter().flat_map(|key| model.remove(id, key)).collect())
+    }
+
     fn remove(&mut self, id: TableId, key: &[Value<'static>]) -> Broken {
         let Some(place) = self.tables[&id].place_of(key) else { return Vec::new() };
         let old = self.table_mut(id).rows.remove(place);
@@ -287,9 +292,9 @@ impl Model {
             if values.iter().any(Value::is_null) {
                 continue;
             }
-            for key in self.keys_referring(child, &foreign_key, &values) {
+            while let Some(key) = self.keys_referring(child, &foreign_key, &values).into_iter().next() {
                 let broken = match foreign_key.on_delete {
-                    Action::Restrict => vec![Constraint::ForeignKey],
+                    Action::Restrict => break,
                     Action::Cascade => self.remove(child, &key),
                     Action::SetNull => {
                         let changes = foreign_key.columns.iter().map(|id| (*id, Value::Null)).collect();
@@ -314,6 +319,20 @@ impl Model {
         let table = &self.tables[&child];
         let rows = table.rows.iter().filter(|row| key.columns.iter().map(|id| &row[id]).eq(values.iter()));
         rows.map(|row| table.key_values(row)).collect()
+    }
+
+    /// Whether each row refers to one that is there, or to nothing.
+    fn are_all_referred(&self) -> bool {
+        self.tables.values().all(|table| {
+            table.foreign_keys.iter().all(|foreign_key| {
+                let parent = &self.tables[&foreign_key.parent];
+                table.rows.iter().all(|row| {
+                    let values = || foreign_key.columns.iter().map(|id| &row[id]);
+                    let is_it = |other: &Row| foreign_key.references.iter().map(|id| &other[id]).eq(values());
+                    values().any(Value::is_null) || parent.rows.iter().any(is_it)
+                })
+            })
+        })
     }
 
     /// Whether all rows of a table keep all its constraints.

@@ -130,18 +130,10 @@ pub fn apply_to_model(model: &mut Model, id: TableId, statement: &Statement) -> 
             Err(broken) => Outcome::Refused(broken),
         },
         Statement::DeleteRange(value) => {
-            let mut changed = model.clone();
             let table = &model.tables[&id];
             let keys = table.in_order().into_iter().map(|row| table.key_values(row)).filter(|key| key[0] == *value);
-            let mut deleted = 0;
-            for key in keys {
-                match changed.delete(id, &key) {
-                    Ok(was_there) => deleted += u64::from(was_there),
-                    Err(broken) => return Outcome::Refused(broken),
-                }
-            }
-            *model = changed;
-            Outcome::Done(deleted)
+            let keys: Vec<_> = keys.collect();
+            refused(model.delete_all(id, &keys), keys.len() as u64)
         }
     }
 }
