@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
+use crate::log::Stock;
 use crate::maintenance::checkpoint_and_flush::CheckpointInfo;
 use crate::options::{Durability, TableOptions};
 use crate::run::PageFaults;
@@ -260,7 +261,7 @@ impl Db {
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) if the log has no space.
     pub fn latched_write(&self) -> Result<LatchedWrite<'_>> {
         self.wait_for_memory()?;
-        LatchedWrite::begin(&self.shared)
+        LatchedWrite::begin(&self.shared, Stock::BesideKept)
     }
 
     /// Like [`Db::latched_write`], but not held back while memory is short: for a caller that waits for itself, by
@@ -269,7 +270,17 @@ impl Db {
     /// # Errors
     /// Those of [`Db::latched_write`].
     pub fn latched_write_at_once(&self) -> Result<LatchedWrite<'_>> {
-        LatchedWrite::begin(&self.shared)
+        LatchedWrite::begin(&self.shared, Stock::BesideKept)
+    }
+
+    /// Like [`Db::latched_write_at_once`], for writes that free space, such as removals, when that has failed because
+    /// the disk is full: it may use the segment of the log that is kept for that. Take a checkpoint soon, which gives
+    /// the segment back: if the process ends before, there is none for opening the database.
+    ///
+    /// # Errors
+    /// Those of [`Db::latched_write`]; [`ErrorKind::Full`](crate::ErrorKind::Full) if that segment is used up, too.
+    pub fn latched_write_to_free(&self) -> Result<LatchedWrite<'_>> {
+        LatchedWrite::begin(&self.shared, Stock::All)
     }
 
     /// Whether writers are slowed, or wait, until rows are on disk or runs are merged.

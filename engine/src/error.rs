@@ -69,7 +69,7 @@ impl Error {
     pub fn io(doing: &str, path: &Path, source: io::Error) -> Self {
         let (kind, hint) = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                (ErrorKind::Full, "; free some space and reopen")
+                (ErrorKind::Full, "; free some space")
             }
             io::ErrorKind::PermissionDenied => (ErrorKind::Io, "; check the owner and mode of the directory"),
             io::ErrorKind::ReadOnlyFilesystem => (ErrorKind::Io, "; open it read-only or remount"),

@@ -50,4 +50,4 @@ pub(crate) use format::is_log_name;
 pub use recovery::{Recovered, recover};
 #[cfg(any(test, feature = "fuzz"))]
 pub use segment_bytes::decode_segment;
-pub use writer::{Log, LogOptions};
+pub use writer::{Log, LogOptions, Stock};

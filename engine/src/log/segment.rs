@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 /// How many files are kept for reuse, including ready ones.
 const MAX_SPARES: usize = 2;
-/// The number of blanks that appends leave alone: on a full disk the log can be opened once more, to remove rows.
+/// The number of blanks that appends leave alone: on a full disk rows can still be removed, or the log be opened once
+/// more to do so.
 pub(super) const KEPT_BLANKS: usize = 1;
 /// Zeros are written in pieces of this size. It decides how large the folios of the page cache are, and a store into a
 /// mapping dirties a whole folio: after pieces of 1 MiB a mapped store with its `fdatasync` took 275 to 318 us, after

@@ -215,6 +215,15 @@ impl Log {
     /// `Full` if there is no space for the segments the record needs; nothing was appended, and the same record may be
     /// appended again later. After any other error the log is poisoned.
     pub fn append(&self, sequence: u64, payload: &[&[u8]]) -> Result<Lsn> {
+        self.append_from(Stock::BesideKept, sequence, payload)
+    }
+
+    /// The same with the blanks of `stock`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`append`](Log::append).
+    pub fn append_from(&self, stock: Stock, sequence: u64, payload: &[&[u8]]) -> Result<Lsn> {
         let mut appender = self.appender.lock();
         self.check_poison()?;
         debug_assert_eq!(sequence, appender.next_sequence, "sequence numbers ascend by one");
@@ -224,7 +233,7 @@ impl Log {
         if frame.bytes() <= appender.rest() {
             appender.store(&frame, &mut parts);
         } else {
-            self.append_across(&mut appender, &mut frame, &mut parts)?;
+            self.append_across(stock, &mut appender, &mut frame, &mut parts)?;
         }
         Ok(self.appended(&mut appender))
     }
@@ -256,7 +265,7 @@ impl Log {
     ///
     /// `Full` if there is no space for the segments it would need, with no harm done; after any other error the log is
     /// poisoned.
-    pub fn reserve(&self, bytes: usize) -> Result<usize> {
+    pub fn reserve(&self, stock: Stock, bytes: usize) -> Result<usize> {
         let appender = self.appender.lock();
         self.check_poison()?;
         let here = appender.rest().saturating_sub(FRAME_HEADER_BYTES + 8);
@@ -266,20 +275,25 @@ impl Log {
         let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
         // What is left here may be too little for a part of the record.
         let needed = bytes.div_ceil(room);
-        let mut reserve = self.reserve.lock();
-        self.prepare_beside_kept(&mut reserve, needed)?;
+        self.prepare_blanks(&mut self.reserve.lock(), stock, needed)?;
         Ok(bytes)
     }
 
     /// Appends a record that needs more than the rest of the segment.
     #[cold]
-    fn append_across(&self, appender: &mut Appender, frame: &mut Frame, parts: &mut Parts<'_>) -> Result<()> {
+    fn append_across(
+        &self,
+        stock: Stock,
+        appender: &mut Appender,
+        frame: &mut Frame,
+        parts: &mut Parts<'_>,
+    ) -> Result<()> {
         let mut left = frame.length;
         let rest = appender.rest();
         let here = if rest >= MIN_REST_BYTES { rest - FRAME_HEADER_BYTES } else { 0 };
         let room = self.options.segment_bytes - HEADER_BYTES - FRAME_HEADER_BYTES;
         let needed = (left - here.min(left)).div_ceil(room).max(1);
-        let blanks = self.take_blanks(needed)?;
+        let blanks = self.take_blanks(stock, needed)?;
         if here > 0 {
             frame.kind = Kind::First;
             frame.length = here;
@@ -315,15 +329,15 @@ impl Log {
         Ok(())
     }
 
-    fn take_blanks(&self, count: usize) -> Result<Vec<Blank>> {
+    fn take_blanks(&self, stock: Stock, count: usize) -> Result<Vec<Blank>> {
         let mut reserve = self.reserve.lock();
-        self.prepare_beside_kept(&mut reserve, count)?;
+        self.prepare_blanks(&mut reserve, stock, count)?;
         Ok(std::iter::from_fn(|| reserve.take()).take(count).collect())
     }
 
-    /// Makes blanks until there are `count`, besides those that are kept for opening.
-    fn prepare_beside_kept(&self, reserve: &mut Reserve, count: usize) -> Result<()> {
-        while reserve.ready_count() < count + KEPT_BLANKS {
+    /// Makes blanks until the stock has `count`.
+    fn prepare_blanks(&self, reserve: &mut Reserve, stock: Stock, count: usize) -> Result<()> {
+        while reserve.ready_count() < count + stock.kept_blanks() {
             self.prepare(reserve)?;
         }
         Ok(())
@@ -364,7 +378,7 @@ impl Log {
             self.check_poison()?;
             return Ok(false);
         }
-        self.prepare_beside_kept(&mut reserve, 1)?;
+        self.prepare_blanks(&mut reserve, Stock::BesideKept, 1)?;
         Ok(true)
     }
 
@@ -434,6 +448,24 @@ impl Log {
         // The first failure is the one to report.
         let _ = self.failure.set(error.to_string());
         error
+    }
+}
+
+/// The blanks that a record may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stock {
+    /// All but those that are kept for removals on a full disk.
+    BesideKept,
+    /// All: for a record that frees space.
+    All,
+}
+
+impl Stock {
+    fn kept_blanks(self) -> usize {
+        match self {
+            Stock::BesideKept => KEPT_BLANKS,
+            Stock::All => 0,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::state::failures::{Task, unpanicked};
 use crate::state::shared::Shared;
 use crate::state::threads::Threads;
+use crate::sync::sleep;
 use crate::tree::Arena;
 
 /// Runs may be merged at rest: after no commit for this long, or nothing written to runs for `RESTS_MAX` times as long.
@@ -30,29 +31,47 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Option<Threads> {
 
 impl Shared {
     /// One round of the keeper: frees what ended snapshots held back, and does what is due. Failures are recorded, and
-    /// tried again in a later round.
-    pub(crate) fn keep(self: &Arc<Self>) {
+    /// tried again in a later round. Returns whether rows could be written that were to be.
+    pub(crate) fn keep(self: &Arc<Self>) -> bool {
         self.reclaim_if_idle();
         self.resolve_due();
         // The error was recorded where it happened.
-        let _ = self.flush_due();
+        let is_flushed = self.flush_due().is_ok();
         if self.checkpoint_is_due() {
             let taken = unpanicked(|| self.checkpoint(&mut |_| ()).map(|_| ()));
             self.note_checkpoint(taken.is_ok());
             self.failures.note(Task::Checkpoint, None, taken.as_ref().copied());
         }
+        is_flushed
+    }
+}
+
+/// How long the keeper rests after rows could not be written to disk: twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Rests for so long, unless it is to stop.
+fn rest(pause: Duration, stop: &AtomicBool) {
+    let mut rested = Duration::ZERO;
+    while rested < pause && !stop.load(Ordering::SeqCst) {
+        sleep(PAUSE_MIN);
+        rested += PAUSE_MIN;
     }
 }
 
 fn run(shared: &Weak<Shared>, stop: &AtomicBool, arena: &Arena) {
+    let mut pause = Duration::ZERO;
     loop {
         while !stop.load(Ordering::SeqCst) && arena.prefault() {
             prepare_log(shared);
         }
         prepare_log(shared);
         let Some(shared) = shared.upgrade() else { return };
-        shared.keep();
+        let is_done = shared.keep();
         drop(shared);
+        // Each writer that waits wakes it: a disk that is full would be written to again and again.
+        pause = if is_done { Duration::ZERO } else { (2 * pause).clamp(PAUSE_MIN, PAUSE_MAX) };
+        rest(pause, stop);
         if stop.load(Ordering::SeqCst) {
             return;
         }

@@ -93,11 +93,11 @@ impl Failures {
         }
     }
 
-    /// The error of a task, of any table.
+    /// The error of a task, of any table. It comes from the failure, as its source says: not from the call that gets it.
     pub(crate) fn of_task(&self, task: Task) -> Option<Error> {
         let failures = self.0.lock();
         let failure = failures.iter().find(|((failed, _), _)| *failed == task);
-        failure.map(|(_, (kind, message))| Error::new(*kind, message.clone()))
+        failure.map(|(_, (kind, message))| Error::caused_by(*kind, message.clone(), message.clone()))
     }
 
     /// All failures. `name_of` gives the name of a live table; failures of dropped tables are forgotten.

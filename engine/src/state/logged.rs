@@ -1,7 +1,7 @@
 //! A record on its way into the log, then into the trees, then to the disk.
 
 use crate::error::{Error, Result};
-use crate::log::Lsn;
+use crate::log::{Lsn, Stock};
 use crate::options::Durability;
 use crate::state::shared::Shared;
 use crate::state::writer::{Protection, Writer};
@@ -26,7 +26,13 @@ impl Shared {
     /// Appends the writer's record to the log as that of the next commit.
     #[inline]
     pub(crate) fn append_record(&self, writer: &mut Writer) -> Result<Lsn> {
-        self.log()?.append(writer.sequence + 1, &[&writer.record])
+        self.append_record_from(Stock::BesideKept, writer)
+    }
+
+    /// The same with the space of `stock`.
+    #[inline]
+    pub(crate) fn append_record_from(&self, stock: Stock, writer: &mut Writer) -> Result<Lsn> {
+        self.log()?.append_from(stock, writer.sequence + 1, &[&writer.record])
     }
 
     /// Starts a commit whose record `append` logs: it becomes the last commit.

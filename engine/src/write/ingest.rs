@@ -22,7 +22,7 @@ use crate::catalog::declaration::Declaration;
 use crate::catalog::manifest::LastIngest;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::Lsn;
+use crate::log::{Lsn, Stock};
 use crate::maintenance::parts_writer::PartsWriter;
 use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, same_rows_apart};
@@ -414,7 +414,7 @@ impl Shared {
         };
         let log = self.log()?;
         // Once the manifest names the commit, its record must not fail for lack of space.
-        log.reserve(RECORD_BYTES + first.len() + last_key.len())?;
+        log.reserve(Stock::BesideKept, RECORD_BYTES + first.len() + last_key.len())?;
         log.sync(log.end_lsn())?;
         let mut manifest = self.checkpoints.last().manifest.clone();
         let entry = manifest.tables.iter_mut().find(|entry| entry.id() == id).ok_or_else(dropped)?;

@@ -23,7 +23,7 @@ use crate::bounds::Bounds;
 use crate::catalog::declaration::TableId;
 use crate::catalog::record;
 use crate::error::{Error, Result};
-use crate::log::Lsn;
+use crate::log::{Lsn, Stock};
 use crate::read::entry::Key;
 use crate::read::readable::ReadableTable;
 use crate::read::table_stack::{Stopped, page_fault};
@@ -46,6 +46,16 @@ use crate::write::latched_savepoint::Changes;
 
 /// The space in the log that a latched write reserves at a time, in bytes.
 const LOG_STEP_BYTES: usize = 64 << 10;
+
+/// The same of one that frees space on a full disk: it takes what is left of a segment before another.
+const LOG_STEP_BYTES_TO_FREE: usize = 4 << 10;
+
+fn log_step_bytes(stock: Stock) -> usize {
+    match stock {
+        Stock::BesideKept => LOG_STEP_BYTES,
+        Stock::All => LOG_STEP_BYTES_TO_FREE,
+    }
+}
 
 /// What an update does with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +126,8 @@ pub struct LatchedWrite<'db> {
     pub(super) epochs: Epochs,
     /// What its questions and writes have seen of runs, and what they lack.
     pages: ReadPages<'db>,
+    /// Which space in the log it may use.
+    stock: Stock,
     /// Bytes reserved in the log.
     log_room_bytes: usize,
     /// The group of entries being written: its table, where its count goes, and the count.
@@ -141,9 +153,9 @@ type Decide<'d, 'v> = dyn FnMut(Option<&[u8]>) -> (Action, &'v [u8]) + 'd;
 
 impl<'db> LatchedWrite<'db> {
     /// See [`Db::latched_write_at_once`](crate::Db::latched_write_at_once).
-    pub(crate) fn begin(db: &'db Arc<Shared>) -> Result<LatchedWrite<'db>> {
+    pub(crate) fn begin(db: &'db Arc<Shared>, stock: Stock) -> Result<LatchedWrite<'db>> {
         let mut turn = db.writer()?;
-        let log_room_bytes = db.log()?.reserve(LOG_STEP_BYTES)?;
+        let log_room_bytes = db.log()?.reserve(stock, log_step_bytes(stock))?;
         let mut versions = db.versions.write();
         versions.set_changing(false);
         // Under the latch: no snapshot is taken from here on.
@@ -155,6 +167,7 @@ impl<'db> LatchedWrite<'db> {
             versions,
             epochs,
             pages: ReadPages::without_waiting(&db.cache),
+            stock,
             log_room_bytes,
             group: None,
             changed: SmallVec::new(),
@@ -446,7 +459,7 @@ impl<'db> LatchedWrite<'db> {
     fn reserve_log(&mut self, bytes: usize) -> Result<()> {
         let needed = self.turn.record.len() + bytes + 64;
         if needed > self.log_room_bytes {
-            self.log_room_bytes = self.db.log()?.reserve(needed + LOG_STEP_BYTES)?;
+            self.log_room_bytes = self.db.log()?.reserve(self.stock, needed + log_step_bytes(self.stock))?;
         }
         Ok(())
     }
@@ -557,7 +570,7 @@ impl<'db> LatchedWrite<'db> {
         self.end_entries();
         let writer = &mut *self.turn;
         // Its space was reserved. If this fails all the same, the trees have changed and the log has not.
-        let appended = db.log_commit(writer, |writer| db.append_record(writer));
+        let appended = db.log_commit(writer, |writer| db.append_record_from(self.stock, writer));
         let appended = appended.map_err(|error| db.broken(error)).map(Logged::applied);
         if appended.is_err() {
             writer.sequence += 1;
