@@ -12,6 +12,11 @@ pub(super) const NAMES: &[&str] = &[
 /// Keys that hold long strings, or nothing.
 const KEYS: [&str; 8] = ["l:1", "l:2", "l:3", "l:4", "l:5", "l:6", "l:7", "l:8"];
 
+/// Whether a command is about a key of these.
+pub(super) fn is_about_one(command: &Command) -> bool {
+    command.words.iter().any(|word| KEYS.iter().any(|key| key.as_bytes() == word))
+}
+
 /// More than is stored as a whole. Every part tells where it comes from.
 fn value(dice: &mut Dice) -> Vec<u8> {
     let length = match dice.below(8) {

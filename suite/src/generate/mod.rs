@@ -170,6 +170,10 @@ impl Stream {
             for unit in self.units(client) {
                 count += unit.len();
                 bytes += unit.iter().flat_map(|command| &command.words).map(|word| word.len() + 16).sum::<usize>();
+                if unit.iter().any(long_strings::is_about_one) {
+                    // So many bytes may be answered, too: it is the last.
+                    bytes += PIPELINE_BYTES;
+                }
                 units.push(unit);
             }
         }
