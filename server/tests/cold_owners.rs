@@ -2,8 +2,8 @@
 //! tried again, on either side. So a command that is taken back has queued and remembered nothing.
 //!
 //! Method: long strings in tiny pieces over tiny pages and hardly any cache: each attempt lacks the next page. Keys are
-//! cold (flushed), half cached (a part was read) or in memory. Commands by chance beside a map; after each, the bytes of
-//! all keys that it names are compared, and now and then those of all keys.
+//! cold (flushed), half cached (a part was read) or in memory. Commands by chance beside a map; after each, the bytes
+//! of all keys that it names are compared, and now and then those of all keys.
 
 use std::collections::BTreeMap;
 use std::path::Path;

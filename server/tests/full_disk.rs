@@ -53,8 +53,8 @@ fn fill(disk: &SimDisk, client: &mut Client<'_>) -> usize {
     panic!("the disk is never full");
 }
 
-/// The error came before `EXEC` had emptied the queue: the connection stayed inside `MULTI`, answered QUEUED to all that
-/// came, and carried the refused transaction out once there was space.
+/// The error came before `EXEC` had emptied the queue: the connection stayed inside `MULTI`, answered QUEUED to all
+/// that came, and carried the refused transaction out once there was space.
 #[test]
 fn found_an_exec_that_a_full_disk_refused_was_done_later() {
     let disk = SimDisk::new();

@@ -117,8 +117,8 @@ fn clients_that_hold_more_than_all_may_are_closed_from_the_largest_on() {
     ask(&mut modest, "EXEC", "*1\r\n+OK\r\n");
 }
 
-/// A turn served all clients that had sent something, one after the other: the small command of one waited for the large
-/// ones of all that came before.
+/// A turn served all clients that had sent something, one after the other: the small command of one waited for the
+/// large ones of all that came before.
 #[test]
 fn a_small_command_waits_for_few_of_many_large_ones() {
     const CLIENTS: usize = 100;

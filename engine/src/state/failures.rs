@@ -93,7 +93,8 @@ impl Failures {
         }
     }
 
-    /// The error of a task, of any table. It comes from the failure, as its source says: not from the call that gets it.
+    /// The error of a task, of any table. It comes from the failure, as its source says: not from the call that gets
+    /// it.
     pub(crate) fn of_task(&self, task: Task) -> Option<Error> {
         let failures = self.0.lock();
         let failure = failures.iter().find(|((failed, _), _)| *failed == task);

@@ -1,7 +1,8 @@
 //! `OBJECT`: how Redis would hold the value of a key.
 //!
 //! Differences from Redis: nothing is held as these answers say. They are what Redis would say of the same value after
-//! the same commands, with these exceptions: idle times are not kept, so they are 0, nor are frequencies; a sorted set that was large and is small again counts as small.
+//! the same commands, with these exceptions: idle times are not kept, so they are 0, nor are frequencies; a sorted set
+//! that was large and is small again counts as small.
 
 use super::{Answer, Call, Handler, Refusal, help, refusal};
 use crate::keyspace::Data;

@@ -4,11 +4,11 @@
 //! costs the same whatever other clients have queued. A range of keys is watched by what it holds: `EXEC` asks for its
 //! tally again, in O(log n). Until then no write costs anything for it.
 //!
-//! Invariant: once `EXEC` is answered, whatever the answer, the transaction is over (`execution/batch.rs` ends it): none
-//! of its commands is ever done later.
+//! Invariant: once `EXEC` is answered, whatever the answer, the transaction is over (`execution/batch.rs` ends it):
+//! none of its commands is ever done later.
 //!
-//! An `EXEC` needs of the data what its commands need. So one that only reads, or is empty, goes on where nothing can be
-//! written, as on a full disk.
+//! An `EXEC` needs of the data what its commands need. So one that only reads, or is empty, goes on where nothing can
+//! be written, as on a full disk.
 //!
 //! Differences from Redis: commands that open the data themselves (such as `SAVE` and `Q.SNAPSHOT`) and commands that
 //! Quipu does not have yet are refused when they would be queued, and then `EXEC` is refused, too.
@@ -65,7 +65,7 @@ fn exec(call: &mut Call<'_, '_>) -> Answer {
         call.session.stand_as(standing);
         call.reply.protocol = protocol;
     }
-    // Whoever sends the answer ends the transaction: an attempt that is taken back has none.
+    // The turn ends the transaction when it answers: an attempt that is taken back is not answered.
     (call.session.queue, call.session.watch) = (Some(queue), watch);
     answer
 }

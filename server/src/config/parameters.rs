@@ -278,8 +278,8 @@ impl Parameters {
         }
     }
 
-    /// Bytes of rows in memory above which they go to disk, 0 if all stay there: `memtable-bytes`, and no more than half
-    /// of `maxmemory`. So rows go to disk, and writers wait for that, well before writes are refused.
+    /// Bytes of rows in memory above which they go to disk, 0 if all stay there: `memtable-bytes`, and no more than
+    /// half of `maxmemory`. So rows go to disk, and writers wait for that, well before writes are refused.
     pub fn memtable_bytes(&self) -> u64 {
         let wanted = self.memtable_bytes.load(Ordering::Relaxed);
         match self.memory_bytes_max.load(Ordering::Relaxed) {

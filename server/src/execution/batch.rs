@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. Answers stand in the order of commands.
-//! 2. A [`Turn`] holds the data for a bounded number of commands, and a bounded time of theirs; then it commits and lets
-//!    others in. It ends after a bounded time, too. The bound is passed by one command at most.
+//! 2. A [`Turn`] holds the data for a bounded number of commands, and a bounded time of theirs; then it commits and
+//!    lets others in. It ends after a bounded time, too. The bound is passed by one command at most.
 //! 3. A command that lacks a page of a run has done nothing: it is taken back, whatever it has answered.
 //! 4. No answer of a turn may be sent before [`Turn::finish`] has returned: until then it may not be durable, whether
 //!    it tells of the turn's own commit or of another's.
@@ -42,8 +42,8 @@ const HOLD_MAX: Duration = Duration::from_millis(1);
 /// reads many rows, until the turn has taken [`LATE_TURN_MAX`].
 const TURN_MAX: Duration = Duration::from_millis(5);
 
-/// How long the commands of a turn take before its answers are sent, whoever has not had a turn yet: between two
-/// commands.
+/// How long the commands of a turn take before its answers are sent, also if clients have not had a turn yet: between
+/// two commands.
 pub const LATE_TURN_MAX: Duration = Duration::from_millis(20);
 
 /// Bytes of arguments that count as a command: some 200 ns.

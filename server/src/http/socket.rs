@@ -87,7 +87,7 @@ impl Socket {
     }
 
     fn stream(&mut self) -> Pin<&mut TcpStream> {
-        Pin::new(self.stream.as_mut().expect("whoever takes it has no socket any more"))
+        Pin::new(self.stream.as_mut().expect("taking the stream takes the socket"))
     }
 
     /// Ready with an error when the client has been quiet for too long.

@@ -236,7 +236,7 @@ impl<'k> Data<'k> {
         }
     }
 
-    /// Does something with who watches what. Without a hold for writing, nobody has one meanwhile.
+    /// Works on who watches what. Without a hold for writing, there is none elsewhere meanwhile.
     pub(super) fn with_state<T>(&mut self, work: impl FnOnce(&mut State) -> T) -> T {
         match &mut self.hold {
             Hold::LatchedWrite(_, state, _) => work(state),

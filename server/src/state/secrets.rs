@@ -1,7 +1,8 @@
 //! Hides passwords among the words of commands from clients that are shown commands.
 //!
-//! `AUTH`, `HELLO` and `ACL` are not shown at all ([`Flags::SECRET`]), but for `ACL SETUSER` in `SLOWLOG`, and `MONITOR`
-//! does not show commands of administrators. All other cases are handled here. The server's log never has words of commands.
+//! `AUTH`, `HELLO` and `ACL` are not shown at all ([`Flags::SECRET`]), but for `ACL SETUSER` in `SLOWLOG`, and
+//! `MONITOR` does not show commands of administrators. All other cases are handled here. The server's log never has
+//! words of commands.
 
 use crate::facts::{Flags, Spec, find};
 
