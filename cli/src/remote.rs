@@ -248,9 +248,11 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Connects to `HOST:PORT` and logs in if there is a password; a reply may take so long.
+    /// Connects to `HOST:PORT`, or to the usual port of a host, and logs in if there is a password; a reply may take so
+    /// long.
     pub(crate) fn connect(address: &str, login: &Login, timeout: Option<Duration>) -> Result<Remote> {
         let words = login.words()?;
+        let address = &with_port(address)?;
         let stream = open(address)
             .and_then(|stream| {
                 stream.set_nodelay(true)?;
@@ -292,6 +294,25 @@ impl Remote {
             })
         })
     }
+}
+
+/// The port of Redis servers.
+const USUAL_PORT: u16 = 6379;
+
+/// An address with its port: the usual one if it has none.
+fn with_port(address: &str) -> Result<String> {
+    if let Some((scheme, _)) = address.split_once("://") {
+        let text = format!("{address} is a URL of {scheme}: give HOST:PORT, and --user and --password if needed");
+        return Err(Failure::Usage(text));
+    }
+    let is_bare_v6 = address.parse::<std::net::Ipv6Addr>().is_ok();
+    Ok(if is_bare_v6 {
+        format!("[{address}]:{USUAL_PORT}")
+    } else if address.contains(':') && !address.ends_with(']') {
+        address.to_owned()
+    } else {
+        format!("{address}:{USUAL_PORT}")
+    })
 }
 
 /// Connects to the first address of a name that accepts.
@@ -349,6 +370,9 @@ fn read_nested(input: &mut impl BufRead, depth: usize) -> io::Result<Reply> {
             b'|' => {
                 read_pairs(input, rest, depth)?;
                 continue;
+            }
+            b'H' if rest.starts_with(b"TTP/") => {
+                return Err(broken("it speaks HTTP: give the port for Redis clients (`--port` of `quipu serve`)"));
             }
             other => return Err(broken(format!("a reply of no known kind: \"{}\"", other.escape_ascii()))),
         });
@@ -424,6 +448,24 @@ mod tests {
         let mut text = Vec::new();
         read_reply(&mut &bytes[..]).unwrap().print(&mut text, false).unwrap();
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_server_is_named_with_or_without_its_port() {
+        for (given, address) in [
+            ("localhost", "localhost:6379"),
+            ("127.0.0.1", "127.0.0.1:6379"),
+            ("127.0.0.1:7000", "127.0.0.1:7000"),
+            ("::1", "[::1]:6379"),
+            ("[::1]", "[::1]:6379"),
+            ("[::1]:7000", "[::1]:7000"),
+        ] {
+            assert_eq!(with_port(given).unwrap(), address);
+        }
+        let told = with_port("redis://localhost:6379").unwrap_err().to_string();
+        assert!(told.contains("give HOST:PORT"), "{told}");
+        let told = read_reply(&mut &b"HTTP/1.1 400 Bad Request\r\n"[..]).unwrap_err().to_string();
+        assert!(told.contains("it speaks HTTP"), "{told}");
     }
 
     #[test]

@@ -323,7 +323,7 @@ fn what_a_killed_change_has_left_is_a_note_of_the_check_and_no_fault() {
         let found = quipu_rows::check(&db, &mut |_| ()).unwrap();
         assert_eq!(found.problems, Vec::<String>::new());
         for note in &found.notes {
-            let what = "was left by a change of a schema that ended half way; the next opening for writing removes it";
+            let what = "did not end has left it, and the next opening for writing removes it";
             assert!(note.starts_with("the tree rows.") && note.ends_with(what), "{note}");
         }
         notes += found.notes.len();

@@ -310,7 +310,7 @@ impl<'s> Player<'s> {
                 Progress::Lacks(number) => {
                     from = number;
                     if let Some(attempt) = &mut self.session.attempt {
-                        attempt.bring(self.server.keyspace.db());
+                        attempt.bring(&self.server.keyspace);
                     }
                 }
                 Progress::Long(number) => {

@@ -3,9 +3,11 @@
 mod admin;
 mod arrows;
 mod as_redis_does;
+mod cold_owners;
 mod connections;
 mod durability;
 mod frame;
+mod full_disk;
 mod http;
 mod http_messages;
 mod keys;
@@ -16,6 +18,8 @@ mod positions;
 mod protected_mode;
 mod reference;
 mod rights;
+#[path = "../../suite/src/seeds.rs"]
+mod seeds;
 mod sorted_set_scans;
 mod sorted_sets;
 mod streams;

@@ -61,6 +61,31 @@ fn a_request_that_is_none_by_the_standard_is_refused() {
     listening.stop();
 }
 
+/// The parser answered by itself, with nothing but the status.
+#[test]
+fn what_the_parser_cannot_read_is_answered_with_what_is_wrong() {
+    let running = Running::new(|_| {});
+    let listening = http(&running);
+    let put = "PUT /v0/entity?id=a HTTP/1.1\r\nHost: a\r\n";
+    for (request, status, text) in [
+        (&*format!("{put}Content-Length: 3\r\nContent-Length: 5\r\n\r\nvalue"), 400, "Content-Length"),
+        (&format!("{put}Content-Length: +5\r\n\r\nvalue"), 400, "Content-Length"),
+        (&format!("{put}Content-Length: abc\r\n\r\nvalue"), 400, "Content-Length"),
+        (&format!("{put}X : y\r\n\r\n"), 400, "cannot be read"),
+        ("no HTTP at all\r\n\r\n", 400, "cannot be read"),
+        (&format!("{put}Transfer-Encoding: gzip\r\n\r\nvalue"), 501, "chunked"),
+        (&format!("{put}Transfer-Encoding: identity\r\n\r\nvalue"), 501, "chunked"),
+        (&format!("{put}Transfer-Encoding: xchunked\r\n\r\nvalue"), 501, "chunked"),
+    ] {
+        let told = answer(&listening, request);
+        let (head, body) = told.split_once("\r\n\r\n").expect("a head");
+        assert_eq!(told.get(9..12), Some(status.to_string().as_str()), "{request:?}: {told}");
+        assert!(body.contains(text) && body.ends_with('\n'), "{request:?}: {told}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{request:?}: {told}");
+    }
+    listening.stop();
+}
+
 #[test]
 fn a_head_is_answered_as_a_get_without_the_body() {
     let running = Running::new(|_| {});

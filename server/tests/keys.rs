@@ -385,7 +385,8 @@ fn dumped_and_restored() {
     assert_eq!(restore("restore w 9223372036854775807|", &dumped), "+OK\r\n");
     // The hash `a` -> `1`, as Redis 7.0 dumps it.
     let hash = [16, 12, 12, 0, 0, 0, 2, 0, 129, 97, 2, 1, 1, 255, 10, 0, 132, 166, 147, 232, 170, 23, 228, 219];
-    assert_eq!(restore("restore h 0|", &hash), "-ERR Bad data format\r\n");
+    let refused = "-ERR the payload is a hash: this type is not there yet\r\n";
+    assert_eq!(restore("restore h 0|", &hash), refused);
     for (line, answer) in [
         ("ttl z", ":-1"),
         ("ttl y", ":200"),

@@ -2,7 +2,7 @@
 //! as if they had been short. Method: a server with sockets over some ten thousand keys; clients that pipeline, end
 //! their side, take nothing, or leave.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
@@ -115,4 +115,47 @@ fn clients_that_hold_more_than_all_may_are_closed_from_the_largest_on() {
     });
     assert_eq!(rest(&mut greedy).matches("+QUEUED").count(), 4);
     ask(&mut modest, "EXEC", "*1\r\n+OK\r\n");
+}
+
+/// A turn served all clients that had sent something, one after the other: the small command of one waited for the
+/// large ones of all that came before.
+#[test]
+fn a_small_command_waits_for_few_of_many_large_ones() {
+    const CLIENTS: usize = 100;
+    let running = Running::new(|config| config.set("enable-debug-command", "yes").expect("a parameter"));
+    let mut light = running.connect();
+    let mut add = String::new();
+    for number in 0..15_000 {
+        add += &format!("ZADD big {number} member:{number}\r\n");
+    }
+    light.write_all(add.as_bytes()).expect("sent");
+    take(&mut light, &":1\r\n".repeat(15_000));
+    let (mut sleeper, mut heavy) = (running.connect(), (0..CLIENTS).map(|_| running.connect()).collect::<Vec<_>>());
+    heavy.iter_mut().for_each(|client| ask(client, "PING", "+PONG\r\n"));
+    // All have sent their commands before the loop sees the first of them.
+    sleeper.write_all(b"DEBUG SLEEP 0.5\r\n").expect("sent");
+    for client in &mut heavy {
+        client.write_all(b"ZRANGE big 0 14999 WITHSCORES\r\n").expect("sent");
+    }
+    light.write_all(b"INFO commandstats\r\n").expect("sent");
+    let mut length = Vec::new();
+    while !length.ends_with(b"\r\n") {
+        let mut byte = [0];
+        light.read_exact(&mut byte).expect("an answer");
+        length.push(byte[0]);
+    }
+    let length: usize = String::from_utf8_lossy(&length[1..]).trim().parse().expect("a length");
+    let mut told = vec![0; length + 2];
+    light.read_exact(&mut told).expect("an answer");
+    let told = String::from_utf8_lossy(&told).into_owned();
+    let calls = told.split_once("cmdstat_zrange:calls=").and_then(|(_, rest)| rest.split(',').next());
+    let done: usize = calls.map_or(0, |calls| calls.parse().expect("a number"));
+    assert!(done < CLIENTS / 2, "{done} of {CLIENTS} large commands were done first");
+    take(&mut sleeper, "+OK\r\n");
+    // All are answered in the end.
+    for client in &mut heavy {
+        let mut line = [0; 8];
+        client.read_exact(&mut line).expect("an answer");
+        assert_eq!(&line, b"*30000\r\n");
+    }
 }

@@ -113,7 +113,7 @@ fn a_snapshot_over_runs_answers_as_one_of_memory() {
     let disk = SimDisk::new();
     let running = with_keys(&disk);
     let mut client = running.connect();
-    client.write_all(b"Q.SNAPSHOT\r\n").expect("sent");
+    client.write_all(b"Q.SNAPSHOT SECONDS 3600\r\n").expect("sent");
     let mut taken = Vec::new();
     while !taken.ends_with(b"\r\n") {
         let mut byte = [0];

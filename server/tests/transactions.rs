@@ -61,3 +61,34 @@ fn a_key_that_one_client_watches_a_hundred_thousand_times_is_watched_once() {
     client.run_all(&["MULTI", "GET a"]);
     client.expect("EXEC", "*-1");
 }
+
+/// The slow log had EXEC, without a word of what was slow in it.
+#[test]
+fn what_is_slow_in_a_transaction_is_shown_by_itself() {
+    let server = in_memory();
+    let mut client = Client::new(&server);
+    client.expect("CONFIG SET slowlog-log-slower-than 0", "+OK");
+    client.run_all(&["MULTI", "SET a 1", "EXEC"]);
+    let told = client.run("SLOWLOG GET -1");
+    assert!(told.contains("$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n"), "{told}");
+    assert!(!told.contains("EXEC"), "{told}");
+    client.run("ACL SETUSER u on >secret");
+    let told = client.run("SLOWLOG GET -1");
+    assert!(told.contains("$7\r\nSETUSER\r\n$10\r\n(redacted)\r\n") && !told.contains("secret"), "{told}");
+}
+
+/// The engine's memory was full: the error came before the queue was emptied, and the connection stayed in `MULTI`.
+#[test]
+fn an_exec_for_which_memory_lacks_is_over() {
+    let options = quipu::Options { memory_bytes: 4 << 20, memtable_bytes: 0, ..quipu::Options::in_memory() };
+    let server = crate::support::server(options, "/server");
+    let mut client = Client::new(&server);
+    let value = "v".repeat(50_000);
+    let is_full = (0..1000).any(|number| client.run(&format!("SET key:{number} {value}")).starts_with("-OOM"));
+    assert!(is_full);
+    client.run_all(&["MULTI", &format!("SET a {value}"), "INCR n"]);
+    let answer = client.run("EXEC");
+    assert!(answer.contains("-OOM"), "{answer}");
+    client.expect("PING", "+PONG");
+    client.expect("EXEC", "-ERR EXEC without MULTI");
+}

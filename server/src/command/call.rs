@@ -17,6 +17,9 @@ pub type Answer = Result<(), Refusal>;
 /// Rows above which an answer is put together beside the loop that serves connections, from a snapshot: some 2 ms.
 pub const LONG_ROWS: u64 = 20_000;
 
+/// The same once the turn of the loop has taken its time, so that those who come after do not wait: some 100 us.
+pub const LATE_ROWS: u64 = 1000;
+
 /// Bytes of strings above which the same holds, if the command knows of them beforehand: some hundred microseconds.
 pub const LONG_BYTES: u64 = 1 << 20;
 
@@ -125,7 +128,8 @@ impl<'c> Call<'c, '_> {
     /// Says how many rows the answer will read. Where that is many, and others would wait, the command is run again
     /// from a snapshot beside the loop: nothing may have been written before.
     pub fn expect_rows(&self, rows: u64) -> Answer {
-        if rows > LONG_ROWS && !self.data.is_patient() && self.session.can_wait { Err(Refusal::Long) } else { Ok(()) }
+        let rows_max = if self.session.is_late { LATE_ROWS } else { LONG_ROWS };
+        if rows > rows_max && !self.data.is_patient() && self.session.can_wait { Err(Refusal::Long) } else { Ok(()) }
     }
 
     /// Whether the answer of so many rows, which [`Call::expect_rows`] has let pass, is to be written in pieces, from

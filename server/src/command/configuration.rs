@@ -7,7 +7,6 @@
 use super::{Answer, Call, Handler, Refusal, help, refusal};
 use crate::config::{Rejected, file};
 use crate::resp::word::printable;
-use crate::system::log::Level;
 
 /// The rules of a user that may do everything.
 const ALL_RULES: &str = "on nopass ~* &* +@all";
@@ -90,10 +89,6 @@ fn set(call: &mut Call<'_, '_>) -> Answer {
         match name.as_str() {
             "latency-tracking" => call.server.statistics.track_latencies(value == "yes"),
             "requirepass" => call.server.users.require_password(&value),
-            "maxmemory-policy" if value != "noeviction" => call.server.log_at(
-                Level::Warning,
-                format_args!("maxmemory-policy {value}: nothing is evicted here; over maxmemory, writes are refused"),
-            ),
             _ => {}
         }
         parameters.set(name, value);

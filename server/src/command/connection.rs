@@ -86,7 +86,7 @@ fn authenticate(call: &mut Call<'_, '_>, name: &[u8], password: &[u8]) -> Answer
         }
         None => {
             let user = String::from_utf8_lossy(name);
-            call.server.note_denied(call.session, Reason::Password, call.spec.name.as_bytes(), &user);
+            call.server.note_denied(call.session, Reason::Password, call.args[0], &user);
             Err(refusal::text("WRONGPASS invalid username-password pair or user is disabled."))
         }
     }

@@ -99,6 +99,7 @@ fn restore(call: &mut Call<'_, '_>) -> Answer {
     let value = loaded.unwrap_or_else(|| rdb::load(call.args[3])).map_err(|broken| match broken {
         Broken::Footer => refusal::text("ERR DUMP payload version or checksum are wrong"),
         Broken::Value => refusal::text("ERR Bad data format"),
+        Broken::Absent(kind) => Refusal::new(format!("ERR the payload is a {kind}: this type is not there yet")),
     })?;
     let deadline_ms = match (time, is_absolute) {
         (0, _) => None,

@@ -243,7 +243,8 @@ impl Page<'_> {
         let running_s = if since_ms == 0 { -1 } else { (clock::now_ms().saturating_sub(since_ms) / 1000) as i64 };
         let took_s = if took_ms == u64::MAX { -1 } else { (took_ms / 1000) as i64 };
         let status = if saves.failure().is_some() || self.stats.checkpoint_failure.is_some() { "err" } else { "ok" };
-        let write_status = if self.stats.poisoned { "err" } else { "ok" };
+        let lack_of_space = self.server.keyspace.lack_of_space();
+        let write_status = if self.stats.poisoned || lack_of_space.is_some() { "err" } else { "ok" };
         self.lines(&[("loading", 0), ("async_loading", 0), ("current_cow_peak", 0), ("current_cow_size", 0)]);
         self.lines(&[("current_cow_size_age", 0)]);
         self.line("current_fork_perc", "0.00");
@@ -309,7 +310,7 @@ impl Page<'_> {
             ("expired_time_cap_reached_count", 0),
             ("expire_cycle_cpu_milliseconds", 0),
             ("evicted_keys", 0),
-            ("evicted_clients", 0),
+            ("evicted_clients", self.server.statistics.evicted_clients.load(Ordering::Relaxed)),
             ("total_eviction_exceeded_time", 0),
             ("current_eviction_exceeded_time", 0),
             ("keyspace_hits", load(&counters.hits)),
@@ -458,6 +459,11 @@ impl Page<'_> {
             ("threads", self.server.config.threads as u64),
         ]);
         self.line("poisoned", u8::from(stats.poisoned));
+        let lack = self.server.keyspace.lack_of_space();
+        self.line("disk_full", u8::from(lack.is_some()));
+        if let Some(reason) = lack {
+            self.line("disk_full_reason", reason.replace(['\r', '\n'], " "));
+        }
         self.line("data", self.server.config.directory().display());
         if let Some(failure) = &stats.checkpoint_failure {
             self.line("checkpoint_failure", failure.replace(['\r', '\n'], " "));

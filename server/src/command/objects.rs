@@ -1,8 +1,8 @@
 //! `OBJECT`: how Redis would hold the value of a key.
 //!
 //! Differences from Redis: nothing is held as these answers say. They are what Redis would say of the same value after
-//! the same commands, with these exceptions: idle times and frequencies are not kept, so they are 0 where
-//! `maxmemory-policy` lets Redis tell them; a sorted set that was large and is small again counts as small.
+//! the same commands, with these exceptions: idle times are not kept, so they are 0, nor are frequencies; a sorted set
+//! that was large and is small again counts as small.
 
 use super::{Answer, Call, Handler, Refusal, help, refusal};
 use crate::keyspace::Data;
@@ -80,12 +80,6 @@ fn references(call: &mut Call<'_, '_>) -> Answer {
 
 fn idle_time(call: &mut Call<'_, '_>) -> Answer {
     let seconds = lookup(call)?.map(|_| 0);
-    if seconds.is_some() && counts_accesses(call) {
-        return Err(refusal::text(
-            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
-             policies at runtime LRU and LFU data will take some time to adjust.",
-        ));
-    }
     answer_integer(call, seconds)
 }
 
@@ -97,17 +91,8 @@ fn answer_integer(call: &mut Call<'_, '_>, number: Option<i64>) -> Answer {
     Ok(())
 }
 
-/// Whether Redis would count accesses, instead of noting the last one.
-fn counts_accesses(call: &Call<'_, '_>) -> bool {
-    call.server.config.parameters.get("maxmemory-policy").is_some_and(|policy| policy.ends_with("-lfu"))
-}
-
 fn frequency(call: &mut Call<'_, '_>) -> Answer {
     if lookup(call)?.is_some() {
-        if counts_accesses(call) {
-            call.reply.integer(0);
-            return Ok(());
-        }
         return Err(refusal::text(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
              switching between policies at runtime LRU and LFU data will take some time to adjust.",

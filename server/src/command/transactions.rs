@@ -4,6 +4,12 @@
 //! costs the same whatever other clients have queued. A range of keys is watched by what it holds: `EXEC` asks for its
 //! tally again, in O(log n). Until then no write costs anything for it.
 //!
+//! Invariant: once `EXEC` is answered, whatever the answer, the transaction is over (`execution/batch.rs` ends it):
+//! none of its commands is ever done later.
+//!
+//! An `EXEC` needs of the data what its commands need. So one that only reads, or is empty, goes on where nothing can
+//! be written, as on a full disk.
+//!
 //! Differences from Redis: commands that open the data themselves (such as `SAVE` and `Q.SNAPSHOT`) and commands that
 //! Quipu does not have yet are refused when they would be queued, and then `EXEC` is refused, too.
 
@@ -52,12 +58,15 @@ fn discard(call: &mut Call<'_, '_>) -> Answer {
 fn exec(call: &mut Call<'_, '_>) -> Answer {
     let Some(queue) = call.session.queue.take() else { return Err(refusal::text("ERR EXEC without MULTI")) };
     let watch = std::mem::take(&mut call.session.watch);
-    let database = call.session.database;
+    let (standing, protocol) = (call.session.standing(), call.reply.protocol);
     let answer = exec_queue(call, &queue, &watch);
     if call.data.has_faults() {
         // It is taken back, and tried again.
-        (call.session.queue, call.session.watch, call.session.database) = (Some(queue), watch, database);
+        call.session.stand_as(standing);
+        call.reply.protocol = protocol;
     }
+    // The turn ends the transaction when it answers: an attempt that is taken back is not answered.
+    (call.session.queue, call.session.watch) = (Some(queue), watch);
     answer
 }
 
@@ -79,7 +88,9 @@ fn exec_queue(call: &mut Call<'_, '_>, queue: &Queue, watch: &Watch) -> Answer {
             return Ok(());
         }
     }
-    for ((spec, _), (took, refused)) in queue.commands.iter().zip(outcomes) {
+    for ((spec, words), (took, refused)) in queue.commands.iter().zip(outcomes) {
+        let args: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+        call.server.slow_log.note(&call.server.config.parameters, call.session, spec, &args, took);
         call.server.statistics.note_commands(spec, 1, took);
         if let Some(refused) = refused {
             call.server.statistics.note_failure(spec);

@@ -32,8 +32,10 @@ pub fn read(config: &mut Config, path: &Path) -> Result<Vec<String>, String> {
         let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
         format!("{}:{line}", path.display())
     };
-    let document = Document::parse(text.as_str())
-        .map_err(|error| format!("{}: {}", at(error.span()), error.message().replace('\n', ", ")))?;
+    let document = Document::parse(text.as_str()).map_err(|error| {
+        let why = error.message().replace('\n', ", ");
+        format!("{}: {why}; the file is TOML, as in `port = 6379`, and no redis.conf", at(error.span()))
+    })?;
     let mut names = Vec::new();
     for (name, _) in document.as_table().iter() {
         let Some((key, item)) = document.as_table().get_key_value(name) else { continue };
@@ -158,6 +160,7 @@ mod tests {
             ("port = 7000\nprot = 1\n", "quipu.toml:2, key `prot`: no such setting"),
             ("\n\nport = 70000\n", "quipu.toml:3, key `port`: argument must be between 0 and 65535 inclusive"),
             ("port = \n", "quipu.toml:1: "),
+            ("maxmemory 100mb\n", "the file is TOML, as in `port = 6379`, and no redis.conf"),
             ("[users]\nbob = 1\n", "quipu.toml:1, key `users`: the rules of `bob` are no text"),
             ("[users]\nbob = \"on +nosuch\"\n", "user `bob`: Error in ACL SETUSER modifier '+nosuch'"),
         ] {

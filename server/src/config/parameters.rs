@@ -279,12 +279,12 @@ impl Parameters {
     }
 
     /// Bytes of rows in memory above which they go to disk, 0 if all stay there: `memtable-bytes`, and no more than
-    /// `maxmemory` allows, so that rows go to disk before writes are refused.
+    /// half of `maxmemory`. So rows go to disk, and writers wait for that, well before writes are refused.
     pub fn memtable_bytes(&self) -> u64 {
         let wanted = self.memtable_bytes.load(Ordering::Relaxed);
         match self.memory_bytes_max.load(Ordering::Relaxed) {
             0 => wanted,
-            max => wanted.min(max.max(MEMTABLE_BYTES_MIN)),
+            max => wanted.min((max / 2).max(MEMTABLE_BYTES_MIN)),
         }
     }
 
@@ -476,6 +476,9 @@ fn normal(parameter: &Parameter, value: &str, old: &str) -> Result<String, Strin
             Ok(number.to_string())
         }
         Kind::OneOf(words) => match words.iter().find(|word| word.eq_ignore_ascii_case(value)) {
+            Some(word) if parameter.name == "maxmemory-policy" && *word != "noeviction" => {
+                Err("nothing is evicted here: over maxmemory, writes are refused; only noeviction is there".to_owned())
+            }
             Some(word) => Ok((*word).to_owned()),
             None => Err(format!("argument(s) must be one of the following: {}", words.join(", "))),
         },
@@ -535,9 +538,48 @@ mod tests {
         assert_eq!(parameters.check("oom-score-adj-values", "0 0 2001"), because(outside));
         let percentiles = parameters.check("latency-tracking-info-percentiles", "50.0 99.90 0.001");
         assert_eq!(percentiles, Ok("50 99.9 0.001".to_owned()));
-        assert_eq!(parameters.check("notify-keyspace-events", "KA"), Ok("AK".to_owned()));
+        let class = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+        assert_eq!(parameters.check("notify-keyspace-events", "Q"), because(class));
         let limits = parameters.check("client-output-buffer-limit", "normal 1mb 2 3");
         assert_eq!(limits.as_deref(), Ok("normal 1048576 2 3 slave 268435456 67108864 60 pubsub 33554432 8388608 60"));
+    }
+
+    /// They were taken, told by `CONFIG GET`, and nothing was evicted or told.
+    #[test]
+    fn what_is_not_done_is_refused() {
+        let parameters = Parameters::default();
+        for policy in ["allkeys-lru", "volatile-ttl", "ALLKEYS-LFU"] {
+            let refused = parameters.check("maxmemory-policy", policy);
+            assert!(
+                matches!(&refused, Err(Rejected::Because(why)) if why.contains("nothing is evicted")),
+                "{refused:?}"
+            );
+            assert!(parameters.set_at_start("maxmemory-policy", policy).is_err());
+        }
+        assert_eq!(parameters.check("maxmemory-policy", "NoEviction"), Ok("noeviction".to_owned()));
+        for events in ["KEA", "Ex"] {
+            let refused = parameters.check("notify-keyspace-events", events);
+            assert!(matches!(&refused, Err(Rejected::Because(why)) if why.contains("not told")), "{refused:?}");
+        }
+        assert_eq!(parameters.check("notify-keyspace-events", ""), Ok(String::new()));
+    }
+
+    /// With the usual gigabyte for rows in memory, rows reached `maxmemory` before they went to disk, and writes were
+    /// refused that fitted a moment later.
+    #[test]
+    fn rows_go_to_disk_well_before_writes_are_refused() {
+        let parameters = Parameters::default();
+        let megabytes = |number: u64| number << 20;
+        assert_eq!(parameters.memtable_bytes(), megabytes(1024));
+        parameters.set("maxmemory", megabytes(20).to_string());
+        assert_eq!(parameters.memtable_bytes(), megabytes(10));
+        parameters.set("memtable-bytes", megabytes(4).to_string());
+        assert_eq!(parameters.memtable_bytes(), megabytes(4));
+        parameters.set("memtable-bytes", "0".to_owned());
+        assert_eq!(parameters.memtable_bytes(), 0, "all rows stay in memory, as in Redis");
+        parameters.set("memtable-bytes", megabytes(1).to_string());
+        parameters.set("maxmemory", "1".to_owned());
+        assert_eq!(parameters.memtable_bytes(), MEMTABLE_BYTES_MIN);
     }
 
     #[test]

@@ -85,5 +85,8 @@ pub(super) fn event_classes(value: &str) -> Result<String, String> {
         kept.extend(MOST.chars().filter(has));
     }
     kept.extend("KEmn".chars().filter(has));
+    if !kept.is_empty() {
+        return Err("events of keys are not told here: there are no channels yet".to_owned());
+    }
     Ok(kept)
 }

@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! 1. Answers stand in the order of commands.
-//! 2. A [`Turn`] holds the data for a bounded number of commands; then it commits and lets others in.
+//! 2. A [`Turn`] holds the data for a bounded number of commands, and a bounded time of theirs; then it commits and
+//!    lets others in. It ends after a bounded time, too. The bound is passed by one command at most.
 //! 3. A command that lacks a page of a run has done nothing: it is taken back, whatever it has answered.
 //! 4. No answer of a turn may be sent before [`Turn::finish`] has returned: until then it may not be durable, whether
 //!    it tells of the turn's own commit or of another's.
@@ -13,14 +14,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quipu::{Durability, PendingCommit, Result};
+use quipu::{Durability, ErrorKind, PendingCommit, Result};
 
 use crate::command::admission::{admit, check_inside, takes_runs};
 use crate::command::databases::databases_named;
 use crate::command::replicated::is_served;
 use crate::command::table::handlers;
 use crate::command::{Answer, Call, Handlers, LONG_BYTES, Refusal, Run, RunMany};
-use crate::execution::single::{guard, need_of, run};
+use crate::execution::single::{guard, is_exec, need_in, run};
 use crate::facts::key_places::{keys, only_key};
 use crate::facts::{Flags, Group, Spec, find};
 use crate::keyspace::{Data, Need};
@@ -33,6 +34,17 @@ use crate::system::clock;
 
 /// Commands after which a turn commits and lets others in: a few hundred microseconds.
 const COMMANDS_AT_ONCE_MAX: usize = 1024;
+
+/// How long the commands of a hold take before others are let in: between two commands.
+const HOLD_MAX: Duration = Duration::from_millis(1);
+
+/// How long the commands of a turn take before it is late: then each client has one more command, beside the loop if it
+/// reads many rows, until the turn has taken [`LATE_TURN_MAX`].
+const TURN_MAX: Duration = Duration::from_millis(5);
+
+/// How long the commands of a turn take before its answers are sent, also if clients have not had a turn yet: between
+/// two commands.
+pub const LATE_TURN_MAX: Duration = Duration::from_millis(20);
 
 /// Bytes of arguments that count as a command: some 200 ns.
 const BYTES_A_COMMAND: usize = 1024;
@@ -62,7 +74,8 @@ pub enum Progress {
     /// The command of this number lacks pages of runs, or waits for memory. It was taken back; what the session's
     /// attempt lacks is to be brought, and the command to be tried again. Those before are done.
     Lacks(usize),
-    /// There are many bytes of answers: the commands from this number on are to be run when they are sent.
+    /// There are many bytes of answers, or the turn is over: the commands from this number on are to be run when the
+    /// answers are sent.
     Enough(usize),
     /// The session is to be closed; commands after this number are not looked at.
     Closing,
@@ -74,6 +87,12 @@ pub struct Turn<'k> {
     handlers: &'static Handlers,
     data: Option<Data<'k>>,
     commands: usize,
+    /// Whether it is late from the beginning.
+    is_late: bool,
+    /// What the commands of the hold have taken.
+    held: Duration,
+    /// What all commands of the turn have taken.
+    spent: Duration,
     /// The last commit of this turn.
     written: Option<PendingCommit<'k>>,
     /// The commits that its reads saw.
@@ -85,7 +104,23 @@ pub struct Turn<'k> {
 impl<'k> Turn<'k> {
     /// Holding nothing yet.
     pub fn new(server: &'k Server) -> Turn<'k> {
-        Turn { server, handlers: handlers(), data: None, commands: 0, written: None, seen: None, tells: false }
+        Turn::begin(server, false)
+    }
+
+    /// The same, late from the beginning if the one before has left clients without a turn.
+    pub fn begin(server: &'k Server, is_late: bool) -> Turn<'k> {
+        Turn {
+            server,
+            is_late,
+            handlers: handlers(),
+            data: None,
+            commands: 0,
+            held: Duration::ZERO,
+            spent: Duration::ZERO,
+            written: None,
+            seen: None,
+            tells: false,
+        }
     }
 
     /// The data, held as needed.
@@ -102,17 +137,17 @@ impl<'k> Turn<'k> {
     }
 
     /// The data as a command needs it.
-    fn data_for(&mut self, spec: &Spec) -> Result<&mut Data<'k>> {
-        let need = need_of(spec);
-        let is_exact = spec.flags.has(Flags::EXACT);
+    fn data_for(&mut self, session: &Session, spec: &Spec) -> Result<&mut Data<'k>> {
+        let need = need_in(session, spec);
+        let is_exact = spec.flags.has(Flags::EXACT) || is_exec(spec) && session.counts_in_transaction();
         self.data(if is_exact { self.server.keyspace.need_exact(need, clock::now_ms()) } else { need })
     }
 
     /// Commits and lets others in.
     fn commit(&mut self) -> Result<()> {
-        self.commands = 0;
+        (self.commands, self.held) = (0, Duration::ZERO);
         let Some(data) = self.data.take() else { return Ok(()) };
-        let place = if data.covers(Need::Write) { &mut self.written } else { &mut self.seen };
+        let place = if data.covers(Need::Removal) { &mut self.written } else { &mut self.seen };
         *place = Some(data.close()?);
         Ok(())
     }
@@ -159,9 +194,11 @@ impl<'k> Turn<'k> {
         let (mut number, mut start, mut one_by_one) = (0, 0, 0);
         let answered = reply.bytes.len();
         while number < ends.len() {
-            if reply.bytes.len() - answered > ANSWER_BYTES_AT_ONCE_MAX {
+            let is_over = number > 0 && self.spent >= TURN_MAX;
+            if is_over || reply.bytes.len() - answered > ANSWER_BYTES_AT_ONCE_MAX {
                 return Progress::Enough(from + number);
             }
+            session.is_late = self.is_late || self.spent >= TURN_MAX;
             let args = &words[start..ends[number]];
             let spec = find(args[0]);
             if number >= one_by_one
@@ -255,11 +292,12 @@ impl<'k> Turn<'k> {
             }
         }
         session.is_cold = session.attempt.take().is_some_and(|attempt| attempt.pages_read > 0);
-        server.statistics.note_commands(spec, count as u64, clock::since(started));
+        let took = clock::since(started);
+        server.statistics.note_commands(spec, count as u64, took);
         // Of a client with long answers, fewer commands are done together.
         let bytes_each = (reply.bytes.len() - mark) / count;
         session.run_max = (ANSWER_BYTES_AT_ONCE_MAX / bytes_each.max(1)).clamp(1, RUN_MAX);
-        self.count(count);
+        self.count(count, took);
         Together::Done
     }
 
@@ -286,7 +324,7 @@ impl<'k> Turn<'k> {
         run: impl FnOnce(&mut Data<'k>, &mut Session) -> Answer,
     ) -> Answer {
         session.begin_attempt();
-        let data = self.data_for(spec)?;
+        let data = self.data_for(session, spec)?;
         if let Some(attempt) = &session.attempt {
             data.lend(&attempt.faults);
         }
@@ -304,9 +342,9 @@ impl<'k> Turn<'k> {
 
     /// Whether commands that write have to wait until there is memory, and have not yet.
     fn has_to_wait(&self, session: &mut Session, spec: &Spec, commands: usize) -> bool {
-        let has_to = need_of(spec) == Need::Write
+        let has_to = need_in(session, spec) >= Need::Removal
             && self.server.keyspace.db().is_short_of_memory()
-            && !self.data.as_ref().is_some_and(|data| data.covers(Need::Write))
+            && !self.data.as_ref().is_some_and(|data| data.covers(Need::Removal))
             && !session.attempt.as_ref().is_some_and(|attempt| attempt.has_waited);
         if has_to {
             session.attempt_at(commands).waits = true;
@@ -342,9 +380,11 @@ impl<'k> Turn<'k> {
         }
     }
 
-    fn count(&mut self, commands: usize) {
+    fn count(&mut self, commands: usize, took: Duration) {
         self.commands += commands;
-        if self.commands >= COMMANDS_AT_ONCE_MAX {
+        self.held += took;
+        self.spent += took;
+        if self.commands >= COMMANDS_AT_ONCE_MAX || self.held >= HOLD_MAX {
             // A failure to commit shows in `finish`, before anything is sent: the log says so for ever after.
             let _ = self.commit();
         }
@@ -386,13 +426,15 @@ impl<'k> Turn<'k> {
             return Ok(());
         }
         // After what it runs, as in Redis.
-        let is_exec = spec.name == "exec";
+        let is_exec = is_exec(spec);
         if !is_exec && session.attempt.is_none() {
             server.tell_monitors(session, spec, args);
         }
         session.can_wait = true;
         // Pages that it lacked could not be read.
         let lacking = match session.attempt.as_mut().and_then(|attempt| attempt.failure.take()) {
+            // It was to wait for memory that no flush will give back: what frees space goes on.
+            Some(failure) if failure.kind() == ErrorKind::Full && need_in(session, spec) == Need::Removal => Ok(()),
             Some(failure) => Err(Refusal::from(failure)),
             None => Ok(()),
         };
@@ -404,6 +446,10 @@ impl<'k> Turn<'k> {
             return Err(NotNow::Lacks);
         }
         session.attempt = None;
+        if is_exec {
+            // It is answered, whatever came of it: nothing of the transaction may be done later.
+            session.leave_transaction();
+        }
         match performed {
             Ok(()) => {}
             Err(Refusal::Long) => {
@@ -429,7 +475,7 @@ impl<'k> Turn<'k> {
         server.statistics.note_commands(spec, 1, took);
         server.slow_log.note(&server.config.parameters, session, spec, args, took);
         let bytes: usize = args.iter().map(|word| word.len()).sum();
-        self.count(1 + bytes / BYTES_A_COMMAND);
+        self.count(1 + bytes / BYTES_A_COMMAND, took);
     }
 
     /// Runs a command that was admitted, with the data that it needs.
@@ -527,7 +573,7 @@ fn refuse(server: &Server, session: &mut Session, spec: Option<&'static Spec>, r
     if let Some(queue) = &mut session.queue {
         queue.failed = true;
     }
-    if spec.is_some_and(|spec| spec.name == "exec") {
+    if spec.is_some_and(is_exec) {
         // A malformed EXEC ends the transaction all the same.
         session.leave_transaction();
         let text = refusal.reply_text();
@@ -556,7 +602,7 @@ fn fail(server: &Server, session: &mut Session, spec: &'static Spec, refusal: &R
 fn may_write(session: &Session, spec: &Spec) -> bool {
     let queued =
         || session.queue.as_ref().is_some_and(|queue| queue.commands.iter().any(|(spec, _)| may_write(session, spec)));
-    spec.flags.has(Flags::WRITE) || (spec.flags.has(Flags::EXCLUSIVE) && queued())
+    spec.flags.has(Flags::WRITE) || (spec.flags.has(Flags::RUNS_QUEUE) && queued())
 }
 
 fn enqueue(queue: &mut Queue, spec: &'static Spec, args: &[&[u8]], server: &Server, reply: &mut Reply) {

@@ -12,6 +12,7 @@ use quipu::{Failure, Result};
 
 use crate::state::server::Server;
 use crate::system::clock;
+use crate::system::log::Level;
 
 /// Time between two rounds.
 const ROUND: Duration = Duration::from_millis(100);
@@ -26,6 +27,7 @@ const ROUNDS_PER_LOOK: u32 = 10;
 pub fn run(server: &Arc<Server>) {
     let (mut told, mut round) = (Vec::new(), 0u32);
     let mut expiry_failure = None;
+    let mut has_space = true;
     while !server.wait_for_stop_until(ROUND) {
         let failure =
             remove_expired(server).and_then(|()| remove_leftovers(server)).err().map(|error| error.to_string());
@@ -33,8 +35,10 @@ pub fn run(server: &Arc<Server>) {
             server.log(format_args!("removing what has expired or was dropped failed: {failure}"));
         }
         expiry_failure = failure;
+        has_space = ask_for_space(server, has_space);
         if round.is_multiple_of(ROUNDS_PER_LOOK) {
             told = tell_failures(server, &told);
+            give_space_back(server);
         }
         round = round.wrapping_add(1);
         server.snapshots.end_due(clock::now_ms());
@@ -44,9 +48,34 @@ pub fn run(server: &Arc<Server>) {
     }
 }
 
+/// Asks whether there is space again, if the disk was full. Returns whether there is. What changes is told in the log.
+fn ask_for_space(server: &Server, had_space: bool) -> bool {
+    server.keyspace.ask_for_space();
+    let lack = server.keyspace.lack_of_space();
+    match &lack {
+        Some(reason) if had_space => server.log_at(
+            Level::Warning,
+            format_args!("the disk is full: writes that free no space are refused until there is some: {reason}"),
+        ),
+        None if !had_space => server.log(format_args!("the disk has space again: writes are taken")),
+        _ => {}
+    }
+    lack.is_none()
+}
+
+/// Has a checkpoint give back the space of what was removed while the disk was full.
+pub fn give_space_back(server: &Server) {
+    let keyspace = &server.keyspace;
+    if !server.saves.is_running() && keyspace.has_freed() {
+        let changes = keyspace.counters.changes.load(Ordering::Relaxed);
+        server.saves.start(keyspace.db(), changes);
+    }
+}
+
 /// Closes clients if all of them together hold more memory than they may, those first that hold the most.
 pub fn evict_clients(server: &Server) {
     for (client, bytes) in server.clients.evict(&server.config.parameters) {
+        server.statistics.evicted_clients.fetch_add(1, Ordering::Relaxed);
         server.log(format_args!(
             "client {} at {}: closed: clients hold more than `maxmemory-clients`, {bytes} bytes of it this one",
             client.id, client.address

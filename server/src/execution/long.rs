@@ -102,7 +102,7 @@ impl LongCommand {
             }
             let now_ms = clock::now_ms();
             let keyspace = &server.keyspace;
-            if need_of(spec) == Need::Write {
+            if need_of(spec) >= Need::Removal {
                 return write(server, session, spec, &args, reply);
             }
             let is_exact = spec.flags.has(Flags::EXACT);

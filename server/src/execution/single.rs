@@ -6,17 +6,37 @@ use crate::command::{Answer, Call, refusal};
 use crate::facts::{Flags, Spec};
 use crate::keyspace::Need;
 use crate::state::server::Server;
+use crate::state::session::Session;
 
 /// What a command needs of the data.
 pub(super) fn need_of(spec: &Spec) -> Need {
     let flags = spec.flags;
     if flags.has(Flags::ALONE) {
         Need::Nothing
-    } else if flags.has(Flags::WRITE) || flags.has(Flags::EXCLUSIVE) {
+    } else if flags.has(Flags::FREES) {
+        Need::Removal
+    } else if flags.has(Flags::WRITE) {
         Need::Write
     } else {
         Need::ReadableTable
     }
+}
+
+/// What a command of this client needs of the data: `EXEC` what the commands need that it runs.
+pub(super) fn need_in(session: &Session, spec: &Spec) -> Need {
+    match &session.queue {
+        Some(queue) if is_exec(spec) => {
+            let needs = queue.commands.iter().filter(|_| !queue.failed).map(|(spec, _)| need_of(spec));
+            needs.max().unwrap_or(Need::Nothing).max(Need::ReadableTable)
+        }
+        _ => need_of(spec),
+    }
+}
+
+/// Whether it is `EXEC`.
+#[inline]
+pub(super) fn is_exec(spec: &Spec) -> bool {
+    spec.flags.has(Flags::RUNS_QUEUE)
 }
 
 /// Runs a command.

@@ -12,11 +12,11 @@ const WRITE: Flags = Flags::WRITE;
 
 /// The lines.
 pub(super) const SPECS: &[Spec] = &[
-    Spec::new("del", -2, WRITE, Group::Generic)
+    Spec::new("del", -2, WRITE.and(Flags::FREES), Group::Generic)
         .keys(1, -1, 1)
         .about("key [key ...]", "Removes keys.", "1.0.0")
         .costs("O(k log n), and one step a leaf of what they hold", "O(k)"),
-    Spec::new("unlink", -2, FAST_WRITE, Group::Generic)
+    Spec::new("unlink", -2, FAST_WRITE.and(Flags::FREES), Group::Generic)
         .keys(1, -1, 1)
         .about("key [key ...]", "Removes keys, as DEL does.", "4.0.0")
         .costs("O(k log n), and one step a leaf of what they hold", "O(k), and the rest in the background"),
@@ -147,10 +147,10 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("dbsize", 1, Flags::READ.and(Flags::EXACT).and(Flags::FAST), Group::Server)
         .about("", "How many keys there are.", "1.0.0")
         .costs("O(1)", "O(1)"),
-    Spec::new("flushdb", -1, WRITE, Group::Server)
+    Spec::new("flushdb", -1, WRITE.and(Flags::FREES), Group::Server)
         .about("[ASYNC | SYNC]", "Removes all keys of the database.", "1.0.0")
         .costs("O(pages)", "O(n)"),
-    Spec::new("flushall", -1, WRITE, Group::Server)
+    Spec::new("flushall", -1, WRITE.and(Flags::FREES), Group::Server)
         .about("[ASYNC | SYNC]", "Removes all keys of all databases.", "1.0.0")
         .costs("O(pages)", "O(n)"),
     Spec::new("swapdb", 3, FAST_WRITE, Group::Server)

@@ -38,7 +38,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("q.tally", -1, FAST_EXACT_READ, Group::Ordered)
         .about("[min max]", "Rows, bytes and hash of a range: equal hashes tell equal content.", "0.1.0")
         .costs("O(log n)", ""),
-    Spec::new("q.delrange", 3, Flags::WRITE.and(Flags::EXACT), Group::Ordered)
+    Spec::new("q.delrange", 3, Flags::WRITE.and(Flags::EXACT).and(Flags::FREES), Group::Ordered)
         .about("min max", "Removes all keys of a range and tells how many there were.", "0.1.0")
         .costs(
             "O(log n) over runs, one step a leaf in memory; and O(log n) for each key that expires, is a collection, or is long",

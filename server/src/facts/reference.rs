@@ -15,6 +15,15 @@ Quipu answers as Redis 7.0 does, in RESP2 and RESP3, but for what the modules un
 \"Differences from Redis\".
 *n* is the number of keys or of elements, *k* of those that are given or answered; a row of a count, a rank or a \
 position costs one descent, whatever lies between.
+
+A key has 65,000 bytes at most, and a longer one is refused. Nothing is evicted: over `maxmemory` writes are refused, and \
+`maxmemory-policy` takes `noeviction` alone; `notify-keyspace-events` takes nothing, as there are no channels.
+
+There are no scripts: `EVAL`, `EVALSHA`, `SCRIPT` and `FUNCTION` are refused. Some libraries hide that from their callers: \
+`incr` of django-redis falls back to a GET and a SET, which loses increments of others, and the unlock of redlock-py \
+does nothing, so that its locks stay until they expire. Locks and rate limits of most libraries are scripts, too (`Lock` \
+of redis-py, redlock, flask-limiter, rate-limiter-flexible): do not use them here. `INCR`, and `WATCH` with `MULTI`, do \
+what most of these scripts do.
 ";
 
 /// Columns of a line at most, but for rows of tables.

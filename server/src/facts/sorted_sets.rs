@@ -50,19 +50,19 @@ pub(super) const SPECS: &[Spec] = &[
         .keys(1, 1, 1)
         .about("key member [WITHSCORE]", "How many members stand behind a member.", "2.0.0")
         .costs("O(log n)", "O(log n)"),
-    Spec::new("zrem", -3, FAST_WRITE, Group::SortedSet)
+    Spec::new("zrem", -3, FAST_WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
         .about("key member [member ...]", "Removes members.", "1.2.0")
         .costs("O(log n) for each member", "O(log n) for each member"),
-    Spec::new("zpopmin", -2, FAST_WRITE, Group::SortedSet)
+    Spec::new("zpopmin", -2, FAST_WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
         .about("key [count]", "Removes and tells the members with the lowest scores.", "5.0.0")
         .costs("O(m log n) for m members", "O(m log n)"),
-    Spec::new("zpopmax", -2, FAST_WRITE, Group::SortedSet)
+    Spec::new("zpopmax", -2, FAST_WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
         .about("key [count]", "Removes and tells the members with the highest scores.", "5.0.0")
         .costs("O(m log n) for m members", "O(m log n)"),
-    Spec::new("zmpop", -4, WRITE, Group::SortedSet)
+    Spec::new("zmpop", -4, WRITE.and(Flags::FREES), Group::SortedSet)
         .about(
             "numkeys key [key ...] MIN | MAX [COUNT count]",
             "Removes and tells members at one end of the first of the sorted sets that exists.",
@@ -121,15 +121,15 @@ pub(super) const SPECS: &[Spec] = &[
         .keys(1, 1, 1)
         .about("key min max", "How many members lie in a range of names.", "2.8.9")
         .costs("O(log n)", "O(log n)"),
-    Spec::new("zremrangebyrank", 4, WRITE, Group::SortedSet)
+    Spec::new("zremrangebyrank", 4, WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
         .about("key start stop", "Removes the members in a range of ranks.", "2.0.0")
         .costs(REMOVE_COST, "O(log n + m)"),
-    Spec::new("zremrangebyscore", 4, WRITE, Group::SortedSet)
+    Spec::new("zremrangebyscore", 4, WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
         .about("key min max", "Removes the members with scores in a range.", "1.2.0")
         .costs(REMOVE_COST, "O(log n + m)"),
-    Spec::new("zremrangebylex", 4, WRITE, Group::SortedSet)
+    Spec::new("zremrangebylex", 4, WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
         .about("key min max", "Removes the members in a range of names.", "2.8.9")
         .costs(REMOVE_COST, "O(log n + m)"),

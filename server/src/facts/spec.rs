@@ -25,8 +25,8 @@ impl Flags {
     pub const NO_MULTI: Flags = Flags(128);
     /// Is given no data: it opens what it needs itself, and nothing is held while it runs.
     pub const ALONE: Flags = Flags(256);
-    /// Is given the data as a write is, though it writes nothing.
-    pub const EXCLUSIVE: Flags = Flags(512);
+    /// Runs what was queued: is given the data as that needs it.
+    pub const RUNS_QUEUE: Flags = Flags(512);
     /// Counts or lists keys: everything that has expired is removed first.
     pub const EXACT: Flags = Flags(1024);
     /// Is not told to `MONITOR`.
@@ -37,6 +37,9 @@ impl Flags {
     pub const INSIDE_TOO: Flags = Flags(8192);
     /// Puts its words as strings, which it prepares while nothing is held if they are long.
     pub const STAGES: Flags = Flags(16384);
+
+    /// Changes the data only so that it takes less space: a full disk does not stop it.
+    pub const FREES: Flags = Flags(32768);
 
     /// Both.
     pub const fn and(self, other: Flags) -> Flags {
@@ -50,7 +53,7 @@ impl Flags {
 
     /// Whether the answer may tell of the data: then it waits for the commits that it has seen.
     pub fn tells(self) -> bool {
-        [Flags::READ, Flags::WRITE, Flags::EXCLUSIVE, Flags::ALONE].into_iter().any(|flag| self.has(flag))
+        [Flags::READ, Flags::WRITE, Flags::RUNS_QUEUE, Flags::ALONE].into_iter().any(|flag| self.has(flag))
             && !self.has(Flags::INSIDE_TOO)
     }
 }

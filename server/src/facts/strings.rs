@@ -39,7 +39,7 @@ pub(super) const SPECS: &[Spec] = &[
         .keys(1, 1, 1)
         .about("key value", "Puts a string at a key, and answers the one that stood there.", "1.0.0")
         .costs("O(log n)", "O(1)"),
-    Spec::new("getdel", 2, FAST_WRITE, Group::String)
+    Spec::new("getdel", 2, FAST_WRITE.and(Flags::FREES), Group::String)
         .keys(1, 1, 1)
         .about("key", "The string at a key, which is removed.", "6.2.0")
         .costs("O(log n)", "O(1)"),

@@ -7,13 +7,13 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("multi", 1, Flags::FAST.and(Flags::NO_QUEUE), Group::Transactions)
         .about("", "Begins a transaction: commands are queued until EXEC.", "1.2.0")
         .costs("O(1)", "O(1)"),
-    Spec::new("exec", 1, Flags::EXCLUSIVE.and(Flags::NO_QUEUE), Group::Transactions)
+    Spec::new("exec", 1, Flags::RUNS_QUEUE.and(Flags::NO_QUEUE), Group::Transactions)
         .about("", "Runs the queued commands as one, unless something watched has changed.", "1.2.0")
         .costs("that of the commands, O(log n) a watched range", "that of the commands"),
     Spec::new("discard", 1, Flags::FAST.and(Flags::NO_QUEUE), Group::Transactions)
         .about("", "Forgets the queued commands and what is watched.", "2.0.0")
         .costs("O(1)", "O(n) queued commands"),
-    Spec::new("watch", -2, Flags::EXCLUSIVE.and(Flags::FAST).and(Flags::NO_QUEUE), Group::Transactions)
+    Spec::new("watch", -2, Flags::FAST.and(Flags::NO_QUEUE), Group::Transactions)
         .keys(1, -1, 1)
         .about("key [key ...]", "Lets the next EXEC fail if one of the keys changes before.", "2.2.0")
         .costs("O(1) a key", "O(1) a key"),

@@ -3,8 +3,8 @@
 //! Invariant: nothing waits in an unbounded queue. What is over a bound is answered with `503` and `Retry-After`, and
 //! costs nothing but the answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::keyspace::KEY_BYTES_MAX;
@@ -93,16 +93,30 @@ impl Drop for Taken {
 
 /// Steps that a connection has made, so that one that makes none is noticed.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(AtomicU64);
+pub(super) struct Pulse {
+    steps: AtomicU64,
+    /// Why the parser has ended the connection.
+    unreadable: OnceLock<String>,
+}
 
 impl Pulse {
     /// The connection gets on.
     pub(super) fn step(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn steps(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the parser has ended the connection: why.
+    pub(super) fn note_unreadable(&self, why: String) {
+        // There is one end.
+        let _ = self.unreadable.set(why);
+    }
+
+    pub(super) fn unreadable(&self) -> Option<&str> {
+        self.unreadable.get().map(String::as_str)
     }
 }
 

@@ -312,6 +312,7 @@ async fn serve(stream: TcpStream, from: (IpAddr, Face), node: Arc<Node>, held: (
     let _ = stream.set_nodelay(true);
     let pulse = Arc::new(Pulse::default());
     let socket = socket::Socket::new(stream, pulse.clone(), node.limits.quiet_max);
+    let of_connection = pulse.clone();
     let mut stopping = node.stopping.clone();
     let of_service = node.clone();
     let service = service_fn(move |request| route::serve(&of_service, &pulse, from, request));
@@ -328,9 +329,8 @@ async fn serve(stream: TcpStream, from: (IpAddr, Face), node: Arc<Node>, held: (
     let mut stop = std::pin::pin!(until_stop(&mut stopping));
     // The task is told of a stop once, and then looks at the flag: asking the channel takes a lock, for each request.
     let (mut is_told, mut is_closing) = (false, false);
-    // A connection that fails is the client's affair: it has gone, was quiet, or speaks no HTTP, which it has been
-    // told.
-    let _ = std::future::poll_fn(|cx| {
+    // A connection that fails is the client's affair: it has gone, was quiet, or speaks no HTTP, which it is told.
+    let served = std::future::poll_fn(|cx| {
         if !is_closing && (!is_told || node.stops.load(Ordering::Acquire)) {
             is_told = true;
             if stop.as_mut().poll(cx).is_ready() {
@@ -341,6 +341,11 @@ async fn serve(stream: TcpStream, from: (IpAddr, Face), node: Arc<Node>, held: (
         connection.as_mut().poll(cx)
     })
     .await;
+    if let Err(error) = served
+        && error.is_parse()
+    {
+        of_connection.note_unreadable(error.to_string());
+    }
     node.metrics.connections.fetch_sub(1, Ordering::Relaxed);
     drop(held);
 }

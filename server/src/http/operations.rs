@@ -16,16 +16,20 @@ pub(super) fn status(node: &Node) -> Response<Answer> {
     answer::text(StatusCode::OK, format!("up, {} node(s)\n", node.nodes().0))
 }
 
-/// `/healthz`: whether a restart would help.
+/// `/healthz`: whether a restart would help. It does not where space lacks.
 pub(super) fn health(node: &Node) -> Response<Answer> {
-    match node.server.keyspace.db().stats().poisoned {
-        false => answer::text(StatusCode::OK, "healthy\n"),
-        true => answer::text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "a write to the log failed, and no write is taken any more: free space if that is what lacks, and \
-             restart\n",
-        ),
+    if node.server.keyspace.db().stats().poisoned {
+        let why = "a write to the log failed, and no write is taken any more: free space if that is what lacks, and \
+                   restart\n";
+        return answer::text(StatusCode::SERVICE_UNAVAILABLE, why);
     }
+    let text = node.server.keyspace.lack_of_space().map(|reason| format!("healthy, but {}\n", only_frees(&reason)));
+    answer::text(StatusCode::OK, text.unwrap_or_else(|| "healthy\n".to_owned()))
+}
+
+/// What a node does that has no space.
+fn only_frees(reason: &str) -> String {
+    format!("the disk is full: reads and removals are served, other writes are not ({reason})")
 }
 
 /// `/readyz`: whether requests should be sent here.
@@ -40,6 +44,9 @@ pub(super) fn readiness(node: &Node) -> Response<Answer> {
             (None, left) => format!("{left} of {} partitions are still to be copied\n", report.partitions),
         };
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, why);
+    }
+    if let Some(reason) = node.server.keyspace.lack_of_space() {
+        return answer::text(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", only_frees(&reason)));
     }
     health(node)
 }
@@ -84,6 +91,11 @@ fn engine(node: &Node, page: &mut Page) {
         ("quipu_log_tail_bytes", "Log since the last checkpoint: what a restart replays.", stats.log_tail_bytes),
         ("quipu_snapshots", "Different versions that snapshots look at.", stats.snapshots as u64),
         ("quipu_poisoned", "1 if a write to the log has failed, so that no more are taken.", u64::from(stats.poisoned)),
+        (
+            "quipu_disk_full",
+            "1 while the disk has no space for writes that free none.",
+            u64::from(node.server.keyspace.lack_of_space().is_some()),
+        ),
         ("quipu_checkpoint_failed", "1 if the last checkpoint failed.", u64::from(stats.checkpoint_failure.is_some())),
         (
             "quipu_background_failures",

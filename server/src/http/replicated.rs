@@ -248,7 +248,7 @@ fn peer(node: &Arc<Node>, cluster: &Arc<Cluster>, request: Request<Incoming>) ->
         if !parts.read_buf.is_empty() {
             return;
         }
-        let Ok(stream) = parts.io.into_inner().into_stream().into_std() else { return };
+        let Some(Ok(stream)) = parts.io.into_inner().into_stream().map(|stream| stream.into_std()) else { return };
         // If it panics it has said so.
         let _ = tokio::task::spawn_blocking(move || cluster.accept(stream)).await;
     });

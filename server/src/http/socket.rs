@@ -4,6 +4,9 @@
 //! body. A timer runs beside it: if there was no step since it was set, the connection ends. So a client that is
 //! silent, trickles, or does not take its answer holds nothing for more than twice the time. The timer costs nothing
 //! for a request: it is read, not reset.
+//!
+//! What the parser cannot read it answers with a `400` that says nothing. That is held back here, and an answer that
+//! says what is wrong is sent in its place when the socket is dropped: only then it is known.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +21,8 @@ use tokio::time::{Sleep, sleep};
 use super::limits::Pulse;
 
 pub(super) struct Socket {
-    stream: TcpStream,
+    /// Until it is taken.
+    stream: Option<TcpStream>,
     pulse: Arc<Pulse>,
     timer: Pin<Box<Sleep>>,
     quiet_max: Duration,
@@ -26,18 +30,64 @@ pub(super) struct Socket {
     is_set: bool,
     /// Steps when the timer was set.
     seen_steps: u64,
+    /// Whether the parser's answer to what it cannot read was held back.
+    holds_refusal: bool,
+}
+
+/// Whether this is the parser's own answer: all others of this status have a body.
+fn is_bare_refusal(bytes: &[u8]) -> bool {
+    const LENGTH: &[u8] = b"content-length: 0\r\n";
+    let has_status = bytes.starts_with(b"HTTP/1.1 400 ") || bytes.starts_with(b"HTTP/1.0 400 ");
+    has_status && bytes.windows(LENGTH.len()).any(|part| part == LENGTH)
+}
+
+/// The answer to what the parser could not read, by its words for that.
+fn refusal(why: &str) -> String {
+    let (status, text) = if why.contains("invalid transfer-encoding") {
+        ("501 Not Implemented", "the only transfer coding that is there is `chunked`, once".to_owned())
+    } else if why.contains("content-length") {
+        ("400 Bad Request", "Content-Length is no number of bytes, or there are several that differ".to_owned())
+    } else {
+        ("400 Bad Request", format!("the request cannot be read: {why}"))
+    };
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\nconnection: \
+         close\r\n\r\n{text}\n",
+        text.len() + 1
+    )
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.as_ref().filter(|_| self.holds_refusal) {
+            // If the system takes nothing, the client has not taken what came before: then it sees the end.
+            let _ = stream.try_write(refusal(self.pulse.unreadable().unwrap_or("it is no HTTP")).as_bytes());
+        }
+    }
 }
 
 impl Socket {
     /// To be made in a task.
     pub(super) fn new(stream: TcpStream, pulse: Arc<Pulse>, quiet_max: Duration) -> Socket {
         let seen_steps = pulse.steps();
-        Socket { stream, pulse, timer: Box::pin(sleep(quiet_max)), quiet_max, is_set: false, seen_steps }
+        Socket {
+            stream: Some(stream),
+            pulse,
+            timer: Box::pin(sleep(quiet_max)),
+            quiet_max,
+            is_set: false,
+            seen_steps,
+            holds_refusal: false,
+        }
     }
 
     /// The connection, for another protocol.
-    pub(super) fn into_stream(self) -> TcpStream {
-        self.stream
+    pub(super) fn into_stream(mut self) -> Option<TcpStream> {
+        self.stream.take()
+    }
+
+    fn stream(&mut self) -> Pin<&mut TcpStream> {
+        Pin::new(self.stream.as_mut().expect("taking the stream takes the socket"))
     }
 
     /// Ready with an error when the client has been quiet for too long.
@@ -75,23 +125,30 @@ impl Socket {
 
 impl AsyncRead for Socket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let moved = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let moved = self.stream().poll_read(cx, buffer);
         self.or_quiet(cx, moved)
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let moved = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if is_bare_refusal(bytes) {
+            self.holds_refusal = true;
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let moved = self.stream().poll_write(cx, bytes);
         self.wrote(cx, moved)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.stream().poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        if self.holds_refusal {
+            return Poll::Ready(Ok(()));
+        }
+        self.stream().poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
@@ -99,11 +156,11 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let moved = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let moved = self.stream().poll_write_vectored(cx, slices);
         self.wrote(cx, moved)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(TcpStream::is_write_vectored)
     }
 }

@@ -66,6 +66,21 @@ pub(super) enum WriteFailure {
     Failed(ErrorKind, String),
 }
 
+impl EntityChange {
+    /// What it needs of the data.
+    fn need(&self) -> Need {
+        match self {
+            EntityChange::Put(..) => Need::Write,
+            EntityChange::Delete => Need::Removal,
+        }
+    }
+}
+
+/// What frees space does not wait for memory that no flush will give back.
+fn go_on_to_free(need: Need, waited: quipu::Result<()>) -> quipu::Result<()> {
+    waited.or_else(|error| if need == Need::Removal && error.kind() == ErrorKind::Full { Ok(()) } else { Err(error) })
+}
+
 impl From<Error> for WriteFailure {
     fn from(error: Error) -> Self {
         WriteFailure::Failed(error.kind(), error.to_string())
@@ -128,14 +143,16 @@ impl Writer {
         self.metrics.note_commit(1);
         let mut faults = PageFaults::default();
         loop {
+            let need = write.change.need();
             if self.server.keyspace.db().is_short_of_memory() {
                 let server = self.server.clone();
-                let wait = move || server.keyspace.db().wait_for_memory();
-                tokio::task::spawn_blocking(wait).await.map_err(|_| stopped())??;
+                let wait = move || server.keyspace.wait_for_memory();
+                let waited = tokio::task::spawn_blocking(wait).await.map_err(|_| stopped())?;
+                go_on_to_free(need, waited)?;
             }
             {
                 let mut outcome = None;
-                let attempt = self.server.keyspace.attempt(Need::Write, clock::now_ms(), &mut faults, |data| {
+                let attempt = self.server.keyspace.attempt(need, clock::now_ms(), &mut faults, |data| {
                     outcome = Some(apply(data, &self.clock, &mut write));
                     Ok(())
                 });
@@ -194,16 +211,29 @@ fn commit_groups(server: &Server, clock: &VersionClock, metrics: &Metrics, mut q
 
 /// Makes writes in one hold of the data, waits until they are durable, and answers them. Returns those that lacked
 /// pages, which are there now.
-fn commit_group(server: &Server, clock: &VersionClock, metrics: &Metrics, writes: Vec<Waiting>) -> Vec<Waiting> {
+fn commit_group(server: &Server, clock: &VersionClock, metrics: &Metrics, mut writes: Vec<Waiting>) -> Vec<Waiting> {
     let (mut done, mut lacking) = (Vec::with_capacity(writes.len()), Vec::new());
-    let db = server.keyspace.db();
-    let opened = db.wait_for_memory().and_then(|()| Data::open(&server.keyspace, Need::Write, clock::now_ms()));
+    let (db, keyspace) = (server.keyspace.db(), &server.keyspace);
+    let open = |need| {
+        go_on_to_free(need, keyspace.wait_for_memory()).and_then(|()| Data::open(keyspace, need, clock::now_ms()))
+    };
+    let refuse = |writes: Vec<Waiting>, error: Error| {
+        let failure = WriteFailure::from(error);
+        // The clients may have gone meanwhile.
+        writes.into_iter().for_each(|(_, answer, _)| drop(answer.send(Err(failure.clone()))));
+    };
+    let opened = open(Need::Write).or_else(|error| {
+        if error.kind() != ErrorKind::Full {
+            return Err(error);
+        }
+        let refused = writes.extract_if(.., |(write, ..)| write.change.need() != Need::Removal).collect();
+        refuse(refused, error);
+        open(Need::Removal)
+    });
     let mut data = match opened {
         Ok(data) => data,
         Err(error) => {
-            let failure = WriteFailure::from(error);
-            // The clients may have gone meanwhile.
-            writes.into_iter().for_each(|(_, answer, _)| drop(answer.send(Err(failure.clone()))));
+            refuse(writes, error);
             return Vec::new();
         }
     };

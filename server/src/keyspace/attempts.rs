@@ -48,18 +48,19 @@ impl Keyspace {
     ///
     /// # Errors
     /// Those of `work` and of reading a page of a run.
-    pub(super) fn step<T>(&self, now_ms: u64, mut work: impl FnMut(&mut Data<'_>) -> Result<T>) -> Result<T> {
-        let (done, _) = self.step_to_wait_for(now_ms, &mut work)?;
+    pub(super) fn step<T>(&self, need: Need, mut work: impl FnMut(&mut Data<'_>) -> Result<T>) -> Result<T> {
+        let (done, _) = self.step_to_wait_for(need, &mut work)?;
         Ok(done)
     }
 
     /// [`Keyspace::step`], with the commit to wait for.
     pub(super) fn step_to_wait_for<T>(
         &self,
-        now_ms: u64,
+        need: Need,
         mut work: impl FnMut(&mut Data<'_>) -> Result<T>,
     ) -> Result<(T, PendingCommit<'_>)> {
-        self.patiently(|faults| attempt_in(Data::hold_for_a_step(self, now_ms)?, faults, &mut work))
+        // It asks for nothing that expires.
+        self.patiently(|faults| attempt_in(Data::hold_for_a_step(self, need, 0)?, faults, &mut work))
     }
 
     /// Does attempts until all pages are there, which this thread loads. Nothing may be held.

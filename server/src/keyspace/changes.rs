@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use quipu::{Action, Bounds, ReadableTable, Result};
 
 use super::data::malformed;
-use super::removals::Removal;
 use super::settling::key_of_deadline;
 use super::ties::Ties;
 use super::value::{CollectionId, Entry, HEADER_BYTES_MAX, Header, Kind};
@@ -56,7 +55,6 @@ impl Data<'_> {
         if action == Action::Keep {
             return Ok(false);
         }
-        self.note_used(database, after);
         self.settle(database, key, before, after)?;
         Ok(true)
     }
@@ -100,18 +98,9 @@ impl Data<'_> {
         }
         self.note_changes(changed - to_settle.len() as u64);
         for (number, before, after) in to_settle {
-            self.note_used(database, after);
             self.settle(database, keys[number], before, after)?;
         }
         failure.map(|()| changed)
-    }
-
-    /// Notes that a long string that was made for this change has its key.
-    fn note_used(&mut self, database: usize, after: Ties) {
-        if let Some(id) = after.pieces.and_then(|tie| tie.fresh) {
-            let number = self.keyspace().number_of(database);
-            self.pending.note_used(Removal::of(number, id));
-        }
     }
 
     /// Makes sure that changes of these keys to values of `bytes` together, with all that hangs on them but the
@@ -148,7 +137,6 @@ impl Data<'_> {
             after = Ties::after(change, new);
             if old == Some(&**new) { Action::Keep } else { Action::Put }
         })?;
-        self.note_used(database, after);
         self.settle_quietly(database, key, before, after)
     }
 

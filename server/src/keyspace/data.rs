@@ -21,6 +21,8 @@ pub enum Need {
     Nothing,
     /// To read.
     ReadableTable,
+    /// To write what frees space: on a full disk, too.
+    Removal,
     /// To write.
     Write,
 }
@@ -28,7 +30,8 @@ pub enum Need {
 enum Hold<'k> {
     Nothing,
     LatchedRead(LatchedRead<'k>),
-    LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, State>),
+    /// With what it may write.
+    LatchedWrite(Box<LatchedWrite<'k>>, MutexGuard<'k, State>, Need),
     /// Asked where others wait: it waits for no file.
     Snapshot(&'k Snapshot, HeldPages<'k>),
     PatientSnapshot(&'k Snapshot, HeldPages<'k>),
@@ -64,24 +67,33 @@ impl<'k> Data<'k> {
     }
 
     /// Holds the data for a step of work that has many: after those who wait for it now.
-    pub fn hold_for_a_step(keyspace: &'k Keyspace, now_ms: u64) -> Result<Data<'k>> {
-        keyspace.db.wait_for_memory()?;
+    pub fn hold_for_a_step(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
+        keyspace.wait_for_memory().or_else(|error| match need {
+            Need::Removal if error.kind() == ErrorKind::Full => Ok(()),
+            _ => Err(error),
+        })?;
         keyspace.waiting.let_in();
-        Data::take(keyspace, Need::Write, now_ms)
+        Data::take(keyspace, need, now_ms)
     }
 
     fn take(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let hold = match need {
             Need::Nothing => Hold::Nothing,
             Need::ReadableTable => Hold::LatchedRead(keyspace.db.latched_read()),
-            Need::Write => {
+            Need::Removal | Need::Write => {
                 // Whoever must not wait for memory has asked before.
-                let edit = keyspace.db.latched_write_at_once()?;
-                Hold::LatchedWrite(Box::new(edit), keyspace.state())
+                let (edit, grant) = match keyspace.space.ask(|| keyspace.db.latched_write_at_once()) {
+                    Err(error) if need == Need::Removal && error.kind() == ErrorKind::Full => {
+                        keyspace.space.note_freed();
+                        (keyspace.db.latched_write_to_free()?, Need::Removal)
+                    }
+                    edit => (edit?, Need::Write),
+                };
+                Hold::LatchedWrite(Box::new(edit), keyspace.state(), grant)
             }
         };
         let may_fault = match &hold {
-            Hold::LatchedWrite(edit, _) => edit.may_fault(),
+            Hold::LatchedWrite(edit, ..) => edit.may_fault(),
             _ => true,
         };
         Ok(Data { may_fault, ..Data::of(keyspace, hold, now_ms) })
@@ -149,10 +161,10 @@ impl<'k> Data<'k> {
 
     /// Whether this much is held.
     pub fn covers(&self, need: Need) -> bool {
-        match self.hold {
+        match &self.hold {
             Hold::Nothing | Hold::Beside => need == Need::Nothing,
             Hold::LatchedRead(_) | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => need <= Need::ReadableTable,
-            Hold::LatchedWrite(..) => true,
+            Hold::LatchedWrite(_, _, grant) => need <= *grant,
         }
     }
 
@@ -190,7 +202,7 @@ impl<'k> Data<'k> {
         match &self.hold {
             Hold::Nothing | Hold::Beside => Err(Error::new(ErrorKind::Invalid, "the command was not given the data")),
             Hold::LatchedRead(look) => look.table(table),
-            Hold::LatchedWrite(edit, _) => edit.table(table),
+            Hold::LatchedWrite(edit, ..) => edit.table(table),
             Hold::Snapshot(snapshot, pages) | Hold::PatientSnapshot(snapshot, pages) => {
                 snapshot.table_through(table, pages)
             }
@@ -202,7 +214,7 @@ impl<'k> Data<'k> {
         match &self.hold {
             Hold::Nothing | Hold::Beside | Hold::Snapshot(..) | Hold::PatientSnapshot(..) => self.keyspace.db.stats(),
             Hold::LatchedRead(look) => look.stats(),
-            Hold::LatchedWrite(edit, _) => edit.stats(),
+            Hold::LatchedWrite(edit, ..) => edit.stats(),
         }
     }
 
@@ -212,15 +224,23 @@ impl<'k> Data<'k> {
     /// [`ErrorKind::ReadOnly`] if the batch only reads.
     pub fn edit(&mut self) -> Result<&mut LatchedWrite<'k>> {
         match &mut self.hold {
-            Hold::LatchedWrite(edit, _) => Ok(edit),
+            Hold::LatchedWrite(edit, ..) => Ok(edit),
             _ => Err(Error::new(ErrorKind::ReadOnly, "a snapshot cannot be written to")),
         }
     }
 
     pub(super) fn state(&mut self) -> Option<&mut State> {
         match &mut self.hold {
-            Hold::LatchedWrite(_, state) => Some(state),
+            Hold::LatchedWrite(_, state, _) => Some(state),
             _ => None,
+        }
+    }
+
+    /// Works on who watches what. Without a hold for writing, there is none elsewhere meanwhile.
+    pub(super) fn with_state<T>(&mut self, work: impl FnOnce(&mut State) -> T) -> T {
+        match &mut self.hold {
+            Hold::LatchedWrite(_, state, _) => work(state),
+            _ => work(&mut self.keyspace.state()),
         }
     }
 
@@ -282,7 +302,7 @@ impl<'k> Data<'k> {
     pub fn begin_command(&mut self) {
         self.in_command = true;
         if self.may_fault
-            && let Hold::LatchedWrite(edit, _) = &mut self.hold
+            && let Hold::LatchedWrite(edit, ..) = &mut self.hold
         {
             edit.set_savepoint();
         }
@@ -298,7 +318,7 @@ impl<'k> Data<'k> {
     pub fn has_faults(&self) -> bool {
         match &self.hold {
             Hold::LatchedRead(look) => look.has_faults(),
-            Hold::LatchedWrite(edit, _) => edit.has_faults(),
+            Hold::LatchedWrite(edit, ..) => edit.has_faults(),
             Hold::Snapshot(_, pages) => pages.has_faults(),
             Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => false,
         }
@@ -313,7 +333,7 @@ impl<'k> Data<'k> {
         }
         match &mut self.hold {
             Hold::LatchedRead(look) if look.held_bytes() > HELD_BYTES_MAX => look.release(),
-            Hold::LatchedWrite(edit, _) if self.may_fault => {
+            Hold::LatchedWrite(edit, ..) if self.may_fault => {
                 edit.release_savepoint();
                 if edit.held_bytes() > HELD_BYTES_MAX {
                     edit.release();
@@ -331,7 +351,7 @@ impl<'k> Data<'k> {
         self.take_back_quietly()?;
         match &mut self.hold {
             Hold::LatchedRead(look) => look.take_faults(faults),
-            Hold::LatchedWrite(edit, _) => {
+            Hold::LatchedWrite(edit, ..) => {
                 edit.take_faults(faults);
                 edit.release_savepoint();
             }
@@ -346,7 +366,7 @@ impl<'k> Data<'k> {
         self.in_command = false;
         self.forget_pending();
         match &mut self.hold {
-            Hold::LatchedWrite(edit, _) => edit.rollback_to_savepoint(),
+            Hold::LatchedWrite(edit, ..) => edit.rollback_to_savepoint(),
             _ => Ok(()),
         }
     }
@@ -355,7 +375,7 @@ impl<'k> Data<'k> {
     pub fn lend(&mut self, faults: &PageFaults) {
         match &self.hold {
             Hold::LatchedRead(look) => look.lend(faults),
-            Hold::LatchedWrite(edit, _) => edit.lend(faults),
+            Hold::LatchedWrite(edit, ..) => edit.lend(faults),
             Hold::Snapshot(_, pages) => pages.lend(faults),
             Hold::Nothing | Hold::Beside | Hold::PatientSnapshot(..) => {}
         }
@@ -372,7 +392,7 @@ impl<'k> Data<'k> {
                 Ok(self.keyspace.db.pending_commits())
             }
             Hold::LatchedRead(look) => Ok(look.pending_commits()),
-            Hold::LatchedWrite(edit, state) => {
+            Hold::LatchedWrite(edit, state, _) => {
                 drop(state);
                 edit.commit()
             }

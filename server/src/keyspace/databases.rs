@@ -10,6 +10,7 @@ use super::courtesy::Waiting;
 use super::cut::Cut;
 use super::removals::{Removal, Removals};
 use super::scan::Cursors;
+use super::space::Space;
 use super::tables::{DATABASES, REMOVALS, Tables};
 use super::value::CollectionId;
 
@@ -73,6 +74,7 @@ pub struct Keyspace {
     pub(super) durability: Durability,
     measures: Measures,
     pub(super) waiting: Waiting,
+    pub(super) space: Space,
     /// For `INFO`.
     pub counters: Counters,
     /// Where iterations over keys go on.
@@ -132,6 +134,7 @@ impl Keyspace {
             durability,
             measures,
             waiting: Waiting::default(),
+            space: Space::default(),
             counters: Counters::default(),
             cursors: Cursors::new(hash_seed),
         };

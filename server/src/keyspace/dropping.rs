@@ -5,7 +5,7 @@ use quipu::{Bounds, ReadableTable, Result};
 
 use super::removals::Removal;
 use super::value::CollectionId;
-use super::{Data, Keyspace, Tables};
+use super::{Data, Keyspace, Need, Tables};
 
 /// Rows that are removed in one hold: some hundred microseconds in memory.
 const STEP_ROWS: u64 = 512;
@@ -26,14 +26,18 @@ impl Keyspace {
     }
 
     fn remove_some(&self, removal: Removal) -> Result<bool> {
+        if self.removals_table.get(removal.row())?.is_none() {
+            // Most strings that were made got a key.
+            return Ok(true);
+        }
         self.make(removal.number)?;
         let Some(tables) = self.tables_of(removal.number) else { return Ok(true) };
-        self.step(0, |data| self.remove_some_in(data, tables, removal))
+        self.step(Need::Removal, |data| self.remove_some_in(data, tables, removal))
     }
 
     fn remove_some_in(&self, data: &mut Data<'_>, tables: &Tables, removal: Removal) -> Result<bool> {
-        // The table says what no key has; the queue only says in which order. An id without a row has a key: its string
-        // was renamed by a command that was taken back, or given to a key after all.
+        // The table says what no key has; the queue only says in which order. An id without a row has a key, or nothing
+        // is there any more.
         if data.view(&self.removals_table)?.get(removal.row())?.is_none() {
             return Ok(true);
         }
@@ -83,7 +87,7 @@ impl Data<'_> {
         let number = keyspace.number_of(database);
         let last = keyspace.new_id();
         // Strings that are being prepared are among them.
-        keyspace.end_ids(number, last);
+        self.pending.note_ended(number, last);
         self.edit()?.remove_range(&tables.elements, ..).map(|_| ())
     }
 }

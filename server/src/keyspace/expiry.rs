@@ -14,12 +14,18 @@ impl<'k> Data<'k> {
     /// bound, as far as its pages are in memory.
     pub fn open(keyspace: &'k Keyspace, need: Need, now_ms: u64) -> Result<Data<'k>> {
         let is_due = keyspace.removes_expired(now_ms);
-        let mut data =
-            Data::hold(keyspace, if is_due && need == Need::ReadableTable { Need::Write } else { need }, now_ms)?;
-        if is_due && need != Need::Nothing {
+        let only_reads = need == Need::ReadableTable;
+        let mut data = match Data::hold(keyspace, if is_due && only_reads { Need::Removal } else { need }, now_ms) {
+            // Nothing can be written, not even that. Who reads does not see the keys anyway.
+            Err(error) if error.kind() == ErrorKind::Full && only_reads => return Data::hold(keyspace, need, now_ms),
+            data => data?,
+        };
+        if is_due && data.covers(Need::Removal) {
             match data.remove_expired(EXPIRED_AT_ONCE_MAX) {
-                // Housekeeping loads the pages; until then nobody sees the keys.
-                Err(error) if error.kind() == ErrorKind::PageFault => data.take_back(&mut PageFaults::default())?,
+                // Housekeeping loads the pages, or tells what else fails; until then nobody sees the keys.
+                Err(error) if matches!(error.kind(), ErrorKind::PageFault | ErrorKind::Full) => {
+                    data.take_back(&mut PageFaults::default())?;
+                }
                 removed => drop(removed?),
             }
         }
@@ -93,7 +99,7 @@ impl<'k> Data<'k> {
     /// # Errors
     /// Those of [`Data::remove_expired`].
     pub fn make_exact(&mut self) -> Result<()> {
-        if self.keyspace().due_ms() <= self.now_ms && self.covers(Need::Write) {
+        if self.keyspace().due_ms() <= self.now_ms && self.covers(Need::Removal) {
             while !self.remove_expired(EXPIRED_AT_ONCE_MAX)? {}
         }
         Ok(())
@@ -103,14 +109,14 @@ impl<'k> Data<'k> {
 impl Keyspace {
     /// What a command needs that counts live keys: keys that have expired can be removed only in a hold for writing.
     pub fn need_exact(&self, need: Need, now_ms: u64) -> Need {
-        if need == Need::ReadableTable && self.due_ms() <= now_ms { Need::Write } else { need }
+        if need == Need::ReadableTable && self.due_ms() <= now_ms { Need::Removal } else { need }
     }
 
     /// Removes keys that have expired, `max` at most, between the work of others. Loads the pages that it needs. To be
     /// called while nothing is held.
     pub fn remove_expired_step(&self, max: usize, now_ms: u64) -> Result<()> {
         self.patiently(|faults| {
-            let mut data = Data::hold_for_a_step(self, now_ms)?;
+            let mut data = Data::hold_for_a_step(self, Need::Removal, now_ms)?;
             data.lend(faults);
             let removed = data.remove_expired(max);
             if data.has_faults() {

@@ -1,11 +1,16 @@
 //! What a command does beside the tables: done when the command is kept, and forgotten when it is taken back.
 //!
+//! Invariant: until the command is kept, nothing here has an effect that outlasts it, but for the order of databases,
+//! which its own next words go by: that is put back. So a command that is taken back and tried again, or not, has done
+//! nothing. What a client's session keeps is no part of this (`state::session::Standing`).
+//!
 //! Not here: taking back what it wrote into tables, which the engine does.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use super::removals::Removal;
+use super::value::CollectionId;
 use super::{Data, Keyspace};
 
 /// What the command under way has done beside the tables.
@@ -19,10 +24,10 @@ pub(super) struct Pending {
     touched: Vec<(usize, Box<[u8]>)>,
     /// What is to be removed later: its row is in the table of removals.
     removals: Vec<Removal>,
-    /// Long strings that were given to keys.
-    used: Vec<Removal>,
-    /// Databases that were swapped.
-    swapped: Option<(usize, usize)>,
+    /// Databases that were emptied, by the numbers of their tables, each with the last id that was given before.
+    ended: Vec<(usize, CollectionId)>,
+    /// Databases that were swapped, in order.
+    swapped: Vec<(usize, usize)>,
     /// Whether what expires next may have changed. Of all commands of the hold.
     pub(super) deadlines_changed: bool,
     /// The earliest deadline that was set. Of all commands of the hold.
@@ -38,8 +43,8 @@ impl Default for Pending {
             expired: Cell::new(0),
             touched: Vec::new(),
             removals: Vec::new(),
-            used: Vec::new(),
-            swapped: None,
+            ended: Vec::new(),
+            swapped: Vec::new(),
             deadlines_changed: false,
             earliest_deadline_ms: u64::MAX,
         }
@@ -57,8 +62,8 @@ impl Pending {
         self.hits.get() | self.misses.get() | self.changes.get() | self.expired.get() == 0
             && self.touched.is_empty()
             && self.removals.is_empty()
-            && self.used.is_empty()
-            && self.swapped.is_none()
+            && self.ended.is_empty()
+            && self.swapped.is_empty()
     }
 
     /// Notes a deadline that a key gets.
@@ -70,12 +75,12 @@ impl Pending {
         self.removals.push(removal);
     }
 
-    pub(super) fn note_used(&mut self, used: Removal) {
-        self.used.push(used);
+    pub(super) fn note_ended(&mut self, number: usize, last: CollectionId) {
+        self.ended.push((number, last));
     }
 
     pub(super) fn note_swap(&mut self, a: usize, b: usize) {
-        self.swapped = Some((a, b));
+        self.swapped.push((a, b));
     }
 
     pub(super) fn note_expired(&self) {
@@ -130,18 +135,16 @@ impl Data<'_> {
         }
         let keyspace: &Keyspace = self.keyspace();
         self.pending.removals.drain(..).for_each(|removal| keyspace.removals.push(removal));
-        self.pending.used.clear();
-        self.pending.swapped = None;
+        self.pending.ended.drain(..).for_each(|(number, last)| keyspace.end_ids(number, last));
+        self.pending.swapped.clear();
     }
 
     /// Forgets it: the command is taken back.
     pub(super) fn forget_pending(&mut self) {
-        let Pending { deadlines_changed, earliest_deadline_ms, used, swapped, .. } = std::mem::take(&mut self.pending);
+        let Pending { deadlines_changed, earliest_deadline_ms, swapped, .. } = std::mem::take(&mut self.pending);
         (self.pending.deadlines_changed, self.pending.earliest_deadline_ms) = (deadlines_changed, earliest_deadline_ms);
         let keyspace: &Keyspace = self.keyspace();
-        // Those that were made for this command have no key any more, and have their rows again.
-        used.into_iter().for_each(|used| keyspace.removals.push(used));
-        if let Some((a, b)) = swapped {
+        for (a, b) in swapped.into_iter().rev() {
             keyspace.swap_order(a, b);
         }
     }

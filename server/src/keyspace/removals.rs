@@ -3,6 +3,10 @@
 //! The table `removals` names their ids, so that what was under way when the server ended is removed after the next
 //! start. The order of work is in memory.
 //!
+//! The table is the only thing that says so: it is written with the keys, and taken back with them. The queue may name
+//! more, and names everything that may be there: each string that was made, whether or not it got a key, and each
+//! collection or string that a command has kept from a key.
+//!
 //! Invariants:
 //! 1. Every id that has elements and no key has a row in that table.
 //! 2. No id that a key has has a row in that table, and what has no row is not removed, whatever the queue says.

@@ -135,9 +135,9 @@ impl Data<'_> {
         self.pending.note_changes(changes);
     }
 
-    /// Watches a key: `touched` is set when it changes. The batch is one that writes.
+    /// Watches a key: `touched` is set when it changes from now on.
     pub fn watch(&mut self, database: usize, key: &[u8], touched: &Touched) {
-        if let Some(state) = self.state() {
+        self.with_state(|state| {
             let watchers = state.watched.entry((database, Box::from(key))).or_default();
             // One client may name a key many times.
             if watchers.last().is_some_and(|watcher| Arc::ptr_eq(watcher, touched)) {
@@ -146,7 +146,7 @@ impl Data<'_> {
             // Those of clients that have gone or given up.
             watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
             watchers.push(touched.clone());
-        }
+        });
     }
 }
 

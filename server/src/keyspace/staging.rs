@@ -13,7 +13,7 @@ use super::data::malformed;
 use super::pieces::{piece_hash, piece_key, trim};
 use super::removals::{Removal, Removals};
 use super::value::{CollectionId, Entry, Header, Outline};
-use super::{Body, Change, Data, Keyspace};
+use super::{Body, Change, Data, Keyspace, Need};
 
 /// Bytes that are written in one hold: some hundred microseconds.
 const SLICE_BYTES: usize = 512 << 10;
@@ -21,19 +21,20 @@ const SLICE_BYTES: usize = 512 << 10;
 /// Bytes that are written before the disk is waited for.
 const UNSYNCED_BYTES_MAX: usize = 4 << 20;
 
-/// A string in pieces that has no key yet. Dropped without one, it is removed.
+/// A string in pieces that has no key yet. When it is dropped, it is looked after: if no key has it by then, because it
+/// was not used or what used it was taken back or refused, it is removed.
 pub struct Staged {
     removals: Arc<Removals>,
     number: usize,
     pub(super) id: CollectionId,
     pub(super) outline: Outline,
-    is_used: bool,
+    /// Whether something is there to be removed.
+    has_begun: bool,
 }
 
 impl Staged {
     /// Encodes what stands at the key that is to have it. The change that this is returned to has to be made.
     pub fn write(&mut self, header: Header, new: &mut Vec<u8>) -> Change {
-        self.is_used = true;
         Entry { header, body: Body::Pieces(self.outline) }.encode(new);
         Change::PutPieces(self.id)
     }
@@ -41,7 +42,8 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        if !self.is_used {
+        // Whether it has a key is decided by its row in the table of removals, and not here.
+        if self.has_begun {
             self.removals.push(Removal::of(self.number, self.id));
         }
     }
@@ -51,7 +53,6 @@ impl Drop for Staged {
 pub struct Stager<'k> {
     keyspace: &'k Keyspace,
     staged: Staged,
-    has_begun: bool,
     rest: Vec<u8>,
     /// Bytes that were written since the disk was waited for.
     unsynced_bytes: usize,
@@ -65,10 +66,9 @@ impl<'k> Stager<'k> {
             number: keyspace.number_of(database),
             id: keyspace.new_id(),
             outline: Outline::default(),
-            // Nothing is there to be removed.
-            is_used: true,
+            has_begun: false,
         };
-        Stager { keyspace, staged, has_begun: false, rest: Vec::new(), unsynced_bytes: 0 }
+        Stager { keyspace, staged, rest: Vec::new(), unsynced_bytes: 0 }
     }
 
     /// Takes the next bytes. `hold` is the hold for writing that is there; without one, no data may be held.
@@ -95,7 +95,7 @@ impl<'k> Stager<'k> {
     /// The string, whole.
     pub fn finish(mut self, hold: Option<&mut Data<'_>>) -> Result<Staged> {
         let rest = std::mem::take(&mut self.rest);
-        if !rest.is_empty() || !self.has_begun {
+        if !rest.is_empty() || !self.staged.has_begun {
             self.write(hold, &rest)?;
         }
         Ok(self.staged)
@@ -112,10 +112,10 @@ impl<'k> Stager<'k> {
             Some(data) => self.write_into(data, slice),
             None => {
                 let keyspace = self.keyspace;
-                let begun = (self.has_begun, self.staged.is_used, self.staged.outline);
-                let ((), committed) = keyspace.step_to_wait_for(0, |data| {
+                let begun = (self.staged.has_begun, self.staged.outline);
+                let ((), committed) = keyspace.step_to_wait_for(Need::Write, |data| {
                     // An attempt that was taken back has left nothing.
-                    (self.has_begun, self.staged.is_used, self.staged.outline) = begun;
+                    (self.staged.has_begun, self.staged.outline) = begun;
                     self.write_into(data, slice)
                 })?;
                 self.unsynced_bytes += slice.len();
@@ -134,10 +134,10 @@ impl<'k> Stager<'k> {
         let Some(tables) = self.keyspace.tables_of(staged.number) else { return Err(malformed()) };
         let piece_bytes = self.keyspace.cut().piece_bytes;
         let edit = data.edit()?;
-        if !self.has_begun {
+        if !staged.has_begun {
             let row = Removal::of(staged.number, staged.id).row();
             edit.put(&self.keyspace.removals_table, &row, &[])?;
-            (self.has_begun, staged.is_used) = (true, false);
+            staged.has_begun = true;
             if slice.is_empty() {
                 edit.put(&tables.elements, &piece_key(staged.id, 0), &[])?;
             }

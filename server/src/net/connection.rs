@@ -64,6 +64,8 @@ pub(super) struct Connection {
     pub(super) is_paused: bool,
     /// Its next command lacks pages of runs, or waits for memory.
     pub(super) is_parked: bool,
+    /// Whether its commands took long in the last turn.
+    pub(super) is_heavy: bool,
     /// Since when it has more answers to take than the soft limit allows.
     pub(super) over_soft_since: Option<Instant>,
     /// Why it is closed, if that was not its own wish.
@@ -95,6 +97,7 @@ impl Connection {
             is_closing: false,
             is_paused: false,
             is_parked: false,
+            is_heavy: false,
             over_soft_since: None,
             why_closed: String::new(),
             level: Level::Notice,

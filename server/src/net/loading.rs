@@ -121,7 +121,7 @@ impl Loading {
             for mut parked in parked {
                 // The first waits for all; the others find that there is memory, or wait a little more.
                 if !parked.client.is_killed() {
-                    parked.attempt.bring(self.server.keyspace.db());
+                    parked.attempt.bring(&self.server.keyspace);
                 }
                 self.resume(parked);
             }
@@ -187,7 +187,7 @@ impl Loading {
         let mut faults: Vec<_> = here.iter_mut().map(|parked| &mut parked.attempt.faults).collect();
         match db.load_together(&mut faults) {
             Ok(pages_read) => here.iter_mut().for_each(|parked| parked.attempt.note_brought(Ok(pages_read))),
-            Err(_) => here.iter_mut().for_each(|parked| parked.attempt.bring(db)),
+            Err(_) => here.iter_mut().for_each(|parked| parked.attempt.bring(&self.server.keyspace)),
         }
         gone.into_iter().chain(here).for_each(|parked| self.resume(parked));
     }

@@ -17,7 +17,7 @@ use super::loading::{Loading, Parked};
 use super::long::{Job, Queue};
 use super::stream::Stream;
 use super::waiting::Awake;
-use crate::execution::batch::{Progress, Turn};
+use crate::execution::batch::{LATE_TURN_MAX, Progress, Turn};
 use crate::execution::long::LongCommand;
 use crate::execution::words::Words;
 use crate::resp::parse::{Batch, Limits};
@@ -39,6 +39,8 @@ const FIRST_CONNECTION: usize = 1024;
 const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// How long a long answer waits for a client that takes nothing of it, in seconds, if no soft limit of answers says.
 const STALL_S: u64 = 60;
+/// A connection whose commands took as long in a turn is heavy in the next: it is served after the others.
+const HEAVY: Duration = Duration::from_micros(250);
 /// How often limits of time are looked at, and paused commands tried again.
 const TICK: Duration = Duration::from_millis(100);
 const PAUSED_TICK: Duration = Duration::from_millis(5);
@@ -63,6 +65,8 @@ pub(super) struct Worker {
     free: Vec<usize>,
     /// Connections with something to do that no event will tell.
     ready: VecDeque<usize>,
+    /// Whether the last turn was over before all had theirs.
+    is_behind: bool,
     /// Connections whose next command waits.
     paused: Vec<usize>,
     last_tick: Instant,
@@ -95,6 +99,7 @@ impl Worker {
             connections: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
+            is_behind: false,
             paused: Vec::new(),
             last_tick: clock::moment(),
             buffer: vec![0; READ_BYTES].into(),
@@ -158,7 +163,7 @@ impl Worker {
             self.read_messages(&mut touched);
             self.resume(&mut touched);
             self.tick(&mut touched);
-            self.serve(&touched);
+            self.serve(&mut touched);
             if self.server.stopping.load(Ordering::Acquire) && self.may_stop(&mut stop_at) {
                 return;
             }
@@ -308,16 +313,37 @@ impl Worker {
         }
     }
 
-    /// Runs what the connections have sent, in one turn, and sends the answers.
-    fn serve(&mut self, touched: &[usize]) {
+    /// Puts connections that are heavy after the others, but for the first of them, so that none waits for ever. Each
+    /// kind stays in the order in which it came.
+    fn put_heavy_last(&self, touched: &mut [usize]) {
+        let is_heavy = |slot: &usize| {
+            self.connections.get(*slot).and_then(Option::as_ref).is_some_and(|connection| connection.is_heavy)
+        };
+        if let Some(first) = touched.iter().position(is_heavy) {
+            touched[..=first].rotate_right(1);
+            touched[1..].sort_by_key(is_heavy);
+        }
+    }
+
+    /// Runs what the connections have sent, in one turn, and sends the answers. Connections that the turn has not come
+    /// to when its time is over come first in the next, after those that are not heavy. So a client with small commands
+    /// waits for a turn and a command, however many clients there are whose commands take long.
+    fn serve(&mut self, touched: &mut Vec<usize>) {
         if touched.is_empty() {
             return;
         }
+        self.put_heavy_last(touched);
         let server = self.server.clone();
         let is_over = server.clients.is_over(&server.config.parameters);
-        let mut turn = Turn::new(&server);
+        let mut turn = Turn::begin(&server, self.is_behind);
         let mut bytes_in = 0;
-        for &slot in touched {
+        let began = clock::moment();
+        let (mut before, mut served) = (Duration::ZERO, 0);
+        while let Some(&slot) = touched.get(served) {
+            if before >= LATE_TURN_MAX {
+                break;
+            }
+            served += 1;
             let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
             if !connection.takes_commands(is_over) {
                 continue;
@@ -330,6 +356,9 @@ impl Worker {
             if let Err(error) = read_and_run(&server, &mut turn, connection, buffer, batch, &mut bytes_in, begin_long) {
                 connection.give_up_lost(format!("reading failed: {error}"));
             }
+            let now = clock::since(began);
+            connection.is_heavy = now - before >= HEAVY;
+            before = now;
             if connection.is_parked
                 && let Some(attempt) = connection.session.as_mut().and_then(|session| session.attempt.take())
             {
@@ -337,10 +366,19 @@ impl Worker {
                 self.loading.push(Parked { attempt, client, handle, slot });
             }
         }
+        self.is_behind = served < touched.len();
+        // Where each took long, those that follow will most likely, too: others who have come meanwhile go first.
+        let are_heavy = before >= HEAVY * served as u32;
+        for slot in touched.drain(served..) {
+            if let Some(Some(connection)) = self.connections.get_mut(slot) {
+                connection.is_heavy |= are_heavy;
+            }
+            self.ready.push_back(slot);
+        }
         if let Err(error) = turn.finish(server.durability()) {
             // What was answered is not durable: nobody may be told otherwise.
             server.log(format_args!("a commit failed: {error}"));
-            for &slot in touched {
+            for &slot in &*touched {
                 if let Some(Some(connection)) = self.connections.get_mut(slot) {
                     connection.reply.bytes.clear();
                     connection.reply.error(format!("MISCONF {error}"));

@@ -47,6 +47,8 @@ pub enum Broken {
     Footer,
     /// It holds what is not understood.
     Value,
+    /// It holds a value of a type that is not here, in Redis's word for it.
+    Absent(&'static str),
 }
 
 /// The payload of a string.
@@ -100,7 +102,20 @@ pub fn load(payload: &[u8]) -> Result<Value, Broken> {
     if version > VERSION_READ_MAX || crc64(&payload[..body_bytes + 2]) != checksum {
         return Err(Broken::Footer);
     }
-    read_value(body).ok_or(Broken::Value)
+    read_value(body)
+        .ok_or_else(|| body.first().and_then(|kind| absent_type(*kind)).map_or(Broken::Value, Broken::Absent))
+}
+
+/// The type of a value that Redis has and that is not here.
+fn absent_type(kind: u8) -> Option<&'static str> {
+    match kind {
+        1 | 10 | 14 | 18 => Some("list"),
+        2 | 11 | 20 => Some("set"),
+        4 | 9 | 13 | 16 => Some("hash"),
+        15 | 19 | 21 => Some("stream"),
+        6 | 7 => Some("module's value"),
+        _ => None,
+    }
 }
 
 fn read_value(body: &[u8]) -> Option<Value> {

@@ -145,11 +145,13 @@ fn what_is_damaged_or_unknown_is_told() {
         b"\x03\x02\x01a\x011\x01a\x012",
         b"\x03\x01\x01a\xFD",
         b"\x05\x81\xff\xff\xff\xff\xff\xff\xff\xff",
-        b"\x04\x01\x01a\x01b",
         b"\x11\x07\x07\x00\x00\x00\x00\x00\xFF",
-        b"\x0f\x00",
     ] {
         assert_eq!(load(&finish(body.to_vec())), Err(Broken::Value), "{}", body.escape_ascii());
+    }
+    // What is of another type is told as such, and not as broken.
+    for (body, kind) in [(&b"\x04\x01\x01a\x01b"[..], "hash"), (b"\x0f\x00", "stream"), (b"\x12\x01", "list")] {
+        assert_eq!(load(&finish(body.to_vec())), Err(Broken::Absent(kind)), "{}", body.escape_ascii());
     }
     let mut newer = good[..good.len() - 10].to_vec();
     newer.extend_from_slice(&99u16.to_le_bytes());

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quipu::{Db, Error, PageFaults};
+use quipu::{Error, PageFaults};
+
+use crate::keyspace::Keyspace;
 
 /// What is kept of a command, or of several that run together, from one attempt to the next.
 #[derive(Default)]
@@ -36,8 +38,9 @@ impl Attempt {
     }
 
     /// Brings what is lacking on this thread, which waits for it.
-    pub fn bring(&mut self, db: &Db) {
-        let brought = if self.waits { db.wait_for_memory().map(|()| 0) } else { db.load(&mut self.faults) };
+    pub fn bring(&mut self, keyspace: &Keyspace) {
+        let brought =
+            if self.waits { keyspace.wait_for_memory().map(|()| 0) } else { keyspace.db().load(&mut self.faults) };
         self.note_brought(brought);
     }
 

@@ -1,9 +1,10 @@
 //! The reasons for which commands are refused, in the words of Redis where it has some.
 
 use std::borrow::Cow;
-use std::error::Error as _;
 
 use quipu::{Error, ErrorKind};
+
+use crate::keyspace::is_full_disk;
 
 /// Why a command is not answered as asked.
 #[derive(Debug)]
@@ -76,7 +77,10 @@ impl Refusal {
             }
             Refusal::Engine(error) => match error.kind() {
                 // The disk, not memory.
-                ErrorKind::Full if error.source().is_some() => Cow::Owned(format!("MISCONF {error}")),
+                ErrorKind::Full if is_full_disk(error) => Cow::Owned(format!(
+                    "MISCONF The disk is full: {error}. Reads go on, and so do DEL, FLUSHALL and what else frees \
+                     space; writes are taken again when there is some."
+                )),
                 ErrorKind::Full => {
                     Cow::Owned(format!("OOM command not allowed when used memory > 'maxmemory'. ({error})"))
                 }

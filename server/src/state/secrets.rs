@@ -1,7 +1,8 @@
 //! Hides passwords among the words of commands from clients that are shown commands.
 //!
-//! `AUTH`, `HELLO` and `ACL` are not shown at all ([`Flags::SECRET`]), and `MONITOR` does not show commands of
-//! administrators. All other cases are handled here. The server's log never has words of commands.
+//! `AUTH`, `HELLO` and `ACL` are not shown at all ([`Flags::SECRET`]), but for `ACL SETUSER` in `SLOWLOG`, and
+//! `MONITOR` does not show commands of administrators. All other cases are handled here. The server's log never has
+//! words of commands.
 
 use crate::facts::{Flags, Spec, find};
 
@@ -22,6 +23,7 @@ pub fn told<'a>(spec: &Spec, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
                 }
             }
         }
+        "acl|setuser" => told.get_mut(2..).unwrap_or_default().fill(REDACTED),
         // What it is given is refused if it is no command that reads, and was shown by then.
         "q.at" if args.len() > 2 => {
             let is_plain = find(args[2]).is_some_and(|inner| inner.flags.has(Flags::READ));

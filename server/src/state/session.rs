@@ -68,6 +68,18 @@ pub enum ReplyMode {
     Skip,
 }
 
+/// What the commands of a transaction may change of its session, beside the transaction itself: put back when the
+/// transaction is taken back, so that its next attempt begins as the first one did.
+pub struct Standing {
+    database: usize,
+    name: Vec<u8>,
+    user: Arc<User>,
+    is_authenticated: bool,
+    quorum: Option<quipu_cluster::ids::Quorum>,
+    no_evict: bool,
+    no_touch: bool,
+}
+
 /// What the server remembers of a client.
 pub struct Session {
     /// A number no other client of this server has had.
@@ -98,6 +110,8 @@ pub struct Session {
     pub run_max: usize,
     /// Whether a long command may be run beside the loop: not inside a transaction.
     pub can_wait: bool,
+    /// Whether the turn of the loop has taken its time: then a command runs beside the loop that would not else.
+    pub is_late: bool,
     /// The command that was taken back and is tried again, or is to be.
     pub attempt: Option<Box<Attempt>>,
     /// Whether the last commands that ran together lacked pages: then those of the next are loaded before they run.
@@ -135,6 +149,7 @@ impl Session {
             is_monitor: false,
             run_max: 2,
             can_wait: true,
+            is_late: false,
             attempt: None,
             is_cold: false,
             seed: None,
@@ -198,6 +213,34 @@ impl Session {
     /// Answers the rest of a long command in pieces.
     pub fn leave(&mut self, pieces: impl Pieces + 'static) {
         self.pieces = Some(Box::new(pieces));
+    }
+
+    /// Whether the transaction counts keys: whether all that has expired has to be removed first.
+    pub fn counts_in_transaction(&self) -> bool {
+        let counts = |queue: &Queue| queue.commands.iter().any(|(spec, _)| spec.flags.has(Flags::EXACT));
+        !self.watch.ranges.is_empty() || self.queue.as_ref().is_some_and(counts)
+    }
+
+    /// What [`Session::stand_as`] puts back.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            database: self.database,
+            name: self.name.clone(),
+            user: self.user.clone(),
+            is_authenticated: self.is_authenticated,
+            quorum: self.quorum,
+            no_evict: self.no_evict,
+            no_touch: self.no_touch,
+        }
+    }
+
+    /// Makes it what it was.
+    pub fn stand_as(&mut self, before: Standing) {
+        let Standing { database, name, user, is_authenticated, quorum, no_evict, no_touch } = before;
+        self.act_for(user);
+        self.client.names().name.clone_from(&name);
+        (self.database, self.name, self.is_authenticated) = (database, name, is_authenticated);
+        (self.quorum, self.no_evict, self.no_touch) = (quorum, no_evict, no_touch);
     }
 
     /// Ends `MULTI`, if it was there, and forgets what was watched.

@@ -13,6 +13,11 @@ use crate::state::secrets::told;
 use crate::state::session::Session;
 use crate::system::clock;
 
+/// Whether a command is shown: not `EXEC`, for which those are that it runs, and not what is secret as a whole.
+fn is_shown(spec: &Spec) -> bool {
+    !spec.flags.has(Flags::RUNS_QUEUE) && (!spec.flags.has(Flags::SECRET) || spec.name == "acl|setuser")
+}
+
 /// Words of a command that are kept, and bytes of each.
 const WORDS_MAX: usize = 32;
 const WORD_BYTES_MAX: usize = 128;
@@ -59,7 +64,7 @@ impl SlowLog {
     pub fn note(&self, parameters: &Parameters, session: &Session, spec: &Spec, args: &[&[u8]], took: Duration) {
         let us = took.as_micros() as u64;
         let slow_us = parameters.slow_us.load(Ordering::Relaxed);
-        if slow_us >= 0 && us >= slow_us as u64 && !spec.flags.has(Flags::SECRET) {
+        if slow_us >= 0 && us >= slow_us as u64 && is_shown(spec) {
             self.keep(parameters.slow_commands_max.load(Ordering::Relaxed) as usize, session, &told(spec, args), us);
         }
         let latency_ms = parameters.latency_ms.load(Ordering::Relaxed);

@@ -178,6 +178,8 @@ pub struct Statistics {
     pub page_faults: AtomicU64,
     /// Connections whose next command waits for pages or for memory.
     pub parked: AtomicU64,
+    /// Clients that were closed because all together held too much.
+    pub evicted_clients: AtomicU64,
     /// Commands refused before they ran, and those that failed.
     pub errors: AtomicU64,
     /// Connections accepted.
@@ -207,6 +209,7 @@ impl Default for Statistics {
             commands: AtomicU64::new(0),
             page_faults: AtomicU64::new(0),
             parked: AtomicU64::new(0),
+            evicted_clients: AtomicU64::new(0),
             by_command: by_number().iter().map(|_| CommandStatistics::default()).collect(),
             errors: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -329,6 +332,7 @@ impl Statistics {
             &self.bytes_out,
             &self.reads,
             &self.writes,
+            &self.evicted_clients,
         ] {
             place.store(0, Ordering::Relaxed);
         }

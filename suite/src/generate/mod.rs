@@ -4,6 +4,7 @@ mod bits;
 mod connection;
 mod expiry;
 mod keys;
+mod long_strings;
 mod mistakes;
 mod sorted_sets;
 mod strings;
@@ -24,6 +25,8 @@ const PIPELINE_BYTES: usize = 64 << 10;
 pub enum Group {
     /// GET, SET and their kin.
     Strings,
+    /// SET to DEL on long strings.
+    LongStrings,
     /// SETBIT to BITFIELD.
     Bits,
     /// DEL to SELECT.
@@ -42,8 +45,9 @@ pub enum Group {
 
 impl Group {
     /// All groups.
-    pub const ALL: [Group; 8] = [
+    pub const ALL: [Group; 9] = [
         Group::Strings,
+        Group::LongStrings,
         Group::Bits,
         Group::Keys,
         Group::Expiry,
@@ -57,6 +61,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::Strings => "strings",
+            Group::LongStrings => "long-strings",
             Group::Bits => "bits",
             Group::Keys => "keys",
             Group::Expiry => "expiry",
@@ -83,6 +88,7 @@ impl Group {
     pub fn commands(self) -> &'static [&'static str] {
         match self {
             Group::Strings => strings::NAMES,
+            Group::LongStrings => long_strings::NAMES,
             Group::Bits => bits::NAMES,
             Group::Keys => keys::NAMES,
             Group::Expiry => expiry::NAMES,
@@ -96,6 +102,7 @@ impl Group {
     fn weight(self) -> usize {
         match self {
             Group::Strings => 25,
+            Group::LongStrings => 3,
             Group::Bits => 8,
             Group::Keys => 14,
             Group::Expiry => 10,
@@ -163,6 +170,10 @@ impl Stream {
             for unit in self.units(client) {
                 count += unit.len();
                 bytes += unit.iter().flat_map(|command| &command.words).map(|word| word.len() + 16).sum::<usize>();
+                if unit.iter().any(long_strings::is_about_one) {
+                    // So many bytes may be answered, too: it is the last.
+                    bytes += PIPELINE_BYTES;
+                }
                 units.push(unit);
             }
         }
@@ -228,6 +239,7 @@ impl Stream {
         let dice = &mut self.dice;
         let mut unit = match group {
             Group::Strings => strings::unit(dice),
+            Group::LongStrings => long_strings::unit(dice),
             Group::Bits => bits::unit(dice),
             Group::Keys => keys::unit(dice),
             Group::Expiry => expiry::unit(dice),
