@@ -416,6 +416,7 @@ pub(crate) fn index_entry(
                 table: definition.name().to_owned(),
                 name: Some(index.declared.name.clone()),
                 column: None,
+                rows: Vec::new(),
                 message,
             }
             .into_error()
@@ -430,8 +431,15 @@ pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, ro
     let rows = rows.join(" and ");
     let name = index.declared.name.clone();
     let message = format!("table {table}: rows {rows} have the same {columns}, so the index {name} cannot be unique");
-    Violation { constraint: Constraint::Unique, table: table.to_owned(), name: Some(name), column: None, message }
-        .into_error()
+    Violation {
+        constraint: Constraint::Unique,
+        table: table.to_owned(),
+        name: Some(name),
+        column: None,
+        rows: Vec::new(),
+        message,
+    }
+    .into_error()
 }
 
 #[cfg(test)]
