@@ -134,6 +134,18 @@ impl KeyNotation {
         values.iter().zip(&self.columns).map(|(value, (_, kind))| kind.to_text(value).into_owned()).collect()
     }
 
+    /// Values of the first columns as a JSON array.
+    pub(crate) fn json(&self, values: &[Value<'_>]) -> String {
+        let mut json = String::from("[");
+        for (value, (_, data_type)) in values.iter().zip(&self.columns) {
+            if json.len() > 1 {
+                json.push(',');
+            }
+            data_type.write_json(value, &mut json);
+        }
+        json + "]"
+    }
+
     /// A key as [`KeyNotation::values`] reads it.
     pub(crate) fn show(&self, values: &[Value<'_>]) -> String {
         let item = |(value, (_, data_type)): (&Value<'_>, &(String, DataType))| match value {

@@ -346,6 +346,43 @@ fn json_answers_are_one_object_each() {
 }
 
 #[test]
+fn json_answers_have_the_json_of_columns_as_it_is_stored() {
+    let place = Place::new();
+    let values = ["12345678901234567890123", "9007199254740993.0", "0.10", r#"{"a":1,"a":2}"#, "1e400", r#""\ud800""#];
+    let rows: Vec<String> =
+        values.iter().enumerate().map(|(id, value)| format!("{{\"id\":{id},\"j\":{value}}}")).collect();
+    place.write(
+        "t.json",
+        r#"{"table": "t", "columns": [{"name": "id", "type": "i64"}, {"name": "j", "type": "json"}], "key": ["id"]}"#,
+    );
+    place.write("t.jsonl", rows.join("\n"));
+    place.run("import t.jsonl --data db --schema t.json").success();
+    let out = place.out("shell --data db --json -c scan -c 'get 4' -c 'groups 1 2'");
+    let expected = format!(
+        "{{\"rows\":[{}],\"total\":6}}\n{{\"row\":{}}}\n{{\"groups\":[{{\"values\":[2],\"rows\":1}}]}}\n",
+        rows.join(","),
+        rows[4]
+    );
+    assert_eq!(out, expected);
+    assert!(place.out("shell --data db -c 'get 5'").contains(r#"5  "\ud800""#));
+}
+
+#[test]
+fn sums_have_all_their_digits_in_json() {
+    let place = Place::new();
+    let script = "create t key n:i64 value d:decimal(18,3) sum d\nput 1 123456789012345.671\nput 2 0.001\ntally\n";
+    let out = place.run_with("shell --data db --create --json", script).success();
+    assert_eq!(out.lines().last(), Some(r#"{"rows":2,"sum":123456789012345.672}"#));
+}
+
+#[test]
+fn a_script_may_begin_with_a_byte_order_mark() {
+    let place = Place::new();
+    let out = place.run_with("shell --data db --create", "\u{feff}create t key n:i64\nput 1\n").success();
+    assert_eq!(out, "t: key n i64\ndone\n");
+}
+
+#[test]
 fn every_topic_has_help() {
     let place = Place::new();
     let help = place.out("shell --data db --create -c help");
