@@ -3,7 +3,7 @@
 use quipu::{Bounds, Entry, Footprint, Histogram, Measures, ReadableTable, Resolution};
 use quipu_rows::{DataType, IndexSchema, KeyRange, Ordered, Row, Span, TableSchema, Value};
 use rand::rngs::ThreadRng;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::failure::{Failure, Result};
 use crate::grid::{bytes, thousands};
@@ -17,8 +17,8 @@ pub(crate) struct Records<R> {
     pub(crate) total: u64,
 }
 
-/// A figure over a range: its name, as text, and for programs.
-pub(crate) type Figure = (String, String, Json);
+/// A figure over a range: its name, as text, and as JSON.
+pub(crate) type Figure = (String, String, String);
 
 /// Rows in an order, or strings.
 pub(crate) trait Asked {
@@ -32,14 +32,11 @@ pub(crate) trait Asked {
     /// The names of the columns, and whether they are numbers.
     fn header(&self) -> Vec<(String, bool)>;
     /// The values of a record.
-    #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only Parquet has types"))]
     fn values<'r>(&self, record: &'r Self::Record) -> Result<Vec<Value<'r>>>;
-    /// The values of a record as text, a missing one as none at all.
-    fn texts(&self, record: &Self::Record) -> Result<Vec<String>>;
-    /// The same on one line, for people.
-    fn shown(&self, record: &Self::Record) -> Result<Vec<String>> {
-        Ok(self.texts(record)?.into_iter().map(|text| escape(text.as_bytes())).collect())
-    }
+    /// The values of a record as text; none of a missing one.
+    fn texts(&self, record: &Self::Record) -> Result<Vec<Option<String>>>;
+    /// The same on one line, for people, a missing one as nothing.
+    fn shown(&self, record: &Self::Record) -> Result<Vec<String>>;
     /// The record as a JSON object.
     fn json(&self, record: &Self::Record) -> Result<String>;
     /// The key of a record as people write it.
@@ -132,7 +129,7 @@ pub(crate) fn is_number(data_type: DataType) -> bool {
 }
 
 /// A JSON object of members whose values are JSON already.
-fn object<'m>(members: impl Iterator<Item = (&'m str, String)>) -> String {
+pub(crate) fn object<'m>(members: impl Iterator<Item = (&'m str, impl std::fmt::Display)>) -> String {
     let members: Vec<String> = members.map(|(name, value)| format!("{}:{value}", Json::from(name))).collect();
     format!("{{{}}}", members.join(","))
 }
@@ -153,9 +150,23 @@ impl<O: Ordered> Asked for Rows<'_, O> {
         Ok(record.values()?)
     }
 
-    fn texts(&self, record: &Row) -> Result<Vec<String>> {
+    fn texts(&self, record: &Row) -> Result<Vec<Option<String>>> {
         let values = record.values()?;
-        Ok(values.iter().zip(&self.columns).map(|(value, (_, kind))| kind.to_text(value).into_owned()).collect())
+        let text = |(value, (_, kind)): (&Value<'_>, &(String, DataType))| match value {
+            Value::Null => None,
+            value => Some(kind.to_text(value).into_owned()),
+        };
+        Ok(values.iter().zip(&self.columns).map(text).collect())
+    }
+
+    fn shown(&self, record: &Row) -> Result<Vec<String>> {
+        let texts = self.texts(record)?.into_iter().zip(&self.columns);
+        let shown = |(text, (_, kind)): (Option<String>, &(String, DataType))| {
+            let shown = escape(text.unwrap_or_default().as_bytes());
+            // A backslash of JSON is an escape already.
+            if *kind == DataType::Json { shown.replace("\\\\", "\\") } else { shown }
+        };
+        Ok(texts.map(shown).collect())
     }
 
     fn json(&self, record: &Row) -> Result<String> {
@@ -232,7 +243,7 @@ impl<O: Ordered> Asked for Rows<'_, O> {
             Value::Int(sum) => thousands(*sum),
             other => quipu_rows::text_of(other).into_owned(),
         };
-        let json = serde_json::from_str(&quipu_rows::text_of(&sum)).unwrap_or(Json::Null);
+        let json = quipu_rows::text_of(&sum).into_owned();
         Ok(vec![rows_figure(rows), ("sum".to_owned(), format!("{name} {text}"), json)])
     }
 
@@ -251,7 +262,7 @@ impl<O: Ordered> Asked for Rows<'_, O> {
 }
 
 fn rows_figure(rows: u64) -> Figure {
-    ("rows".to_owned(), rows_text(rows), Json::from(rows))
+    ("rows".to_owned(), rows_text(rows), rows.to_string())
 }
 
 /// So many rows, in words.
@@ -293,12 +304,12 @@ impl<R: ReadableTable> Asked for Strings<'_, R> {
         Ok(vec![Value::from(&record.key[..]), Value::from(&record.value[..])])
     }
 
-    fn texts(&self, record: &Entry) -> Result<Vec<String>> {
-        Ok(vec![escape(&record.key), escape(&record.value)])
+    fn texts(&self, record: &Entry) -> Result<Vec<Option<String>>> {
+        Ok(self.shown(record)?.into_iter().map(Some).collect())
     }
 
     fn shown(&self, record: &Entry) -> Result<Vec<String>> {
-        self.texts(record)
+        Ok(vec![escape(&record.key), escape(&record.value)])
     }
 
     /// `key` and `value`, or `key_hex` and `value_hex` where they are not UTF-8.
@@ -372,14 +383,14 @@ impl<R: ReadableTable> Asked for Strings<'_, R> {
         let tally = self.of.tally(bounds(range))?;
         let mut figures = vec![rows_figure(tally.rows.unsigned_abs())];
         if self.measures.bytes {
-            figures.push(("bytes".to_owned(), bytes(tally.bytes.unsigned_abs()), json!(tally.bytes)));
+            figures.push(("bytes".to_owned(), bytes(tally.bytes.unsigned_abs()), tally.bytes.to_string()));
         }
         if self.measures.hash {
             let hash = format!("{:016x}", tally.hash);
-            figures.push(("hash".to_owned(), format!("hash {hash}"), Json::from(hash)));
+            figures.push(("hash".to_owned(), format!("hash {hash}"), Json::from(hash).to_string()));
         }
         if self.measures.sum.is_some() {
-            figures.push(("sum".to_owned(), format!("sum {}", thousands(tally.sum)), json!(tally.sum)));
+            figures.push(("sum".to_owned(), format!("sum {}", thousands(tally.sum)), tally.sum.to_string()));
         }
         Ok(figures)
     }

@@ -5,9 +5,10 @@ use std::io::IsTerminal;
 use std::io::Write;
 use std::path::PathBuf;
 
-use quipu_rows::{Column, DataType, Database, TableSchema};
+use quipu_rows::{Column, DataType, Database, TableSchema, Value};
 
 use crate::asked::{Asked, Rows, Strings};
+use crate::csv;
 use crate::database;
 use crate::failure::{Failure, Result};
 use crate::files;
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     /// Write the schema of the table, as `import --schema` takes it, and no rows
     #[arg(long, conflicts_with_all = ["format", "from", "to", "prefix"])]
     schema: bool,
-    /// How to write the rows; else the name of the output tells, else csv
+    /// How to write the rows; else the name of the output tells, and to standard output it is csv
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Only rows from this key on
@@ -66,6 +67,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let format = format(args)?;
     let database = Database::open(&database::open(&args.data, true)?)?;
     let relation = Relation::find(&database, &args.table)?;
     if args.schema {
@@ -75,23 +77,46 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let rows = match &relation {
         Relation::Rows(name) => {
             let table = snapshot.table(name)?;
-            write(args, &Rows::of_table(&table, table.schema()), &columns_of(table.schema()))?
+            write(args, format, &Rows::of_table(&table, table.schema()), &columns_of(table.schema()))?
         }
         Relation::Index { table, index } => {
             let table = snapshot.table(table)?;
             let index = table.index(index)?;
-            write(args, &Rows::of_index(&index, table.schema(), index.schema()), &columns_of(table.schema()))?
+            let rows = Rows::of_index(&index, table.schema(), index.schema());
+            write(args, format, &rows, &columns_of(table.schema()))?
         }
         Relation::Strings(table) => {
             let view = snapshot.engine().table(table)?;
             let columns = ["key", "value"].map(|name| Column::new(name, DataType::Bytes).not_null());
-            write(args, &Strings { of: &view, measures: table.options().measures }, &columns)?
+            write(args, format, &Strings { of: &view, measures: table.options().measures }, &columns)?
         }
     };
     if let Some(path) = &args.output {
         eprintln!("{} rows of table {} in {}", thousands(rows), args.table, path.display());
     }
     Ok(())
+}
+
+/// How the rows are written: as it is said, or as the name of the output tells.
+///
+/// # Errors
+/// The name tells nothing, or something else than what would be written.
+fn format(args: &Args) -> Result<Format> {
+    let Some(path) = &args.output else { return Ok(args.format.unwrap_or(Format::Csv)) };
+    let name = path.to_string_lossy();
+    if let Some(program) = files::compressor(&name) {
+        return Err(Failure::Usage(format!(
+            "{name}: an export is not compressed; write to standard output, and pipe it: `quipu export ... --format csv \
+             | {program} > {name}`"
+        )));
+    }
+    match args.format.or_else(|| Format::of_name(&name)) {
+        Some(format) => Ok(format),
+        None if args.schema => Ok(Format::Jsonl),
+        None => {
+            Err(Failure::Usage(format!("{name} has no name that tells its format: add --format csv, jsonl or parquet")))
+        }
+    }
 }
 
 fn write_schema(args: &Args, database: &Database, relation: &Relation) -> Result<()> {
@@ -109,11 +134,9 @@ fn columns_of(schema: &TableSchema) -> Vec<Column> {
 }
 
 /// Writes what is asked for, whose records have these columns. Returns how many rows there were.
-fn write<A: Asked>(args: &Args, asked: &A, columns: &[Column]) -> Result<u64> {
+fn write<A: Asked>(args: &Args, format: Format, asked: &A, columns: &[Column]) -> Result<u64> {
     let words = words_of_options(args.from.as_deref(), args.to.as_deref(), args.prefix.as_deref())?;
     let range = asked.range(&words).map_err(|error| error.context(option_of(args)))?;
-    let named = args.output.as_ref().and_then(|path| Format::of_name(&path.to_string_lossy()));
-    let format = args.format.or(named).unwrap_or(Format::Csv);
     if format == Format::Parquet {
         return write_parquet(args, asked, &range, columns);
     }
@@ -121,22 +144,40 @@ fn write<A: Asked>(args: &Args, asked: &A, columns: &[Column]) -> Result<u64> {
     let mut rows: u64 = 0;
     match format {
         Format::Csv => {
-            let mut csv = csv::Writer::from_writer(&mut out);
-            csv.write_record(asked.header().iter().map(|(name, _)| name)).map_err(csv_failure)?;
+            let header = asked.header();
+            csv::write_record(&mut out, header.iter().map(|(name, _)| Some(name.as_str())))?;
             asked.for_each(&range, &mut |record| {
                 rows += 1;
-                csv.write_record(asked.texts(record)?).map_err(csv_failure)
+                Ok(csv::write_record(&mut out, asked.texts(record)?.iter().map(Option::as_deref))?)
             })?;
-            csv.flush()?;
         }
-        Format::Jsonl => asked.for_each(&range, &mut |record| {
-            rows += 1;
-            Ok(writeln!(out, "{}", asked.json(record)?)?)
-        })?,
+        Format::Jsonl => {
+            let has_json = columns.iter().any(|column| column.data_type == DataType::Json);
+            asked.for_each(&range, &mut |record| {
+                rows += 1;
+                if has_json {
+                    refuse_null_of_json(asked, record, columns)?;
+                }
+                Ok(writeln!(out, "{}", asked.json(record)?)?)
+            })?;
+        }
         Format::Parquet => {}
     }
     out.flush()?;
     Ok(rows)
+}
+
+/// Fails if a column of JSON has the value `null`, which would come back as NULL.
+fn refuse_null_of_json<A: Asked>(asked: &A, record: &A::Record, columns: &[Column]) -> Result<()> {
+    for (value, column) in asked.values(record)?.iter().zip(columns) {
+        if matches!(value, Value::Json(json) if json == "null") {
+            let (key, column) = (asked.key_text(record)?, &column.name);
+            return Err(Failure::new(format!(
+                "row {key}, column {column}: null of JSON is not NULL, and in JSON lines it would be; write CSV or Parquet"
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(feature = "parquet")]
@@ -166,12 +207,5 @@ fn option_of(args: &Args) -> &'static str {
         (None, Some(_), None) => "--from",
         (None, None, _) => "--to",
         (None, Some(_), Some(_)) => "--from and --to",
-    }
-}
-
-fn csv_failure(error: csv::Error) -> Failure {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => Failure::from(error),
-        other => Failure::new(format!("cannot write the output: {other:?}")),
     }
 }

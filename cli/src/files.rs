@@ -17,6 +17,18 @@ use crate::failure::{Failure, Result};
 
 const BUFFER_BYTES: usize = 256 << 10;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+
+/// The endings of compressed files' names, each with the program that writes and reads them; zstd alone is read here.
+const COMPRESSED: [(&str, &str); 6] =
+    [("zst", "zstd"), ("gz", "gzip"), ("bz2", "bzip2"), ("xz", "xz"), ("lz4", "lz4"), ("br", "brotli")];
+
+/// The program that compresses files of such a name, if there is one.
+pub(crate) fn compressor(name: &str) -> Option<&'static str> {
+    let (_, ending) = name.rsplit_once('.')?;
+    let known = COMPRESSED.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
+    known.map(|(_, program)| *program)
+}
 
 /// An input that can be read more than once.
 pub(crate) struct Source {
@@ -54,7 +66,12 @@ impl Source {
             let consumed_bytes = Rc::new(Cell::new(0));
             let counted = Counted { reader: file, consumed_bytes: Rc::clone(&consumed_bytes) };
             let mut reader = BufReader::with_capacity(BUFFER_BYTES, counted);
-            let compressed = reader.fill_buf()?.starts_with(&ZSTD_MAGIC);
+            let start = reader.fill_buf()?;
+            if start.starts_with(&GZIP_MAGIC) {
+                let how = "decompress it first, as `gzip -dc FILE | quipu import - --format csv ...` does";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, format!("it is compressed with gzip; {how}")));
+            }
+            let compressed = start.starts_with(&ZSTD_MAGIC);
             let reader: Box<dyn Read> =
                 if compressed { Box::new(Unzstd { source: reader, decoder: None }) } else { Box::new(reader) };
             Ok(Input { reader, file: Some(whole), consumed_bytes, total_bytes: metadata.len() })

@@ -57,6 +57,11 @@ impl Grid {
     }
 }
 
+/// So many of something that has a plain plural: `1 column`, `2 columns`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{} {what}{}", thousands(count as u64), if count == 1 { "" } else { "s" })
+}
+
 /// A number with commas between its thousands.
 pub(crate) fn thousands(number: impl Into<i128>) -> String {
     let number = number.into();

@@ -7,13 +7,14 @@ use quipu_rows::{DataType, Database, IndexSchema, RowTable, TableSchema};
 use serde_json::json;
 
 use crate::clock::Stopwatch;
+use crate::csv;
 use crate::database;
 use crate::failure::{Failure, Result};
-use crate::files::Source;
+use crate::files::{self, Source};
 use crate::grid::thousands;
-use crate::infer;
-use crate::load::{self, Conflict, Loaded, Writing, key_column};
-use crate::records::Format;
+use crate::infer::{self, Found};
+use crate::load::{self, Conflict, Loaded, Marked, Writing, key_column};
+use crate::records::{CsvNotation, Format};
 use crate::relation::Relation;
 
 const EXAMPLES: &str = "\
@@ -39,12 +40,18 @@ Examples:
   A Parquet file, whose columns have types:
     quipu import flights.parquet --data air --table flights --key year,month,day,carrier,flight
 
-A CSV file or JSON lines are read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and json for nested or \
-mixed members of JSON lines), then to load it. Numbers that would be written otherwise, as 007, are text. A column of integers and \
-floats is f64. Empty fields and NA are missing, which sorts first; in a column of text that is NOT NULL, an empty field is the \
-empty text. A Parquet file says its types, and which columns are NOT NULL: integers, floats, decimals, dates, timestamps, texts, \
-bytes, UUIDs and JSON are what they are, nested columns become json, and times of day and intervals are refused; --types and --schema \
-say it otherwise where values allow that. Parquet needs a program that was built with `--features parquet`.
+A CSV file or JSON lines are read twice: first to find a type for each column (bool, i64, u64, f64, date, timestamp, text, and \
+json for nested or mixed members of JSON lines), then to load it. Numbers that would be written otherwise, as 007, or that f64 does \
+not hold, are text. A column of integers and floats is f64. Dates with times, as 2013-07-04 05:15:00+02:00, are timestamps in UTC, \
+and True and FALSE are bools.
+
+A field in quotes is never missing. Without quotes, an empty field is missing, which sorts first, but in a column of text that is \
+NOT NULL it is the empty text; NA is missing in all columns but those of text. A member that JSON lines leave out has the default \
+of its column. Numbers that a file has for an identity column are kept, and the next one comes after the greatest.
+
+A Parquet file says its types, and which columns are NOT NULL: integers, floats, decimals, dates, timestamps, texts, bytes, UUIDs \
+and JSON are what they are, nested columns become json, and times of day and intervals are refused; --types and --schema say it \
+otherwise where values allow that. Parquet needs a program that was built with `--features parquet`.
 
 A table that exists keeps its types; a field that does not fit is an error.
 
@@ -103,9 +110,13 @@ pub(crate) struct Args {
     /// Types of columns, instead of what their fields look like: `id=u64`, `price=decimal(10,2)`
     #[arg(long, value_name = "COL=TYPE,...", value_parser = parse_types)]
     types: Vec<Vec<(String, DataType)>>,
-    /// The mark of a missing field in CSV, beside the empty one
-    #[arg(long, value_name = "TEXT", default_value = "NA")]
-    missing: String,
+    /// The mark of a missing field in CSV, without quotes, beside the empty one. In columns of text, NA is a text
+    /// unless it is asked for here; '' is no mark at all
+    #[arg(long, value_name = "TEXT")]
+    missing: Option<String>,
+    /// What stands between two fields in CSV: a character of ASCII, or `tab`
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = parse_delimiter)]
+    delimiter: u8,
     /// How the file holds its records, if its name does not tell
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -120,6 +131,15 @@ fn parse_index(text: &str) -> Result<IndexSchema, String> {
             Ok(IndexSchema::new(name, split_list(columns)))
         }
         _ => Err("write it as name=column,column".to_owned()),
+    }
+}
+
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" | b"\t" => Ok(b'\t'),
+        [b'"' | b'\n' | b'\r'] => Err("a delimiter is no quote and no end of a line".to_owned()),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("write one character of ASCII, or tab".to_owned()),
     }
 }
 
@@ -155,6 +175,10 @@ fn parse_types(text: &str) -> Result<Vec<(String, DataType)>, String> {
 }
 
 impl Args {
+    fn csv(&self) -> CsvNotation<'_> {
+        CsvNotation { delimiter: self.delimiter, mark: self.missing.as_deref().unwrap_or(csv::MISSING) }
+    }
+
     fn types(&self) -> Vec<(String, DataType)> {
         self.types.concat()
     }
@@ -162,11 +186,15 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
-    let format = args.format.or_else(|| Format::of_name(&args.file.to_string_lossy())).ok_or_else(|| {
-        Failure::Usage(format!(
-            "{} has no name that tells its format: add --format csv, jsonl or parquet",
-            args.file.display()
-        ))
+    let name = args.file.to_string_lossy();
+    let format = args.format.or_else(|| Format::of_name(&name)).ok_or_else(|| {
+        Failure::Usage(match files::compressor(&name) {
+            Some(program) if program != "zstd" => format!(
+                "{name} is compressed with {program}, which is not read: decompress it first, as \
+                 `{program} -dc {name} | quipu import - --format csv ...` does"
+            ),
+            _ => format!("{name} has no name that tells its format: add --format csv, jsonl or parquet"),
+        })
     })?;
     let source = Source::new(&args.file)?;
     // The files are opened before the database, so that a wrong name creates nothing.
@@ -179,9 +207,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let inferred = || infer_schema(args, &name, &source, format).map_err(|error| error.context(&source.name));
     if args.show_schema {
-        writeln!(std::io::stdout(), "{}", inferred()?.to_json())?;
+        let (schema, notes) = inferred()?;
+        notes.iter().for_each(|note| eprintln!("{note}"));
+        writeln!(std::io::stdout(), "{}", schema.to_json())?;
         return Ok(());
     }
+    let mut notes = Vec::new();
     let Some(dir) = &args.data else { return Err(Failure::Usage("name a database: --data".to_owned())) };
     let database = Database::open(&database::open_or_create(dir)?)?;
     let existing = database.open_table(&name)?;
@@ -189,7 +220,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let table = match (existing, declared) {
         (None, None) => {
             check_other_relation(&database, &name)?;
-            let schema = inferred()?;
+            let schema;
+            (schema, notes) = inferred()?;
             database.create_table(&schema).map_err(|error| Failure::from(error).context(&source.name))?
         }
         (None, Some(schema)) => {
@@ -214,10 +246,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => Writing::Transactions(None),
         false => Writing::Transactions(Some(args.batch.unwrap_or(10_000) as usize)),
     };
-    let options = load::Options { format, missing: &args.missing, conflict: args.on_conflict, writing, stride: 1 };
+    let options = load::Options {
+        format,
+        csv: args.csv(),
+        mark_in_texts: args.missing.is_some(),
+        conflict: args.on_conflict,
+        writing,
+        stride: 1,
+    };
     let mut loaded = Loaded::default();
-    let result = source.open().and_then(|input| load::load(&database, &schema, input, options, &mut loaded));
-    if let Err(error) = result {
+    if let Err(error) = load::load(&database, &schema, &|| source.open(), options, &mut loaded) {
         let kept = match loaded.rows {
             0 if is_new => {
                 database.drop_table(&name)?;
@@ -231,7 +269,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         return Err(Failure::new(format!("{}: {error}; {kept}", source.name)));
     }
-    report(args, &table, &schema, loaded, watch)
+    notes.extend(loaded.marks.iter().map(|marked| told(marked, args.csv().mark)));
+    report(args, &table, &schema, &loaded, &notes, watch)
 }
 
 /// The schema in a file, of the table that is asked for.
@@ -247,16 +286,26 @@ fn read_schema(args: &Args, file: &std::path::Path) -> Result<TableSchema> {
     }
 }
 
-/// The schema that the file and the options make.
-fn infer_schema(args: &Args, name: &str, source: &Source, format: Format) -> Result<TableSchema> {
+/// What became of the marks of missing fields in a column.
+fn told(marked: &Marked, mark: &str) -> String {
+    let Marked { column, fields, are_missing } = marked;
+    let fields = if *fields == 1 { "1 field".to_owned() } else { format!("{} fields", thousands(*fields)) };
+    match are_missing {
+        true => format!("column {column}: {fields} {mark} taken as missing"),
+        false => format!("column {column}: {fields} {mark} taken as text; `--missing {mark}` takes them as missing"),
+    }
+}
+
+/// The schema that the file and the options make, and what to know of its types.
+fn infer_schema(args: &Args, name: &str, source: &Source, format: Format) -> Result<(TableSchema, Vec<String>)> {
     if args.key.is_empty() {
         return Err(Failure::Usage(format!("table {name} is new: name the columns of its key with --key")));
     }
-    let columns = infer::columns(source, format, &args.missing, &args.types())?;
+    let Found { columns, notes } = infer::columns(source, format, args.csv(), &args.types())?;
     if columns.is_empty() {
         return Err(Failure::new("there are no records, so the columns are not known"));
     }
-    Ok(TableSchema {
+    let schema = TableSchema {
         table: name.to_owned(),
         columns,
         key: args.key.clone(),
@@ -266,10 +315,18 @@ fn infer_schema(args: &Args, name: &str, source: &Source, format: Format) -> Res
         in_memory: args.in_memory,
         compressed: args.compress,
         ..TableSchema::default()
-    })
+    };
+    Ok((schema, notes))
 }
 
-fn report(args: &Args, table: &RowTable, schema: &TableSchema, loaded: Loaded, watch: Stopwatch) -> Result<()> {
+fn report(
+    args: &Args,
+    table: &RowTable,
+    schema: &TableSchema,
+    loaded: &Loaded,
+    notes: &[String],
+    watch: Stopwatch,
+) -> Result<()> {
     let elapsed = watch.elapsed();
     let (name, table_rows) = (&schema.table, table.len()?);
     let columns = schema.columns.iter().filter(|column| !column.hidden);
@@ -281,12 +338,16 @@ fn report(args: &Args, table: &RowTable, schema: &TableSchema, loaded: Loaded, w
             "table_rows": table_rows, "columns": columns, "key": schema.key,
             "indexes": schema.indexes.iter().map(|index| &index.name).collect::<Vec<_>>(),
             "seconds": elapsed.as_secs_f64(),
+            "notes": notes,
         });
         writeln!(std::io::stdout(), "{report}")?;
         return Ok(());
     }
     let columns: Vec<String> = columns.map(|column| format!("{} {}", column.name, column.data_type)).collect();
     writeln!(std::io::stdout(), "{name}: {}; key {}", columns.join(", "), schema.key.join(","))?;
+    for note in notes {
+        writeln!(std::io::stdout(), "{note}")?;
+    }
     let others = match (loaded.replaced, loaded.skipped) {
         (0, 0) => String::new(),
         (0, skipped) => format!(" ({} skipped)", thousands(skipped)),

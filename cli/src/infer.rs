@@ -6,10 +6,17 @@ use crate::evidence::Evidence;
 use crate::failure::{Failure, Result};
 use crate::files::Source;
 use crate::progress;
-use crate::records::{Field, Format, Records};
+use crate::records::{CsvNotation, Field, Format, Records};
 
 /// How many records are read between two steps of a progress bar.
 const STEP_RECORDS: u64 = 4096;
+
+/// The columns of a file.
+pub(crate) struct Found {
+    pub(crate) columns: Vec<Column>,
+    /// What a person would like to know of their types.
+    pub(crate) notes: Vec<String>,
+}
 
 /// The columns of `source`: of `declared` type where one is given, else of that which the file says, or of the
 /// narrowest that all their fields fit.
@@ -19,13 +26,13 @@ const STEP_RECORDS: u64 = 4096;
 pub(crate) fn columns(
     source: &Source,
     format: Format,
-    missing: &str,
+    csv: CsvNotation<'_>,
     declared: &[(String, DataType)],
-) -> Result<Vec<Column>> {
+) -> Result<Found> {
     let input = source.open()?;
     let consumed_bytes = std::rc::Rc::clone(&input.consumed_bytes);
     let bar = progress::bar(input.total_bytes, "types");
-    let mut records = Records::open(input, format, missing)?;
+    let mut records = Records::open(input, format, csv)?;
     if let Some(columns) = records.typed_columns() {
         bar.finish_and_clear();
         check_names(records.columns(), declared)?;
@@ -33,7 +40,7 @@ pub(crate) fn columns(
             Some(data_type) => Column { data_type, ..column },
             None => column,
         };
-        return Ok(columns.into_iter().map(of_type).collect());
+        return Ok(Found { columns: columns.into_iter().map(of_type).collect(), notes: Vec::new() });
     }
     let mut evidence: Vec<Evidence> = Vec::new();
     let all_declared =
@@ -43,7 +50,8 @@ pub(crate) fn columns(
         evidence.resize(records.columns().len(), Evidence::default());
         for (place, evidence) in evidence.iter_mut().enumerate() {
             match records.field(place) {
-                Field::Missing | Field::Empty => {}
+                // In a column of text the mark is a text, and nothing else would be one for it.
+                Field::Absent | Field::Missing | Field::Empty | Field::Mark(_) | Field::Text("") => {}
                 Field::Text(text) => evidence.see_text(text),
                 Field::Json(json) => evidence.see_json(json),
                 Field::Value(value) => evidence.see_text(&text_of(&value)),
@@ -61,7 +69,11 @@ pub(crate) fn columns(
     let column = |(name, evidence): (&String, &Evidence)| {
         Column::new(name.clone(), declared_type(declared, name).unwrap_or_else(|| evidence.data_type()))
     };
-    Ok(names.iter().zip(&evidence).map(column).collect())
+    let columns = names.iter().zip(&evidence).map(column).collect();
+    let is_found = |name: &str| declared_type(declared, name).is_none();
+    let notes = names.iter().zip(&evidence).filter(|(name, _)| is_found(name));
+    let notes = notes.filter_map(|(name, evidence)| evidence.note(name)).collect();
+    Ok(Found { columns, notes })
 }
 
 /// The type that is declared of a column.

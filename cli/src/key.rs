@@ -19,6 +19,7 @@ use std::ops::Bound;
 use quipu_rows::{DataType, Span, Value};
 
 use crate::failure::{Failure, Result};
+use crate::grid::counted;
 use crate::words::{self, Item, Word};
 
 /// The columns of a key.
@@ -85,6 +86,22 @@ impl KeyNotation {
 
     /// The values that the items of `word` are, as the key's columns have them.
     pub(crate) fn values(&self, word: &Word) -> Result<Vec<Value<'static>>> {
+        refuse_star(word)?;
+        self.beginning(word)
+    }
+
+    /// The same of a word that may end with a star, which is left out.
+    fn beginning(&self, word: &Word) -> Result<Vec<Value<'static>>> {
+        let is_of_key = |item: &&Item| {
+            let name = item.equals.map(|at| &item.bytes[..at]);
+            self.columns.iter().any(|(column, _)| Some(column.as_bytes()) == name)
+        };
+        if let Some(item) = word.items.iter().find(is_of_key) {
+            let what = words::escape(&item.bytes);
+            return Err(Failure::new(format!(
+                "a key is written as its values alone, without names; put quotes around {what} if it is a text"
+            )));
+        }
         if word.items.len() > self.columns.len() {
             return Err(self.wrong_count(word.items.len()));
         }
@@ -92,8 +109,8 @@ impl KeyNotation {
     }
 
     fn wrong_count(&self, found: usize) -> Failure {
-        let (columns, names) = (self.columns.len(), self.names());
-        Failure::new(format!("a key of this table has {columns} columns, {names}; here are {found}"))
+        let (columns, names) = (counted(self.columns.len(), "column"), self.names());
+        Failure::new(format!("a key of this table has {columns}, {names}; here are {found}"))
     }
 
     /// The range that `words` say.
@@ -101,7 +118,7 @@ impl KeyNotation {
         Ok(match parts(words)? {
             Range::All => Span::all(),
             Range::Beginning(word) => {
-                let values = self.values(word)?;
+                let values = self.beginning(word)?;
                 match has_star(word) {
                     false => Span::eq(values),
                     true if matches!(values.last(), Some(Value::Text(_))) => Span::starts_with(values),
@@ -135,6 +152,18 @@ impl KeyNotation {
         values.iter().zip(&self.columns).map(|(value, (_, kind))| kind.to_text(value).into_owned()).collect()
     }
 
+    /// Values of the first columns as a JSON array.
+    pub(crate) fn json(&self, values: &[Value<'_>]) -> String {
+        let mut json = String::from("[");
+        for (value, (_, data_type)) in values.iter().zip(&self.columns) {
+            if json.len() > 1 {
+                json.push(',');
+            }
+            data_type.write_json(value, &mut json);
+        }
+        json + "]"
+    }
+
     /// A key as [`KeyNotation::values`] reads it.
     pub(crate) fn show(&self, values: &[Value<'_>]) -> String {
         let item = |(value, (_, data_type)): (&Value<'_>, &(String, DataType))| match value {
@@ -142,6 +171,14 @@ impl KeyNotation {
             other => words::item(data_type.to_text(other).as_bytes()),
         };
         values.iter().zip(&self.columns).map(item).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Fails if a star stands where it would be no continuation.
+fn refuse_star(word: &Word) -> Result<()> {
+    match word.items.iter().any(|item| item.star) {
+        true => Err(Failure::new("a star stands for a range of keys; put quotes around a text that ends with one")),
+        false => Ok(()),
     }
 }
 
@@ -166,34 +203,67 @@ pub(crate) fn value(item: &Item, data_type: DataType, name: &str) -> Result<Valu
 
 /// The values of other columns than those of the key: `a,b,c` for all, or `name=value` for some. Each with its place in
 /// `columns`.
-pub(crate) fn assignments(words: &[Word], columns: &[(String, DataType)]) -> Result<Vec<(usize, Value<'static>)>> {
-    let assignment = |word: &Word| -> Option<(usize, Item)> {
-        let [item] = word.items.as_slice() else { return None };
-        let equals = item.bytes.iter().position(|&byte| byte == b'=')?;
-        let place = columns.iter().position(|(name, _)| name.as_bytes() == &item.bytes[..equals])?;
-        Some((place, Item { bytes: item.bytes[equals + 1..].to_vec(), ..item.clone() }))
-    };
+///
+/// An equals sign that is not in quotes stands after the name of a column: else a name with a typing error
+/// would become part of a text.
+pub(crate) fn assignments(
+    words: &[Word],
+    columns: &[(String, DataType)],
+    key: &[(String, DataType)],
+) -> Result<Vec<(usize, Value<'static>)>> {
     let of = |place: usize, item: &Item| {
         let (name, data_type) = &columns[place];
         value(item, *data_type, name).map(|value| (place, value))
     };
-    match words {
-        [word] if assignment(word).is_none() && word.items.len() == columns.len() => {
-            word.items.iter().enumerate().map(|(place, item)| of(place, item)).collect()
+    words.iter().try_for_each(refuse_star)?;
+    if let [word] = words
+        && word.items.len() == columns.len()
+        && word.items.iter().all(|item| item.equals.is_none())
+    {
+        return word.items.iter().enumerate().map(|(place, item)| of(place, item)).collect();
+    }
+    let mut assigned: Vec<(usize, Value<'static>)> = Vec::with_capacity(words.len());
+    for word in words {
+        let (place, item) = assignment(word, columns, key)?;
+        if assigned.iter().any(|(known, _)| *known == place) {
+            return Err(Failure::new(format!("column {} has two values", columns[place].0)));
         }
-        words => (words.iter())
-            .map(|word| {
-                let (place, item) = assignment(word).ok_or_else(|| {
-                    let names = columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",");
-                    Failure::new(format!(
-                        "a row of this table has {} columns beside its key, {names}; \
-                         write all between commas, or some as name=value",
-                        columns.len()
-                    ))
-                })?;
-                of(place, &item)
-            })
-            .collect(),
+        assigned.push(of(place, &item)?);
+    }
+    Ok(assigned)
+}
+
+/// The place of the column that a word names, and what it assigns.
+fn assignment(word: &Word, columns: &[(String, DataType)], key: &[(String, DataType)]) -> Result<(usize, Item)> {
+    let names = || match columns {
+        [] => "none".to_owned(),
+        columns => columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(","),
+    };
+    let Some((item, at)) = word.items.iter().find_map(|item| Some((item, item.equals?))) else {
+        return Err(Failure::new(format!(
+            "a row of this table has {} beside its key, {}; write all between commas, or some as name=value",
+            counted(columns.len(), "column"),
+            names()
+        )));
+    };
+    let name = &item.bytes[..at];
+    let is_named = |(column, _): &(String, DataType)| column.as_bytes() == name;
+    let Some(place) = columns.iter().position(is_named) else {
+        let name = words::escape(name);
+        return Err(Failure::new(match key.iter().any(is_named) {
+            true => format!("column {name} is one of the key, which stands before the values and does not change"),
+            false => format!(
+                "there is no column {name:?} beside the key; there are {}; a text with an = stands in quotes",
+                names()
+            ),
+        }));
+    };
+    match word.items.len() {
+        1 => {
+            let bytes = item.bytes[at + 1..].to_vec();
+            Ok((place, Item { bytes, quoted: item.value_quoted, ..Item::default() }))
+        }
+        _ => Err(Failure::new(format!("column {}: put quotes around a text with a comma or an =", columns[place].0))),
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod clock;
 mod cluster;
 mod compact;
+mod csv;
 mod database;
 mod demo;
 mod evidence;
@@ -30,6 +31,9 @@ mod records;
 mod relation;
 mod remote;
 mod restore;
+#[cfg(test)]
+#[path = "../../suite/src/seeds.rs"]
+mod seeds;
 mod serve;
 mod shell;
 mod stats;

@@ -1,21 +1,23 @@
 //! The records of a file, one after the other: CSV and JSON lines, each with the number of the line it begins on, and
 //! Parquet, each with its number.
 //!
-//! A CSV file begins with the names of its columns; a field that is empty or the missing mark (`NA`) is missing, in
-//! quotes or not. Of JSON lines, each is an object; the columns are its members, in the order in which they first
-//! appear; a member that is `null` or not there is missing. Members stay the text that they are, digits and all.
+//! A CSV file begins with the names of its columns. A field that stands in quotes is a text; without quotes, one that
+//! is empty or the mark of a missing field may be missing. Of JSON lines, each is an object; the columns are its
+//! members, in the order in which they first appear; a member that is `null` is missing, and one that is not there is
+//! not given. Members stay the text that they are, digits and all.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Chain, Read};
+use std::io::{BufRead, BufReader, Read};
 
-use csv::StringRecord;
 use quipu_rows::{Column, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::csv::{CsvField, CsvReader};
 use crate::failure::{Failure, Result};
 use crate::files::Input;
+use crate::grid::counted;
 #[cfg(feature = "parquet")]
 use crate::parquet::ParquetRecords;
 
@@ -46,13 +48,26 @@ impl Format {
     }
 }
 
+/// How a CSV file is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CsvNotation<'a> {
+    /// What stands between two fields.
+    pub(crate) delimiter: u8,
+    /// The mark of a missing field, which stands without quotes.
+    pub(crate) mark: &'a str,
+}
+
 /// A field as the file has it.
 #[derive(Clone, Debug)]
 pub(crate) enum Field<'a> {
-    /// There is nothing, or the mark of a missing field.
+    /// The record says nothing of the column: a member of JSON lines that is not there.
+    Absent,
+    /// There is no value.
     Missing,
-    /// The empty field of a CSV file: missing as well, but in a column of text that cannot be.
+    /// An empty field of a CSV file, without quotes: missing as well, but in a column of text that cannot be.
     Empty,
+    /// The mark of a missing field, without quotes: missing, or in a column of text perhaps a text.
+    Mark(&'a str),
     Text(&'a str),
     /// The text of a value in JSON.
     Json(&'a str),
@@ -86,15 +101,12 @@ struct ParquetBody {
 }
 
 struct CsvBody {
-    reader: csv::Reader<LastBytes<WithEnd>>,
-    record: StringRecord,
-    missing: String,
+    reader: CsvReader<Box<dyn Read>>,
+    /// The mark of a missing field.
+    mark: String,
     /// For each column asked for, its place in the file.
     places: Vec<usize>,
 }
-
-/// The file and then [`END`].
-type WithEnd = Chain<Box<dyn Read>, &'static [u8]>;
 
 struct JsonBody {
     reader: BufReader<Box<dyn Read>>,
@@ -106,16 +118,11 @@ struct JsonBody {
     closed: bool,
 }
 
-/// Stands behind the end of every CSV file: if it is not read as a record of its own, a quote before it was never
-/// closed.
-const END: &[u8] = b"\n\0the end\0";
-const END_FIELD: &str = "\0the end\0";
-
 impl Records {
     /// Begins to read `input`; of a CSV file, reads the header.
-    pub(crate) fn open(input: Input, format: Format, missing: &str) -> Result<Records> {
+    pub(crate) fn open(input: Input, format: Format, csv: CsvNotation<'_>) -> Result<Records> {
         match format {
-            Format::Csv => Records::open_csv(input, missing),
+            Format::Csv => Records::open_csv(input, csv),
             Format::Parquet => Records::open_parquet(input),
             Format::Jsonl => Ok(Records {
                 columns: Vec::new(),
@@ -147,23 +154,14 @@ impl Records {
         Err(without_parquet())
     }
 
-    fn open_csv(input: Input, missing: &str) -> Result<Records> {
-        let source = LastBytes { reader: input.reader.chain(END), start: 0, bytes: Vec::new() };
-        let mut body = CsvBody {
-            reader: csv::ReaderBuilder::new()
-                .has_headers(false)
-                .flexible(true)
-                .buffer_capacity(256 << 10)
-                .from_reader(source),
-            record: StringRecord::new(),
-            missing: missing.to_owned(),
-            places: Vec::new(),
-        };
-        let mut line = 0;
-        if !body.advance(&mut line)? {
+    fn open_csv(input: Input, csv: CsvNotation<'_>) -> Result<Records> {
+        let mut reader = CsvReader::new(input.reader, csv.delimiter)?;
+        if !reader.advance()? {
             return Err(Failure::new("the file is empty; its first line must name the columns"));
         }
-        let columns: Vec<String> = body.record.iter().map(str::to_owned).collect();
+        let line = reader.record_line();
+        let names = (0..reader.len()).filter_map(|place| reader.field(place));
+        let columns: Vec<String> = names.map(|field| field.text.to_owned()).collect();
         for (place, name) in columns.iter().enumerate() {
             if name.is_empty() {
                 return Err(at_line(line, format!("column {} has no name", place + 1)));
@@ -172,7 +170,7 @@ impl Records {
                 return Err(at_line(line, format!("two columns have the name {name:?}")));
             }
         }
-        body.places = (0..columns.len()).collect();
+        let body = CsvBody { reader, mark: csv.mark.to_owned(), places: (0..columns.len()).collect() };
         Ok(Records { columns, line, body: Body::Csv(Box::new(body)) })
     }
 
@@ -210,19 +208,27 @@ impl Records {
         Ok(())
     }
 
+    /// From now on an empty line of a CSV file that has one column is a record.
+    pub(crate) fn count_empty_lines(&mut self) {
+        if let Body::Csv(body) = &mut self.body
+            && self.columns.len() == 1
+        {
+            body.reader.count_empty_lines();
+        }
+    }
+
     /// Reads the next record; `false` if there are no more.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         match &mut self.body {
             Body::Csv(body) => {
-                if !body.advance(&mut self.line)? {
+                if !body.reader.advance()? {
                     return Ok(false);
                 }
-                if body.record.len() != self.columns.len() {
-                    let (found, named) = (body.record.len(), self.columns.len());
-                    return Err(at_line(
-                        self.line,
-                        format!("{found} fields, but the first line names {named} columns"),
-                    ));
+                self.line = body.reader.record_line();
+                if body.reader.len() != self.columns.len() {
+                    let (found, named) = (body.reader.len(), self.columns.len());
+                    let (found, named) = (counted(found, "field"), counted(named, "column"));
+                    return Err(at_line(self.line, format!("{found}, but the first line names {named}")));
                 }
                 Ok(true)
             }
@@ -258,14 +264,16 @@ impl Records {
     /// The field of the record at hand that stands at `place` of the columns.
     pub(crate) fn field(&self, place: usize) -> Field<'_> {
         match &self.body {
-            Body::Csv(body) => match body.record.get(body.places[place]) {
+            Body::Csv(body) => match body.reader.field(body.places[place]) {
                 None => Field::Missing,
-                Some(text) if text == body.missing => Field::Missing,
-                Some("") => Field::Empty,
-                Some(text) => Field::Text(text),
+                Some(CsvField { text, is_quoted: true }) => Field::Text(text),
+                Some(CsvField { text: "", .. }) => Field::Empty,
+                Some(CsvField { text, .. }) if text == body.mark => Field::Mark(text),
+                Some(CsvField { text, .. }) => Field::Text(text),
             },
             Body::Jsonl(body) => match body.members.get(place).and_then(Option::as_deref).map(RawValue::get) {
-                None | Some("null") => Field::Missing,
+                None => Field::Absent,
+                Some("null") => Field::Missing,
                 Some(json) => Field::Json(json),
             },
             #[cfg(feature = "parquet")]
@@ -302,6 +310,17 @@ pub(crate) struct At {
 }
 
 impl At {
+    /// Some records, by their numbers: `lines 3, 5 and 8`.
+    pub(crate) fn list(places: &[At]) -> String {
+        let numbers: Vec<String> = places.iter().map(|at| at.number.to_string()).collect();
+        let unit = places.first().map_or("line", |at| at.unit);
+        match numbers.as_slice() {
+            [one] => format!("{unit} {one}"),
+            [others @ .., last] => format!("{unit}s {} and {last}", others.join(", ")),
+            [] => String::new(),
+        }
+    }
+
     /// An error of the record.
     pub(crate) fn failure(self, message: impl fmt::Display) -> Failure {
         Failure::new(format!("{} {}: {message}", self.unit, self.number))
@@ -311,35 +330,6 @@ impl At {
 /// An error of the record that begins on `line`.
 fn at_line(line: u64, message: impl fmt::Display) -> Failure {
     At { unit: "line", number: line }.failure(message)
-}
-
-impl CsvBody {
-    fn advance(&mut self, line: &mut u64) -> Result<bool> {
-        let mut bytes = std::mem::take(&mut self.record).into_byte_record();
-        let read = self.reader.read_byte_record(&mut bytes);
-        if !read.map_err(|error| Failure::new(format!("cannot read it: {error}")))? {
-            return Ok(false);
-        }
-        *line = self.start_line(newlines(bytes.as_slice()));
-        self.record = StringRecord::from_byte_record(bytes)
-            .map_err(|error| at_line(*line, format!("field {} is not UTF-8", error.utf8_error().field() + 1)))?;
-        if self.record.iter().next_back().is_some_and(|field| field.ends_with(END_FIELD)) {
-            let alone = self.record.len() == 1 && self.record[0].len() == END_FIELD.len();
-            if !alone {
-                return Err(at_line(*line, "a quote is opened here and never closed"));
-            }
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    /// The line of a record just read that has so many line breaks inside. The reader's own idea of it is that of the
-    /// end of the record before, and it has not yet counted the second half of a `\r\n`.
-    fn start_line(&self, breaks: u64) -> u64 {
-        let end = self.reader.position();
-        let terminator_counted = self.reader.get_ref().byte_at(end.byte().saturating_sub(1)) == Some(b'\n');
-        end.line() - breaks - u64::from(terminator_counted)
-    }
 }
 
 impl JsonBody {
@@ -358,6 +348,10 @@ impl JsonBody {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_end();
         let members = match serde_json::from_str(text) {
             Ok(Members(members)) => members,
+            Err(_) if text.starts_with('[') && *line == 1 => {
+                let how = "write an object on each line, as `jq -c '.[]'` does";
+                return Err(at_line(*line, format!("it is a JSON array, and not an object; {how}")));
+            }
             Err(_) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
                 return Err(at_line(*line, "it is JSON, but not an object"));
             }
@@ -383,7 +377,9 @@ impl JsonBody {
             if place >= self.members.len() {
                 self.members.resize_with(place + 1, || None);
             }
-            self.members[place] = Some(value);
+            if self.members[place].replace(value).is_some() {
+                return Err(at_line(*line, format!("member {:?} stands there twice", columns[place])));
+            }
         }
         Ok(true)
     }
@@ -413,36 +409,6 @@ impl<'de> Deserialize<'de> for Members {
         }
 
         deserializer.deserialize_map(Taking)
-    }
-}
-
-fn newlines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
-}
-
-/// A reader that still knows the bytes it gave last.
-struct LastBytes<R> {
-    reader: R,
-    /// Offset of `bytes` in the whole.
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl<R> LastBytes<R> {
-    fn byte_at(&self, offset: u64) -> Option<u8> {
-        self.bytes.get(usize::try_from(offset.checked_sub(self.start)?).ok()?).copied()
-    }
-}
-
-impl<R: Read> Read for LastBytes<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let size = self.reader.read(buffer)?;
-        if size > 0 {
-            self.start += self.bytes.len() as u64;
-            self.bytes.clear();
-            self.bytes.extend_from_slice(&buffer[..size]);
-        }
-        Ok(size)
     }
 }
 

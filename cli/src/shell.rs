@@ -103,8 +103,8 @@ fn run_line(session: &mut Session, line: &str, out: &mut dyn Write) -> Result<bo
         if session.timing {
             answer = answer.with("seconds", duration.as_secs_f64());
         }
-        if !answer.json.is_empty() {
-            writeln!(out, "{}", serde_json::Value::Object(answer.json))?;
+        if let Some(json) = answer.json() {
+            writeln!(out, "{json}")?;
         }
     } else {
         let time = session.timing.then(|| clock::show(duration));
@@ -122,7 +122,10 @@ fn run_script(session: &mut Session, lines: impl Iterator<Item = Result<String>>
     for line in lines {
         number += 1;
         let at_line = |error: Failure| error.context(format_args!("line {number}"));
-        match run_line(session, &line.map_err(at_line)?, &mut out) {
+        let line = line.map_err(at_line)?;
+        // A byte order mark begins some files.
+        let line = if number == 1 { line.trim_start_matches('\u{feff}') } else { &line };
+        match run_line(session, line, &mut out) {
             Ok(true) => break,
             Ok(false) => {}
             Err(error @ Failure::Error(_)) if keep_going => {

@@ -1,8 +1,9 @@
 //! The words of a shell line, and of the keys on the command line.
 //!
-//! Words stand between blanks; a word is one or more items between commas. Quotes keep blanks, commas and stars
-//! together: `"New York",7`. A backslash escapes, in quotes or not: `\"`, `\\`, `\n`, `\r`, `\t`, `\0`, and any byte as
-//! `\xHH`. A `#` that begins a word begins a comment. [`escape`] writes bytes such that they read back.
+//! Words stand between blanks; a word is one or more items between commas. Quotes keep blanks, commas, stars and
+//! equals signs together: `"New York",7`; two quotes within them are one: `"the ""Big"" Apple"`. A backslash escapes,
+//! in quotes or not: `\"`, `\\`, `\n`, `\r`, `\t`, `\0`, and any byte as `\xHH`. A `#` that begins a word begins a
+//! comment. [`escape`] writes bytes such that they read back.
 
 use crate::failure::{Failure, Result};
 
@@ -22,13 +23,17 @@ pub(crate) struct Item {
     pub(crate) quoted: bool,
     /// Whether it ends with a star that is neither quoted nor escaped: any continuation.
     pub(crate) star: bool,
+    /// Where in the bytes the first equals sign stands that is neither quoted nor escaped.
+    pub(crate) equals: Option<usize>,
+    /// Whether any of what stands after that sign was in quotes.
+    pub(crate) value_quoted: bool,
 }
 
 impl Word {
     /// The word as plain text, if it is one item and not quoted.
     pub(crate) fn plain(&self) -> Option<&str> {
         match self.items.as_slice() {
-            [Item { bytes, quoted: false, star: false }] => std::str::from_utf8(bytes).ok(),
+            [Item { bytes, quoted: false, star: false, .. }] => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
@@ -62,7 +67,7 @@ impl Word {
 /// The words of a line.
 pub(crate) fn split(line: &str) -> Result<Vec<Word>> {
     let mut words: Vec<Word> = Vec::new();
-    let mut characters = line.chars();
+    let mut characters = line.chars().peekable();
     // The word at hand, and whether its last item ends with a bare star.
     let mut word: Option<Word> = None;
     let mut in_quotes = false;
@@ -84,12 +89,18 @@ pub(crate) fn split(line: &str) -> Result<Vec<Word>> {
             item.bytes.push(b'*');
         }
         match character {
+            '"' if in_quotes && characters.next_if_eq(&'"').is_some() => item.bytes.push(b'"'),
             '"' => {
                 in_quotes = !in_quotes;
                 item.quoted = true;
+                item.value_quoted |= item.equals.is_some();
             }
             '\\' => item.bytes.push(unescape(&mut characters)?),
             '*' if !in_quotes => item.star = true,
+            '=' if !in_quotes && item.equals.is_none() => {
+                item.equals = Some(item.bytes.len());
+                item.bytes.push(b'=');
+            }
             _ => item.bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
@@ -110,14 +121,14 @@ pub(crate) fn single(argument: &str) -> Result<Word> {
 }
 
 /// The byte that stands behind a backslash.
-fn unescape(characters: &mut std::str::Chars<'_>) -> Result<u8> {
+fn unescape(characters: &mut impl Iterator<Item = char>) -> Result<u8> {
     match characters.next() {
         Some('n') => Ok(b'\n'),
         Some('r') => Ok(b'\r'),
         Some('t') => Ok(b'\t'),
         Some('0') => Ok(0),
         Some('x') => {
-            let digits: String = characters.take(2).collect();
+            let digits: String = characters.by_ref().take(2).collect();
             let byte = (digits.len() == 2).then(|| u8::from_str_radix(&digits, 16).ok()).flatten();
             byte.ok_or_else(|| Failure::new(format!("\\x{digits} is not a byte: write two hexadecimal digits")))
         }
@@ -179,6 +190,10 @@ mod tests {
         assert_eq!(items(r#""a,b*" a"b c"d,"" "#), [vec!["'a,b*'"], vec!["'ab cd'", "''"]]);
         assert_eq!(items(r"\x00\xff\n\\ \,\* x"), [vec![r"\x00\xff\n\\"], vec![",*"], vec!["x"]]);
         assert_eq!(items("JF* a*b* **"), [vec!["JF*"], vec!["a*b*"], vec!["**"]]);
+        assert_eq!(
+            items(r#""the ""Big"" Apple" """" """#),
+            [vec![r#"'the \"Big\" Apple'"#], vec![r#"'\"'"#], vec!["''"]]
+        );
         assert_eq!(items("# a comment"), Vec::<Vec<String>>::new());
         assert_eq!(items("get a#b # a comment"), [vec!["get"], vec!["a#b"]]);
         assert_eq!(items(","), [vec!["", ""]]);

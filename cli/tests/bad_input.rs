@@ -5,10 +5,14 @@ use crate::program::Place;
 /// Arguments, the file `x.csv` or `x.jsonl`, the complaint.
 const WRONG: &[(&str, &[u8], &str)] = &[
     ("x.csv --key id", b"", "x.csv: the file is empty; its first line must name the columns"),
-    ("x.csv --key id", b"id,n\n1,2\n3\n", "x.csv: line 3: 1 fields, but the first line names 2 columns"),
+    ("x.csv --key id", b"id,n\n1,2\n3\n", "x.csv: line 3: 1 field, but the first line names 2 columns"),
     ("x.csv --key id", b"id,n\r\n\r\n1,2\r\n3,4,5\r\n", "x.csv: line 4: 3 fields, but the first line names 2 columns"),
     ("x.csv --key id", b"id,n\n1,\"2\n3,4\n", "x.csv: line 2: a quote is opened here and never closed"),
-    ("x.csv --key id", b"id,n\n1,\xff\n", "x.csv: line 2: field 2 is not UTF-8"),
+    (
+        "x.csv --key id",
+        b"id,n\n1,\xff\n",
+        "x.csv: line 2: field 2 is not UTF-8; convert the file, as `iconv -f LATIN1 -t UTF-8` does if it is Latin-1",
+    ),
     ("x.csv --key id", b"id,id\n1,2\n", "x.csv: line 1: two columns have the name \"id\""),
     ("x.csv --key id", b"id,\n1,2\n", "x.csv: line 1: column 2 has no name"),
     ("x.csv --key nr", b"id,n\n1,2\n", "x.csv: table t: key: there is no column \"nr\"; the columns are id, n"),
@@ -33,7 +37,7 @@ const WRONG: &[(&str, &[u8], &str)] = &[
     (
         "x.csv --key id",
         b"id,n\n1,2\n\n1,3\n",
-        "x.csv: table t, row (1): two rows have this key; nothing was imported and there is no table t",
+        "x.csv: lines 2 and 4: table t, row (1): two rows have this key; nothing was imported and there is no table t",
     ),
     ("x.jsonl --key id", b"", "x.jsonl: there are no records, so the columns are not known"),
     (

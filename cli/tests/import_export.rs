@@ -30,7 +30,7 @@ city,country,people,altitude,note
 La Paz,BO,816044,3640.5,\"two
 lines\"
 \"San José, CR\",CR,,1172.0,\"says \"\"hello\"\"\"
-Nuuk,GL,19872,5.0,
+Nuuk,GL,19872,5.0,\"NA\"
 Ōsaka,JP,2753862,-1.25,'
 Cusco,PE,428450,3399.0,navel
 ";
@@ -172,7 +172,7 @@ fn a_table_without_rows_is_loaded_straight_to_disk() {
 
     place.write("twice.csv", "id,name\n1,a\n2,b\n1,c\n");
     let error = place.run("import twice.csv --data db --table u --key id").failure();
-    assert!(error.contains("table u, row (1): two rows have this key; nothing was imported"), "{error}");
+    assert!(error.contains("lines 2 and 4: table u, row (1): two rows have this key; nothing"), "{error}");
     assert!(error.contains("there is no table u"), "{error}");
 }
 
@@ -213,7 +213,30 @@ fn defaults_and_numbers_stand_in_for_columns_that_a_file_lacks() {
     place.run("import t.csv --data db --table t --batch 1").success();
     // Closing the database leaves no gap.
     let rows: Vec<String> = place.out("export --data db --table t").lines().map(str::to_owned).collect();
-    assert_eq!(rows, ["id,name,state", "1,a,new", "2,,new", "3,a,new", "4,,new"]);
+    assert_eq!(rows, ["id,name,state", "1,a,new", "2,\"\",new", "3,a,new", "4,\"\",new"]);
+}
+
+#[test]
+fn a_table_that_gives_out_numbers_moves_with_them() {
+    let place = Place::new();
+    let schema = r#"{"table": "t", "columns": [{"name": "id", "type": "i64", "identity": "always"},
+        {"name": "v", "type": "text"}], "key": ["id"]}"#;
+    place.write("t.json", schema);
+    place.write("t.jsonl", "{\"v\":\"a\"}\n{\"v\":\"b\"}\n{\"v\":\"c\"}\n");
+    place.run("import t.jsonl --data db --schema t.json").success();
+    place.run("shell --data db -c 'remove 1' -c 'update 3 d'").success();
+    for (number, format) in ["csv", "jsonl"].into_iter().enumerate() {
+        place.run(&format!("export --data db --table t -o out.{format}"));
+        for options in ["", "--batch 1"] {
+            let data = format!("{format}{}", options.len());
+            place.run(&format!("import out.{format} --data {data} --schema t.json {options}")).success();
+            let rows = place.out(&format!("export --data {data} --table t"));
+            assert_eq!(rows, "id,v\n2,b\n3,d\n", "{number}");
+            place.write("new.csv", "v\nnew\n");
+            place.run(&format!("import new.csv --data {data} --table t")).success();
+            assert_eq!(place.ask(&data, "t", "get 4")["row"]["v"], "new", "the next number comes after the last");
+        }
+    }
 }
 
 #[test]

@@ -371,6 +371,95 @@ fn json_answers_are_one_object_each() {
 }
 
 #[test]
+fn json_answers_have_the_json_of_columns_as_it_is_stored() {
+    let place = Place::new();
+    let values = ["12345678901234567890123", "9007199254740993.0", "0.10", r#"{"a":1,"a":2}"#, "1e400", r#""\ud800""#];
+    let rows: Vec<String> =
+        values.iter().enumerate().map(|(id, value)| format!("{{\"id\":{id},\"j\":{value}}}")).collect();
+    place.write(
+        "t.json",
+        r#"{"table": "t", "columns": [{"name": "id", "type": "i64"}, {"name": "j", "type": "json"}], "key": ["id"]}"#,
+    );
+    place.write("t.jsonl", rows.join("\n"));
+    place.run("import t.jsonl --data db --schema t.json").success();
+    let out = place.out("shell --data db --json -c scan -c 'get 4' -c 'groups 1 2'");
+    let expected = format!(
+        "{{\"rows\":[{}],\"total\":6}}\n{{\"row\":{}}}\n{{\"groups\":[{{\"values\":[2],\"rows\":1}}]}}\n",
+        rows.join(","),
+        rows[4]
+    );
+    assert_eq!(out, expected);
+    assert!(place.out("shell --data db -c 'get 5'").contains(r#"5  "\ud800""#));
+}
+
+#[test]
+fn sums_have_all_their_digits_in_json() {
+    let place = Place::new();
+    let script = "create t key n:i64 value d:decimal(18,3) sum d\nput 1 123456789012345.671\nput 2 0.001\ntally\n";
+    let out = place.run_with("shell --data db --create --json", script).success();
+    assert_eq!(out.lines().last(), Some(r#"{"rows":2,"sum":123456789012345.672}"#));
+}
+
+#[test]
+fn a_name_that_is_mistyped_is_not_taken_for_a_value() {
+    transcript(
+        &Place::new(),
+        "",
+        r#"> create t key id:i64 value title:text
+t: key id i64; value title text
+> put 1 one
+done
+> put 2 "title=z"
+done
+> put 3 title="a ""b"" = c"
+done
+> scan
+id  title
+──  ─────────
+1   one
+2   title=z
+3   a "b" = c
+3 rows
+"#
+        .replace("1   one", " 1  one")
+        .replace("2   title", " 2  title")
+        .replace("3   a", " 3  a")
+        .as_str(),
+    );
+    let place = Place::new();
+    place.run_with("shell --data db --create", "create t key id:i64 value title:text\nput 1 one\n").success();
+    let named = "there are title; a text with an = stands in quotes";
+    let star = "a star stands for a range of keys; put quotes around a text that ends with one";
+    for (line, complaint) in [
+        ("put 2 titel=abc", format!("there is no column \"titel\" beside the key; {named}")),
+        ("update 1 id=6", "column id is one of the key, which stands before the values and does not change".to_owned()),
+        (
+            "put id=2 two",
+            "a key is written as its values alone, without names; put quotes around id=2 if it is a text".to_owned(),
+        ),
+        ("put 2 two*", star.to_owned()),
+        ("remove 1*", star.to_owned()),
+        ("put 2 title=a title=b", "column title has two values".to_owned()),
+        (
+            "put 2 a,b",
+            "a row of this table has 1 column beside its key, title; write all between commas, or some as name=value"
+                .to_owned(),
+        ),
+    ] {
+        let error = place.run_with("shell --data db", format!("{line}\n")).failure();
+        assert_eq!(error, format!("quipu: line 1: {complaint}\n"), "{line}");
+    }
+    assert_eq!(place.out("export --data db --table t"), "id,title\n1,one\n");
+}
+
+#[test]
+fn a_script_may_begin_with_a_byte_order_mark() {
+    let place = Place::new();
+    let out = place.run_with("shell --data db --create", "\u{feff}create t key n:i64\nput 1\n").success();
+    assert_eq!(out, "t: key n i64\ndone\n");
+}
+
+#[test]
 fn every_topic_has_help() {
     let place = Place::new();
     let help = place.out("shell --data db --create -c help");

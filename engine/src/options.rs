@@ -11,6 +11,11 @@ use crate::log::LogOptions;
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use crate::tally::Measures;
 
+/// The most that [`Options::key_bytes_max`] can be.
+pub(crate) const KEY_BYTES_MOST: usize = 64 << 10;
+/// The most that [`Options::value_bytes_max`] can be.
+pub(crate) const VALUE_BYTES_MOST: usize = 1 << 30;
+
 /// When a commit is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
@@ -150,7 +155,7 @@ impl Options {
                 "`page_bytes` and `run_page_bytes` must be powers of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}"
             ));
         }
-        if self.key_bytes_max > 64 << 10 || self.value_bytes_max > 1 << 30 {
+        if self.key_bytes_max > KEY_BYTES_MOST || self.value_bytes_max > VALUE_BYTES_MOST {
             return invalid("keys can have 64 KiB and values 1 GiB at most".into());
         }
         if !self.log_segment_bytes.is_multiple_of(4096)

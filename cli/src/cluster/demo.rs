@@ -13,6 +13,7 @@ use serde_json::{Value as Json, json};
 use super::client::{Reply, ask};
 use super::status;
 use crate::clock::{self, Stopwatch};
+use crate::csv::CsvReader;
 use crate::failure::{Failure, Result};
 use crate::flights;
 use crate::grid::{Grid, thousands};
@@ -127,15 +128,20 @@ impl Drop for Nodes<'_> {
 
 /// About `rows` flights, spread over the year: carrier, key, value.
 fn flights(rows: u64) -> Result<Vec<(String, String, String)>> {
-    let damaged = |error: csv::Error| Failure::new(format!("the flights in the program: {error}"));
-    let mut reader = csv::Reader::from_reader(flights::input().reader);
-    let stride = flights::stride(rows) as usize;
+    let mut records = CsvReader::new(flights::input().reader, b',')?;
+    let stride = flights::stride(rows);
     let mut flights = Vec::new();
-    for (number, record) in reader.records().enumerate().step_by(stride) {
-        let record = record.map_err(damaged)?;
-        let field = |place: usize| record.get(place).unwrap_or_default();
-        let key = format!("{}/{:0>2}-{:0>2}/{}/{number:06}", field(9), field(1), field(2), field(10));
-        flights.push((field(9).to_owned(), key, record.iter().collect::<Vec<_>>().join(",")));
+    // The first line names the columns.
+    records.advance()?;
+    let mut number = 0;
+    while records.advance()? {
+        if number % stride == 0 {
+            let field = |place: usize| records.field(place).map_or("", |field| field.text);
+            let key = format!("{}/{:0>2}-{:0>2}/{}/{number:06}", field(9), field(1), field(2), field(10));
+            let value = (0..records.len()).map(field).collect::<Vec<_>>().join(",");
+            flights.push((field(9).to_owned(), key, value));
+        }
+        number += 1;
     }
     Ok(flights)
 }

@@ -2,10 +2,11 @@
 
 use quipu_rows::{Column, DataType, Database, IndexSchema, TableSchema};
 
+use crate::csv;
 use crate::failure::Result;
 use crate::flights;
 use crate::load::{self, Conflict, Loaded, Writing};
-use crate::records::Format;
+use crate::records::{CsvNotation, Format};
 
 const COLUMNS: [(&str, DataType); 19] = [
     ("year", DataType::I16),
@@ -57,10 +58,11 @@ pub(super) fn load(database: &Database, rows: u64) -> Result<()> {
     database.create_table(&journal)?;
     let options = load::Options {
         format: Format::Csv,
-        missing: "NA",
+        csv: CsvNotation { delimiter: b',', mark: csv::MISSING },
+        mark_in_texts: true,
         conflict: Conflict::Error,
         writing: Writing::Load,
         stride: flights::stride(rows),
     };
-    load::load(database, &schema_of_flights, flights::input(), options, &mut Loaded::default())
+    load::load(database, &schema_of_flights, &|| Ok(flights::input()), options, &mut Loaded::default())
 }

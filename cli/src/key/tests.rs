@@ -82,11 +82,17 @@ fn wrong_ranges_are_explained() {
     assert_eq!(error("JFK,7,1,2"), "a key of this table has 3 columns, origin,month,delay; here are 4");
     assert_eq!(error("JFK,"), r#"column month: there is nothing; write null, or "" for an empty text"#);
     assert_eq!(error("JFK,7*"), "a star continues text, and this column is not of type text");
+    assert_eq!(
+        error("origin=JFK"),
+        "a key is written as its values alone, without names; put quotes around origin=JFK if it is a text"
+    );
     assert_eq!(error("JFK* .. K"), "a star stands for a range of its own, not for an end of one");
     assert_eq!(error("JFK EWR"), r#""EWR" is too much: a range is `a`, `a .. b`, `a ..= b`, `a ..` or `.. b`"#);
     assert_eq!(error("JFK ..="), "there is no key behind `..=`");
     assert_eq!(error("a b .. c"), "more than one key stands before `..`");
     assert_eq!(error("a .. b c"), "more than one key stands behind `..`");
+    let star = notation().whole_key(&words::single("JFK,7,1*").unwrap()).unwrap_err();
+    assert!(star.to_string().starts_with("a star stands for a range of keys"), "{star}");
     let error = notation().whole_key(&words::single("JFK,7").unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "a key of this table has 3 columns, origin,month,delay; here are 2");
 }
@@ -94,7 +100,8 @@ fn wrong_ranges_are_explained() {
 #[test]
 fn values_are_all_columns_or_some_by_name() {
     let columns = [("carrier".to_owned(), DataType::TEXT), ("seats".to_owned(), DataType::I16)];
-    let values = |text: &str| assignments(&words::split(text).unwrap(), &columns);
+    let key = [("flight".to_owned(), DataType::I16)];
+    let values = |text: &str| assignments(&words::split(text).unwrap(), &columns, &key);
     assert_eq!(values("B6,150").unwrap(), [(0, Value::from("B6")), (1, Value::Int(150))]);
     assert_eq!(values("seats=150 carrier=B6").unwrap(), [(1, Value::Int(150)), (0, Value::from("B6"))]);
     assert_eq!(values("carrier=\"a b\"").unwrap(), [(0, Value::from("a b"))]);
@@ -102,6 +109,24 @@ fn values_are_all_columns_or_some_by_name() {
     let reason = "a row of this table has 2 columns beside its key, carrier,seats; \
                   write all between commas, or some as name=value";
     assert_eq!(values("B6").unwrap_err().to_string(), reason);
-    assert_eq!(values("colour=red").unwrap_err().to_string(), reason);
+    let reason = |text: &str| values(text).unwrap_err().to_string();
+    assert_eq!(
+        reason("colour=red"),
+        r#"there is no column "colour" beside the key; there are carrier,seats; a text with an = stands in quotes"#
+    );
+    assert_eq!(
+        reason("flight=7"),
+        "column flight is one of the key, which stands before the values and does not change"
+    );
+    assert_eq!(reason("carrier=B6,7"), "column carrier: put quotes around a text with a comma or an =");
+    assert_eq!(reason("seats=1 seats=2"), "column seats has two values");
+    let star = "a star stands for a range of keys; put quotes around a text that ends with one";
+    assert_eq!(reason("carrier=B*"), star);
+    assert_eq!(reason("B*,1"), star);
+    assert_eq!(values("\"carrier=B6\",150").unwrap()[0], (0, Value::from("carrier=B6")));
+    assert_eq!(values("\"carrier\"=null carrier=x").unwrap_err().to_string(), "column carrier has two values");
+    assert_eq!(values("\"carrier\"=null").unwrap(), [(0, Value::Null)]);
+    assert_eq!(values("carrier=\"null\"").unwrap(), [(0, Value::from("null"))]);
+    assert_eq!(values("carrier=a=b*\"\"").unwrap(), [(0, Value::from("a=b*"))]);
     assert_eq!(values("B6,many").unwrap_err().to_string(), r#"column seats: "many" is not of type i16"#);
 }

@@ -3,8 +3,10 @@ use rand::{RngExt, SeedableRng};
 
 use super::*;
 
+const COMMAS: CsvNotation<'_> = CsvNotation { delimiter: b',', mark: "NA" };
+
 fn open(text: &'static [u8], format: Format) -> Result<Records> {
-    Records::open(Input::from_bytes(text), format, "NA")
+    Records::open(Input::from_bytes(text), format, COMMAS)
 }
 
 /// Every record as `line: field|field`, missing ones as `-`, and the error that ended it.
@@ -19,7 +21,8 @@ fn read(text: &'static [u8], format: Format) -> Vec<String> {
             Ok(true) => {
                 let fields: Vec<String> = (0..records.columns().len())
                     .map(|place| match records.field(place) {
-                        Field::Missing | Field::Empty => "-".to_owned(),
+                        Field::Absent => "absent".to_owned(),
+                        Field::Missing | Field::Empty | Field::Mark(_) => "-".to_owned(),
                         Field::Text(text) => text.to_owned(),
                         Field::Json(json) => json.to_owned(),
                         Field::Value(value) => value.to_string(),
@@ -34,6 +37,10 @@ fn read(text: &'static [u8], format: Format) -> Vec<String> {
             }
         }
     }
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
 fn csv(text: &'static [u8]) -> Vec<String> {
@@ -74,25 +81,32 @@ fn lines_are_counted_across_buffers() {
 }
 
 #[test]
-fn empty_and_na_are_missing() {
-    assert_eq!(csv(b"a,b,c\nNA,,\"\"\nNaN,na,\"NA\"\n"), ["2: -|-|-", "3: NaN|na|-"]);
-    let mut records = Records::open(Input::from_bytes(b"code\nNA\n"), Format::Csv, "").unwrap();
+fn a_field_in_quotes_is_never_missing() {
+    assert_eq!(csv(b"a,b,c\nNA,,\"\"\nNaN,na,\"NA\"\n"), ["2: -|-|", "3: NaN|na|NA"]);
+    let notation = CsvNotation { mark: "-", ..COMMAS };
+    let mut records = Records::open(Input::from_bytes(b"code\nNA\n-\n"), Format::Csv, notation).unwrap();
     assert!(records.advance().unwrap());
     assert!(matches!(records.field(0), Field::Text("NA")), "Namibia");
+    assert!(records.advance().unwrap());
+    assert!(matches!(records.field(0), Field::Mark("-")));
 }
 
 #[test]
 fn malformed_csv_says_where() {
+    let not_utf8 = |line: u64| {
+        let how = "convert the file, as `iconv -f LATIN1 -t UTF-8` does if it is Latin-1";
+        format!("line {line}: field 2 is not UTF-8; {how}")
+    };
     assert_eq!(csv(b""), ["the file is empty; its first line must name the columns"]);
     assert_eq!(csv(b"\n\n"), ["the file is empty; its first line must name the columns"]);
-    assert_eq!(csv(b"a,b\n1,2\n3\n"), ["2: 1|2", "line 3: 1 fields, but the first line names 2 columns"]);
+    assert_eq!(csv(b"a,b\n1,2\n3\n"), ["2: 1|2", "line 3: 1 field, but the first line names 2 columns"]);
     assert_eq!(csv(b"a,b\n1,2,3\n"), ["line 2: 3 fields, but the first line names 2 columns"]);
     assert_eq!(csv(b"a,a\n"), [r#"line 1: two columns have the name "a""#]);
     assert_eq!(csv(b"a,,c\n"), ["line 1: column 2 has no name"]);
     assert_eq!(csv(b"a,b\n1,2\n3,\"4\n5,6\n"), ["2: 1|2", "line 3: a quote is opened here and never closed"]);
-    assert_eq!(csv(b"a,b\n1,2\n3,\xff\n"), ["2: 1|2", "line 3: field 2 is not UTF-8"]);
-    assert_eq!(csv(b"a,b\r\n\"x\r\n\",\xff\r\n"), ["line 2: field 2 is not UTF-8"]);
-    assert_eq!(csv(b"a,\xff\n"), ["line 1: field 2 is not UTF-8"]);
+    assert_eq!(csv(b"a,b\n1,2\n3,\xff\n"), ["2: 1|2", &not_utf8(3)]);
+    assert_eq!(csv(b"a,b\r\n\"x\r\n\",\xff\r\n"), [not_utf8(2)]);
+    assert_eq!(csv(b"a,\xff\n"), [not_utf8(1)]);
 }
 
 #[test]
@@ -101,7 +115,7 @@ fn json_lines_gather_their_columns() {
 
 {"c": [1, 2], "a": null}
 "#;
-    assert_eq!(read(text, Format::Jsonl), [r#"1: 1|"x""#, "3: -|-|[1, 2]"]);
+    assert_eq!(read(text, Format::Jsonl), [r#"1: 1|"x""#, "3: -|absent|[1, 2]"]);
 }
 
 #[test]
@@ -110,7 +124,12 @@ fn malformed_json_says_where() {
         read(b"{\"a\": 1}\n{\"a\": }\n", Format::Jsonl),
         ["1: 1", "line 2: it is not JSON: expected value at column 7"]
     );
-    assert_eq!(read(b"[1]\n", Format::Jsonl), ["line 1: it is JSON, but not an object"]);
+    assert_eq!(read(b"7\n", Format::Jsonl), ["line 1: it is JSON, but not an object"]);
+    let array = "line 1: it is a JSON array, and not an object; write an object on each line, as `jq -c '.[]'` does";
+    assert_eq!(read(b"[\n{\"a\": 1},\n", Format::Jsonl), [array]);
+    assert_eq!(read(b"[{\"a\": 1}]\n", Format::Jsonl), [array]);
+    let twice = read(b"{\"a\": 1, \"b\": 2, \"a\": 1}\n", Format::Jsonl);
+    assert_eq!(twice, ["line 1: member \"a\" stands there twice"]);
     assert_eq!(read(b"{\"a\": 1}\n{\"a\": \"\xff\"}\n", Format::Jsonl), ["1: 1", "line 2: it is not UTF-8"]);
 }
 

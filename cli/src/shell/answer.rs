@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
-use crate::asked::Asked;
+use crate::asked::{Asked, object};
 use crate::failure::Result;
 use crate::grid::Grid;
 
@@ -18,7 +18,9 @@ pub(super) struct Answer {
     pub(super) below: String,
     /// One line, to which the time is added; may be empty.
     pub(super) summary: String,
-    pub(super) json: Map<String, Json>,
+    /// The members of the same as a JSON object, each with the text of its value: columns of JSON hold numbers that no
+    /// type of numbers does, and members of one name, so nothing of it is parsed.
+    pub(super) json: Vec<(String, String)>,
 }
 
 impl Answer {
@@ -29,22 +31,34 @@ impl Answer {
 
     /// Rows in columns.
     pub(super) fn rows<A: Asked>(asked: &A, records: &[A::Record], summary: impl Into<String>) -> Result<Answer> {
-        let rows = records.iter().map(|record| json(asked, record)).collect::<Result<Vec<Json>>>()?;
+        let rows = records.iter().map(|record| asked.json(record)).collect::<Result<Vec<String>>>()?;
         let grid = Some(grid(asked, records)?);
-        Ok(Answer { grid, summary: summary.into(), ..Answer::default() }.with("rows", rows))
+        let answer = Answer { grid, summary: summary.into(), ..Answer::default() };
+        Ok(answer.with_json("rows", format!("[{}]", rows.join(","))))
     }
 
     /// One row, or none.
     pub(super) fn row<A: Asked>(asked: &A, record: Option<&A::Record>) -> Result<Answer> {
         let Some(record) = record else { return Ok(Answer::line("no row").with("row", Json::Null)) };
         let grid = Some(grid(asked, std::slice::from_ref(record))?);
-        Ok(Answer { grid, ..Answer::default() }.with("row", json(asked, record)?))
+        Ok(Answer { grid, ..Answer::default() }.with_json("row", asked.json(record)?))
     }
 
     /// The same, with one more member in its JSON.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Json>) -> Answer {
-        self.json.insert(name.to_owned(), value.into());
+    pub(super) fn with(self, name: &str, value: impl Into<Json>) -> Answer {
+        self.with_json(name, value.into().to_string())
+    }
+
+    /// The same, with one more member in its JSON, whose value is this JSON.
+    pub(super) fn with_json(mut self, name: &str, json: String) -> Answer {
+        self.json.push((name.to_owned(), json));
         self
+    }
+
+    /// It as a JSON object, on one line; none if it has no member.
+    pub(super) fn json(&self) -> Option<String> {
+        let members = self.json.iter().map(|(name, json)| (name.as_str(), json.as_str()));
+        if self.json.is_empty() { None } else { Some(object(members)) }
     }
 
     /// Writes it for people, with the time if there is one.
@@ -61,12 +75,6 @@ impl Answer {
             (summary, Some(time)) => writeln!(out, "{summary}  ({time})"),
         }
     }
-}
-
-fn json<A: Asked>(asked: &A, record: &A::Record) -> Result<Json> {
-    let text = asked.json(record)?;
-    // A JSON column may hold a number that no other type does.
-    Ok(serde_json::from_str(&text).unwrap_or(Json::String(text)))
 }
 
 /// Rows with the names of their columns.

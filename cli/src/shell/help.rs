@@ -89,6 +89,7 @@ Every command is about the table that `use` chose. `help COMMAND` shows an examp
 
 Keys     the values of the key's columns between commas:   JFK,7,2013
          quotes hold blanks and commas: \"New York\",7       a missing value is null
+         quotes hold stars and = too, two of them are one: \"the \"\"Big\"\" Apple\"
          in a table without columns, a string: abc, \"a b\", \\x00\\xff
 Ranges   nothing               all rows
          JFK                   all keys that begin with JFK

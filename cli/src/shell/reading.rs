@@ -31,11 +31,11 @@ impl<O: Ordered> Explained for Rows<'_, O> {
     fn groups(&self, columns: usize, range: &[Word]) -> Result<Option<Answer>> {
         let range = self.range(range)?;
         let mut grid = Grid::new(self.group_header(columns));
-        let mut list: Vec<Json> = Vec::new();
+        let mut list: Vec<String> = Vec::new();
         for group in self.of.groups(&range, columns)? {
             let group = group?;
-            let mut row: Vec<String> = self.key.texts(&group.values);
-            list.push(json!({"values": row, "rows": group.rows}));
+            let (mut row, values) = (self.key.texts(&group.values), self.key.json(&group.values));
+            list.push(format!("{{\"values\":{values},\"rows\":{}}}", group.rows));
             row.push(thousands(group.rows));
             grid.push(row);
         }
@@ -43,7 +43,8 @@ impl<O: Ordered> Explained for Rows<'_, O> {
             1 => "1 group".to_owned(),
             count => format!("{} groups", thousands(count as u64)),
         };
-        Ok(Some(Answer { grid: Some(grid), summary, ..Answer::default() }.with("groups", list)))
+        let answer = Answer { grid: Some(grid), summary, ..Answer::default() };
+        Ok(Some(answer.with_json("groups", format!("[{}]", list.join(",")))))
     }
 
     fn order_name(&self) -> String {
@@ -143,7 +144,7 @@ fn plain<A: Asked>(command: &Command, asked: &A, random: &mut ThreadRng) -> Resu
             let figures = asked.figures(&asked.range(range)?)?;
             let texts: Vec<&str> = figures.iter().map(|(_, text, _)| text.as_str()).collect();
             let line = Answer::line(texts.join(", "));
-            figures.iter().fold(line, |answer, (name, _, json)| answer.with(name, json.clone()))
+            figures.into_iter().fold(line, |answer, (name, _, json)| answer.with_json(&name, json))
         }
         _ => return Ok(None),
     }))

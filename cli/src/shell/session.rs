@@ -465,7 +465,7 @@ impl Session {
         let rest: Vec<(String, DataType)> = rest.map(|column| (column.name.clone(), column.data_type)).collect();
         let notation = KeyNotation { columns: key_columns };
         let key = notation.whole_key(key)?;
-        let given = key::assignments(value, &rest)?;
+        let given = key::assignments(value, &rest, &notation.columns)?;
         let key_names: Vec<String> = notation.columns.into_iter().map(|(name, _)| name).collect();
         let mut columns: Vec<(String, Value<'static>)> = key_names.iter().cloned().zip(key.iter().cloned()).collect();
         let is_given = |place: usize| given.iter().any(|(given, _)| *given == place);

@@ -40,6 +40,15 @@ impl Table {
         &self.declaration.options
     }
 
+    /// Fails as a write of this row would if its key or its value is too long; for callers that gather rows before they
+    /// write them.
+    ///
+    /// # Errors
+    /// [`Invalid`](ErrorKind::Invalid), with the limit.
+    pub fn check_lengths(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.shared.check_row(key, Some(value))
+    }
+
     /// The application's metadata, given when the table was created.
     pub fn metadata(&self) -> &[u8] {
         &self.declaration.options.metadata

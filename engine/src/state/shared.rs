@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::Lock;
 use crate::io::process::Process;
 use crate::log::{Log, Lsn};
-use crate::options::Options;
+use crate::options::{KEY_BYTES_MOST, Options, VALUE_BYTES_MOST};
 use crate::read::table_stack::Source;
 use crate::run::PageCache;
 use crate::state::attachments::Attachments;
@@ -214,16 +214,15 @@ impl Shared {
 
     #[cold]
     fn too_long(&self, key: &[u8], value: Option<&[u8]>) -> Error {
-        let (what, len, max) = if key.len() > self.options.key_bytes_max {
-            ("key", key.len(), self.options.key_bytes_max)
+        let (what, len, max, most) = if key.len() > self.options.key_bytes_max {
+            ("key", key.len(), self.options.key_bytes_max, KEY_BYTES_MOST)
         } else {
-            ("value", value.map_or(0, <[u8]>::len), self.options.value_bytes_max)
+            ("value", value.map_or(0, <[u8]>::len), self.options.value_bytes_max, VALUE_BYTES_MOST)
         };
+        let raise = if max < most { format!(", or raise `{what}_bytes_max`, up to {most}") } else { String::new() };
         Error::new(
             ErrorKind::Invalid,
-            format!(
-                "a {what} of {len} bytes is over the limit of {max}; shorten it, or raise `{what}_bytes_max` up to its maximum"
-            ),
+            format!("a {what} of {len} bytes is over the limit of {max} bytes; shorten it{raise}"),
         )
     }
 

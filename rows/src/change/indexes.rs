@@ -471,6 +471,7 @@ pub(crate) fn index_entry(
                 table: definition.name().to_owned(),
                 name: Some(index.declared.name.clone()),
                 column: None,
+                rows: Vec::new(),
                 message,
             }
             .into_error()
@@ -484,8 +485,15 @@ pub(crate) fn two_rows(definition: &TableDefinition, index: &IndexDefinition, na
     let (table, columns) = (definition.name(), index.declared.columns.join(", "));
     let (rows, name) = (rows.join(" and "), name.to_owned());
     let message = format!("table {table}: rows {rows} have the same {columns}, so the index {name} cannot be unique");
-    Violation { constraint: Constraint::Unique, table: table.to_owned(), name: Some(name), column: None, message }
-        .into_error()
+    Violation {
+        constraint: Constraint::Unique,
+        table: table.to_owned(),
+        name: Some(name),
+        column: None,
+        rows: Vec::new(),
+        message,
+    }
+    .into_error()
 }
 
 #[cfg(test)]

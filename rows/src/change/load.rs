@@ -34,7 +34,7 @@ use crate::transaction::isolation::Isolation;
 use crate::transaction::part::{encode_key, encode_value};
 use crate::transaction::{RowTransaction, missing};
 use crate::value::Value;
-use crate::write::broken::list;
+use crate::write::broken::{list, row_name};
 use crate::write::complete::{self, Values};
 use crate::write::references;
 
@@ -219,6 +219,10 @@ impl Load {
         self.value.clear();
         encode_key(definition, row, &mut self.key);
         encode_value(definition, row, &mut self.value);
+        // The rows are written much later, when it is no longer known which one this was.
+        self.rows_tree.check_lengths(&self.key, &self.value).map_err(|error| {
+            error.context(format_args!("table {}, row {}", definition.name(), row_name(definition, row)))
+        })?;
         self.sorter.push(&self.key, &self.value);
         self.rows += 1;
         if self.sorter.is_full() { self.write(0, &mut |_| ()) } else { Ok(()) }
@@ -325,6 +329,11 @@ impl Load {
                 .and_then(|row| index_entry(definition, index, &row, &mut key, &mut value));
             let result = entry.and_then(|is_there| {
                 if is_there {
+                    entries.check_lengths(&key, &value).map_err(|error| {
+                        let (table, index) = (definition.name(), &index.declared.name);
+                        let key = key_of(definition, row_key, row_value).unwrap_or_default();
+                        error.context(format_args!("table {table}, row {}, index {index}", list(&key)))
+                    })?;
                     sorter.push(&key, &value);
                 }
                 if sorter.is_full() { write(&mut sorter, 0) } else { Ok(()) }
@@ -346,24 +355,37 @@ impl Load {
         {
             values.insert(0, other.to_vec());
         }
-        let names = values.iter().map(|value| {
+        let keys = values.iter().map(|value| {
             let row = index.row_key(key, value).ok().and_then(|row_key| {
                 let value = self.rows_tree.get(&row_key).ok()??;
-                Some(list(&RowView::new(&self.definition, &row_key, &value).ok()?.key_values().ok()?))
+                key_of(&self.definition, &row_key, &value)
             });
-            row.unwrap_or_else(|| "()".to_owned())
+            row.unwrap_or_default()
         });
-        two_rows(&self.definition, index, &index.declared.name, &names.collect::<Vec<_>>())
+        let keys: Vec<Vec<Value<'static>>> = keys.collect();
+        let names: Vec<String> = keys.iter().map(list).collect();
+        let error = two_rows(&self.definition, index, &index.declared.name, &names);
+        match Violation::of(&error) {
+            Some(violation) => Violation { rows: keys, ..violation.clone() }.into_error(),
+            None => error,
+        }
     }
 }
 
 /// The error of two rows that have one key.
 #[cold]
 fn twice(definition: &TableDefinition, key: &[u8], values: &[Vec<u8>]) -> Error {
-    let name =
-        values.first().and_then(|value| Some(list(&RowView::new(definition, key, value).ok()?.key_values().ok()?)));
-    let (table, name) = (definition.name(), name.unwrap_or_else(|| "()".to_owned()));
-    let message = format!("table {table}, row {name}: two rows have this key");
-    Violation { constraint: Constraint::PrimaryKey, table: table.to_owned(), name: None, column: None, message }
-        .into_error()
+    let row = values.first().and_then(|value| key_of(definition, key, value)).unwrap_or_default();
+    let table = definition.name().to_owned();
+    let message = format!("table {table}, row {}: two rows have this key", list(&row));
+    let rows = vec![row];
+    Violation { constraint: Constraint::PrimaryKey, table, name: None, column: None, rows, message }.into_error()
+}
+
+/// The values of the primary key of a row; none if it cannot be read.
+#[cold]
+fn key_of(definition: &TableDefinition, key: &[u8], value: &[u8]) -> Option<Vec<Value<'static>>> {
+    let row = RowView::new(definition, key, value).ok()?;
+    let values = row.key_values().ok()?.into_iter();
+    Some(values.map(Value::into_owned).collect())
 }

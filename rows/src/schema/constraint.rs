@@ -5,6 +5,8 @@ use std::fmt;
 use quipu::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
+use crate::value::Value;
+
 /// A condition that every row of a table keeps: it is true or NULL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +151,8 @@ pub struct Violation {
     pub name: Option<String>,
     /// The column, if it is one.
     pub column: Option<String>,
+    /// The primary keys of rows of a load that have one key, or the same values in a unique index; else none.
+    pub rows: Vec<Vec<Value<'static>>>,
     /// What is wrong, with the row.
     pub message: String,
 }

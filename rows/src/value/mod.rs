@@ -237,6 +237,13 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
+impl DataType {
+    /// Whether two values are equal where a column of this type decides: a key that has one has the other as well.
+    pub fn is_same_in_key(self, a: &Value<'_>, b: &Value<'_>) -> bool {
+        same_in_key(self, a, b)
+    }
+}
+
 /// Whether two values are equal where a column's collation decides: a key that holds one would hold the other.
 pub(crate) fn same_in_key(data_type: DataType, a: &Value<'_>, b: &Value<'_>) -> bool {
     match (data_type, a, b) {

@@ -22,7 +22,12 @@ impl DataType {
     pub fn parse_text(self, text: &str) -> Result<Value<'_>, String> {
         let wrong = || format!("{text:?} is not of type {self}");
         let value = match self {
-            DataType::Bool => Value::Bool(text.parse().map_err(|_| wrong())?),
+            // As Rust, Python and SQL write them.
+            DataType::Bool => match text {
+                "true" | "True" | "TRUE" => Value::Bool(true),
+                "false" | "False" | "FALSE" => Value::Bool(false),
+                _ => return Err(wrong()),
+            },
             DataType::F64 => Value::Float(parse_float(text).ok_or_else(wrong)?),
             // Read as what it is, not by way of double precision, which would round twice.
             DataType::F32 => {
@@ -138,6 +143,16 @@ mod tests {
                 assert_eq!(data_type.to_text(&value), *text, "{data_type}");
                 assert_eq!(data_type.accept(value.clone()), Ok(value));
             }
+        }
+    }
+
+    #[test]
+    fn truth_is_read_as_other_programs_write_it() {
+        for (text, value) in [("True", true), ("TRUE", true), ("False", false), ("FALSE", false)] {
+            assert_eq!(DataType::Bool.parse_text(text), Ok(Value::Bool(value)), "{text}");
+        }
+        for text in ["tRUE", "T", "1", ""] {
+            assert!(DataType::Bool.parse_text(text).is_err(), "{text}");
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) fn broken(
     what: impl std::fmt::Display,
 ) -> Violation {
     let message = format!("table {}, row {}: {what}", definition.name(), row_name(definition, row));
-    Violation { constraint, table: definition.name().to_owned(), name: None, column: None, message }
+    Violation { constraint, table: definition.name().to_owned(), name: None, column: None, rows: Vec::new(), message }
 }
 
 /// The error of a value that breaks a constraint of its column.
@@ -41,7 +41,8 @@ pub(crate) fn broken_in_column(
     let column = definition.columns[place].declared.name.clone();
     let (table, name) = (definition.name(), row_name(definition, row));
     let message = format!("table {table}, row {name}, column {column}: {what}");
-    let violation = Violation { constraint, table: table.to_owned(), name: None, column: Some(column), message };
+    let violation =
+        Violation { constraint, table: table.to_owned(), name: None, column: Some(column), rows: Vec::new(), message };
     violation.into_error()
 }
 
