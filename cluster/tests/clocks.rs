@@ -1,5 +1,5 @@
-//! Stories of clocks that are wrong, of keys written with several `from`, and of writes that are stamped twice: each was
-//! a defect once. Whole clusters in virtual time, without chance.
+//! Stories of clocks that are wrong, of keys written with several `from`, and of writes that are stamped twice: each
+//! was a defect once. Whole clusters in virtual time, without chance.
 
 use quipu_cluster::api::{Answer, Condition, Request};
 use quipu_cluster::clock::time_of_ms;

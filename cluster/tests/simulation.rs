@@ -1,5 +1,5 @@
 //! Goal: whatever happens to a cluster, nothing acknowledged is lost and nothing stale is read, and when the faults end
-//! it heals. Method: plans drawn from seeds, run in virtual time, judged by the six rules of `simulation::checker`.
+//! it heals. Method: plans drawn from seeds, run in virtual time, judged by the rules of `simulation::checker`.
 //! Replay: SEED=... cargo test -p quipu-cluster --test all simulation::; more: SEEDS=100000, SEEDS_FROM=...
 
 use quipu_cluster::ids::Quorum;

@@ -3,8 +3,8 @@
 //! From time to time each replica compares each of its partitions with the replicas after it in the partition's order,
 //! so that every pair compares once. What differs is exchanged ([`sessions`](super::sessions)).
 //!
-//! A **round** lets tombstones go. The first replica of a partition asks the others what their clocks say, draws a line,
-//! the earliest of these moments and its own less the grace period, and
+//! A **round** lets tombstones go. The first replica of a partition asks the others what their clocks say, draws a
+//! line, the earliest of these moments and its own less the grace period, and
 //!
 //! 1. has all replicas raise their *floor* to it: nothing that old is let in from coordinators, hints or read repair
 //!    any more, so what lies below the line does not change;

@@ -6,8 +6,9 @@
 //! 2. If too few can confirm because some hold something newer, the write is stamped anew above all of that and sent
 //!    again, but only if no replica can hold an earlier stamp: each has answered `Older`. So a write is seen under one
 //!    version only: one that was seen and then overwritten does not come back above what overwrote it. Else it is "not
-//!    enough replicas", and replicas are made equal, so that the next attempt meets the same everywhere. So of two writes with `ack + ack > from`, the one acknowledged before the other began has the lower
-//!    version, whatever the clocks say: at most `from - ack` replicas lack the first, fewer than the second needs.
+//!    enough replicas", and replicas are made equal, so that the next attempt meets the same everywhere. So of two
+//!    writes with `ack + ack > from`, the one acknowledged before the other began has the lower version, whatever the
+//!    clocks say: at most `from - ack` replicas lack the first, fewer than the second needs.
 //! 3. What is sent under an epoch goes to the replicas of that epoch: a write that outlives an epoch and has to be sent
 //!    again is sent to all replicas of the next. (Sent to the old ones alone, under the new epoch, it would be let in
 //!    after they were copied.)

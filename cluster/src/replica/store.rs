@@ -250,7 +250,8 @@ impl Replica {
         tables.remove(Table::Graves, row)
     }
 
-    /// Turns values that are due into tombstones of the same version, up to `rows` of them. Returns whether more are due.
+    /// Turns values that are due into tombstones of the same version, up to `rows` of them. Returns whether more are
+    /// due.
     pub fn expire<T: Tables>(&mut self, tables: &mut T, wall_ms: u64, rows: usize) -> Result<bool> {
         let mut due = Vec::new();
         let end = wall_ms.saturating_add(1).to_be_bytes();

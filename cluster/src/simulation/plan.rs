@@ -245,6 +245,23 @@ impl Plan {
         self.faults.sort_by_key(|fault| fault.at_ms);
     }
 
+    /// A key is written to all, then to one, and a store is lost: what had one copy may be lost, and no more than that.
+    fn draw_story_of_a_loss(&mut self, random: &mut SplitMix, key: u8) {
+        let at_ms = random.below(self.chaos_ms - 1500);
+        let all = Quorum { ack: self.replicas, from: self.replicas };
+        let most = Quorum { ack: self.replicas / 2 + 1, from: self.replicas };
+        let get = Ask::Get { is_blocking: false };
+        let put = Ask::Put { ttl_ms: 0 };
+        let first = [(0, all, put.clone()), (200, Quorum { ack: 1, from: 1 }, put), (400, all, get.clone())];
+        let reads = (0..8).map(|n| (700 + 100 * n, most, get.clone()));
+        for (after_ms, quorum, ask) in first.into_iter().chain(reads) {
+            let slot = random.below(self.nodes as u64) as usize;
+            self.operations.push(Operation { at_ms: at_ms + after_ms, slot, key, quorum, ask });
+        }
+        let kind = FaultKind::Erase { slot: random.below(self.nodes as u64) as usize };
+        self.faults.push(Fault { at_ms: at_ms + 500, for_ms: 0, kind });
+    }
+
     /// A key that is written, with several `from` or with one, and read again and again through all nodes.
     fn draw_story_of_a_key(&mut self, random: &mut SplitMix, mixes_from: bool) {
         let key = random.below(12) as u8;
@@ -252,10 +269,7 @@ impl Plan {
         let within_ms = [100, 1000, self.chaos_ms][random.below(3) as usize];
         let has_ttl = random.happens(300);
         if mixes_from && self.nodes > 1 && random.happens(500) {
-            // What had one copy may be lost, and no more than that.
-            let at_ms = (begin_ms + random.below(within_ms)).min(self.chaos_ms - 1);
-            let kind = FaultKind::Erase { slot: random.below(self.nodes as u64) as usize };
-            self.faults.push(Fault { at_ms, for_ms: 0, kind });
+            self.draw_story_of_a_loss(random, key + 13);
         }
         for _ in 0..10 + random.below(50) {
             let from = if mixes_from { 1 + random.below(self.nodes as u64) as u8 } else { self.replicas };
