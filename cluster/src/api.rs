@@ -50,7 +50,7 @@ pub enum Request {
         key: Vec<u8>,
         /// The value; none: remove.
         value: Option<Vec<u8>>,
-        /// How long the value lives; none: for good.
+        /// How long the value lives; none: for good; 0: not at all, so it is a removal.
         ttl_ms: Option<u64>,
         /// Replicas, and confirmations waited for; none: the defaults.
         quorum: Option<Quorum>,

@@ -7,7 +7,7 @@ use crate::model::ModelTables;
 use crate::node::{Identity, Input, Node, Output};
 use crate::protocol::hello::Hello;
 use crate::protocol::{Cut, Frame, Header, Message, Refusal, Row, Span, Summary, frame_length};
-use crate::record::{Record, State};
+use crate::record::{Kept, Record, State};
 use crate::routing::Routing;
 use crate::topology::{Entry, StoreId, Topology};
 
@@ -16,17 +16,21 @@ pub fn samples() -> Vec<(&'static str, Message<'static>)> {
     let version = Version { time: 0x0102_0304_0506_0708, node: NodeId(9) };
     let live = Record { version, state: State::Live { deadline_ms: 77, value: b"value" } };
     let grave = Record { version, state: State::Grave };
+    let kept = Some(Kept { version: Version { time: 1, node: NodeId(8) }, value: Some((6, b"old")) });
+    let moved = State::Moved { to: 2, deadline_ms: 77, kept };
+    let expired = State::Expired { deadline_ms: 77 };
     let span = Span { start: b"\x03a", end: b"" };
     let (partition, assigned) = (Partition(5), vec![(Partition(1), 1), (Partition(5), 2)]);
     let rows = vec![Row { key: b"\x03k", record: live }, Row { key: b"\x03l", record: grave }];
     vec![
-        ("Write", Message::Write { partition, from: 3, key: b"key", record: live }),
+        ("Write", Message::Write { partition, from: 3, is_known: true, key: b"key", record: live }),
         ("Stored", Message::Stored),
         ("Older", Message::Older { version }),
         ("Refused", Message::Refused { refusal: Refusal::StaleEpoch }),
         ("Read", Message::Read { partition, from: 3, key: b"key" }),
         ("Value, none", Message::Value { found: None }),
-        ("Value", Message::Value { found: Some((3, Record { version, state: State::Moved })) }),
+        ("Value", Message::Value { found: Some((3, Record { version, state: moved })) }),
+        ("Value, expired", Message::Value { found: Some((3, Record { version, state: expired })) }),
         ("Compare", Message::Compare { partition, is_copy: true, summaries: vec![Summary { span, rows: 2, hash: 3 }] }),
         ("Differ", Message::Differ { bits: &[5] }),
         ("Hashes", Message::Hashes { partition, is_copy: false, wants_rows: true, span, hashes: vec![1, 2] }),
@@ -34,11 +38,11 @@ pub fn samples() -> Vec<(&'static str, Message<'static>)> {
         ("Give", Message::Give { partition, horizon: 4, rows }),
         ("Floor", Message::Floor { partition, time: 6 }),
         ("Horizon", Message::Horizon { partition, time: 6, from_max: 3 }),
-        ("Ping", Message::Ping { applied: 8, classes: 4 }),
-        ("Pong", Message::Pong { applied: 8, classes: 4 }),
+        ("Ping", Message::Ping { applied: 8, classes: 4, wall_ms: 5 }),
+        ("Pong", Message::Pong { applied: 8, classes: 4, wall_ms: 5 }),
         ("AskTopology", Message::AskTopology { applied: 8 }),
         ("Topology", Message::Topology { bytes: b"topology" }),
-        ("Gossip", Message::Gossip { bytes: b"gossip" }),
+        ("Gossip", Message::Gossip { wall_ms: 5, bytes: b"gossip" }),
         ("Log", Message::Log { bytes: b"log" }),
         ("Count", Message::Count { span, assigned: assigned.clone() }),
         ("Counted", Message::Counted { rows: 10, time: 11, refused: vec![1] }),

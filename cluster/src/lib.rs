@@ -19,6 +19,7 @@ pub mod limits;
 mod membership;
 pub mod metrics;
 pub mod model;
+mod mutations;
 pub mod node;
 pub mod peers;
 pub mod placement;

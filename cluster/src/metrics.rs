@@ -50,8 +50,16 @@ pub struct Metrics {
     pub rounds_failed: u64,
     /// Partitions copied.
     pub partitions_copied: u64,
-    /// Refusals received, by reason.
-    pub refusals: [u64; 8],
+    /// Refusals that peers have answered, by reason.
+    refusals_received: [u64; 8],
+    /// Refusals that this node has answered, by reason.
+    refusals_given: [u64; 8],
+    /// Writes answered "not enough replicas" because this node's clock is far ahead of most others.
+    pub stamps_refused: u64,
+    /// Writes answered "not enough replicas" because they needed a second stamp, and the first may be stored.
+    pub stamped_once: u64,
+    /// Reads that met a state that is to be found elsewhere, and asked on.
+    pub notes_followed: u64,
     /// Errors of the storage.
     pub storage_errors: u64,
     /// The last of them.
@@ -74,7 +82,21 @@ impl Metrics {
     }
 
     pub(crate) fn note_refusal(&mut self, refusal: Refusal) {
-        self.refusals[refusal as usize % 8] += 1;
+        self.refusals_received[refusal as usize % 8] += 1;
+    }
+
+    pub(crate) fn note_refused(&mut self, refusal: Refusal) {
+        self.refusals_given[refusal as usize % 8] += 1;
+    }
+
+    /// Refusals that peers have answered, each reason by its name.
+    pub fn refusals_received(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        Refusal::ALL.into_iter().map(|refusal| (refusal.name(), self.refusals_received[refusal as usize % 8]))
+    }
+
+    /// Refusals that this node has answered, each reason by its name.
+    pub fn refusals_given(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        Refusal::ALL.into_iter().map(|refusal| (refusal.name(), self.refusals_given[refusal as usize % 8]))
     }
 
     pub(crate) fn note_session(&mut self, is_done: bool) {

@@ -4,13 +4,15 @@
 //! [`Limits::slow_after_ms`] or four times the peer's usual time (slow: not asked, but probed, with a delay that
 //! doubles), and the verdict of the failure detector (down for hints, counting and readiness).
 //!
+//! Also what their clocks say: a node whose own is far ahead of most others finds that out by itself.
+//!
 //! Invariants:
 //! 1. What waits for a peer is bounded: above [`Limits::peer_bytes_max`] the peer counts as slow.
 //! 2. A peer that answers anything is up.
 
 use std::collections::BTreeMap;
 
-use crate::ids::NodeId;
+use crate::ids::{NodeId, Now};
 use crate::limits::Limits;
 
 /// What is known of one peer.
@@ -28,6 +30,9 @@ struct Peer {
     heard_ms: u64,
     /// A high estimate of its time to answer, in sixteenths of a millisecond.
     usual_16ths: u64,
+    /// Its wall clock less this node's ticks, and when it was heard: what this node's own wall clock does meanwhile
+    /// changes nothing.
+    wall: Option<(i64, u64)>,
 }
 
 impl Default for Peer {
@@ -40,8 +45,27 @@ impl Default for Peer {
             waiting_bytes: 0,
             heard_ms: 0,
             usual_16ths: 0,
+            wall: None,
         }
     }
+}
+
+/// How old what a peer's clock said may be, to judge this node's own.
+const CLOCK_MS: u64 = 60_000;
+
+/// What is known of this node's clock and of others, for those who run the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClockReport {
+    /// Whether this node stamps writes: not while its clock is further ahead of most members' than versions may be.
+    pub can_stamp: bool,
+    /// How far the last stamp is ahead of the wall clock; more than a moment only after the wall clock went back.
+    pub ahead_ms: u64,
+    /// By how much the wall clocks of peers are ahead of this node's, as they said last: about a way of a frame late.
+    pub skews_ms: Vec<(NodeId, i64)>,
+    /// Times since the start that the clock of versions went back to the wall, after the wall had been far ahead.
+    pub went_back: u64,
+    /// Stamps since the start above a version that is further ahead than clocks may be.
+    pub far_stamps: u64,
 }
 
 /// How a peer stands.
@@ -148,6 +172,34 @@ impl Peers {
         probed
     }
 
+    /// Notes what a peer's wall clock says.
+    pub fn heard_clock(&mut self, node: NodeId, now: Now, wall_ms: u64) {
+        let offset_ms = wall_ms.cast_signed().wrapping_sub(now.ticks_ms.cast_signed());
+        self.peers.entry(node).or_default().wall = Some((offset_ms, now.ticks_ms));
+    }
+
+    /// By how much the wall clocks of peers are ahead of this node's, and when that was heard.
+    fn skews(&self, now: Now) -> impl Iterator<Item = (NodeId, i64, u64)> + '_ {
+        self.peers.iter().filter_map(move |(node, peer)| {
+            let (offset_ms, at_ms) = peer.wall?;
+            let wall_ms = offset_ms.wrapping_add(now.ticks_ms.cast_signed());
+            Some((*node, wall_ms.saturating_sub(now.wall_ms.cast_signed()), at_ms))
+        })
+    }
+
+    /// By how much the wall clocks of peers are ahead of this node's.
+    pub fn skews_ms(&self, now: Now) -> Vec<(NodeId, i64)> {
+        self.skews(now).map(|(node, skew_ms, _)| (node, skew_ms)).collect()
+    }
+
+    /// Whether this node's wall clock is far ahead of those of most of so many members: it is the one that is wrong.
+    pub fn is_clock_far_ahead(&self, now: Now, members: usize, limits: &Limits) -> bool {
+        let most_ms = limits.ahead_ms_max.min(i64::MAX as u64).cast_signed();
+        let is_behind =
+            |(_, skew_ms, at_ms): &(NodeId, i64, u64)| *skew_ms < -most_ms && now.ticks_ms <= at_ms + CLOCK_MS;
+        self.skews(now).filter(is_behind).count() > members / 2
+    }
+
     /// Whether [`Peers::check`] has something to look at.
     pub fn is_quiet(&self) -> bool {
         self.peers.values().all(|peer| peer.slow.is_none() && peer.waiting.is_empty())
@@ -173,6 +225,22 @@ mod tests {
         // It took two seconds: it is given more time from now on.
         peers.sent(node, 2, 3000, 10);
         assert_eq!(peers.check(3900, &limits), []);
+    }
+
+    #[test]
+    fn a_clock_far_ahead_of_most_others_is_found_at_once_and_one_of_two_never() {
+        let limits = Limits::default();
+        let mut peers = Peers::default();
+        let at = |ticks_ms, wall_ms| Now { ticks_ms, wall_ms };
+        peers.heard_clock(NodeId(1), at(100, 1_000_000), 1_000_050);
+        assert!(!peers.is_clock_far_ahead(at(200, 4_600_000), 2, &limits), "who of two is wrong?");
+        peers.heard_clock(NodeId(2), at(110, 1_000_010), 999_000);
+        assert!(!peers.is_clock_far_ahead(at(200, 1_000_100), 3, &limits));
+        assert_eq!(peers.skews_ms(at(200, 1_000_100)), [(NodeId(1), 50), (NodeId(2), -1010)]);
+        // The own wall clock jumps by an hour, and nothing was heard since.
+        assert!(peers.is_clock_far_ahead(at(200, 4_600_100), 3, &limits));
+        assert!(!peers.is_clock_far_ahead(at(200, 4_600_100), 5, &limits), "two of five are not most");
+        assert!(!peers.is_clock_far_ahead(at(100_000, 4_700_000), 3, &limits), "what was heard long ago");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | `entities` | partition, `from`, key | version, deadline, value |
-//! | `graves` | partition, `from`, key | version, and whether it only says that the key went to another `from` |
+//! | `graves` | partition, `from`, key | version, and whether it was removed, has expired, or went to another `from` |
 //! | `expires` | deadline, partition, `from`, key | |
 //! | `hints` | peer, partition, `from`, key | version; the record too, if this node is no replica of it |
 //! | `facts` | a name | |
@@ -20,8 +20,16 @@ use crate::ids::{NodeId, Partition, Version};
 /// What an entity is at a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State<'a> {
-    /// The key was written again with another `from`, under which its state is to be found.
-    Moved,
+    /// A note: the key was written again with another `from`, under which its state is to be found. It says "newer, not
+    /// here", and never "absent".
+    Moved {
+        /// The other `from`.
+        to: u8,
+        /// When what is there expires; 0: it does not. From then on the key is absent, whatever is there.
+        deadline_ms: u64,
+        /// What the note took the place of, should the other be lost.
+        kept: Option<Kept<'a>>,
+    },
     /// A value, until the deadline in milliseconds since 1970; 0: for good.
     Live {
         /// When it expires.
@@ -29,8 +37,30 @@ pub enum State<'a> {
         /// The value.
         value: &'a [u8],
     },
-    /// Removed, or expired.
+    /// The value has expired, by the clock of whoever wrote this. By a clock that has not come to the deadline it is
+    /// nothing that counts: the value is to be found elsewhere.
+    Expired {
+        /// When.
+        deadline_ms: u64,
+    },
+    /// Removed.
     Grave,
+}
+
+/// The state of a key that a note took the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept<'a> {
+    /// Its version, below the note's.
+    pub version: Version,
+    /// The deadline and the value; none: it was removed, or had expired.
+    pub value: Option<(u64, &'a [u8])>,
+}
+
+impl Kept<'_> {
+    /// Which of two is kept: the newer, and of one version the value, where another replica's had expired.
+    fn order(&self) -> (Version, bool) {
+        (self.version, self.value.is_some())
+    }
 }
 
 /// A version of an entity, as replicas keep and exchange it.
@@ -48,76 +78,199 @@ pub const PREFIX_BYTES: usize = 3;
 const LIVE: u8 = 1;
 const GRAVE: u8 = 2;
 const MOVED: u8 = 3;
+const EXPIRED: u8 = 4;
+
+/// Whether a deadline has passed.
+fn is_due(deadline_ms: u64, wall_ms: u64) -> bool {
+    deadline_ms > 0 && wall_ms >= deadline_ms
+}
 
 impl<'a> Record<'a> {
-    /// Of two states of one version, which wins: an entity that expired keeps the version, and so does the note that it
-    /// has moved.
-    fn rank(&self) -> u8 {
+    /// Of two states of one version, which wins at a moment: an entity that expired keeps the version, and so does the
+    /// note that it has moved. A tombstone of expiry that came too early yields to the value.
+    fn rank(&self, wall_ms: u64) -> u8 {
         match self.state {
-            State::Moved => 0,
-            State::Live { .. } => 1,
-            State::Grave => 2,
+            State::Moved { .. } => 0,
+            State::Expired { deadline_ms } if !is_due(deadline_ms, wall_ms) => 1,
+            State::Live { .. } => 2,
+            State::Expired { .. } => 3,
+            State::Grave => 4,
         }
     }
 
-    /// Which is newer. Equal only for the same write.
-    pub fn order(&self, other: &Record<'_>) -> Ordering {
-        self.version.cmp(&other.version).then(self.rank().cmp(&other.rank()))
+    /// Which is newer, by a wall clock. Equal only for the same write.
+    pub fn order(&self, other: &Record<'_>, wall_ms: u64) -> Ordering {
+        let kept = |record: &Record<'_>| match record.state {
+            State::Moved { kept, .. } => kept.map(|kept| kept.order()),
+            _ => None,
+        };
+        let by_rank = self.rank(wall_ms).cmp(&other.rank(wall_ms));
+        self.version.cmp(&other.version).then(by_rank).then(kept(self).cmp(&kept(other)))
     }
 
     /// The value at a moment; none if there is none or it has expired.
     pub fn value_at(&self, wall_ms: u64) -> Option<&'a [u8]> {
         match self.state {
-            State::Live { deadline_ms, value } if deadline_ms == 0 || wall_ms < deadline_ms => Some(value),
+            State::Live { deadline_ms, value } if !is_due(deadline_ms, wall_ms) => Some(value),
             _ => None,
         }
     }
 
-    /// The same, or its grave if it has expired.
+    /// The same, or its tombstone if it has expired.
     #[must_use]
     pub fn at(self, wall_ms: u64) -> Record<'a> {
         match self.state {
-            State::Live { .. } if self.value_at(wall_ms).is_none() => {
-                Record { version: self.version, state: State::Grave }
+            State::Live { deadline_ms, .. } if is_due(deadline_ms, wall_ms) => {
+                Record { version: self.version, state: State::Expired { deadline_ms } }
             }
             _ => self,
         }
     }
 
+    /// Whether it says, at a moment, that the key is absent.
+    pub fn is_tombstone(&self, wall_ms: u64) -> bool {
+        match self.state {
+            State::Grave => true,
+            State::Moved { deadline_ms, .. } | State::Live { deadline_ms, .. } | State::Expired { deadline_ms } => {
+                is_due(deadline_ms, wall_ms)
+            }
+        }
+    }
+
+    /// Of which `from` the replicas have to be asked, because this says that there is something, and not what: a note,
+    /// or a tombstone of expiry, of a row of `class`, that is not due.
+    pub fn is_elsewhere(&self, class: u8, wall_ms: u64) -> Option<u8> {
+        match self.state {
+            State::Moved { to, deadline_ms, .. } if !is_due(deadline_ms, wall_ms) => Some(to),
+            State::Expired { deadline_ms } if !is_due(deadline_ms, wall_ms) => Some(class),
+            _ => None,
+        }
+    }
+
+    /// What the rows of other classes become when this is stored in `class`: a removal removes all, else it is a note.
+    #[must_use]
+    pub fn note(&self, class: u8) -> Record<'static> {
+        let moved = |to, deadline_ms| State::Moved { to, deadline_ms, kept: None };
+        let state = match self.state {
+            State::Grave => State::Grave,
+            State::Live { deadline_ms, .. } | State::Expired { deadline_ms } => moved(class, deadline_ms),
+            State::Moved { to, deadline_ms, .. } => moved(to, deadline_ms),
+        };
+        Record { version: self.version, state }
+    }
+
+    /// A note that keeps what it takes the place of, or what that had kept, whichever is newer. Other records as they
+    /// are.
+    #[must_use]
+    pub fn keeping(self, old: Option<Record<'a>>) -> Record<'a> {
+        let State::Moved { to, deadline_ms, kept } = self.state else { return self };
+        let of_old = old.and_then(|old| match old.state {
+            State::Moved { kept, .. } => kept,
+            State::Live { deadline_ms, value } => {
+                Some(Kept { version: old.version, value: Some((deadline_ms, value)) })
+            }
+            State::Expired { .. } | State::Grave => Some(Kept { version: old.version, value: None }),
+        });
+        let is_newer =
+            |of_old: &Kept<'_>| of_old.version < self.version && kept.is_none_or(|kept| kept.order() < of_old.order());
+        let kept = of_old.filter(is_newer).or(kept);
+        Record { version: self.version, state: State::Moved { to, deadline_ms, kept } }
+    }
+
+    /// What a note has kept, as a record.
+    pub fn kept(&self) -> Option<Record<'a>> {
+        let State::Moved { kept: Some(kept), .. } = self.state else { return None };
+        let state = match kept.value {
+            Some((deadline_ms, value)) => State::Live { deadline_ms, value },
+            None => State::Grave,
+        };
+        Some(Record { version: kept.version, state })
+    }
+
     /// Bytes of the encoding.
     pub fn encoded_bytes(&self) -> usize {
+        let live = |value: &[u8]| 8 + value.len();
         1 + Version::BYTES
             + match self.state {
-                State::Live { value, .. } => 8 + value.len(),
-                _ => 0,
+                State::Live { value, .. } => live(value),
+                State::Moved { kept, .. } => {
+                    let of_kept = |kept: Kept<'_>| Version::BYTES + kept.value.map_or(0, |(_, value)| live(value));
+                    9 + kept.map_or(0, of_kept)
+                }
+                State::Expired { .. } => 8,
+                State::Grave => 0,
             }
     }
 
-    /// A byte for the state, the version, and of a value its deadline and bytes.
+    /// A byte for the state, the version, and of a value its deadline and bytes; of a note the other `from`, the
+    /// deadline and what it keeps; of an expired value its deadline.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.push(match self.state {
             State::Live { .. } => LIVE,
             State::Grave => GRAVE,
-            State::Moved => MOVED,
+            State::Moved { .. } => MOVED,
+            State::Expired { .. } => EXPIRED,
         });
         bytes.extend_from_slice(&self.version.encode());
-        if let State::Live { deadline_ms, value } = self.state {
-            bytes.extend_from_slice(&deadline_ms.to_le_bytes());
-            bytes.extend_from_slice(value);
+        match self.state {
+            State::Live { deadline_ms, value } => {
+                bytes.extend_from_slice(&deadline_ms.to_le_bytes());
+                bytes.extend_from_slice(value);
+            }
+            State::Moved { to, deadline_ms, kept } => {
+                bytes.push(to);
+                bytes.extend_from_slice(&deadline_ms.to_le_bytes());
+                if let Some(kept) = kept {
+                    bytes.extend_from_slice(&kept.version.encode());
+                    if let Some((deadline_ms, value)) = kept.value {
+                        bytes.extend_from_slice(&deadline_ms.to_le_bytes());
+                        bytes.extend_from_slice(value);
+                    }
+                }
+            }
+            State::Expired { deadline_ms } => bytes.extend_from_slice(&deadline_ms.to_le_bytes()),
+            State::Grave => {}
         }
+    }
+
+    /// The encoding, in bytes of its own.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.encoded_bytes());
+        self.encode(&mut bytes);
+        bytes
     }
 
     /// Decodes the result of [`Record::encode`], all of it.
     pub fn decode(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let deadline = |bytes: &'a [u8]| {
+            let (deadline, rest) = bytes.split_first_chunk()?;
+            Some((u64::from_le_bytes(*deadline), rest))
+        };
         let (kind, rest) = bytes.split_first()?;
         let (version, rest) = Version::decode(rest)?;
         let state = match *kind {
             LIVE => {
-                let (deadline, value) = rest.split_first_chunk()?;
-                State::Live { deadline_ms: u64::from_le_bytes(*deadline), value }
+                let (deadline_ms, value) = deadline(rest)?;
+                State::Live { deadline_ms, value }
             }
             GRAVE if rest.is_empty() => State::Grave,
-            MOVED if rest.is_empty() => State::Moved,
+            MOVED => {
+                let (to, rest) = rest.split_first()?;
+                let (deadline_ms, rest) = deadline(rest)?;
+                let kept = match rest {
+                    [] => None,
+                    rest => {
+                        let (version, rest) = Version::decode(rest)?;
+                        let value = if rest.is_empty() { None } else { Some(deadline(rest)?) };
+                        Some(Kept { version, value })
+                    }
+                };
+                State::Moved { to: *to, deadline_ms, kept }
+            }
+            EXPIRED => {
+                let (deadline_ms, rest) = deadline(rest)?;
+                rest.is_empty().then_some(State::Expired { deadline_ms })?
+            }
             _ => return None,
         };
         Some(Record { version, state })
@@ -172,45 +325,73 @@ mod tests {
         Record { version: Version { time, node: NodeId(1) }, state }
     }
 
+    const MOVED_TO_1: State<'_> = State::Moved { to: 1, deadline_ms: 0, kept: None };
+
+    fn kept(time: u64, value: Option<(u64, &[u8])>) -> Option<Kept<'_>> {
+        Some(Kept { version: Version { time, node: NodeId(1) }, value })
+    }
+
     #[test]
-    fn the_newest_wins_and_a_tombstone_wins_a_tie() {
-        let live = |time| record(time, State::Live { deadline_ms: 0, value: b"v" });
-        let ascending = [
-            record(1, State::Moved),
-            live(1),
-            record(1, State::Grave),
-            record(2, State::Moved),
-            live(2),
-            record(2, State::Grave),
-        ];
-        for (a, first) in ascending.iter().enumerate() {
-            for (b, second) in ascending.iter().enumerate() {
-                assert_eq!(first.order(second), a.cmp(&b));
+    fn the_newest_wins_and_a_tombstone_wins_a_tie_once_it_is_due() {
+        let live = |time| record(time, State::Live { deadline_ms: 50, value: b"v" });
+        let moved = |time, kept| record(time, State::Moved { to: 1, deadline_ms: 0, kept });
+        let expired = |time| record(time, State::Expired { deadline_ms: 50 });
+        let of = |time: u64, is_due: bool| {
+            let pair = if is_due { [live(time), expired(time)] } else { [expired(time), live(time)] };
+            let notes = [moved(time, None), moved(time, kept(0, None))];
+            notes.into_iter().chain(pair).chain([record(time, State::Grave)])
+        };
+        for wall_ms in [49, 50] {
+            let ascending: Vec<_> = of(1, wall_ms == 50).chain(of(2, wall_ms == 50)).collect();
+            for (a, first) in ascending.iter().enumerate() {
+                for (b, second) in ascending.iter().enumerate() {
+                    assert_eq!(first.order(second, wall_ms), a.cmp(&b), "{first:?} {second:?} at {wall_ms}");
+                }
             }
         }
     }
 
     #[test]
     fn records_come_back_and_nothing_else_decodes() {
-        let states = [State::Moved, State::Grave, State::Live { deadline_ms: 77, value: b"" }];
-        for state in states.into_iter().chain([State::Live { deadline_ms: 0, value: b"value" }]) {
-            let mut bytes = Vec::new();
+        let moved = |kept| State::Moved { to: 2, deadline_ms: 9, kept };
+        let fixed = [State::Grave, State::Expired { deadline_ms: 7 }, moved(None), moved(kept(3, None))];
+        let open = [State::Live { deadline_ms: 77, value: b"" }, State::Live { deadline_ms: 0, value: b"value" }];
+        for state in fixed.into_iter().chain(open).chain([moved(kept(3, Some((5, b"old"))))]) {
             let record = record(5, state);
-            record.encode(&mut bytes);
+            let mut bytes = record.to_bytes();
             assert_eq!((Record::decode(&bytes), bytes.len()), (Some(record), record.encoded_bytes()));
-            let fixed = bytes.len() - if let State::Live { value, .. } = state { value.len() } else { 0 };
-            assert!((0..fixed).all(|length| Record::decode(&bytes[..length]).is_none()));
+            let is_other = |length: usize| Record::decode(&bytes[..length]).is_none_or(|other| other != record);
+            assert!((0..bytes.len()).all(is_other));
             bytes[0] = 9;
             assert_eq!(Record::decode(&bytes), None);
         }
     }
 
     #[test]
-    fn an_expired_value_is_a_grave_of_the_same_version() {
+    fn an_expired_value_is_a_tombstone_of_the_same_version_with_its_deadline() {
         let record = record(5, State::Live { deadline_ms: 100, value: b"v" });
         assert_eq!((record.value_at(99), record.at(99)), (Some(&b"v"[..]), record));
-        assert_eq!((record.value_at(100), record.at(100).state), (None, State::Grave));
+        assert_eq!((record.value_at(100), record.at(100).state), (None, State::Expired { deadline_ms: 100 }));
         assert_eq!(record.at(100).version, record.version);
+        assert_eq!(record.at(100).is_elsewhere(3, 99), Some(3), "by a clock that is not there yet, it counts nothing");
+        assert_eq!(record.at(100).is_elsewhere(3, 100), None);
+    }
+
+    #[test]
+    fn a_note_keeps_the_newest_that_it_took_the_place_of() {
+        let live = record(5, State::Live { deadline_ms: 0, value: b"v" });
+        let note = record(9, State::Live { deadline_ms: 7, value: b"w" }).note(1);
+        assert_eq!(note.state, State::Moved { to: 1, deadline_ms: 7, kept: None });
+        let keeping = note.keeping(Some(live));
+        assert_eq!(keeping.kept(), Some(live));
+        assert_eq!(record(11, MOVED_TO_1).keeping(Some(keeping)).kept(), Some(live), "through a second note");
+        assert_eq!(keeping.keeping(Some(record(4, State::Grave))).kept(), Some(live), "what is older changes nothing");
+        let expired = record(5, State::Expired { deadline_ms: 3 });
+        assert_eq!(record(9, MOVED_TO_1).keeping(Some(expired)).keeping(Some(live)).kept(), Some(live));
+        assert_eq!(keeping.keeping(Some(expired)).kept(), Some(live), "of one version the value");
+        let removed = record(6, State::Grave);
+        assert_eq!(keeping.keeping(Some(removed)).kept(), Some(removed), "a removal after it counts");
+        assert_eq!(record(12, State::Grave).note(1).state, State::Grave, "a removal removes all");
     }
 
     #[test]

@@ -25,6 +25,8 @@
 //!    [`Topology::floor`]. So nothing is written to old replicas alone after they were copied, or dropped.
 //! 3. An id is given once. A node whose store is gone gets a new one; the old is declared dead.
 //!
+//! A change whose new node is declared dead before all has been copied is given up: the next epoch is as before it.
+//!
 //! What a dead member alone had is lost; with `ack = 1` that may be an acknowledged write. That a member is dead is
 //! said by whoever runs the cluster, or proven by its store being gone.
 
@@ -212,6 +214,7 @@ impl Topology {
                 if let Some(member) = self.members.get_mut(node) {
                     member.is_dead = true;
                 }
+                self.give_up_for(*node);
             }
             Entry::Claim { node, store } => {
                 if let Some(member) = self.members.get_mut(node).filter(|member| member.store == StoreId(0)) {
@@ -260,6 +263,18 @@ impl Topology {
         self.raise_floors(&goal, self.epoch);
         self.change = Some(Change { begun: self.epoch, phase: Phase::Copying, goal });
         self.ready.clear();
+    }
+
+    /// A node that was to come is dead before it had anything: the next epoch is as before the change. To go on would
+    /// give its places to nobody, and the old replicas would drop what they hold.
+    fn give_up_for(&mut self, dead: NodeId) {
+        let is_to_come = |change: &Change| change.phase == Phase::Copying && change.goal.contains(&dead);
+        if self.change.as_ref().is_some_and(is_to_come) && !self.placed.contains(&dead) {
+            self.change = None;
+            self.members.retain(|node, _| self.placed.contains(node));
+            self.epoch = self.epoch.next();
+            self.ready.clear();
+        }
     }
 
     fn raise_floors(&mut self, goal: &BTreeSet<NodeId>, epoch: Epoch) {
@@ -543,6 +558,21 @@ mod tests {
         assert_eq!(log.0.placed, [0, 2, 3].map(NodeId).into());
         assert!(log.ready(&[0, 3]) || log.change(&["http://x:80"], &[], &[2]));
         assert!(log.0.members.contains_key(&NodeId(4)) && !log.0.members.contains_key(&NodeId(1)));
+    }
+
+    /// A node was added under an address where nothing ever started, and was declared dead: its places were given to it
+    /// all the same, and the replicas that had held the rows dropped them.
+    #[test]
+    fn a_change_is_given_up_when_the_node_that_was_to_come_is_dead() {
+        let mut log = Log(founded(3), 0);
+        let before = log.0.clone();
+        assert!(log.change(&["http://nowhere:80"], &[], &[]));
+        log.ready(&[0, 1, 2]);
+        assert!(log.append(&Entry::Dead { node: NodeId(3) }));
+        assert_eq!((&log.0.members, &log.0.placed, log.0.epoch), (&before.members, &before.placed, Epoch(2)));
+        assert!(log.0.change.is_none() && !log.change(&["http://new:80"], &[], &[]), "not before all know");
+        log.ready(&[0, 1, 2]);
+        assert!(log.change(&["http://new:80"], &[], &[]) && log.0.members.contains_key(&NodeId(4)));
     }
 
     #[test]

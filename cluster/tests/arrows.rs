@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// From the bottom to the top.
 const LAYERS: &[&[&str]] = &[
     // A version is made of a clock's time, and a clock makes versions.
-    &["limits", "random", "ids", "clock"],
+    &["limits", "mutations", "random", "ids", "clock"],
     &["codec", "placement", "topology", "routing", "record"],
     &["tables", "model", "engine"],
     &["protocol", "admission"],

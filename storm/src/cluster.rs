@@ -1,6 +1,6 @@
 //! The storm over a whole cluster: the mode `cluster`. Plans of requests, faults and changes of members are drawn from
 //! seeds and run in virtual time by the cluster's simulation, over plain maps and over the engine with its crashing
-//! disk; six rules judge what clients were told and what is left (`quipu_cluster::simulation`).
+//! disk; rules judge what clients were told and what is left (`quipu_cluster::simulation`).
 //!
 //! Each plan runs twice and must leave the same trace. What fails is shrunk, unless that is not wanted, and told with
 //! the plan's own seed.

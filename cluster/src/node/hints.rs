@@ -210,7 +210,7 @@ impl Node {
                 turn.tables.remove(Table::Hints, &key)?;
                 continue;
             };
-            let message = Message::Write { partition, from, key: entity, record };
+            let message = Message::Write { partition, from, is_known: true, key: entity, record };
             let request = self.ask(turn, peer, Waiter::Hint, &message);
             handing.under_way.insert(request, Sent { key, version, at_ms: now.ticks_ms });
             self.metrics.hints_sent += 1;

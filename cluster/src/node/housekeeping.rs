@@ -6,7 +6,7 @@ use quipu::Result;
 
 use super::{Node, Timer, Turn};
 use crate::clock::time_of_ms;
-use crate::ids::Partition;
+use crate::ids::{Now, Partition};
 use crate::tables::Tables;
 
 /// How often it is looked for what is due.
@@ -27,9 +27,14 @@ impl Housekeeping {
 }
 
 impl Node {
+    /// Up to which deadline values have expired: none, while this node's clock is known to be far ahead.
+    pub(super) fn due_ms(&self, now: Now) -> u64 {
+        if self.can_stamp(now) { now.wall_ms } else { 0 }
+    }
+
     pub(super) fn keep_house<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
         let rows = self.limits.housekeeping_rows;
-        let has_more = self.replica.expire(turn.tables, turn.now.wall_ms, rows)?;
+        let has_more = self.replica.expire(turn.tables, self.due_ms(turn.now), rows)?;
         if self.mutations.drops_graves_early {
             for partition in self.routing.partitions().collect::<Vec<_>>() {
                 let time = time_of_ms(turn.now.wall_ms);
@@ -40,7 +45,7 @@ impl Node {
             }
         }
         if let Some((partition, after)) = self.housekeeping.burials.pop_first()
-            && let Some(next) = self.replica.bury(turn.tables, partition, &after, rows)?
+            && let Some(next) = self.replica.bury(turn.tables, partition, &after, (rows, turn.now.wall_ms))?
         {
             self.housekeeping.burials.insert(partition, next);
         }

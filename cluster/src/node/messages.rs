@@ -38,27 +38,21 @@ impl Node {
                 if let Message::Refused { refusal: Refusal::StaleEpoch } = message {
                     self.ask_topology(turn, from);
                 }
-                if let Some((node, waiter)) = self.waiters.get(&header.request).copied()
-                    && node == from
-                {
-                    self.waiters.remove(&header.request);
-                    let reply = Reply::Message(header.epoch, message);
-                    return self.on_reply(turn, from, header.request, waiter, reply);
-                }
-                return Ok(());
+                return self.on_awaited(turn, from, header, message);
             }
-            Message::Pong { applied, classes } | Message::Ping { applied, classes } => {
+            Message::Pong { applied, classes, wall_ms } | Message::Ping { applied, classes, wall_ms } => {
                 self.peers.answered(from, header.request, turn.now.ticks_ms);
+                self.peers.heard_clock(from, turn.now, *wall_ms);
                 self.classes |= classes;
                 self.hints.wake(from);
                 if *applied > self.routing.topology().applied {
                     self.ask_topology(turn, from);
                 }
                 if let Message::Pong { .. } = message {
-                    return Ok(());
+                    return self.on_awaited(turn, from, header, message);
                 }
                 let applied = self.routing.topology().applied;
-                Message::Pong { applied, classes: self.classes }
+                Message::Pong { applied, classes: self.classes, wall_ms: turn.now.wall_ms }
             }
             Message::AskTopology { applied } => {
                 if *applied < self.routing.topology().applied {
@@ -77,7 +71,8 @@ impl Node {
                 }
                 return Ok(());
             }
-            Message::Gossip { bytes } => {
+            Message::Gossip { wall_ms, bytes } => {
+                self.peers.heard_clock(from, turn.now, *wall_ms);
                 let (sent, verdicts) = self.membership.received(turn.now.ticks_ms, bytes);
                 for (node, is_faulty) in verdicts {
                     self.peers.judged(node, is_faulty);
@@ -94,6 +89,23 @@ impl Node {
         Ok(())
     }
 
+    /// Gives an answer to whoever waits for it, if somebody does.
+    fn on_awaited<T: Tables>(
+        &mut self,
+        turn: &mut Turn<'_, T>,
+        from: NodeId,
+        header: Header,
+        message: &Message<'_>,
+    ) -> Result<()> {
+        match self.waiters.get(&header.request).copied() {
+            Some((node, waiter)) if node == from => {
+                self.waiters.remove(&header.request);
+                self.on_reply(turn, from, header.request, waiter, Reply::Message(header.epoch, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Answers a question to the replica. Errors of the tables are answered too: the asker must not wait.
     fn on_question<T: Tables>(
         &mut self,
@@ -106,13 +118,15 @@ impl Node {
         let refused = |refusal| Message::Refused { refusal };
         let done = |done: std::result::Result<(), Refusal>| done.map_or_else(refused, |()| Message::Stored);
         let (found, difference, bits, cutting, page);
+        let due_ms = self.due_ms(turn.now);
         let (now, routing) = (turn.now, &self.routing);
         let replica = &mut self.replica;
         let answer = match message {
-            Message::Write { partition, from, key, record } => {
+            Message::Write { partition, from, is_known, key, record } => {
                 self.clock.meet(now, record.version);
                 let place = (*partition, *from, *key);
-                match replica.store(now, turn.tables, routing, place, *record, Origin::Coordinator(epoch))? {
+                let origin = if *is_known { Origin::Known(epoch) } else { Origin::Coordinator(epoch) };
+                match replica.store(now, turn.tables, routing, place, *record, origin)? {
                     Verdict::Stored => Message::Stored,
                     Verdict::Older(version) => Message::Older { version },
                     Verdict::Refused(refusal) => refused(refusal),
@@ -120,17 +134,16 @@ impl Node {
             }
             Message::Read { partition, from, key } => {
                 let read = if self.mutations.answers_while_copying {
-                    Ok(replica.newest_row(turn.tables, *partition, key)?)
+                    Ok(replica.newest_row(turn.tables, *partition, key, now.wall_ms)?)
                 } else {
-                    replica.read(turn.tables, routing, (*partition, *from, key), epoch)?
+                    replica.read(turn.tables, routing, (*partition, *from, key), (epoch, now.wall_ms))?
                 };
                 match read {
                     Err(refusal) => refused(refusal),
                     Ok(row) => {
                         found = row;
-                        let record = |bytes| Record::decode(bytes).map(|record| record.at(now.wall_ms));
                         let found = match &found {
-                            Some((from, bytes)) => record(bytes).map(|record| (*from, record)),
+                            Some((from, bytes)) => Record::decode(bytes).map(|record| (*from, record)),
                             None => None,
                         };
                         Message::Value { found }
@@ -162,7 +175,7 @@ impl Node {
                 done(replica.take_rows(now, turn.tables, routing, place, rows)?)
             }
             Message::Floor { partition, time } => {
-                done(replica.raise_floor(turn.tables, routing, (*partition, epoch), *time)?)
+                done(replica.raise_floor(now, turn.tables, routing, (*partition, epoch), *time)?)
             }
             Message::Horizon { partition, time, from_max } => {
                 let raised = replica.raise_horizon(turn.tables, routing, (*partition, epoch), (*time, *from_max))?;
@@ -172,12 +185,12 @@ impl Node {
                 done(raised)
             }
             Message::Count { span, assigned } => {
-                replica.expire(turn.tables, now.wall_ms, self.limits.housekeeping_rows)?;
+                replica.expire(turn.tables, due_ms, self.limits.housekeeping_rows)?;
                 let (rows, refused) = replica.count(turn.tables, routing, epoch, *span, assigned)?;
                 Message::Counted { rows, time: replica.newest(), refused }
             }
             Message::Cuts { span, low, cuts, assigned } => {
-                replica.expire(turn.tables, now.wall_ms, self.limits.housekeeping_rows)?;
+                replica.expire(turn.tables, due_ms, self.limits.housekeeping_rows)?;
                 let (rows, keys, refused) =
                     replica.cut_keys(turn.tables, routing, epoch, *span, (low, *cuts, assigned))?;
                 cutting = keys;
@@ -203,6 +216,9 @@ impl Node {
             }
             _ => return Ok(()),
         };
+        if let Message::Refused { refusal } = answer {
+            self.metrics.note_refused(refusal);
+        }
         self.send(turn, from, header.request, &answer);
         Ok(())
     }

@@ -31,13 +31,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use quipu::Result;
 
 use crate::api::{Answer, Request};
-use crate::clock::Clock;
+use crate::clock::{Clock, Stamp};
 use crate::codec::{Fields, Put};
 use crate::ids::{Epoch, NodeId, Now, Quorum, Version};
 use crate::limits::Limits;
 use crate::membership::Membership;
 use crate::metrics::Metrics;
-use crate::peers::{Health, Peers};
+pub use crate::mutations::Mutations;
+use crate::peers::{ClockReport, Health, Peers};
 use crate::protocol::{Frame, Header, Message};
 use crate::replica::Replica;
 use crate::routing::Routing;
@@ -144,25 +145,8 @@ enum Asker {
     Client(u64),
     /// A conditional write that this node serializes.
     Conditional(u64),
-}
-
-/// Faults that a test puts into the machine, to see that the checker finds them. Not for production.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mutations {
-    /// Counts `Older` as a confirmation.
-    pub older_is_ack: bool,
-    /// Answers a read with the first answer, not the newest of `ack`.
-    pub first_answer_wins: bool,
-    /// Says that it is ready, and answers reads, while it still copies.
-    pub answers_while_copying: bool,
-    /// Drops tombstones at once.
-    pub drops_graves_early: bool,
-    /// Confirms a write before it has `ack` confirmations.
-    pub answers_early: bool,
-    /// Counts a partition at two replicas.
-    pub counts_twice: bool,
-    /// Writes go to the old replicas alone while others copy.
-    pub writes_old_only: bool,
+    /// Nobody: a read that mends.
+    Nobody,
 }
 
 /// A node. See the module.
@@ -177,8 +161,7 @@ pub struct Node {
     membership: Membership,
     /// Counts what happens.
     pub metrics: Metrics,
-    /// See [`Mutations`].
-    pub mutations: Mutations,
+    mutations: Mutations,
     next_number: u64,
     waiters: BTreeMap<u64, (NodeId, Waiter)>,
     timers: BTreeSet<(u64, Timer)>,
@@ -269,11 +252,12 @@ impl Node {
         let number =
             |name: &[u8]| Ok::<_, quipu::Error>(tables.get(Table::Facts, name)?.and_then(|b| Fields(&b).u64()));
         let start = number(STARTS)?.unwrap_or(0) + 1;
-        let limit = number(CLOCK)?.unwrap_or(0);
         tables.put(Table::Facts, STARTS, &start.to_le_bytes())?;
+        let clock = Clock::new(own, tables.get(Table::Facts, CLOCK)?.as_deref(), limits.ahead_ms_max);
+        tables.put(Table::Facts, CLOCK, &clock.fact())?;
         let mut node = Node {
             own,
-            clock: Clock::new(own, limit, limits.ahead_ms_max),
+            clock,
             peers: Peers::default(),
             replica: Replica::open(own, limits.clone(), tables)?,
             membership: Membership::new(own, start, seed, routing.topology().members.len()),
@@ -338,6 +322,30 @@ impl Node {
     /// How this node believes that the members stand.
     pub fn health_of_all(&self) -> Vec<(NodeId, Health)> {
         self.routing.topology().members.keys().map(|node| (*node, self.health(*node))).collect()
+    }
+
+    /// What this node's clock and those of peers say, and whether this node stamps writes now.
+    pub fn clocks(&self, now: Now) -> ClockReport {
+        ClockReport {
+            can_stamp: self.can_stamp(now),
+            ahead_ms: self.clock.ahead_ms(now),
+            skews_ms: self.peers.skews_ms(now),
+            went_back: self.clock.went_back,
+            far_stamps: self.clock.far_stamps,
+        }
+    }
+
+    /// Whether this node's wall clock is to be trusted with versions and deadlines: most peers say so, or do not say.
+    fn can_stamp(&self, now: Now) -> bool {
+        let members = self.routing.topology().living().count();
+        !self.peers.is_clock_far_ahead(now, members, &self.limits)
+    }
+
+    /// Puts faults into the machine. See [`Mutations`].
+    pub fn mutate(&mut self, mutations: Mutations) {
+        self.mutations = mutations;
+        self.replica.mutations = mutations;
+        self.clock.mutations = mutations;
     }
 
     /// When the node wants to be ticked, in ticks.
@@ -469,13 +477,18 @@ impl Node {
         }
     }
 
-    /// The next version, above `above` too.
-    fn stamp<T: Tables>(&mut self, turn: &mut Turn<'_, T>, above: Version) -> Result<Version> {
-        let (version, limit) = self.clock.stamp(turn.now, above);
-        if let Some(limit) = limit {
-            turn.tables.put(Table::Facts, CLOCK, &limit.to_le_bytes())?;
+    /// The next version, above `above` too; none if this node's clock is far ahead of most others: replicas would
+    /// refuse it, and what one of them took all the same would stand above all writes to come.
+    fn stamp<T: Tables>(&mut self, turn: &mut Turn<'_, T>, above: Version) -> Result<Option<Stamp>> {
+        if !self.can_stamp(turn.now) {
+            self.metrics.stamps_refused += 1;
+            return Ok(None);
         }
-        Ok(version)
+        let stamp = self.clock.stamp(turn.now, above);
+        if stamp.is_some_and(|stamp| stamp.is_to_be_stored) {
+            turn.tables.put(Table::Facts, CLOCK, &self.clock.fact())?;
+        }
+        Ok(stamp)
     }
 
     fn quorum(&self, given: Option<Quorum>) -> std::result::Result<Quorum, String> {
@@ -528,7 +541,12 @@ impl Node {
                 }
             },
             Request::Put { key, value, ttl_ms, quorum, condition } => {
-                let deadline_ms = ttl_ms.map_or(0, |ttl_ms| turn.now.wall_ms.saturating_add(ttl_ms).max(1));
+                // What lives for no time at all is removed, on all replicas alike, whatever their clocks say.
+                let value = value.filter(|_| ttl_ms != Some(0));
+                let deadline_ms = match (&value, ttl_ms) {
+                    (Some(_), Some(ttl_ms)) => turn.now.wall_ms.saturating_add(ttl_ms).max(1),
+                    _ => 0,
+                };
                 match (self.quorum(quorum), condition) {
                     (Err(text), _) => {
                         self.answer(turn, client, Answer::Invalid(text));
@@ -571,8 +589,13 @@ impl Node {
     }
 
     fn ping<T>(&mut self, turn: &mut Turn<'_, T>, to: NodeId) {
+        let message = self.ping_message(turn.now);
+        self.send(turn, to, 0, &message);
+    }
+
+    fn ping_message(&self, now: Now) -> Message<'static> {
         let applied = self.routing.topology().applied;
-        self.send(turn, to, 0, &Message::Ping { applied, classes: self.classes });
+        Message::Ping { applied, classes: self.classes, wall_ms: now.wall_ms }
     }
 
     fn ask_topology<T>(&mut self, turn: &mut Turn<'_, T>, to: NodeId) {
@@ -586,7 +609,7 @@ impl Node {
 
     fn gossip<T>(&mut self, turn: &mut Turn<'_, T>, sent: Vec<(NodeId, Vec<u8>)>) {
         for (to, bytes) in sent {
-            self.send(turn, to, 0, &Message::Gossip { bytes: &bytes });
+            self.send(turn, to, 0, &Message::Gossip { wall_ms: turn.now.wall_ms, bytes: &bytes });
         }
     }
 

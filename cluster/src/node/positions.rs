@@ -247,7 +247,7 @@ impl Node {
     ) -> Result<()> {
         let Ok(Frame { message, .. }) = Frame::decode(question) else { return Ok(()) };
         let (epoch, wall_ms) = (self.routing.epoch(), turn.now.wall_ms);
-        self.replica.expire(turn.tables, wall_ms, self.limits.housekeeping_rows)?;
+        self.replica.expire(turn.tables, self.due_ms(turn.now), self.limits.housekeeping_rows)?;
         let time = self.replica.newest();
         match &message {
             Message::Count { span, assigned: all } => {

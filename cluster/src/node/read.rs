@@ -1,7 +1,11 @@
 //! A read under way: ask all replicas, answer with the newest of the first `ack` answers, mend those that were older.
 //!
 //! Invariants:
-//! 1. The answer is the newest of the first `ack` good answers. A refusal, or a replica that copies, is no answer.
+//! 1. The answer is the newest of the first `ack` good answers. A refusal, or a replica that copies, is no answer. If
+//!    the newest is a note that the key has moved to another `from`, or a tombstone of expiry that is not due by this
+//!    node's clock, it says that there is something, and not what: the replicas of that `from` are asked on, until one
+//!    has it or something newer, or all of them have answered that they have not. Then it is lost, and the answer is
+//!    what the note has kept. Until then there is no answer, and after the time limit "not enough replicas".
 //! 2. A blocking read answers only after `ack` replicas hold what it answers, or something newer; so no read that
 //!    begins later, with `ack + ack > from`, answers less. While replicas change, `ack` of the old and `ack` of the
 //!    new: others may still read the old, or read the new already.
@@ -13,7 +17,7 @@ use quipu::Result;
 
 use super::{Asker, Node, Reply, Timer, Turn, Waiter};
 use crate::api::Answer;
-use crate::ids::{Epoch, NodeId, Partition, Quorum};
+use crate::ids::{Epoch, NodeId, Partition, Quorum, Version};
 use crate::peers::Health;
 use crate::protocol::{Message, Refusal};
 use crate::record::{Record, State};
@@ -60,6 +64,8 @@ pub(super) struct ReadOp {
     targets: Vec<Target>,
     /// The epoch that they are of.
     epoch: Epoch,
+    /// The newest note for which the replicas of another `from` were asked.
+    asked_on: Option<Version>,
     /// The newest of the first answers, once they are there.
     newest: Option<Found>,
     is_answered: bool,
@@ -70,10 +76,10 @@ fn decode(found: &Found) -> Option<(u8, Record<'_>)> {
     found.as_ref().and_then(|(from, bytes)| Some((*from, Record::decode(bytes)?)))
 }
 
-/// Which of two findings is newer.
-fn order(a: &Found, b: &Found) -> Ordering {
+/// Which of two findings is newer, by a wall clock.
+fn order(a: &Found, b: &Found, wall_ms: u64) -> Ordering {
     match (decode(a), decode(b)) {
-        (Some((_, a)), Some((_, b))) => a.order(&b),
+        (Some((_, a)), Some((_, b))) => a.order(&b, wall_ms),
         (a, b) => a.is_some().cmp(&b.is_some()),
     }
 }
@@ -92,12 +98,12 @@ impl ReadOp {
         }
     }
 
-    fn newest_found(&self) -> Option<Found> {
+    fn newest_found(&self, wall_ms: u64) -> Option<Found> {
         let found = self.targets.iter().filter_map(|target| match &target.status {
             Status::Found(found) => Some(found),
             _ => None,
         });
-        found.max_by(|a, b| order(a, b)).cloned()
+        found.max_by(|a, b| order(a, b, wall_ms)).cloned()
     }
 }
 
@@ -118,6 +124,7 @@ impl Node {
             is_blocking,
             targets: Vec::new(),
             epoch: self.routing.epoch(),
+            asked_on: None,
             newest: None,
             is_answered: false,
             until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms,
@@ -174,11 +181,14 @@ impl Node {
         place: usize,
     ) -> Result<()> {
         let node = op.targets[place].node;
-        let (partition, from) = (op.partition, op.quorum.from);
+        // A node that is asked on is a replica of the other `from` only.
+        let least = self.routing.least_read_from(op.partition, node).unwrap_or(1);
+        let (partition, from) = (op.partition, op.quorum.from.max(least));
         op.targets[place].status = if node == self.own {
             let epoch = self.routing.epoch();
-            match self.replica.read(turn.tables, &self.routing, (partition, from, &op.key), epoch) {
-                Ok(Ok(found)) => Status::Found(found.map(|(from, bytes)| (from, at(&bytes, turn.now.wall_ms)))),
+            let place = (partition, from, &op.key[..]);
+            match self.replica.read(turn.tables, &self.routing, place, (epoch, turn.now.wall_ms)) {
+                Ok(Ok(found)) => Status::Found(found),
                 Ok(Err(Refusal::NotReplica | Refusal::StaleEpoch)) => Status::Later,
                 Ok(Err(_)) => Status::Failed,
                 Err(error) => {
@@ -209,11 +219,7 @@ impl Node {
                         if let Some((_, record)) = found {
                             self.clock.meet(turn.now, record.version);
                         }
-                        Status::Found(found.map(|(from, record)| {
-                            let mut bytes = Vec::with_capacity(record.encoded_bytes());
-                            record.encode(&mut bytes);
-                            (from, bytes)
-                        }))
+                        Status::Found(found.map(|(from, record)| (from, record.to_bytes())))
                     }
                     Reply::Message(_, Message::Refused { refusal }) => {
                         self.metrics.note_refusal(*refusal);
@@ -258,8 +264,13 @@ impl Node {
             }
             let enough = if self.mutations.first_answer_wins { ack.min(1) } else { ack };
             if op.count(is_found) >= enough {
-                op.newest = op.newest_found();
-                if op.is_blocking {
+                op.newest = self.conclude(turn, number, &mut op)?;
+                if op.newest.is_none() {
+                    if !op.targets.iter().any(is_open) {
+                        self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
+                        op.is_answered = true;
+                    }
+                } else if op.is_blocking {
                     self.mend_first(turn, number, &mut op)?;
                 }
             } else if op.count(|t| is_found(t) || is_open(t)) < ack {
@@ -293,13 +304,87 @@ impl Node {
         Ok(())
     }
 
+    /// The newest of what was found. If that says that there is something and not what, the replicas that have it are
+    /// asked, those that answered before too: what they had then may be older than the note. None until they are heard.
+    fn conclude<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp) -> Result<Option<Found>> {
+        let wall_ms = turn.now.wall_ms;
+        loop {
+            let newest = op.newest_found(self.judge_ms(wall_ms)).unwrap_or(None);
+            let Some((class, record)) = decode(&newest) else { return Ok(Some(newest)) };
+            let is_settled = match record.state {
+                State::Moved { .. } => self.mutations.note_is_absent,
+                _ => self.mutations.early_tombstone_wins,
+            };
+            let elsewhere = record.is_elsewhere(class, wall_ms).filter(|_| !is_settled);
+            let Some(elsewhere) = elsewhere else { return Ok(Some(newest)) };
+            let version = record.version;
+            if op.asked_on < Some(version) {
+                op.asked_on = Some(version);
+                self.metrics.notes_followed += 1;
+                self.ask_on(turn, number, op, elsewhere)?;
+                if op.count(|target| matches!(target.status, Status::Found(_))) < usize::from(op.quorum.ack) {
+                    return Ok(None);
+                }
+                continue;
+            }
+            let has_answered = |node: &NodeId| {
+                let is_found = |target: &Target| target.node == *node && matches!(target.status, Status::Found(_));
+                op.targets.iter().any(is_found)
+            };
+            if !self.routing.read_set(op.partition, elsewhere).iter().all(has_answered) {
+                return Ok(None);
+            }
+            // All that could have it were asked since, and none has: it was lost with its stores, or has expired by
+            // their clocks.
+            let left = op.targets.iter().filter_map(|target| {
+                let Status::Found(found) = &target.status else { return None };
+                let (class, record) = decode(found)?;
+                match record.state {
+                    _ if record.is_elsewhere(class, wall_ms).is_none() => Some((class, record)),
+                    State::Moved { .. } => record.kept().map(|kept| (class, kept)),
+                    _ => Some((class, Record { version: record.version, state: State::Grave })),
+                }
+            });
+            let left = left.max_by(|(_, a), (_, b)| a.order(b, wall_ms));
+            let (class, left) = left.unwrap_or((class, Record { version, state: State::Grave }));
+            return Ok(Some(Some((class, left.to_bytes()))));
+        }
+    }
+
+    /// Asks all replicas of a `from`, and those that were spared.
+    fn ask_on<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp, from: u8) -> Result<()> {
+        let replicas = self.routing.read_set(op.partition, from).to_vec();
+        for node in &replicas {
+            if !op.targets.iter().any(|target| target.node == *node) {
+                let status = if self.health(*node) == Health::Down { Status::Failed } else { Status::Spared };
+                op.targets.push(Target { node: *node, sets: [false; 2], status, mending: Mending::None });
+            }
+        }
+        for place in 0..op.targets.len() {
+            let Target { node, status, .. } = &op.targets[place];
+            match *status {
+                Status::Spared => {}
+                Status::Found(_) if replicas.contains(node) => {}
+                Status::Waiting(request) if replicas.contains(node) => self.forget(request),
+                _ => continue,
+            }
+            self.send_read_to(turn, number, op, place)?;
+        }
+        Ok(())
+    }
+
+    /// By which clock tombstones of expiry are due.
+    fn judge_ms(&self, wall_ms: u64) -> u64 {
+        if self.mutations.early_tombstone_wins { u64::MAX } else { wall_ms }
+    }
+
     /// Has the replicas that answered hold what is to be answered.
     fn mend_first<T: Tables>(&mut self, turn: &mut Turn<'_, T>, number: u64, op: &mut ReadOp) -> Result<()> {
         let newest = op.newest.clone().unwrap_or(None);
         for place in 0..op.targets.len() {
             let target = &op.targets[place];
             let order = match (&target.status, target.mending) {
-                (Status::Found(found), Mending::None) => order(found, &newest),
+                (Status::Found(found), Mending::None) => order(found, &newest, turn.now.wall_ms),
                 (Status::Outside, Mending::None) if newest.is_some() => Ordering::Less,
                 (Status::Outside, Mending::None) => Ordering::Equal,
                 _ => continue,
@@ -316,7 +401,7 @@ impl Node {
                         }
                     } else {
                         let (partition, from, key) = row;
-                        let message = Message::Write { partition, from, key, record };
+                        let message = Message::Write { partition, from, is_known: true, key, record };
                         self.metrics.read_repairs += 1;
                         Mending::Waiting(self.ask(turn, node, Waiter::Read(number), &message))
                     }
@@ -341,7 +426,7 @@ impl Node {
         row: (Partition, u8, &[u8]),
         record: Record<'_>,
     ) -> Result<Verdict> {
-        let origin = Origin::Coordinator(self.routing.epoch());
+        let origin = Origin::Known(self.routing.epoch());
         self.replica.store(turn.now, turn.tables, &self.routing, row, record, origin)
     }
 
@@ -390,6 +475,7 @@ impl Node {
                 self.forget(request);
             }
         }
+        op.asked_on = None;
         self.find_read_targets(op);
         self.send_read(turn, number, op)
     }
@@ -397,7 +483,8 @@ impl Node {
     /// Mends what was older than the newest of all answers.
     fn end_read<T: Tables>(&mut self, turn: &mut Turn<'_, T>, op: ReadOp) -> Result<()> {
         self.request_bytes -= op.key.len();
-        let newest = op.newest_found().unwrap_or(None);
+        let wall_ms = turn.now.wall_ms;
+        let newest = op.newest_found(wall_ms).unwrap_or(None);
         for target in &op.targets {
             for request in [
                 if let Status::Waiting(request) = target.status { Some(request) } else { None },
@@ -406,13 +493,14 @@ impl Node {
                 request.into_iter().for_each(|request| self.forget(request));
             }
             let (Status::Found(found), Some((class, record))) = (&target.status, decode(&newest)) else { continue };
-            if order(found, &newest) != Ordering::Less || matches!(target.mending, Mending::Holds | Mending::Waiting(_))
+            if order(found, &newest, wall_ms) != Ordering::Less
+                || matches!(target.mending, Mending::Holds | Mending::Waiting(_))
             {
                 continue;
             }
             let (from, record) = match decode(found) {
                 _ if self.keeps(op.partition, class, target.node) => (class, record),
-                Some((stale, _)) => (stale, Record { version: record.version, state: State::Moved }),
+                Some((stale, _)) => (stale, record.note(class)),
                 None => continue,
             };
             self.metrics.read_repairs += 1;
@@ -420,22 +508,11 @@ impl Node {
             if target.node == self.own {
                 self.store_own(turn, (partition, from, key), record)?;
             } else {
-                self.send(turn, target.node, 0, &Message::Write { partition, from, key, record });
+                let message = Message::Write { partition, from, is_known: true, key, record };
+                self.send(turn, target.node, 0, &message);
             }
         }
         Ok(())
-    }
-}
-
-/// A record as it is at a moment: a grave, if it has expired.
-fn at(bytes: &[u8], wall_ms: u64) -> Vec<u8> {
-    match Record::decode(bytes) {
-        Some(record) if record.at(wall_ms) != record => {
-            let mut grave = Vec::new();
-            record.at(wall_ms).encode(&mut grave);
-            grave
-        }
-        _ => bytes.to_vec(),
     }
 }
 

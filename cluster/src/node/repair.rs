@@ -3,8 +3,8 @@
 //! From time to time each replica compares each of its partitions with the replicas after it in the partition's order,
 //! so that every pair compares once. What differs is exchanged ([`sessions`](super::sessions)).
 //!
-//! A **round** lets tombstones go. The first replica of a partition draws a line, the present less the grace period,
-//! and
+//! A **round** lets tombstones go. The first replica of a partition asks the others what their clocks say, draws a
+//! line, the earliest of these moments and its own less the grace period, and
 //!
 //! 1. has all replicas raise their *floor* to it: nothing that old is let in from coordinators, hints or read repair
 //!    any more, so what lies below the line does not change;
@@ -36,6 +36,8 @@ const AT_ONCE: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Asks what the clocks of the others say.
+    Clocks,
     Floor,
     First,
     Second,
@@ -143,7 +145,7 @@ impl Node {
     }
 
     fn begin_round<T: Tables>(&mut self, turn: &mut Turn<'_, T>, partition: Partition) -> Result<()> {
-        let time = time_of_ms(turn.now.wall_ms.saturating_sub(self.limits.grace_ms));
+        let time = self.replica.line(turn.now.wall_ms);
         let from_max = self.largest_class();
         let peers: Vec<NodeId> = self.routing.read_set(partition, from_max).to_vec();
         let peers: Vec<NodeId> = peers.into_iter().filter(|peer| *peer != self.own).collect();
@@ -155,17 +157,15 @@ impl Node {
             return Ok(());
         }
         let epoch = self.routing.epoch();
-        if self.replica.raise_floor(turn.tables, &self.routing, (partition, epoch), time)?.is_err() {
-            return Ok(());
-        }
         let number = self.number();
         let until_ms = turn.now.ticks_ms + 60 * self.limits.repair_timeout_ms;
         let left = peers.iter().copied().collect();
+        let message = self.ping_message(turn.now);
         for peer in &peers {
-            self.ask(turn, *peer, Waiter::Round(number), &Message::Floor { partition, time });
+            self.ask(turn, *peer, Waiter::Round(number), &message);
         }
         self.set_timer(turn.now.ticks_ms + self.limits.repair_timeout_ms, Timer::Round(number));
-        let round = Round { partition, epoch, time, from_max, peers, stage: Stage::Floor, left, until_ms };
+        let round = Round { partition, epoch, time, from_max, peers, stage: Stage::Clocks, left, until_ms };
         self.repair.rounds.insert(number, round);
         self.advance_round(turn, number)
     }
@@ -179,6 +179,15 @@ impl Node {
         reply: Reply<'_, '_>,
     ) -> Result<()> {
         match reply {
+            Reply::Message(_, Message::Pong { wall_ms, .. }) => {
+                let line = self.replica.line(*wall_ms);
+                if let Some(round) = self.repair.rounds.get_mut(&number)
+                    && !self.mutations.line_is_leaders_own
+                {
+                    round.time = round.time.min(line);
+                }
+                self.round_step(turn, number, peer, true)
+            }
             Reply::Message(_, Message::Stored) => self.round_step(turn, number, peer, true),
             _ => self.round_step(turn, number, peer, false),
         }
@@ -215,6 +224,7 @@ impl Node {
         round.left = round.peers.iter().copied().collect();
         let peers = round.peers.clone();
         round.stage = match round.stage {
+            Stage::Clocks => Stage::Floor,
             Stage::Floor => Stage::First,
             // With one other there is nobody who could have missed something.
             Stage::First if peers.len() < 2 => Stage::Horizon,
@@ -227,7 +237,22 @@ impl Node {
             }
         };
         let (stage, time, from_max) = (round.stage, round.time, round.from_max);
-        if stage != Stage::Horizon {
+        if stage == Stage::Floor {
+            let place = (partition, self.routing.epoch());
+            let raised = self.replica.raise_floor(turn.now, turn.tables, &self.routing, place, time)?;
+            if time <= self.replica.state(partition).horizon || raised.is_err() {
+                // Some clock is slow, or this one was set back: there is nothing to gain but what comparing does.
+                self.repair.rounds.remove(&number);
+                self.metrics.rounds_failed += 1;
+                for (peer, _) in self.sharers(partition) {
+                    self.repair.queue.push_back((partition, peer));
+                }
+                return self.repair_next(turn);
+            }
+            for peer in &peers {
+                self.ask(turn, *peer, Waiter::Round(number), &Message::Floor { partition, time });
+            }
+        } else if stage != Stage::Horizon {
             for peer in &peers {
                 let from = self.sharers(partition).into_iter().find(|(node, _)| node == peer).map(|(_, from)| from);
                 match from {
@@ -263,6 +288,7 @@ impl Node {
         let (partition, time, from_max) = (round.partition, round.time, round.from_max);
         let left: Vec<NodeId> = round.left.iter().copied().collect();
         let message = match round.stage {
+            Stage::Clocks => Some(self.ping_message(turn.now)),
             Stage::Floor => Some(Message::Floor { partition, time }),
             Stage::Horizon => Some(Message::Horizon { partition, time, from_max }),
             Stage::First | Stage::Second => None,

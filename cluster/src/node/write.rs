@@ -4,8 +4,11 @@
 //! 1. The answer "written" comes after `ack` replicas of each set have stored the version that it names, and no earlier
 //!    one: `Older` is no confirmation, and confirmations of an earlier stamp do not count.
 //! 2. If too few can confirm because some hold something newer, the write is stamped anew above all of that and sent
-//!    again. So of two writes with `ack + ack > from`, the one acknowledged before the other began has the lower
-//!    version, whatever the clocks say: at most `from - ack` replicas lack the first, fewer than the second needs.
+//!    again, but only if no replica can hold an earlier stamp: each has answered `Older`. So a write is seen under one
+//!    version only: one that was seen and then overwritten does not come back above what overwrote it. Else it is "not
+//!    enough replicas", and replicas are made equal, so that the next attempt meets the same everywhere. So of two
+//!    writes with `ack + ack > from`, the one acknowledged before the other began has the lower version, whatever the
+//!    clocks say: at most `from - ack` replicas lack the first, fewer than the second needs.
 //! 3. What is sent under an epoch goes to the replicas of that epoch: a write that outlives an epoch and has to be sent
 //!    again is sent to all replicas of the next. (Sent to the old ones alone, under the new epoch, it would be let in
 //!    after they were copied.)
@@ -15,6 +18,7 @@ use quipu::Result;
 
 use super::{Asker, Node, Reply, Timer, Turn, Waiter};
 use crate::api::Answer;
+use crate::clock::Stamp;
 use crate::ids::{Epoch, NodeId, Partition, Quorum, Version};
 use crate::peers::Health;
 use crate::protocol::{Message, Refusal};
@@ -50,6 +54,8 @@ enum Status {
     Older,
     /// It, or this node, does not know the epoch of the other yet: asked again later.
     Later,
+    /// This node's clock is too far ahead for it.
+    FarAhead,
     Failed,
 }
 
@@ -69,8 +75,12 @@ pub(super) struct WriteOp {
     partition: Partition,
     quorum: Quorum,
     version: Version,
+    /// Whether the version tops one that is stored, and is far ahead only because of that.
+    is_known: bool,
     /// What the next stamp has to top.
     above: Version,
+    /// Times that it was sent to a replica which has not answered `Older`: it may have stored it.
+    unsure: u32,
     targets: Vec<Target>,
     /// The epoch that they are of.
     epoch: Epoch,
@@ -106,15 +116,24 @@ impl Node {
         above: Version,
     ) -> Result<()> {
         self.note_class_in_use(turn, quorum.from);
+        let mut change = change;
+        if change.deadline_ms > 0 && turn.now.wall_ms >= change.deadline_ms {
+            // It was due before it was written.
+            (change.value, change.deadline_ms) = (None, 0);
+        }
         let long_ms = change.value.as_ref().map_or(0, Vec::len) as u64 / self.limits.bytes_a_ms.max(1);
-        let version = self.stamp(turn, above)?;
+        let Some(Stamp { version, is_far, .. }) = self.stamp(turn, above)? else {
+            return self.finish_asker(turn, asker, Answer::NotEnoughReplicas);
+        };
         let mut op = WriteOp {
             asker,
             partition: self.routing.partition_of(&change.key),
             change,
             quorum,
             version,
+            is_known: is_far,
             above,
+            unsure: 0,
             targets: Vec::new(),
             epoch: self.routing.epoch(),
             has_second: false,
@@ -183,23 +202,31 @@ impl Node {
         let node = op.targets[place].node;
         let (partition, from) = (op.partition, op.quorum.from);
         op.targets[place].status = if node == self.own {
-            let origin = Origin::Coordinator(self.routing.epoch());
+            let epoch = self.routing.epoch();
+            let origin = if op.is_known { Origin::Known(epoch) } else { Origin::Coordinator(epoch) };
             let row = (partition, from, &op.change.key[..]);
             match self.replica.store(turn.now, turn.tables, &self.routing, row, record, origin) {
-                Ok(Verdict::Stored) => Status::Stored,
+                Ok(Verdict::Stored) => {
+                    op.unsure += 1;
+                    Status::Stored
+                }
                 Ok(Verdict::Older(version)) => {
                     op.above = op.above.max(version);
                     Status::Older
                 }
                 Ok(Verdict::Refused(Refusal::StaleEpoch | Refusal::NotReplica | Refusal::NotReady)) => Status::Later,
+                Ok(Verdict::Refused(Refusal::FarAhead)) => Status::FarAhead,
                 Ok(Verdict::Refused(_)) => Status::Failed,
                 Err(error) => {
                     self.metrics.note_failure(&error);
+                    op.unsure += 1;
                     Status::Failed
                 }
             }
         } else {
-            let message = Message::Write { partition, from, key: &op.change.key, record };
+            op.unsure += 1;
+            let is_known = op.is_known;
+            let message = Message::Write { partition, from, is_known, key: &op.change.key, record };
             Status::Waiting(self.ask(turn, node, Waiter::Write(number), &message))
         };
         Ok(())
@@ -220,13 +247,15 @@ impl Node {
                 Reply::Message(_, Message::Stored) => Status::Stored,
                 Reply::Message(_, Message::Older { version }) => {
                     op.above = op.above.max(*version);
-                    // What a replica has stored, this clock follows however far ahead it is.
+                    op.unsure -= 1;
+                    self.clock.meet(turn.now, *version);
                     if self.mutations.older_is_ack { Status::Stored } else { Status::Older }
                 }
                 Reply::Message(_, Message::Refused { refusal }) => {
                     self.metrics.note_refusal(*refusal);
                     match refusal {
                         Refusal::StaleEpoch | Refusal::NotReplica | Refusal::NotReady => Status::Later,
+                        Refusal::FarAhead => Status::FarAhead,
                         _ => Status::Failed,
                     }
                 }
@@ -270,10 +299,21 @@ impl Node {
             let may_confirm = |status| is_good(status) || matches!(status, Status::Spared | Status::Older);
             let has_older = op.targets.iter().any(|target| target.status == Status::Older);
             if has_older && op.least(may_confirm) >= ack && turn.now.ticks_ms < op.until_ms {
-                self.metrics.restamps += 1;
-                op.version = self.stamp(turn, op.above.max(op.version))?;
-                self.send_again(turn, number, &mut op)?;
-                continue;
+                let is_waiting = op.targets.iter().any(|t| matches!(t.status, Status::Waiting(_) | Status::Later));
+                if op.unsure == 0 || self.mutations.stamps_after_stored {
+                    if let Some(Stamp { version, is_far, .. }) = self.stamp(turn, op.above.max(op.version))? {
+                        self.metrics.restamps += 1;
+                        (op.version, op.is_known) = (version, is_far);
+                        self.send_again(turn, number, &mut op)?;
+                        continue;
+                    }
+                } else if is_waiting && !op.targets.iter().any(|target| target.status == Status::Stored) {
+                    // They may answer `Older` too.
+                    break;
+                } else {
+                    self.metrics.stamped_once += 1;
+                    self.make_equal(turn, &op)?;
+                }
             }
             self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
             op.is_answered = true;
@@ -286,6 +326,12 @@ impl Node {
         }
         self.writes.insert(number, op);
         Ok(())
+    }
+
+    /// Reads a key from all its replicas, and so gives all the newest that any has.
+    fn make_equal<T: Tables>(&mut self, turn: &mut Turn<'_, T>, op: &WriteOp) -> Result<()> {
+        let quorum = Quorum { ack: op.quorum.from, from: op.quorum.from };
+        self.begin_read(turn, Asker::Nobody, op.change.key.clone(), quorum, false)
     }
 
     /// Begins again with the replicas of the epoch that has begun meanwhile. Returns whether one has.
@@ -360,11 +406,18 @@ impl Node {
     fn end_write<T: Tables>(&mut self, turn: &mut Turn<'_, T>, op: WriteOp) -> Result<()> {
         self.request_bytes -= op.bytes();
         let record = Record { version: op.version, state: op.change.state() };
+        let is_stored = op.targets.iter().any(|target| target.status == Status::Stored);
         for target in &op.targets {
             if let Status::Waiting(request) = target.status {
                 self.forget(request);
             }
-            if !matches!(target.status, Status::Stored | Status::Older) && target.node != self.own {
+            // What a clock far ahead has stamped, and nobody has taken, is left at that.
+            let is_over = match target.status {
+                Status::Stored | Status::Older => true,
+                Status::FarAhead => !is_stored,
+                _ => false,
+            };
+            if !is_over && target.node != self.own {
                 let row = (op.partition, op.quorum.from, &op.change.key[..]);
                 self.leave_hint(turn, target.node, row, record)?;
             }
@@ -398,6 +451,7 @@ impl Node {
                 Ok(())
             }
             Asker::Conditional(number) => self.conditional_step(turn, number, answer),
+            Asker::Nobody => Ok(()),
         }
     }
 }

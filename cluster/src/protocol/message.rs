@@ -25,9 +25,26 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    fn decode(byte: u8) -> Option<Refusal> {
+    /// All of them.
+    pub const ALL: [Refusal; 6] = {
         use Refusal::{Failed, FarAhead, NotReady, NotReplica, Overloaded, StaleEpoch};
-        [StaleEpoch, NotReplica, NotReady, FarAhead, Overloaded, Failed].into_iter().find(|known| *known as u8 == byte)
+        [StaleEpoch, NotReplica, NotReady, FarAhead, Overloaded, Failed]
+    };
+
+    /// As metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Refusal::StaleEpoch => "stale_epoch",
+            Refusal::NotReplica => "not_replica",
+            Refusal::NotReady => "not_ready",
+            Refusal::FarAhead => "far_ahead",
+            Refusal::Overloaded => "overloaded",
+            Refusal::Failed => "failed",
+        }
+    }
+
+    fn decode(byte: u8) -> Option<Refusal> {
+        Refusal::ALL.into_iter().find(|known| *known as u8 == byte)
     }
 }
 
@@ -80,6 +97,9 @@ pub enum Message<'a> {
         partition: Partition,
         /// Replicas of the entity.
         from: u8,
+        /// Whether some replica holds it already, or what it was stamped above: then it is taken however far ahead of
+        /// the clock it is.
+        is_known: bool,
         /// The key.
         key: &'a [u8],
         /// What is to be stored.
@@ -180,6 +200,8 @@ pub enum Message<'a> {
         applied: u64,
         /// Which `from` are in use, a bit each.
         classes: u32,
+        /// The sender's wall clock.
+        wall_ms: u64,
     },
     /// Yes.
     Pong {
@@ -187,6 +209,8 @@ pub enum Message<'a> {
         applied: u64,
         /// As above.
         classes: u32,
+        /// As above.
+        wall_ms: u64,
     },
     /// Send the topology, if yours is newer than this.
     AskTopology {
@@ -200,6 +224,8 @@ pub enum Message<'a> {
     },
     /// A message of the failure detector.
     Gossip {
+        /// The sender's wall clock.
+        wall_ms: u64,
         /// Its bytes.
         bytes: &'a [u8],
     },
@@ -329,9 +355,10 @@ impl<'a> Message<'a> {
     /// Writes the body.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Message::Write { partition, from, key, record } => {
+            Message::Write { partition, from, is_known, key, record } => {
                 out.put_u16(partition.0);
                 out.put_u8(*from);
+                out.put_u8(u8::from(*is_known));
                 out.put_short(key);
                 record.encode(out);
             }
@@ -387,12 +414,15 @@ impl<'a> Message<'a> {
                 out.put_u64(*time);
                 out.put_u8(*from_max);
             }
-            Message::Ping { applied, classes } | Message::Pong { applied, classes } => {
+            Message::Ping { applied, classes, wall_ms } | Message::Pong { applied, classes, wall_ms } => {
                 out.put_u64(*applied);
                 out.put_u32(*classes);
+                out.put_u64(*wall_ms);
             }
             Message::AskTopology { applied } => out.put_u64(*applied),
-            Message::Topology { bytes } | Message::Gossip { bytes } | Message::Log { bytes } => {
+            Message::Topology { bytes } | Message::Log { bytes } => out.extend_from_slice(bytes),
+            Message::Gossip { wall_ms, bytes } => {
+                out.put_u64(*wall_ms);
                 out.extend_from_slice(bytes);
             }
             Message::Count { span, assigned } => {
@@ -463,6 +493,7 @@ impl<'a> Message<'a> {
             1 => Message::Write {
                 partition: f.partition()?,
                 from: f.u8()?,
+                is_known: f.bool()?,
                 key: f.short()?,
                 record: Record::decode(f.rest())?,
             },
@@ -494,11 +525,11 @@ impl<'a> Message<'a> {
             11 => Message::Give { partition: f.partition()?, horizon: f.u64()?, rows: rows(f)? },
             12 => Message::Floor { partition: f.partition()?, time: f.u64()? },
             13 => Message::Horizon { partition: f.partition()?, time: f.u64()?, from_max: f.u8()? },
-            14 => Message::Ping { applied: f.u64()?, classes: f.u32()? },
-            15 => Message::Pong { applied: f.u64()?, classes: f.u32()? },
+            14 => Message::Ping { applied: f.u64()?, classes: f.u32()?, wall_ms: f.u64()? },
+            15 => Message::Pong { applied: f.u64()?, classes: f.u32()?, wall_ms: f.u64()? },
             16 => Message::AskTopology { applied: f.u64()? },
             17 => Message::Topology { bytes: f.rest() },
-            18 => Message::Gossip { bytes: f.rest() },
+            18 => Message::Gossip { wall_ms: f.u64()?, bytes: f.rest() },
             LOG => Message::Log { bytes: f.rest() },
             20 => Message::Count { span: span(f)?, assigned: assigned(f)? },
             21 => Message::Counted { rows: f.u64()?, time: f.u64()?, refused: list(f, Fields::u16)? },

@@ -255,9 +255,16 @@ impl Replica {
         Ok(cuts)
     }
 
-    /// Lets nothing up to `time` into a partition any more.
+    /// The highest line that a round may draw by this wall clock: the present less the grace period.
+    pub fn line(&self, wall_ms: u64) -> u64 {
+        time_of_ms(wall_ms.saturating_sub(self.limits.grace_ms))
+    }
+
+    /// Lets nothing up to `time` into a partition any more. A line above this node's own is refused: who drew it has a
+    /// clock that is ahead.
     pub fn raise_floor<T: Tables>(
         &mut self,
+        now: Now,
         tables: &mut T,
         routing: &Routing,
         (partition, epoch): (Partition, Epoch),
@@ -265,6 +272,9 @@ impl Replica {
     ) -> Result<std::result::Result<(), Refusal>> {
         if let Err(refusal) = self.admits_round(routing, partition, epoch) {
             return Ok(Err(refusal));
+        }
+        if time > self.line(now.wall_ms) && !self.mutations.takes_any_line {
+            return Ok(Err(Refusal::FarAhead));
         }
         self.change(tables, partition, |state| state.floor = state.floor.max(time))?;
         Ok(Ok(()))

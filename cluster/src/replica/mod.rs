@@ -9,6 +9,8 @@
 //!    horizon whose key is absent, unless the sender had reached that horizon when it read the row. Tombstones up to
 //!    the horizon are dropped, so nothing can rise from the dead (`node/repair.rs`).
 //! 5. A message from before the epoch that a partition's replicas must know is refused.
+//! 6. A line that is drawn for this replica (a floor, and with it the horizon) is not above its own wall clock less the
+//!    grace period; a version is not further ahead than clocks may be, unless it is stored somewhere already.
 //!
 //! Costs: a write is a look-up for each class in use (in practice one) and one to three puts.
 //!
@@ -30,6 +32,7 @@ use crate::clock::time_of_ms;
 use crate::codec::{Fields, Put};
 use crate::ids::{Epoch, NodeId, Now, Partition, Version};
 use crate::limits::Limits;
+use crate::mutations::Mutations;
 use crate::protocol::Refusal;
 use crate::record::{class_start, partition_end};
 use crate::routing::Routing;
@@ -46,6 +49,8 @@ pub struct Replica {
     classes: u32,
     /// The highest timestamp stored.
     newest: u64,
+    /// Faults that a test puts in.
+    pub(crate) mutations: Mutations,
 }
 
 const CLASSES: &[u8] = b"classes";
@@ -61,7 +66,7 @@ impl Replica {
             }
             true
         })?;
-        Ok(Replica { own, limits, states, classes, newest: 0 })
+        Ok(Replica { own, limits, states, classes, newest: 0, mutations: Mutations::default() })
     }
 
     /// Notes that a new store has all rows that its node keeps, because nobody has any yet.

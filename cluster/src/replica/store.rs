@@ -8,7 +8,7 @@ use super::Replica;
 use crate::ids::{Epoch, NodeId, Now, Partition, Version};
 use crate::protocol::Refusal;
 use crate::record::{
-    PREFIX_BYTES, Record, State as EntityState, class_start, expiry_key, parse_row_key, partition_end, row_key,
+    Kept, PREFIX_BYTES, Record, State as EntityState, class_start, expiry_key, parse_row_key, partition_end, row_key,
 };
 use crate::routing::Routing;
 use crate::tables::{Table, Tables};
@@ -16,8 +16,11 @@ use crate::tables::{Table, Tables};
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A coordinator, of this epoch: a write, a hint or a read repair.
+    /// A coordinator, of this epoch: a write.
     Coordinator(Epoch),
+    /// A coordinator, of this epoch, of what some replica has stored, or what tops that: a hint, a read repair, a write
+    /// that was stamped again. It is taken however far ahead it is: the entity is there already, and would stay apart.
+    Known(Epoch),
     /// Another replica.
     Replica {
         /// The epoch that it knew.
@@ -56,9 +59,9 @@ impl Replica {
     }
 
     /// The newest state of a key in all classes here, encoded, and its class.
-    pub fn newest_row<T: Tables>(&self, tables: &T, partition: Partition, key: &[u8]) -> Result<Found> {
+    pub fn newest_row<T: Tables>(&self, tables: &T, partition: Partition, key: &[u8], wall_ms: u64) -> Result<Found> {
         // No class is 0.
-        self.newest_beside(tables, partition, key, (0, None))
+        self.newest_beside(tables, partition, key, (0, None), wall_ms)
     }
 
     /// [`Replica::newest_row`], where the row of one class has been looked up.
@@ -68,6 +71,7 @@ impl Replica {
         partition: Partition,
         key: &[u8],
         (class, its_row): (u8, Option<&[u8]>),
+        wall_ms: u64,
     ) -> Result<Found> {
         let mut newest: Found = None;
         for from in self.classes_in_use() {
@@ -78,7 +82,7 @@ impl Replica {
             let Some(bytes) = row else { continue };
             let record = owned(&bytes)?;
             let is_newer = match &newest {
-                Some((_, old)) => record.order(&owned(old)?) == Ordering::Greater,
+                Some((_, old)) => record.order(&owned(old)?, wall_ms) == Ordering::Greater,
                 None => true,
             };
             if is_newer {
@@ -88,18 +92,18 @@ impl Replica {
         Ok(newest)
     }
 
-    /// Reads a key for a coordinator of `epoch`.
+    /// Reads a key for a coordinator of `epoch`. What is due is for the coordinator to say, by its own clock.
     pub fn read<T: Tables>(
         &self,
         tables: &T,
         routing: &Routing,
         (partition, from, key): (Partition, u8, &[u8]),
-        epoch: Epoch,
+        (epoch, wall_ms): (Epoch, u64),
     ) -> Result<std::result::Result<Found, Refusal>> {
         if let Err(refusal) = self.serves(routing, partition, from, epoch) {
             return Ok(Err(refusal));
         }
-        self.newest_row(tables, partition, key).map(Ok)
+        self.newest_row(tables, partition, key, wall_ms).map(Ok)
     }
 
     /// Stores a record if it is newer than what is there.
@@ -112,21 +116,21 @@ impl Replica {
         record: Record<'_>,
         origin: Origin,
     ) -> Result<Verdict> {
+        let is_long = |value: &[u8]| value.len() > self.limits.value_bytes_max;
         let is_too_long = match record.state {
-            EntityState::Live { value, .. } => value.len() > self.limits.value_bytes_max,
+            EntityState::Live { value, .. } => is_long(value),
+            EntityState::Moved { kept: Some(Kept { value: Some((_, value)), .. }), .. } => is_long(value),
             _ => false,
         };
         if !(1..=32).contains(&from) || key.len() > self.limits.key_bytes_max || is_too_long {
             return Ok(Verdict::Refused(Refusal::NotReplica));
         }
-        let (Origin::Coordinator(epoch) | Origin::Replica { epoch, .. }) = origin;
+        let (Origin::Coordinator(epoch) | Origin::Known(epoch) | Origin::Replica { epoch, .. }) = origin;
         if let Err(refusal) = self.admits(routing, partition, from, epoch) {
             return Ok(Verdict::Refused(refusal));
         }
         let state = self.state(partition);
-        if let Origin::Coordinator(_) = origin
-            && record.version.time <= state.floor
-        {
+        if !matches!(origin, Origin::Replica { .. }) && record.version.time <= state.floor {
             return Ok(Verdict::Older(Version { time: state.floor, node: NodeId(u16::MAX) }));
         }
         let row = row_key(partition, from, key);
@@ -134,56 +138,67 @@ impl Replica {
         if let Origin::Replica { horizon, .. } = origin
             && same.is_none()
             && state.is_settled(from, record.version.time)
-            && (horizon < state.horizon || !matches!(record.state, EntityState::Live { .. }))
+            && (horizon < state.horizon || record.is_tombstone(now.wall_ms))
         {
             // Every replica had it, or its tombstone: that it is absent is the newest.
             return Ok(Verdict::Stored);
         }
+        let own_class = same.as_deref().map(owned).transpose()?;
+        // A note keeps the copy that it takes the place of.
+        let record = if self.mutations.note_destroys_copy { record } else { record.keeping(own_class) };
         let newest = match record.state {
             // That an entity has moved is of interest in its own class only.
-            EntityState::Moved => same.clone().map(|bytes| (from, bytes)),
-            _ => self.newest_beside(tables, partition, key, (from, same.as_deref()))?,
+            EntityState::Moved { .. } => same.clone().map(|bytes| (from, bytes)),
+            _ => self.newest_beside(tables, partition, key, (from, same.as_deref()), now.wall_ms)?,
         };
         let newest = match &newest {
             Some((class, bytes)) => Some((*class, owned(bytes)?)),
             None => None,
         };
-        if self.is_far_ahead(now, record.version, newest.map(|(_, newest)| newest.version)) {
+        let is_known = match origin {
+            Origin::Coordinator(_) => false,
+            Origin::Known(_) | Origin::Replica { .. } => !self.mutations.refuses_known,
+        };
+        if !is_known && self.is_far_ahead(now, record.version, newest.map(|(_, newest)| newest.version)) {
             return Ok(Verdict::Refused(Refusal::FarAhead));
         }
-        match newest.map(|(class, newest)| (class, newest.order(&record), newest.version)) {
-            Some((class, Ordering::Equal, _)) if class == from => return Ok(Verdict::Stored),
-            Some((class, Ordering::Greater | Ordering::Equal, version)) => {
+        if let Some((class, newest)) = newest {
+            let order = newest.order(&record, self.judge_ms(now));
+            if order == Ordering::Equal && class == from {
+                return Ok(Verdict::Stored);
+            }
+            if order != Ordering::Less {
                 if let (Origin::Replica { .. }, true) = (origin, class != from) {
-                    // The replicas of this class learn that the key has moved.
-                    let moved = Record { version, state: EntityState::Moved };
-                    let is_new = match &same {
-                        Some(bytes) => moved.order(&owned(bytes)?) == Ordering::Greater,
-                        None => true,
-                    };
-                    if is_new {
-                        self.write_row(tables, &row, same.as_deref(), moved)?;
+                    // The replicas of this class learn that the key has moved, or was removed.
+                    let note = newest.note(class).keeping(Some(record)).keeping(own_class);
+                    if own_class.is_none_or(|old| note.order(&old, now.wall_ms) == Ordering::Greater) {
+                        self.write_row(tables, &row, same.as_deref(), note)?;
                     }
                     return Ok(Verdict::Stored);
                 }
                 // An entity that expired here keeps its version: the same write is confirmed.
-                let is_same = version == record.version && class == from;
-                return Ok(if is_same { Verdict::Stored } else { Verdict::Older(version) });
+                let is_same = newest.version == record.version && class == from;
+                return Ok(if is_same { Verdict::Stored } else { Verdict::Older(newest.version) });
             }
-            Some((_, Ordering::Less, _)) | None => {}
         }
         self.note_class(tables, from)?;
         self.write_row(tables, &row, same.as_deref(), record)?;
-        if record.state != EntityState::Moved {
+        if !matches!(record.state, EntityState::Moved { .. }) {
             for class in self.classes_in_use().filter(|class| *class != from) {
                 let other = row_key(partition, class, key);
                 if let Some(old) = self.row(tables, &other)? {
-                    let moved = Record { version: record.version, state: EntityState::Moved };
-                    self.write_row(tables, &other, Some(&old), moved)?;
+                    let old_record = owned(&old)?;
+                    let keeps = Some(old_record).filter(|_| !self.mutations.note_destroys_copy);
+                    self.write_row(tables, &other, Some(&old), record.note(from).keeping(keeps))?;
                 }
             }
         }
         Ok(Verdict::Stored)
+    }
+
+    /// By which clock tombstones of expiry are due.
+    fn judge_ms(&self, now: Now) -> u64 {
+        if self.mutations.early_tombstone_wins { u64::MAX } else { now.wall_ms }
     }
 
     /// Replaces the row of a key and class.
@@ -235,7 +250,8 @@ impl Replica {
         tables.remove(Table::Graves, row)
     }
 
-    /// Turns values that are due into graves of the same version, up to `rows` of them. Returns whether more are due.
+    /// Turns values that are due into tombstones of the same version, up to `rows` of them. Returns whether more are
+    /// due.
     pub fn expire<T: Tables>(&mut self, tables: &mut T, wall_ms: u64, rows: usize) -> Result<bool> {
         let mut due = Vec::new();
         let end = wall_ms.saturating_add(1).to_be_bytes();
@@ -247,9 +263,9 @@ impl Replica {
             let row = &key[8..];
             if let Some(bytes) = tables.get(Table::Entities, row)? {
                 let record = owned(&bytes)?;
-                let grave = record.at(wall_ms);
-                if grave != record {
-                    self.write_row(tables, row, Some(&bytes), grave)?;
+                let expired = record.at(wall_ms);
+                if expired != record {
+                    self.write_row(tables, row, Some(&bytes), expired)?;
                     continue;
                 }
             }
@@ -259,13 +275,13 @@ impl Replica {
     }
 
     /// Drops tombstones up to the horizon, looking at `rows` of a partition from `after` on. Returns where to go on, if
-    /// there are more.
+    /// there are more. What tells of something elsewhere stays.
     pub fn bury<T: Tables>(
         &mut self,
         tables: &mut T,
         partition: Partition,
         after: &[u8],
-        rows: usize,
+        (rows, wall_ms): (usize, u64),
     ) -> Result<Option<Vec<u8>>> {
         let state = self.state(partition);
         let start = if after.is_empty() { class_start(partition, 0) } else { after.to_vec() };
@@ -273,9 +289,10 @@ impl Replica {
         tables.scan(Table::Graves, &start, &partition_end(partition), rows, |key, value| {
             seen += 1;
             last = key.to_vec();
-            let time = Record::decode(value).map(|record| record.version.time);
-            if let (Some(time), Some((_, from, _))) = (time, parse_row_key(key))
-                && state.is_settled(from, time)
+            // A note stays as long as there is something elsewhere, and a tombstone of expiry until it is due.
+            let record = Record::decode(value).filter(|record| record.is_tombstone(wall_ms));
+            if let (Some(record), Some((_, from, _))) = (record, parse_row_key(key))
+                && state.is_settled(from, record.version.time)
             {
                 gone.push(key.to_vec());
             }

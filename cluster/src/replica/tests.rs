@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::ModelTables;
 use crate::protocol::{Span, Summary};
-use crate::record::{Record, State as EntityState};
+use crate::record::{Kept, Record, State as EntityState};
 use crate::topology::{Entry, Member, StoreId, Topology};
 
 const NOW: Now = Now { ticks_ms: 0, wall_ms: 1_000_000 };
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     fn found(&self) -> Option<(u8, Version, bool)> {
-        let (from, bytes) = self.replica.newest_row(&self.tables, Partition(0), b"key").unwrap()?;
+        let (from, bytes) = self.replica.newest_row(&self.tables, Partition(0), b"key", NOW.wall_ms).unwrap()?;
         let record = Record::decode(&bytes).unwrap();
         Some((from, record.version, record.value_at(NOW.wall_ms).is_some()))
     }
@@ -72,8 +72,9 @@ fn a_key_that_is_written_with_another_from_has_moved() {
     f.write(3, live(5));
     f.write(1, live(6));
     assert_eq!(f.found(), Some((1, version(6), true)));
+    let kept = Some(Kept { version: version(5), value: Some((0, b"value")) });
     let moved = f.tables.rows(Table::Graves).values().next().map(|bytes| Record::decode(bytes).unwrap()).unwrap();
-    assert_eq!(moved, Record { version: version(6), state: EntityState::Moved });
+    assert_eq!(moved, Record { version: version(6), state: EntityState::Moved { to: 1, deadline_ms: 0, kept } });
     assert_eq!(f.write(3, live(5)), Verdict::Older(version(6)), "the newest of all classes counts");
     assert_eq!(f.tables.rows(Table::Entities).len(), 1, "it counts once");
 }
@@ -98,11 +99,11 @@ fn below_the_floor_nothing_comes_from_coordinators_and_below_the_horizon_nothing
     f.write(3, grave(60));
     let (place, line) = ((Partition(0), Epoch(9)), time_of_ms(100));
     assert_eq!(f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap(), Err(Refusal::NotReady));
-    f.replica.raise_floor(&mut f.tables, &f.routing, place, line).unwrap().unwrap();
+    f.replica.raise_floor(NOW, &mut f.tables, &f.routing, place, line).unwrap().unwrap();
     let floor = Version { time: line, node: NodeId(u16::MAX) };
     assert_eq!(f.write(3, live(100)), Verdict::Older(floor));
     f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
-    assert_eq!(f.replica.bury(&mut f.tables, Partition(0), &[], 10).unwrap(), None);
+    assert_eq!(f.replica.bury(&mut f.tables, Partition(0), &[], (10, NOW.wall_ms)).unwrap(), None);
     assert_eq!(f.found(), None);
     // A replica that has not reached the horizon still has the old value, and says so late.
     let epoch = Epoch(9);
@@ -113,11 +114,46 @@ fn below_the_floor_nothing_comes_from_coordinators_and_below_the_horizon_nothing
     assert_eq!(f.found(), Some((3, version(50), true)));
 }
 
+/// A node whose clock was days ahead drew a line, and every replica took it.
 #[test]
-fn versions_from_the_far_future_are_refused_unless_they_top_what_is_stored() {
+fn a_line_above_the_present_less_the_grace_period_is_refused() {
+    let mut f = Fixture::new();
+    let (place, own) = ((Partition(0), Epoch(9)), f.replica.line(NOW.wall_ms));
+    assert_eq!(own, time_of_ms(NOW.wall_ms - f.replica.limits.grace_ms));
+    let raised = |f: &mut Fixture, time| f.replica.raise_floor(NOW, &mut f.tables, &f.routing, place, time).unwrap();
+    assert_eq!(raised(&mut f, own + 1), Err(Refusal::FarAhead));
+    assert_eq!((raised(&mut f, own), f.replica.state(Partition(0)).floor), (Ok(()), own));
+    let horizon = f.replica.raise_horizon(&mut f.tables, &f.routing, place, (own + 1, 3)).unwrap();
+    assert_eq!(horizon, Err(Refusal::NotReady), "no horizon lies above the floor");
+}
+
+#[test]
+fn a_note_of_what_lies_elsewhere_and_a_tombstone_that_is_not_due_stay_below_the_horizon() {
+    let mut f = Fixture::new();
+    let place = (Partition(0), Epoch(9));
+    f.write(3, live(50));
+    f.write(1, live(60));
+    let expired = EntityState::Expired { deadline_ms: NOW.wall_ms + 1 };
+    f.replica.note_class(&mut f.tables, 3).unwrap();
+    let other = (Partition(0), 3, &b"other"[..]);
+    let record = Record { version: version(70), state: expired };
+    f.replica.store(NOW, &mut f.tables, &f.routing, other, record, Origin::Known(Epoch(9))).unwrap();
+    let line = f.replica.line(NOW.wall_ms);
+    f.replica.raise_floor(NOW, &mut f.tables, &f.routing, place, line).unwrap().unwrap();
+    f.replica.raise_horizon(&mut f.tables, &f.routing, place, (line, 3)).unwrap().unwrap();
+    f.replica.bury(&mut f.tables, Partition(0), &[], (10, NOW.wall_ms)).unwrap();
+    assert_eq!(f.tables.rows(Table::Graves).len(), 2);
+    f.replica.bury(&mut f.tables, Partition(0), &[], (10, NOW.wall_ms + 1)).unwrap();
+    assert_eq!(f.tables.rows(Table::Graves).len(), 1, "it is due");
+}
+
+#[test]
+fn versions_from_the_far_future_are_refused_unless_a_replica_has_them_or_they_top_what_is_stored() {
     let mut f = Fixture::new();
     let far = NOW.wall_ms + f.replica.limits.ahead_ms_max;
     assert_eq!(f.write(3, live(far + 1)), Verdict::Refused(Refusal::FarAhead));
+    let mut other = Fixture::new();
+    assert_eq!(other.store(3, live(far + 1), Origin::Known(Epoch(9))), Verdict::Stored, "a hint, a read repair");
     assert_eq!(f.write(3, live(far)), Verdict::Stored);
     assert_eq!(f.write(3, live(far + 1)), Verdict::Stored);
 }
@@ -133,7 +169,7 @@ fn messages_of_an_epoch_before_the_replicas_changed_are_refused() {
     assert!(f.routing.is_changing(Partition(0)));
     assert_eq!(f.store(3, live(5), Origin::Coordinator(Epoch(0))), Verdict::Refused(Refusal::StaleEpoch));
     assert_eq!(f.store(3, live(5), Origin::Coordinator(Epoch(1))), Verdict::Stored);
-    let read = |epoch| f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), epoch).unwrap();
+    let read = |epoch| f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), (epoch, NOW.wall_ms)).unwrap();
     assert_eq!(read(Epoch(0)), Err(Refusal::StaleEpoch));
     assert!(read(Epoch(1)).is_ok());
 }
@@ -143,7 +179,7 @@ fn a_replica_that_copies_or_is_dirty_answers_nothing() {
     let mut f = Fixture::new();
     f.write(3, live(5));
     f.replica.change(&mut f.tables, Partition(0), |state| (state.have, state.copying) = (State::NONE, 1)).unwrap();
-    let read = f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), Epoch(9)).unwrap();
+    let read = f.replica.read(&f.tables, &f.routing, (Partition(0), 3, b"key"), (Epoch(9), NOW.wall_ms)).unwrap();
     assert_eq!(read, Err(Refusal::NotReady));
     let span = Span { start: b"", end: b"" };
     let counted = f.replica.count(&f.tables, &f.routing, Epoch(9), span, &[(Partition(0), 1)]).unwrap();
@@ -165,7 +201,7 @@ fn a_replica_that_copies_or_is_dirty_answers_nothing() {
 fn what_is_known_of_a_partition_and_of_classes_survives_a_restart() {
     let mut f = Fixture::new();
     f.write(2, live(5));
-    f.replica.raise_floor(&mut f.tables, &f.routing, (Partition(0), Epoch(9)), 77).unwrap().unwrap();
+    f.replica.raise_floor(NOW, &mut f.tables, &f.routing, (Partition(0), Epoch(9)), 77).unwrap().unwrap();
     let again = Replica::open(f.replica.own, Limits::tiny(), &f.tables).unwrap();
     assert_eq!(again.state(Partition(0)), f.replica.state(Partition(0)));
     assert_eq!((again.classes(), again.state(Partition(0)).floor), (0b10, 77));

@@ -6,18 +6,25 @@
 //! 4. After a blocking read has ended, reads whose quorum meets its own return nothing older.
 //! 5. In the end all replicas hold the same, and nothing older than what was acknowledged.
 //! 6. Counts lie between the keys that are surely there and those that may be; in the end they are exact.
+//! 7. A write shows under one version only: what was seen and then overwritten does not come back above that.
+//! 8. A key that was put is not absent under that version, unless its deadline has passed by the clock of the node that
+//!    answers; and what has passed it is no value.
+//!
+//! In the end, when faults are over and clocks right, each node takes writes of each key.
 //!
 //! Quorums meet if `ack + ack` is more than the larger `from`. A write that was answered "not enough replicas", or not
 //! at all, may show at any time. What was acknowledged by no more replicas than stores were erased may be lost.
 //!
 //! A tombstone goes after the grace period, and with it the version: an absent key without a version is no older than a
-//! removal, or an expiry, that was asked for longer ago than that.
+//! removal, or an expiry, with a version below any line that a round may have drawn: the grace period before a moment
+//! that the clocks of as many slots as there are replicas had shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::{Ask, Operation};
-use super::world::{Event, World, value_of};
+use super::plan::{Ask, Fault, FaultKind, Operation};
+use super::world::{BEGIN_MS, Event, SKEW_MS_MAX, World, value_of};
 use crate::api::Answer;
+use crate::clock::ms_of_time;
 use crate::ids::{Quorum, Version};
 use crate::record::{Record, State, parse_row_key};
 use crate::tables::Table;
@@ -60,7 +67,8 @@ impl Judge<'_> {
 
     /// Rule 1.
     fn sources(&self) -> Result<(), String> {
-        let mut versions: BTreeMap<(u8, Version), usize> = BTreeMap::new();
+        let mut versions = BTreeMap::new();
+        let mut shown: BTreeMap<usize, Version> = BTreeMap::new();
         for (event, operation) in &self.events {
             let (version, number) = match &event.answer {
                 Some(Answer::Value { version, value, .. }) => {
@@ -78,6 +86,46 @@ impl Judge<'_> {
             let known = *versions.entry((operation.key, version)).or_insert(number);
             if known != number {
                 return Err(format!("version {version} is of operations {known} and {number}"));
+            }
+            let first = *shown.entry(number).or_insert(version);
+            if first != version {
+                return Err(format!("operation {number} shows under {first} and under {version}: {event:?}"));
+            }
+        }
+        self.absences(&versions)
+    }
+
+    /// Rule 8, of keys whose versions are known.
+    fn absences(&self, versions: &BTreeMap<(u8, Version), usize>) -> Result<(), String> {
+        for (read, operation) in &self.events {
+            let ended_us = read.ended_us.unwrap_or(read.invoked_us);
+            let (earliest_ms, latest_ms) = self.world.walls(operation.slot, read.invoked_us, ended_us);
+            match &read.answer {
+                Some(Answer::Value { deadline_ms, .. }) if *deadline_ms > 0 && earliest_ms >= *deadline_ms => {
+                    return Err(format!("{read:?} of {operation:?} has expired"));
+                }
+                Some(Answer::Absent { version: Some(version) }) => {
+                    let Some(number) = versions.get(&(operation.key, *version)) else { continue };
+                    let write = &self.world.plan.operations[*number];
+                    let began_us = self.invoked(*number).unwrap_or(0);
+                    let deadline_ms = match write.ask {
+                        Ask::Delete => continue,
+                        Ask::Put { ttl_ms } if ttl_ms > 0 => {
+                            self.world.walls(write.slot, began_us, began_us).1 + ttl_ms
+                        }
+                        _ => u64::MAX,
+                    };
+                    // Lost with stores that were erased, or where enough clocks were ahead of the deadline.
+                    let acknowledged = self.events.iter().any(|(event, _)| {
+                        event.operation == *number && matches!(event.answer, Some(Answer::Written { .. }))
+                    });
+                    let ahead = self.latest_walls(ended_us).filter(|wall_ms| *wall_ms >= deadline_ms).count() as u64;
+                    let ack = if acknowledged { u64::from(write.quorum.ack) } else { 1 };
+                    if latest_ms < deadline_ms && ack > self.world.erased + ahead {
+                        return Err(format!("{read:?} of {operation:?} is absent, which {number}, {write:?}, has put"));
+                    }
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -105,49 +153,69 @@ impl Judge<'_> {
         Ok(())
     }
 
+    /// The highest line that a round can have drawn up to a moment.
+    fn line_ms(&self, at_us: u64) -> u64 {
+        let mut walls: Vec<u64> = self.latest_walls(at_us).collect();
+        walls.sort_unstable_by(|a, b| b.cmp(a));
+        let replicas = usize::from(self.world.plan.replicas);
+        walls.get(replicas - 1).map_or(0, |wall_ms| wall_ms.saturating_sub(self.world.limits.grace_ms))
+    }
+
+    /// The latest that the wall clocks of all slots that were used have shown up to a moment.
+    fn latest_walls(&self, at_us: u64) -> impl Iterator<Item = u64> + '_ {
+        let used = (0..self.world.slots.len()).filter(|slot| self.world.slots[*slot].life > 0);
+        used.map(move |slot| self.world.walls(slot, 0, at_us).1)
+    }
+
     /// Whether a key could be absent without a version at a moment, though it had this version.
     fn may_be_forgotten(&self, key: u8, version: Version, at_us: u64) -> bool {
-        let grace_us = self.world.limits.grace_ms.saturating_sub(7000) * 1000;
+        let line_ms = self.line_ms(at_us);
         self.events.iter().any(|(event, operation)| {
             let removes = match operation.ask {
                 Ask::Delete => true,
                 Ask::Put { ttl_ms } => ttl_ms > 0,
                 _ => false,
             };
-            let is_later = match event.answer {
-                Some(Answer::Written { version: other }) => other >= version,
-                _ => true,
+            let is_below = match event.answer {
+                Some(Answer::Written { version: other }) => other >= version && ms_of_time(other.time) <= line_ms,
+                // Of a version that nobody knows.
+                _ => self.has_wrong_clocks() || BEGIN_MS + event.invoked_us / 1000 <= line_ms + 7000,
             };
-            operation.key == key && removes && is_later && event.invoked_us + grace_us < at_us
+            operation.key == key && removes && is_below
         })
     }
 
-    /// Whether a key could have moved after this version to another `from`, to stores that were erased: it has as few
-    /// copies as it was last written with.
-    fn may_have_moved(&self, key: u8, from: u8, version: Version) -> bool {
-        self.world.erased > 0
-            && self.events.iter().any(|(event, operation)| {
-                let is_later = match event.answer {
-                    Some(Answer::Written { version: other }) => other > version,
-                    _ => true,
-                };
-                let is_other = operation.key == key && operation.quorum.from != from;
-                is_other && is_later && writes(&operation.ask)
-            })
+    fn has_wrong_clocks(&self) -> bool {
+        let is_far = |skew_ms: &i64| skew_ms.abs() > SKEW_MS_MAX;
+        let is_wrong = |fault: &Fault| matches!(fault.kind, FaultKind::WrongClock { .. });
+        self.world.plan.skews_ms.iter().any(is_far) || self.world.plan.faults.iter().any(is_wrong)
     }
 
     /// Rules 2 and 4.
     fn reads(&self) -> Result<(), String> {
+        // What was put for good.
+        let is_for_good = |operation: &Operation| matches!(operation.ask, Ask::Put { ttl_ms: 0 } | Ask::Swap);
+        let puts: BTreeSet<(u8, Version)> = self
+            .events
+            .iter()
+            .filter_map(|(event, operation)| match &event.answer {
+                Some(Answer::Written { version }) if is_for_good(operation) => Some((operation.key, *version)),
+                _ => None,
+            })
+            .collect();
         for (read, operation) in &self.events {
             let version = match &read.answer {
                 Some(Answer::Value { version, .. }) => *version,
+                // Lost with a store, and all that was there before with it.
+                Some(Answer::Absent { version: Some(version) }) if puts.contains(&(operation.key, *version)) => {
+                    Version::ZERO
+                }
                 Some(Answer::Absent { version }) => version.unwrap_or(Version::ZERO),
                 _ => continue,
             };
             let is_bare = matches!(read.answer, Some(Answer::Absent { version: None }));
-            let check = |bound: Version, from: u8, what: &Event| {
+            let check = |bound: Version, what: &Event| {
                 let is_fine = version >= bound
-                    || self.may_have_moved(operation.key, from, bound)
                     || is_bare && self.may_be_forgotten(operation.key, bound, read.ended_us.unwrap_or(0));
                 match is_fine {
                     true => Ok(()),
@@ -157,7 +225,7 @@ impl Judge<'_> {
             for (write, other, written) in self.acknowledged() {
                 let is_before = write.ended_us.is_some_and(|ended| ended < read.invoked_us);
                 if other.key == operation.key && is_before && meet(other.quorum, operation.quorum) {
-                    check(written, other.quorum.from, write)?;
+                    check(written, write)?;
                 }
             }
             for (earlier, other) in &self.events {
@@ -171,7 +239,7 @@ impl Judge<'_> {
                     && other.key == operation.key
                     && meet(other.quorum, operation.quorum)
                 {
-                    check(*seen, other.quorum.from, earlier)?;
+                    check(*seen, earlier)?;
                 }
             }
         }
@@ -228,8 +296,7 @@ impl Judge<'_> {
         for (write, operation, version) in self.acknowledged() {
             let key = vec![b'k', operation.key];
             let found = newest.get(&key).copied().unwrap_or(Version::ZERO);
-            let is_excused = self.may_be_forgotten(operation.key, version, now_us)
-                || self.may_have_moved(operation.key, operation.quorum.from, version);
+            let is_excused = self.may_be_forgotten(operation.key, version, now_us);
             if found < version && !is_excused {
                 return Err(format!("{write:?} of {operation:?} is lost: the newest is {found}"));
             }

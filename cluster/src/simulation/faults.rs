@@ -2,11 +2,19 @@
 
 use super::plan::{Fault, FaultKind};
 use super::store::Store;
-use super::world::{Happening, NEWCOMER, Place, Slot, World, url};
+use super::world::{Happening, NEWCOMER, Place, SKEW_MS_MAX, Slot, World, url};
 use crate::node::{Identity, Input};
 use crate::placement::WEIGHT;
 use crate::random::mix;
 use crate::topology::{Entry, Member, StoreId};
+
+/// Where nothing ever starts.
+const MISTYPED: &str = "http://hsot-1:80";
+
+/// Whether an entry adds a member that never starts: whoever runs the cluster does that no more when faults are over.
+pub(super) fn is_mistyped(entry: &Entry) -> bool {
+    matches!(entry, Entry::Change { add, .. } if add.iter().any(|member| member.url == MISTYPED))
+}
 
 impl World {
     pub(super) fn begin_fault(&mut self, place: usize) {
@@ -41,8 +49,14 @@ impl World {
             FaultKind::Erase { slot } => self.erase(slot),
             FaultKind::Jump { slot, by_ms } => {
                 let skew = self.slots[slot].skew_ms + by_ms;
-                self.slots[slot].skew_ms = skew.clamp(-3000, 3000);
+                self.slots[slot].skew_ms = skew.clamp(-SKEW_MS_MAX, SKEW_MS_MAX);
+                self.note_wall(slot);
             }
+            FaultKind::WrongClock { slot, by_ms } => {
+                self.slots[slot].wrong_ms += by_ms;
+                self.note_wall(slot);
+            }
+            FaultKind::Mistype => self.mistype(),
             FaultKind::StallLog => self.stalled_until_us = self.stalled_until_us.max(until_us),
             FaultKind::DeafLog { slot } => self.slots[slot].is_deaf = true,
             FaultKind::Join => self.join(),
@@ -71,6 +85,10 @@ impl World {
             }
             FaultKind::Slow { slot, by_ms } => {
                 self.slots[slot].slow_us = self.slots[slot].slow_us.saturating_sub(by_ms * 1000);
+            }
+            FaultKind::WrongClock { slot, by_ms } => {
+                self.slots[slot].wrong_ms -= by_ms;
+                self.note_wall(slot);
             }
             FaultKind::DeafLog { slot } => {
                 self.slots[slot].is_deaf = false;
@@ -151,6 +169,28 @@ impl World {
         self.slots[slot].place = Place::Erased;
         self.slots[slot].id = NEWCOMER;
         self.rejoin(slot);
+    }
+
+    fn mistype(&mut self) {
+        let topology = self.agreed.topology();
+        if topology.change.is_none() && topology.living().count() == topology.members.len() {
+            let (url, store) = (MISTYPED.to_owned(), StoreId(0));
+            let member = Member { url, zone: String::new(), weight: WEIGHT, store, is_dead: false };
+            let entry = Entry::Change { expected: topology.epoch, add: vec![member], remove: vec![], dead: vec![] };
+            self.soon(1000, Happening::Append(entry));
+        }
+    }
+
+    /// Whoever runs the cluster gives up a member that was mistyped: declares it dead, then takes it out.
+    pub(super) fn give_up_mistyped(&mut self) {
+        let topology = self.agreed.topology();
+        let Some((node, member)) = topology.members.iter().find(|(_, member)| member.url == MISTYPED) else { return };
+        let (node, expected) = (*node, topology.epoch);
+        if !member.is_dead {
+            self.append(&Entry::Dead { node });
+        } else if topology.change.is_none() {
+            self.append(&Entry::Change { expected, add: vec![], remove: vec![], dead: vec![node] });
+        }
     }
 
     fn leave(&mut self, slot: usize) {

@@ -2,7 +2,7 @@
 
 use crate::ids::Quorum;
 use crate::node::Mutations;
-use crate::random::SplitMix;
+use crate::random::{SplitMix, mix};
 
 /// What a client asks of the node in a slot.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +102,16 @@ pub enum FaultKind {
         /// By so many milliseconds.
         by_ms: i64,
     },
+    /// The wall clock is wrong by so much, and then right again.
+    WrongClock {
+        /// Which.
+        slot: usize,
+        /// By so many milliseconds.
+        by_ms: i64,
+    },
+    /// A member is added whose address was mistyped: nothing ever starts there. Whoever runs the cluster finds out when
+    /// faults end, declares it dead and takes it out.
+    Mistype,
     /// The log of the topology takes no entries.
     StallLog,
     /// A slot hears nothing of the log.
@@ -189,7 +199,97 @@ impl Plan {
         };
         plan.draw_operations(random, keys);
         plan.draw_faults(random);
+        plan.draw_stories(&mut SplitMix::new(mix(seed ^ 0xC10C)));
         plan
+    }
+
+    /// Adds what seldom comes together by itself, to some plans: clocks far off, members that are mistyped, nodes that
+    /// go down while members change, and a key that is written with several `from` or watched. Drawn apart, so that the
+    /// rest of a seed's plan is what it would be without.
+    fn draw_stories(&mut self, random: &mut SplitMix) {
+        const FAR_MS: [i64; 3] = [120_000, 3_600_000, 3 * 86_400_000];
+        let nodes = self.nodes as u64;
+        let far_ms = |random: &mut SplitMix| {
+            let by_ms = FAR_MS[random.below(3) as usize];
+            if random.happens(700) { by_ms } else { -by_ms }
+        };
+        if random.happens(250) {
+            for _ in 0..1 + random.below(4) {
+                let kind = FaultKind::WrongClock { slot: random.below(nodes) as usize, by_ms: far_ms(random) };
+                let longest_ms = [200, 1000, 4000][random.below(3) as usize];
+                let for_ms = 10 + random.below(longest_ms);
+                self.faults.push(Fault { at_ms: random.below(self.chaos_ms), for_ms, kind });
+            }
+        }
+        if random.happens(80) {
+            let slot = random.below(nodes) as usize;
+            self.skews_ms[slot] += far_ms(random);
+        }
+        let is_change = |fault: &&Fault| matches!(fault.kind, FaultKind::Join | FaultKind::Leave { .. });
+        let changes: Vec<u64> = self.faults.iter().filter(is_change).map(|fault| fault.at_ms).collect();
+        for at_ms in changes {
+            let kind = FaultKind::Crash { slot: random.below(nodes) as usize, loses_power: random.happens(500) };
+            let at_ms = at_ms + random.below(400);
+            if random.happens(300) {
+                self.faults.push(Fault { at_ms, for_ms: 10 + random.below(500), kind });
+            }
+        }
+        if random.happens(60) {
+            self.faults.push(Fault { at_ms: random.below(self.chaos_ms), for_ms: 0, kind: FaultKind::Mistype });
+        }
+        let mixes_from = random.happens(120);
+        if mixes_from || random.happens(150) {
+            self.draw_story_of_a_key(random, mixes_from);
+        }
+        self.operations.sort_by_key(|operation| operation.at_ms);
+        self.faults.sort_by_key(|fault| fault.at_ms);
+    }
+
+    /// A key is written to all, then to one, and a store is lost: what had one copy may be lost, and no more than that.
+    fn draw_story_of_a_loss(&mut self, random: &mut SplitMix, key: u8) {
+        let at_ms = random.below(self.chaos_ms - 1500);
+        let all = Quorum { ack: self.replicas, from: self.replicas };
+        let most = Quorum { ack: self.replicas / 2 + 1, from: self.replicas };
+        let get = Ask::Get { is_blocking: false };
+        let put = Ask::Put { ttl_ms: 0 };
+        let first = [(0, all, put.clone()), (200, Quorum { ack: 1, from: 1 }, put), (400, all, get.clone())];
+        let reads = (0..8).map(|n| (700 + 100 * n, most, get.clone()));
+        for (after_ms, quorum, ask) in first.into_iter().chain(reads) {
+            let slot = random.below(self.nodes as u64) as usize;
+            self.operations.push(Operation { at_ms: at_ms + after_ms, slot, key, quorum, ask });
+        }
+        let kind = FaultKind::Erase { slot: random.below(self.nodes as u64) as usize };
+        self.faults.push(Fault { at_ms: at_ms + 500, for_ms: 0, kind });
+    }
+
+    /// A key that is written, with several `from` or with one, and read again and again through all nodes.
+    fn draw_story_of_a_key(&mut self, random: &mut SplitMix, mixes_from: bool) {
+        let key = random.below(12) as u8;
+        let begin_ms = random.below(self.chaos_ms);
+        let within_ms = [100, 1000, self.chaos_ms][random.below(3) as usize];
+        let has_ttl = random.happens(300);
+        if mixes_from && self.nodes > 1 && random.happens(500) {
+            self.draw_story_of_a_loss(random, key + 13);
+        }
+        for _ in 0..10 + random.below(50) {
+            let from = if mixes_from { 1 + random.below(self.nodes as u64) as u8 } else { self.replicas };
+            let read_from = self.replicas;
+            let (ask, quorum) = match random.below(100) {
+                0..15 => {
+                    let ttl_ms = if has_ttl { 1 + random.below(3000) } else { 0 };
+                    (Ask::Put { ttl_ms }, Quorum { ack: from / 2 + 1, from })
+                }
+                15..18 => (Ask::Delete, Quorum { ack: from / 2 + 1, from }),
+                // Asks all, and mends.
+                18..40 => (Ask::Get { is_blocking: false }, Quorum { ack: read_from, from: read_from }),
+                _ => (Ask::Get { is_blocking: false }, Quorum { ack: read_from / 2 + 1, from: read_from }),
+            };
+            let at_ms = begin_ms + random.below(within_ms);
+            let slot = random.below(self.nodes as u64) as usize;
+            if at_ms < self.chaos_ms {
+                self.operations.push(Operation { at_ms, slot, key, quorum, ask });
+            }
+        }
     }
 
     fn draw_operations(&mut self, random: &mut SplitMix, keys: u8) {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::faults::is_mistyped;
 use super::plan::{Ask, Fault, Plan, SLOTS_MAX};
 use super::store::Store;
 use crate::api::{Answer, Condition, Offset, Range, Request};
@@ -17,7 +18,9 @@ use crate::routing::Routing;
 use crate::topology::{Entry, StoreId, Topology};
 
 /// Milliseconds since 1970 when a simulation begins.
-const BEGIN_MS: u64 = 1_700_000_000_000;
+pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
+/// By how much clocks are wrong that are kept right.
+pub(super) const SKEW_MS_MAX: i64 = 3000;
 /// Stands in a slot whose node has no id yet.
 pub(super) const NEWCOMER: NodeId = NodeId(u16::MAX);
 /// How long the cluster may take to heal.
@@ -76,6 +79,10 @@ pub struct Slot {
     pub(super) life: u64,
     pub(super) store_id: u64,
     pub(super) skew_ms: i64,
+    /// On top of the skew, for a while.
+    pub(super) wrong_ms: i64,
+    /// By how much the wall clock was wrong, from which moments on.
+    walls: Vec<(u64, i64)>,
     pub(super) paused_until_us: u64,
     pub(super) slow_us: u64,
     pub(super) is_deaf: bool,
@@ -100,7 +107,7 @@ pub struct World {
     pub slots: Vec<Slot>,
     slot_of: BTreeMap<NodeId, usize>,
     /// How many cuts there are from one slot to another.
-    pub(super) cuts: BTreeMap<(usize, usize), u32>,
+    pub cuts: BTreeMap<(usize, usize), u32>,
     frames: BTreeMap<(NodeId, NodeId), u64>,
     /// The topology as the log has it.
     pub agreed: Routing,
@@ -142,6 +149,8 @@ impl World {
             life: 0,
             store_id: number as u64 + 1,
             skew_ms: plan.skews_ms.get(number).copied().unwrap_or(0),
+            wrong_ms: 0,
+            walls: vec![(0, plan.skews_ms.get(number).copied().unwrap_or(0))],
             paused_until_us: 0,
             slow_us: 0,
             is_deaf: false,
@@ -289,7 +298,7 @@ impl World {
                 if self.now_us < self.stalled_until_us {
                     let at_us = self.stalled_until_us;
                     self.at(at_us, Happening::Append(entry));
-                } else {
+                } else if !self.is_healed || !is_mistyped(&entry) {
                     self.append(&entry);
                 }
             }
@@ -307,8 +316,29 @@ impl World {
 
     fn now_of(&self, slot: usize) -> Now {
         let ms = self.now_us / 1000;
-        let wall = (BEGIN_MS + ms) as i64 + self.slots[slot].skew_ms;
+        let wall = (BEGIN_MS + ms) as i64 + self.slots[slot].skew_ms + self.slots[slot].wrong_ms;
         Now { ticks_ms: ms, wall_ms: wall.max(0) as u64 }
+    }
+
+    /// Notes that the wall clock of a slot was set.
+    pub(super) fn note_wall(&mut self, slot: usize) {
+        let machine = &mut self.slots[slot];
+        machine.walls.push((self.now_us, machine.skew_ms + machine.wrong_ms));
+    }
+
+    /// What the wall clock of a slot showed between two moments: the least and the most.
+    pub(super) fn walls(&self, slot: usize, from_us: u64, to_us: u64) -> (u64, u64) {
+        let walls = &self.slots[slot].walls;
+        let mut range = (u64::MAX, 0);
+        for (place, (begin_us, wrong_ms)) in walls.iter().enumerate() {
+            let end_us = walls.get(place + 1).map_or(u64::MAX, |(next_us, _)| *next_us);
+            let (first_us, last_us) = (from_us.max(*begin_us), to_us.min(end_us));
+            if first_us <= last_us {
+                let wall_ms = |us: u64| ((BEGIN_MS + us / 1000) as i64 + wrong_ms).max(0) as u64;
+                range = (range.0.min(wall_ms(first_us)), range.1.max(wall_ms(last_us)));
+            }
+        }
+        range
     }
 
     pub(super) fn turn(&mut self, slot: usize, input: Input<'_>) {
@@ -407,7 +437,7 @@ impl World {
         let seed = mix(self.plan.seed ^ machine.life ^ (slot as u64) << 32);
         let node = machine.store.start(now, &identity, &self.limits, routing, seed);
         let mut node = node.expect("a disk without faults");
-        node.mutations = self.plan.mutations;
+        node.mutate(self.plan.mutations);
         machine.id = identity.node;
         machine.node = Some(node);
         self.slot_of.insert(identity.node, slot);
@@ -446,7 +476,7 @@ impl World {
         self.links(slot, false);
     }
 
-    fn append(&mut self, entry: &Entry) {
+    pub(super) fn append(&mut self, entry: &Entry) {
         let mut topology = self.agreed.topology().clone();
         let number = topology.applied + 1;
         topology.apply(number, entry);
@@ -552,6 +582,12 @@ impl World {
         for slot in 0..self.slots.len() {
             let machine = &mut self.slots[slot];
             (machine.paused_until_us, machine.slow_us, machine.is_deaf) = (0, 0, false);
+            machine.wrong_ms = 0;
+            if machine.skew_ms.abs() > SKEW_MS_MAX {
+                machine.skew_ms = 0;
+            }
+            self.note_wall(slot);
+            let machine = &mut self.slots[slot];
             let life = machine.life;
             match machine.place {
                 Place::Down => self.soon(1000, Happening::Start { slot, life }),
@@ -571,6 +607,7 @@ impl World {
             self.healed_at_us = Some(self.now_us);
             return;
         }
+        self.give_up_mistyped();
         for slot in 0..self.slots.len() {
             if self.slots[slot].place == Place::Up {
                 self.turn(slot, Input::Repair);

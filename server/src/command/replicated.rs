@@ -353,8 +353,8 @@ fn ttl_of(unit: Unit, time: &[u8], name: &str) -> Result<u64, Refusal> {
     if !is_positive {
         return Err(Refusal::new(format!("ERR invalid expire time in '{name}' command")));
     }
-    // A moment that has passed: it expires at once.
-    Ok((moment_ms.max(0) as u64).saturating_sub(clock::now_ms()).max(1))
+    // A moment that has passed: it lives for no time, and so is removed.
+    Ok((moment_ms.max(0) as u64).saturating_sub(clock::now_ms()))
 }
 
 fn set(node: &Coordinator<'_>, key: &[u8], value: &[u8], options: &[&[u8]], reply: &mut Reply) -> Answer {
