@@ -47,6 +47,7 @@ impl World {
             FaultKind::DeafLog { slot } => self.slots[slot].is_deaf = true,
             FaultKind::Join => self.join(),
             FaultKind::Leave { slot } => self.leave(slot),
+            FaultKind::Abort => self.abort(),
             FaultKind::Repair { slot } => {
                 if self.slots[slot].place == Place::Up {
                     self.turn(slot, Input::Repair);
@@ -151,6 +152,14 @@ impl World {
         self.slots[slot].place = Place::Erased;
         self.slots[slot].id = NEWCOMER;
         self.rejoin(slot);
+    }
+
+    fn abort(&mut self) {
+        let topology = self.agreed.topology();
+        // A store that was erased comes back by its change: nobody else would add it again.
+        if topology.members.values().all(|member| !member.is_dead) {
+            self.soon(1000, Happening::Append(Entry::Abort { expected: topology.epoch }));
+        }
     }
 
     fn leave(&mut self, slot: usize) {

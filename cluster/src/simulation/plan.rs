@@ -2,7 +2,7 @@
 
 use crate::ids::Quorum;
 use crate::node::Mutations;
-use crate::random::SplitMix;
+use crate::random::{SplitMix, mix};
 
 /// What a client asks of the node in a slot.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,6 +116,8 @@ pub enum FaultKind {
         /// Which.
         slot: usize,
     },
+    /// The change of members under way is given up, if it still copies.
+    Abort,
     /// All partitions are compared now.
     Repair {
         /// By whom.
@@ -189,7 +191,21 @@ impl Plan {
         };
         plan.draw_operations(random, keys);
         plan.draw_faults(random);
+        plan.draw_aborts(&mut SplitMix::new(mix(seed)));
         plan
+    }
+
+    /// Gives up some of the changes of members, soon after they began.
+    fn draw_aborts(&mut self, random: &mut SplitMix) {
+        let is_change = |fault: &&Fault| matches!(fault.kind, FaultKind::Join | FaultKind::Leave { .. });
+        let changes: Vec<u64> = self.faults.iter().filter(is_change).map(|fault| fault.at_ms).collect();
+        for at_ms in changes {
+            let at_ms = at_ms + 1 + random.below(300);
+            if random.happens(300) {
+                self.faults.push(Fault { at_ms, for_ms: 0, kind: FaultKind::Abort });
+            }
+        }
+        self.faults.sort_by_key(|fault| fault.at_ms);
     }
 
     fn draw_operations(&mut self, random: &mut SplitMix, keys: u8) {
