@@ -17,8 +17,9 @@ Examples:
   quipu restore /mnt/usb/air-monday air
   quipu restore /mnt/usb/air-monday /tmp/look && quipu shell --data /tmp/look
 
-A backup of one node of a cluster becomes an empty directory of that node: when it starts, it copies all from the others,
-which have what was written since the backup. Where all nodes of a cluster are lost, restore each with --whole-cluster.
+A backup of one node of a cluster becomes an empty directory of that node: when it starts, it copies all from the
+others, which have what was written since the backup. Where all nodes of a cluster are lost, restore each with
+--whole-cluster.
 
 Every page of the backup is read and checked before anything is written: a damaged one is refused with the file and the place. The backup is not changed, and what is \
 restored shares no file with it.";
