@@ -284,7 +284,11 @@ fn next_step(
     let membership = metrics.membership_config.membership();
     let living: BTreeSet<u64> = topology.living().map(raft_id).collect();
     let nodes: BTreeSet<u64> = membership.nodes().map(|(node, _)| *node).collect();
-    let voters: BTreeSet<u64> = membership.voter_ids().collect();
+    let all_voters: BTreeSet<u64> = membership.voter_ids().collect();
+    // While one configuration passes into the next both vote: what is to come is the last of them.
+    let configurations = membership.get_joint_config();
+    let is_joint = configurations.len() > 1;
+    let voters = configurations.last().unwrap_or(&all_voters);
     let come: BTreeMap<u64, EmptyNode> = living.difference(&nodes).map(|node| (*node, EmptyNode::new())).collect();
     if !come.is_empty() {
         return Some((ChangeMembers::AddNodes(come), true));
@@ -295,17 +299,18 @@ fn next_step(
         *node == own || matched.is_some_and(|matched| matched.index + LAG_MAX >= last)
     };
     let electorate = electorate(topology);
-    let mut wanted: BTreeSet<u64> = voters.intersection(&electorate).copied().collect();
+    let mut wanted: BTreeSet<u64> = voters.intersection(&electorate).copied().take(VOTERS_MAX).collect();
     for node in electorate.iter().filter(|node| has_caught_up(node)) {
         if wanted.len() >= VOTERS_MAX {
             break;
         }
         wanted.insert(*node);
     }
-    if wanted != voters && !wanted.is_empty() {
+    // A change whose second half was given up leaves both configurations in force: it is asked for again.
+    if (is_joint || wanted != *voters) && !wanted.is_empty() {
         return Some((ChangeMembers::ReplaceAllVoters(wanted), true));
     }
-    let gone: BTreeSet<u64> = nodes.difference(&living).copied().filter(|node| !voters.contains(node)).collect();
+    let gone: BTreeSet<u64> = nodes.difference(&living).copied().filter(|node| !all_voters.contains(node)).collect();
     (!gone.is_empty()).then_some((ChangeMembers::RemoveNodes(gone), false))
 }
 
@@ -355,6 +360,38 @@ mod tests {
         };
         assert!(changed.apply(topology.applied + 1, &entry));
         changed
+    }
+
+    /// The same while one configuration of voters passes into another.
+    fn joint(from: &[u64], to: &[u64], matched: &[(u64, u64)]) -> RaftMetrics<u64, EmptyNode> {
+        let nodes: BTreeMap<u64, EmptyNode> = from.iter().chain(to).map(|node| (*node, EmptyNode::new())).collect();
+        let configurations = [from, to].map(|voters| voters.iter().copied().collect());
+        let mut metrics = metrics(from, to, matched);
+        let membership = Membership::new(configurations.into(), nodes);
+        metrics.membership_config = Arc::new(StoredMembership::new(Some(log_id(1)), membership));
+        metrics
+    }
+
+    /// The change of voters was begun, and given up (its time was over, its leader had gone) before its second half:
+    /// the voters of both halves together were those wanted, so nobody asked for the second one, and the change of
+    /// members was told as "voting" for good.
+    #[test]
+    fn a_change_of_voters_that_stopped_half_way_is_ended() {
+        let all = [0, 1, 2, 3].map(|node| (node, 100));
+        let set = |nodes: &[u64]| nodes.iter().copied().collect::<BTreeSet<u64>>();
+        let ended = |voters: &[u64]| Some((ChangeMembers::ReplaceAllVoters(set(voters)), true));
+        let joined = changed(&founded(3), 1, &[], &[]);
+        let half = joint(&[0, 1, 2], &[0, 1, 2, 3], &all);
+        assert!(!describe(&half, &joined).is_settled);
+        assert_eq!(next_step(&half, 0, &joined), ended(&[0, 1, 2, 3]));
+        let left = changed(&founded(4), 0, &[3], &[]);
+        assert_eq!(next_step(&joint(&[0, 1, 2, 3], &[0, 1, 2], &all), 0, &left), ended(&[0, 1, 2]));
+        // It is meant no longer: all vote again.
+        assert_eq!(next_step(&joint(&[0, 1, 2, 3], &[0, 1, 2], &all), 0, &founded(4)), ended(&[0, 1, 2, 3]));
+        // Of more than seven that vote in one half or the other, seven go on.
+        let nodes: Vec<u64> = (0..8).collect();
+        let seven = joint(&nodes[..7], &nodes[1..], &nodes.iter().map(|node| (*node, 100)).collect::<Vec<_>>());
+        assert_eq!(next_step(&seven, 0, &founded(8)), ended(&nodes[1..]));
     }
 
     #[test]

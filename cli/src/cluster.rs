@@ -16,6 +16,7 @@ Examples:
   quipu cluster add http://d:8004 --url http://a:8001
   quipu cluster remove http://b:8002 --url http://a:8001
   quipu cluster replace http://c:8003 http://d:8004 --url http://a:8001
+  quipu cluster abort --url http://a:8001           give up the change of members under way
 
 A node of a cluster is started with: quipu serve --http-port P --self-url URL --data DIR --cluster URL,URL,...
 One that is added later with --join URL,URL,... instead of --cluster.";
@@ -34,6 +35,7 @@ enum Command {
     Add(members::Add),
     Remove(members::Remove),
     Replace(members::Replace),
+    Abort(members::Abort),
     Repair(repair::Args),
     Demo(demo::Args),
 }
@@ -44,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Add(args) => members::add(args),
         Command::Remove(args) => members::remove(args),
         Command::Replace(args) => members::replace(args),
+        Command::Abort(args) => members::abort(args),
         Command::Repair(args) => repair::run(args),
         Command::Demo(args) => demo::run(args),
     }

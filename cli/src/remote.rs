@@ -343,6 +343,9 @@ fn read_nested(input: &mut impl BufRead, depth: usize) -> io::Result<Reply> {
     loop {
         let line = read_line(input)?;
         let Some((&kind, rest)) = line.split_first() else { return Err(broken("an empty line")) };
+        if line.starts_with(b"HTTP/") {
+            return Err(broken("it speaks HTTP there; give the port for Redis clients (`quipu serve --port`)"));
+        }
         return Ok(match kind {
             b'+' => Reply::Status(rest.to_vec()),
             b'-' => Reply::Error(rest.to_vec()),

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use quipu::{Options, ReadableTable};
+use quipu_server::cluster::Cluster;
 
 use crate::backup;
 use crate::database;
@@ -16,6 +17,10 @@ Examples:
   quipu restore /mnt/usb/air-monday air
   quipu restore /mnt/usb/air-monday /tmp/look && quipu shell --data /tmp/look
 
+A backup of one node of a cluster becomes an empty directory of that node: when it starts, it copies all from the
+others, which have what was written since the backup. Where all nodes of a cluster are lost, restore each with
+--whole-cluster.
+
 Every page of the backup is read and checked before anything is written: a damaged one is refused with the file and the place. The backup is not changed, and what is \
 restored shares no file with it.";
 
@@ -27,6 +32,9 @@ pub(crate) struct Args {
     from: PathBuf,
     /// Where to: a directory that is empty or does not exist
     to: PathBuf,
+    /// Of a node of a cluster: keep its rows and its place, since all nodes of the cluster are restored
+    #[arg(long)]
+    whole_cluster: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -36,6 +44,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut follower = Follower::default();
     let info = quipu::restore(&args.from, &args.to, &Options::default(), &mut |progress| follower.show(progress))?;
     drop(follower);
+    let is_of_cluster = {
+        let db = database::open(&args.to, true)?;
+        Cluster::is_of(&db)?
+    };
+    if is_of_cluster {
+        let db = database::open(&args.to, false)?;
+        match args.whole_cluster {
+            true => Cluster::restore_all(&db)?,
+            false => Cluster::restore_one(&db)?,
+        }
+        db.checkpoint()?;
+    }
     let db = database::open(&args.to, true)?;
     let mut grid = Grid::new([("table", false), ("rows", true)]);
     for table in db.tables() {
@@ -43,5 +63,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut out = std::io::stdout();
     grid.print(&mut out)?;
+    if is_of_cluster && !args.whole_cluster {
+        writeln!(
+            out,
+            "the backup is of a node of a cluster: start the node on {}, and it copies all from the others. Restore with \
+             `--whole-cluster` what no node has any more",
+            args.to.display()
+        )?;
+    }
     Ok(writeln!(out, "{}: {}", args.to.display(), backup::text(&info))?)
 }

@@ -119,8 +119,8 @@ fn nodes_with_certificates_speak_tls_and_refuse_others() {
 
     // A node joins over TLS.
     let add = format!("{{\"add\":[{{\"url\":\"{}\"}}]}}", nodes.url(3));
-    assert_eq!(nodes.ask(0, "POST", "/v0/cluster", add.as_bytes()).status, 202);
     nodes.spawn_with(3, &["--join", &nodes.url(1)]);
+    eventually("it is added", || nodes.status(0, "POST", "/v0/cluster", add.as_bytes()) == 202);
     nodes.wait(3);
     nodes.until_ready(3);
     assert_eq!(nodes.get(3, "/v0/entity?id=k").body, b"v");
@@ -177,9 +177,9 @@ fn nodes_with_a_port_of_their_own_meet_there() {
     }
     // A node joins from and at such a port.
     let add = format!("{{\"add\":[{{\"url\":\"{}\"}}]}}", nodes.url(3));
-    assert_eq!(nodes.ask(0, "POST", "/v0/cluster", add.as_bytes()).status, 202);
     let [flag, port] = own(3);
     nodes.spawn_with(3, &["--join", &nodes.url(0), &flag, &port]);
+    eventually("it is added", || nodes.status(0, "POST", "/v0/cluster", add.as_bytes()) == 202);
     nodes.until_ready(3);
     assert_eq!(nodes.get(3, "/v0/entity?id=k1").body, b"v");
 }

@@ -2,5 +2,7 @@
 
 mod cluster;
 mod cluster_history;
+mod cluster_members;
 mod cluster_peers;
+mod cluster_watch;
 mod nodes;

@@ -1,14 +1,14 @@
 //! Who may talk to a node: what is decided when a peer greets it, before any frame.
 //!
-//! A peer is refused if it is of another cluster (both lists are shown), speaks no common version, is no member or was
-//! declared dead, or comes with another store than its id is known for: an erased directory, or somebody else's. It
-//! then needs a new id.
+//! A peer is refused if it is of another cluster (both lists are shown), speaks no common version, was told other
+//! settings than this node, is no member or was declared dead, or comes with another store than its id is known for: an
+//! erased directory, or somebody else's. It then needs a new id. So does one whose store has gone back in time.
 
 use std::fmt;
 
 use crate::protocol::VERSIONS;
 use crate::protocol::hello::Hello;
-use crate::topology::{StoreId, Topology};
+use crate::topology::{Settings, StoreId, Topology};
 
 /// Why a peer is refused. The text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +25,21 @@ pub enum Refused {
         /// The versions that it speaks.
         theirs: (u16, u16),
     },
+    /// It counts, hashes or places entities in another way.
+    OtherSettings {
+        /// What it was told.
+        theirs: Settings,
+        /// What this cluster has.
+        ours: Settings,
+    },
     /// It is no member.
     NoMember,
     /// It was declared dead.
     Dead,
     /// Its id is known under another store.
     OtherStore,
+    /// Its store had come further: it was put back from a copy.
+    WentBack,
 }
 
 impl fmt::Display for Refused {
@@ -45,6 +54,19 @@ impl fmt::Display for Refused {
                 VERSIONS.start(),
                 VERSIONS.end()
             ),
+            Refused::OtherSettings { theirs, ours } if theirs.replicas != ours.replicas => write!(
+                f,
+                "it has {} replicas of an entity by default, this node has {}; give all nodes the same `--replicas`",
+                theirs.replicas, ours.replicas
+            ),
+            Refused::OtherSettings { theirs, ours } if theirs.partitions != ours.partitions => {
+                write!(f, "it has {} partitions, this node has {}", theirs.partitions, ours.partitions)
+            }
+            Refused::OtherSettings { .. } => write!(
+                f,
+                "its hashes have another seed: the cluster was formed with another `--cluster-secret-file`; start it \
+                 on a new directory with `--join` instead of `--cluster`"
+            ),
             Refused::NoMember => write!(f, "it is no member; add it"),
             Refused::Dead => write!(f, "it was declared dead; it must come back as a new member"),
             Refused::OtherStore => {
@@ -53,16 +75,21 @@ impl fmt::Display for Refused {
                     "its id belongs to another data directory; it must come back as a new member, or with that one"
                 )
             }
+            Refused::WentBack => write!(
+                f,
+                "its data directory is older than what was heard of it: it was put back from a copy, and lacks what the \
+                 node has confirmed since; start it on an empty directory, and it copies from the others"
+            ),
         }
     }
 }
 
-/// Decides about a peer. Returns the version of the protocol to speak, and whether its store is still to be claimed for
-/// its id.
+/// Decides about a peer whose store is known to have come to `mark`. Returns the version of the protocol to speak, and
+/// whether its store is still to be claimed for its id.
 ///
 /// # Errors
 /// Why it is refused.
-pub fn admit(topology: &Topology, hello: &Hello<'_>) -> Result<(u16, bool), Refused> {
+pub fn admit(topology: &Topology, hello: &Hello<'_>, mark: u64) -> Result<(u16, bool), Refused> {
     let (low, high) = hello.versions;
     let version = high.min(*VERSIONS.end());
     if version < low.max(*VERSIONS.start()) {
@@ -72,11 +99,16 @@ pub fn admit(topology: &Topology, hello: &Hello<'_>) -> Result<(u16, bool), Refu
         let ours: Vec<&str> = topology.members.values().map(|member| member.url.as_str()).collect();
         return Err(Refused::OtherCluster { theirs: hello.list.to_owned(), ours: ours.join(",") });
     }
+    let (theirs, ours) = (hello.settings, topology.settings());
+    if theirs != ours {
+        return Err(Refused::OtherSettings { theirs, ours });
+    }
     match topology.members.get(&hello.node) {
         None => Err(Refused::NoMember),
         Some(member) if member.store == StoreId(0) => Ok((version, true)),
         Some(member) if member.store.0 != hello.store => Err(Refused::OtherStore),
         Some(member) if member.is_dead => Err(Refused::Dead),
+        Some(_) if hello.mark < mark => Err(Refused::WentBack),
         Some(_) => Ok((version, false)),
     }
 }
@@ -91,7 +123,10 @@ mod tests {
         let list: Vec<_> = ["a", "b"].map(|url| (url.to_owned(), String::new())).into();
         let mut topology = Topology::founded(&list, 1, 4, 2);
         let cluster = topology.cluster;
-        let good = Hello { versions: (1, 3), cluster, node: NodeId(1), store: 7, applied: 0, list: "a,b" };
+        let settings = topology.settings();
+        let (versions, node, list) = ((1, 3), NodeId(1), "a,b");
+        let good = Hello { versions, cluster, node, store: 7, mark: 5, applied: 0, settings, list };
+        let admit = |topology: &Topology, hello: &Hello<'_>| admit(topology, hello, 5);
         assert_eq!(admit(&topology, &good), Ok((1, true)));
         topology.members.get_mut(&NodeId(1)).unwrap().store = StoreId(7);
         assert_eq!(admit(&topology, &good), Ok((1, false)));
@@ -101,6 +136,17 @@ mod tests {
         assert!(newer.to_string().contains("versions 2 to 3"), "{newer}");
         let other = admit(&topology, &Hello { cluster: 1, list: "a,c", ..good.clone() }).unwrap_err();
         assert!(other.to_string().contains("a,c") && other.to_string().contains("a,b"), "{other}");
+        // A store that was put back from a copy: it had come to 5.
+        assert_eq!(admit(&topology, &Hello { mark: 4, ..good.clone() }), Err(Refused::WentBack));
+        assert_eq!(admit(&topology, &Hello { mark: 6, ..good.clone() }), Ok((1, false)));
+        for (theirs, why) in [
+            (Settings { replicas: 1, ..settings }, "1 replicas of an entity by default, this node has 2"),
+            (Settings { partitions: 8, ..settings }, "8 partitions, this node has 4"),
+            (Settings { seed: 0, ..settings }, "another seed"),
+        ] {
+            let refused = admit(&topology, &Hello { settings: theirs, ..good.clone() }).unwrap_err();
+            assert!(refused.to_string().contains(why), "{refused}");
+        }
         topology.members.get_mut(&NodeId(1)).unwrap().is_dead = true;
         assert_eq!(admit(&topology, &good), Err(Refused::Dead));
     }

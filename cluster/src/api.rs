@@ -126,6 +126,8 @@ pub enum Answer {
     NotEnoughReplicas,
     /// Too much is going on; nothing was done.
     Overloaded,
+    /// The node takes no requests, and will not for now: why. Nothing was done.
+    Unavailable(String),
     /// The request makes no sense.
     Invalid(String),
     /// The key or the value is too long.

@@ -87,6 +87,15 @@ impl EngineStore {
         Ok(entities.map(|entities| entities.options().measures.hash_seed))
     }
 
+    /// Those of the tables that a database has.
+    ///
+    /// # Errors
+    /// Those of [`Db::open_table`].
+    pub fn tables_of(db: &Db) -> Result<Vec<quipu::Table>> {
+        let found: Result<Vec<_>> = Table::ALL.into_iter().map(|table| db.open_table(name(table))).collect();
+        Ok(found?.into_iter().flatten().collect())
+    }
+
     /// Runs a turn and commits what it wrote; nothing of it stays if it fails. What is returned with its answer is
     /// waited for before anything is sent. Other writers of the database wait until then.
     ///

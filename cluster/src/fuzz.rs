@@ -44,6 +44,7 @@ pub fn samples() -> Vec<(&'static str, Message<'static>)> {
         ("Topology", Message::Topology { bytes: b"topology" }),
         ("Gossip", Message::Gossip { wall_ms: 5, bytes: b"gossip" }),
         ("Log", Message::Log { bytes: b"log" }),
+        ("Mark", Message::Mark { store: 5, mark: 6 }),
         ("Count", Message::Count { span, assigned: assigned.clone() }),
         ("Counted", Message::Counted { rows: 10, time: 11, refused: vec![1] }),
         ("Cuts", Message::Cuts { span, low: b"b", cuts: 3, assigned: assigned.clone() }),

@@ -3,7 +3,7 @@
 /// What a node may hold, and how long it waits.
 ///
 /// Times are in milliseconds, sizes in bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest key.
     pub key_bytes_max: usize,
@@ -17,7 +17,7 @@ pub struct Limits {
     pub peer_bytes_max: usize,
     /// When a request is answered "not enough replicas".
     pub request_timeout_ms: u64,
-    /// A write has a millisecond more for so many bytes of its value.
+    /// A write has a millisecond more for so many bytes of its value, and a read whose answer has begun to come.
     pub bytes_a_ms: u64,
     /// How long the rest of the replicas is waited for after the answer, before they get a hint or a repair.
     pub linger_ms: u64,

@@ -97,6 +97,11 @@ impl Peers {
         }
     }
 
+    /// How long a peer usually takes to answer, in milliseconds: near the slowest of its last hundred answers.
+    pub fn usual_ms(&self, node: NodeId) -> f64 {
+        self.peers.get(&node).map_or(0.0, |peer| peer.usual_16ths as f64 / 16.0)
+    }
+
     /// Notes a request that was sent.
     pub fn sent(&mut self, node: NodeId, request: u64, now_ms: u64, bytes: usize) {
         let peer = self.peers.entry(node).or_default();

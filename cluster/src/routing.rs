@@ -121,6 +121,18 @@ impl Routing {
         self.topology.floor(partition)
     }
 
+    /// Partitions of which too few replicas are up for a request that says nothing of `ack` and `from`.
+    pub fn without_quorum(&self, is_up: impl Fn(NodeId) -> bool) -> usize {
+        let replicas = self.topology.replicas;
+        let ack = usize::from(replicas / 2 + 1);
+        let has = |set: &[NodeId]| set.iter().filter(|node| is_up(**node)).count() >= ack;
+        let serves = |partition: &Partition| {
+            let sets = self.write_sets(*partition, replicas);
+            has(self.read_set(*partition, replicas)) && has(sets.first) && sets.second.is_none_or(has)
+        };
+        self.partitions().filter(|partition| !serves(partition)).count()
+    }
+
     /// Whether a node is a member that has not been declared dead.
     pub fn is_living(&self, node: NodeId) -> bool {
         self.topology.members.get(&node).is_some_and(|member| !member.is_dead)
@@ -129,5 +141,25 @@ impl Routing {
     /// The largest `from` of a request.
     pub fn from_max(&self) -> u8 {
         self.current.order(Partition(0)).len() as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quorum_is_lost_partition_by_partition() {
+        let founded = |count: u16| {
+            let members: Vec<_> =
+                (0..count).map(|number| (format!("http://host-{number}:80"), String::new())).collect();
+            Routing::new(Topology::founded(&members, 7, 64, 3))
+        };
+        let without = |routing: &Routing, down: &[u16]| routing.without_quorum(|node| !down.contains(&node.0));
+        let three = founded(3);
+        assert_eq!([0, 1, 2, 3].map(|count| without(&three, &[0, 1, 2][..count])), [0, 0, 64, 64]);
+        let five = founded(5);
+        let some = without(&five, &[0, 1]);
+        assert!(without(&five, &[0]) == 0 && some > 0 && some < 64, "{some}");
     }
 }

@@ -17,10 +17,14 @@
 //! | `Switched` | old and new, `ack` of each | new | |
 //! | after | new | new | old ones drop what they no longer keep |
 //!
+//! While new replicas copy, a change can be given up ([`Entry::Abort`]): the next epoch is as before the change.
+//!
 //! Invariants:
 //! 1. An epoch ends only after every member that is not declared dead has said, in the log, that it knows the epoch
 //!    durably; the epoch of copying, that it has copied what it must. So two members are at most one epoch apart, and
-//!    no node reads from old replicas what is written to new ones only.
+//!    no node reads from old replicas what is written to new ones only. The one exception is a change that is given up:
+//!    before it, in it and after it all read from the old replicas and write to them, and the next change begins when
+//!    all know that it is over.
 //! 2. Of a partition whose replicas change, a replica refuses what was sent before the epoch that it must know:
 //!    [`Topology::floor`]. So nothing is written to old replicas alone after they were copied, or dropped.
 //! 3. An id is given once. A node whose store is gone gets a new one; the old is declared dead.
@@ -39,6 +43,18 @@ use crate::placement::{Candidate, FROM_MAX, Placement, WEIGHT, partitions_for};
 /// Tells apart the data directories that a node has had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId(pub u64);
+
+/// What is settled when a cluster is formed, and is the same on all nodes: with other numbers a node would look for an
+/// entity in other places, or compare rows by other hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Replicas of an entity where a request says nothing.
+    pub replicas: u8,
+    /// The number of partitions.
+    pub partitions: u32,
+    /// A hash of the seed of keys and rows.
+    pub seed: u64,
+}
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +124,11 @@ pub enum Entry {
         /// Its store.
         store: StoreId,
     },
+    /// Gives up the change under way, if this is still its epoch of copying.
+    Abort {
+        /// The epoch that the proposer knew.
+        expected: Epoch,
+    },
 }
 
 /// What the members agree on.
@@ -176,6 +197,13 @@ impl Topology {
         }
     }
 
+    /// What all nodes must have been told alike.
+    pub fn settings(&self) -> Settings {
+        // The seed itself is not told: whoever knows it can choose rows whose hashes sum alike.
+        let seed = xxhash_rust::xxh3::xxh3_64(&[b"seed", &self.seed.to_le_bytes()[..]].concat());
+        Settings { replicas: self.replicas, partitions: self.partitions, seed }
+    }
+
     /// The table for some of the members.
     pub fn placement(&self, of: &BTreeSet<NodeId>) -> Placement {
         let candidate = |node: &NodeId| {
@@ -221,6 +249,7 @@ impl Topology {
                     member.store = *store;
                 }
             }
+            Entry::Abort { expected } => self.abort(*expected),
         }
         if self.epoch == before && self.all_ready() {
             self.advance();
@@ -270,11 +299,24 @@ impl Topology {
     fn give_up_for(&mut self, dead: NodeId) {
         let is_to_come = |change: &Change| change.phase == Phase::Copying && change.goal.contains(&dead);
         if self.change.as_ref().is_some_and(is_to_come) && !self.placed.contains(&dead) {
-            self.change = None;
-            self.members.retain(|node, _| self.placed.contains(node));
-            self.epoch = self.epoch.next();
-            self.ready.clear();
+            self.give_up();
         }
+    }
+
+    fn abort(&mut self, expected: Epoch) {
+        let is_copying = self.change.as_ref().is_some_and(|change| change.phase == Phase::Copying);
+        if expected == self.epoch && is_copying {
+            self.give_up();
+        }
+    }
+
+    /// Back to the placement of before. Floors stay as they are: what the epoch of copying sends is written to the old
+    /// replicas and read from them, as what the next one sends. Nodes that were declared dead stay so.
+    fn give_up(&mut self) {
+        self.change = None;
+        self.members.retain(|node, _| self.placed.contains(node));
+        self.epoch = self.epoch.next();
+        self.ready.clear();
     }
 
     fn raise_floors(&mut self, goal: &BTreeSet<NodeId>, epoch: Epoch) {
@@ -366,6 +408,10 @@ impl Entry {
                 bytes.put_u16(node.0);
                 bytes.put_u64(store.0);
             }
+            Entry::Abort { expected } => {
+                bytes.put_u8(5);
+                bytes.put_u64(expected.0);
+            }
         }
         bytes
     }
@@ -383,6 +429,7 @@ impl Entry {
             2 => Entry::Ready { node: fields.node()?, epoch: fields.epoch()? },
             3 => Entry::Dead { node: fields.node()? },
             4 => Entry::Claim { node: fields.node()?, store: StoreId(fields.u64()?) },
+            5 => Entry::Abort { expected: fields.epoch()? },
             _ => return None,
         };
         fields.end()?;
@@ -573,6 +620,25 @@ mod tests {
         assert!(log.0.change.is_none() && !log.change(&["http://new:80"], &[], &[]), "not before all know");
         log.ready(&[0, 1, 2]);
         assert!(log.change(&["http://new:80"], &[], &[]) && log.0.members.contains_key(&NodeId(4)));
+    }
+
+    /// A node was added under an address at which nobody is, and the change waited for it for ever.
+    #[test]
+    fn a_change_can_be_given_up_while_it_copies_and_not_later() {
+        let mut log = Log(founded(3), 0);
+        let before = log.0.clone();
+        assert!(!log.append(&Entry::Abort { expected: Epoch(0) }), "no change is under way");
+        assert!(log.change(&["http://nowhere:80"], &[0], &[]));
+        log.ready(&[0, 1, 2]);
+        assert!(!log.append(&Entry::Abort { expected: Epoch(0) }), "that is another epoch");
+        assert!(log.append(&Entry::Abort { expected: Epoch(1) }));
+        assert_eq!((&log.0.members, &log.0.placed, log.0.epoch), (&before.members, &before.placed, Epoch(2)));
+        assert!(log.0.change.is_none() && log.0.ready.is_empty());
+        // Another change begins when all know that this one is over, and its node gets another id.
+        assert!(!log.change(&["http://new:80"], &[], &[]));
+        log.ready(&[0, 1, 2]);
+        assert!(log.change(&["http://new:80"], &[], &[]) && log.0.members.contains_key(&NodeId(4)));
+        assert!(log.ready(&[0, 1, 2, 4]) && !log.append(&Entry::Abort { expected: log.0.epoch }), "it has copied");
     }
 
     #[test]

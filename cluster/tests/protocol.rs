@@ -12,7 +12,7 @@ use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::protocol::hello::Hello;
 use quipu_cluster::protocol::{Fault, Frame, HEADER_BYTES, Header, frame_length};
 use quipu_cluster::random::SplitMix;
-use quipu_cluster::topology::Topology;
+use quipu_cluster::topology::{Settings, Topology};
 
 fn frames() -> Vec<(String, Vec<u8>)> {
     let frame = |(name, message): &(&str, _)| {
@@ -24,7 +24,9 @@ fn frames() -> Vec<(String, Vec<u8>)> {
 }
 
 fn hello() -> Vec<u8> {
-    Hello { versions: (1, 1), cluster: 2, node: NodeId(3), store: 4, applied: 5, list: "http://a,http://b" }.encode()
+    let settings = Settings { replicas: 3, partitions: 64, seed: 7 };
+    let (versions, node, list) = ((1, 1), NodeId(3), "http://a,http://b");
+    Hello { versions, cluster: 2, node, store: 4, mark: 6, applied: 5, settings, list }.encode()
 }
 
 #[test]

@@ -231,12 +231,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     ))?;
 
     let watch = Stopwatch::start();
+    nodes.start(FOUNDERS)?;
+    nodes.until("the node that joins does not answer", || Ok(nodes.ask(FOUNDERS, "GET", "/v0/status", b"").is_ok()))?;
     let order = json!({ "add": [{ "url": nodes.url(FOUNDERS) }] }).to_string();
     let reply = nodes.ask(0, "POST", "/v0/cluster", order.as_bytes())?;
     if reply.status != 202 {
         return Err(Failure::new(format!("no node can be added: {}", reply.text())));
     }
-    nodes.start(FOUNDERS)?;
     nodes.wait(FOUNDERS)?;
     nodes.until("the change of members has not ended", || Ok(nodes.report(FOUNDERS)?["change"].is_null()))?;
     let joined = watch.elapsed();

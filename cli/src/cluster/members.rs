@@ -1,4 +1,4 @@
-//! `quipu cluster add`, `remove` and `replace`: changes who is a member, and shows how far that is.
+//! `quipu cluster add`, `remove`, `replace` and `abort`: changes who is a member, and shows how far that is.
 
 use std::io::Write;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value as Json, json};
 
-use super::client::{Target, member_urls};
+use super::client::{Reply, Target, member_urls};
 use crate::clock::{self, Stopwatch};
 use crate::failure::{Failure, Result};
 
@@ -14,16 +14,18 @@ use crate::failure::{Failure, Result};
 const EVERY: Duration = Duration::from_millis(200);
 
 const ADD_HELP: &str = "\
-The node is started with `quipu serve --join`, before or after: it waits until it is added. The others go on serving; it
-copies its share of the data from them, and then serves too. Add several at once to copy only once.
+The node is started first, with `quipu serve --join`: it waits until it is added, and an address at which no node waits
+is refused. The others go on serving; it copies its share of the data from them, and then serves too. Add several at
+once to copy only once.
 
 Example:
-  quipu cluster add http://d:8004 --url http://a:8001
-  quipu serve --http-port 8004 --self-url http://d:8004 --data d --join http://a:8001,http://b:8002";
+  quipu serve --http-port 8004 --self-url http://d:8004 --data d --join http://a:8001,http://b:8002
+  quipu cluster add http://d:8004 --url http://a:8001";
 
 const REMOVE_HELP: &str = "\
 A node that leaves serves until others have copied what it keeps; then it is told, and may be stopped. One that is gone
-for good is removed with --dead: what only it had is lost. The change needs more than half of the nodes that vote.
+for good is removed with --dead: what only it had is lost. That can be said at any time: a change under way waits for it
+no longer, and when that has ended the node is removed. A change needs more than half of the nodes that vote.
 
 Examples:
   quipu cluster remove http://c:8003 --url http://a:8001
@@ -33,6 +35,13 @@ const REPLACE_HELP: &str = "\
 Examples:
   quipu cluster replace http://c:8003 http://d:8004 --url http://a:8001          c leaves when d has all
   quipu cluster replace http://c:8003 http://d:8004 --dead --url http://a:8001   c is gone for good";
+
+const ABORT_HELP: &str = "\
+Until the new replicas have copied all, the old ones are read from and written to as before, so nothing is lost. Nodes
+that were to come are no members then, and need a new directory to be added again; nodes that were to leave stay.
+
+Example:
+  quipu cluster abort --url http://a:8001";
 
 /// How a change is followed.
 #[derive(Debug, clap::Args)]
@@ -108,6 +117,14 @@ pub(super) struct Replace {
     following: Following,
 }
 
+/// Gives up the change of members under way, while its data are still being copied
+#[derive(Debug, clap::Args)]
+#[command(after_help = ABORT_HELP)]
+pub(super) struct Abort {
+    #[command(flatten)]
+    following: Following,
+}
+
 pub(super) fn add(args: &Add) -> Result<()> {
     let add: Vec<Json> = args.nodes.iter().map(|url| args.likeness.member(url)).collect();
     change(&args.following, &json!({ "add": add }))
@@ -116,6 +133,10 @@ pub(super) fn add(args: &Add) -> Result<()> {
 pub(super) fn remove(args: &Remove) -> Result<()> {
     let how = if args.dead { "dead" } else { "remove" };
     change(&args.following, &json!({ how: args.nodes }))
+}
+
+pub(super) fn abort(args: &Abort) -> Result<()> {
+    change(&args.following, &json!({ "abort": true }))
 }
 
 pub(super) fn replace(args: &Replace) -> Result<()> {
@@ -127,14 +148,22 @@ pub(super) fn replace(args: &Replace) -> Result<()> {
 fn change(following: &Following, order: &Json) -> Result<()> {
     let Following { target, no_wait, json } = following;
     let watch = Stopwatch::start();
-    let reply = target.send(&target.url, "POST", "/v0/cluster", order.to_string().as_bytes())?;
-    if reply.status != 202 {
-        return Err(Failure::new(match reply.status {
+    let refused = |reply: Reply| {
+        Failure::new(match reply.status {
             400 | 404 | 409 => reply.text(),
             status => format!("{} answers {status}: {}", target.url, reply.text()),
-        }));
+        })
+    };
+    let send = || target.send(&target.url, "POST", "/v0/cluster", order.to_string().as_bytes());
+    let epoch_of = |reply: &Reply| {
+        let begun = serde_json::from_slice::<Json>(&reply.body).ok();
+        begun.and_then(|begun| begun["epoch"].as_u64()).unwrap_or(0)
+    };
+    let reply = send()?;
+    if reply.status != 202 {
+        return Err(refused(reply));
     }
-    let epoch = serde_json::from_slice::<Json>(&reply.body).ok().and_then(|begun| begun["epoch"].as_u64()).unwrap_or(0);
+    let epoch = epoch_of(&reply);
     let mut out = std::io::stdout();
     if *no_wait {
         let line = match json {
@@ -143,7 +172,16 @@ fn change(following: &Following, order: &Json) -> Result<()> {
         };
         return Ok(writeln!(out, "{line}")?);
     }
-    let (epoch, members) = follow(target, epoch)?;
+    let (mut epoch, mut members) = follow(target, epoch)?;
+    // Who was declared dead while another change was under way is still to be removed.
+    while !order["dead"].is_null() {
+        let again = send()?;
+        match again.status {
+            202 => (epoch, members) = follow(target, epoch_of(&again))?,
+            404 => break,
+            _ => return Err(refused(again)),
+        }
+    }
     if *json {
         let done = json!({ "epoch": epoch, "members": members, "seconds": watch.elapsed().as_secs_f64() });
         return Ok(writeln!(out, "{done}")?);
@@ -196,7 +234,11 @@ fn follow(target: &Target, begun: u64) -> Result<(u64, Vec<String>)> {
         bar.set_prefix(change["phase"].as_str().unwrap_or("begins").to_owned());
         let waits = change["waits_for"].as_array().cloned().unwrap_or_default();
         let waits: Vec<&str> = waits.iter().filter_map(Json::as_str).collect();
-        bar.set_message(if waits.is_empty() { String::new() } else { format!("waits for {}", waits.join(", ")) });
+        let down = change["down"].as_array().cloned().unwrap_or_default();
+        let down: Vec<&str> = down.iter().filter_map(Json::as_str).collect();
+        let said = [("waits for", waits), ("no answer from", down)];
+        let said = said.into_iter().filter(|(_, urls)| !urls.is_empty());
+        bar.set_message(said.map(|(what, urls)| format!("{what} {}", urls.join(", "))).collect::<Vec<_>>().join("; "));
         std::thread::sleep(EVERY);
     }
 }

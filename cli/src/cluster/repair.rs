@@ -13,7 +13,7 @@ use crate::grid::{bytes, thousands};
 /// How often nodes are asked.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Has all replicas compared now, and waits until they are
+/// Has all replicas compared now, and waits until they are. Nodes that do not answer are left out
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -52,8 +52,18 @@ fn sum(target: &Target, urls: &[String]) -> Result<Sum> {
 pub(super) fn run(args: &Args) -> Result<()> {
     let target = &args.target;
     let first = target.report(&target.url)?;
-    let urls = member_urls(&first);
     let watch = Stopwatch::start();
+    // What is left is compared: that matters most where a node is lost.
+    let (mut urls, mut left_out) = (Vec::new(), Vec::new());
+    for url in member_urls(&first) {
+        match target.report(&url) {
+            Ok(_) => urls.push(url),
+            Err(failure) => {
+                eprintln!("quipu: left out: {failure}");
+                left_out.push(url);
+            }
+        }
+    }
     let before = sum(target, &urls)?;
     for url in &urls {
         let reply = target.ask(url, "POST", "/v0/repair")?;
@@ -85,7 +95,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut out = std::io::stdout();
     if args.json {
         let report = json!({ "ranges_compared": ranges, "rows_moved": rows, "bytes": sent,
-            "seconds": watch.elapsed().as_secs_f64() });
+            "left_out": left_out, "seconds": watch.elapsed().as_secs_f64() });
         return Ok(writeln!(out, "{report}")?);
     }
     Ok(writeln!(

@@ -5,10 +5,10 @@ use std::io::Write;
 use serde_json::{Value as Json, json};
 
 use super::client::{Target, member_urls};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::grid::{Grid, bytes, thousands};
 
-/// Shows all nodes of a cluster
+/// Shows all nodes of a cluster. Its exit code is 0 if all are ready, and 1 if one is not
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -28,9 +28,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
         });
     }
     reports.sort_by(|a, b| a["url"].as_str().cmp(&b["url"].as_str()));
+    let verdict = verdict(&reports).map_or(Ok(()), |verdict| Err(Failure::new(verdict)));
     let mut out = std::io::stdout();
     if args.json {
-        return Ok(writeln!(out, "{}", Json::Array(reports))?);
+        writeln!(out, "{}", Json::Array(reports))?;
+        return verdict;
     }
     let of = |name: &str| first[name].as_u64().unwrap_or(0);
     writeln!(
@@ -45,7 +47,15 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for line in of_change(&first) {
         writeln!(out, "{line}")?;
     }
-    Ok(())
+    verdict
+}
+
+/// What is said where not all nodes are ready.
+fn verdict(reports: &[Json]) -> Option<String> {
+    let unready: Vec<&str> =
+        reports.iter().filter(|report| report["ready"] != true).filter_map(|report| report["url"].as_str()).collect();
+    let (count, all) = (unready.len(), reports.len());
+    (count > 0).then(|| format!("{count} of {all} nodes are not ready: {}", unready.join(", ")))
 }
 
 /// What a report says of a change of members and of the log that agrees on it.
@@ -58,7 +68,9 @@ fn of_change(report: &Json) -> Vec<String> {
     let change = &report["change"];
     if !change.is_null() {
         let mut line = format!("\na change is under way ({})", change["phase"].as_str().unwrap_or("?"));
-        for (name, what) in [("come", "come"), ("leave", "leave"), ("waits_for", "waited for")] {
+        for (name, what) in
+            [("come", "come"), ("leave", "leave"), ("waits_for", "waited for"), ("down", "no answer from")]
+        {
             let urls = list(&change[name]);
             if !urls.is_empty() {
                 line.push_str(&format!("; {what}: {urls}"));
@@ -75,31 +87,108 @@ fn of_change(report: &Json) -> Vec<String> {
     lines
 }
 
-/// A table of reports.
+/// A table of reports, and below it what is wrong, whole.
 pub(super) fn print(reports: &[Json], out: &mut dyn Write) -> Result<()> {
-    let columns = [("node", false), ("state", false), ("entities", true), ("hints", true), ("to copy", true)];
-    let rest = [("to compare", true), ("repair", true), ("sees", false)];
-    let mut grid = Grid::new(columns.into_iter().chain(rest));
+    let columns = [("node", false), ("state", false), ("version", false), ("up", true), ("zone", false)];
+    let data = [("weight", true), ("disk free", true), ("entities", true), ("hints", true), ("to copy", true)];
+    let rest = [("to compare", true), ("repair", true), ("compared", true)];
+    let mut grid = Grid::new(columns.into_iter().chain(data).chain(rest));
+    let mut lines = Vec::new();
     for report in reports {
         let number = |name: &str| report[name].as_u64().map_or(String::new(), thousands);
-        let state = match (report["ready"].as_bool(), report["trouble"].as_str()) {
-            (Some(true), _) => "ready".to_owned(),
-            (_, Some(trouble)) => trouble.to_owned(),
-            _ => "copying".to_owned(),
+        let text = |name: &str| report[name].as_str().unwrap_or_default().to_owned();
+        let age = |name: &str| report[name].as_u64().map(age);
+        let is_there = !report["node"].is_null();
+        let state = match (report["ready"].as_bool(), is_there) {
+            (Some(true), _) => "ready",
+            (_, true) => "not ready",
+            _ => "no answer",
         };
-        let sees =
-            |peer: &Json| format!("{} {}", peer["url"].as_str().unwrap_or("?"), peer["health"].as_str().unwrap_or("?"));
-        let peers = report["peers"].as_array().map(|peers| peers.iter().map(sees).collect::<Vec<_>>().join(", "));
         grid.push(vec![
-            report["url"].as_str().unwrap_or("?").to_owned(),
-            state,
+            text("url"),
+            state.to_owned(),
+            text("version"),
+            age("uptime_s").unwrap_or_default(),
+            text("zone"),
+            number("weight"),
+            report["disk"]["free_bytes"].as_u64().map_or(String::new(), bytes),
             number("entities"),
             number("hints"),
             number("copies_left"),
             number("repairs_left"),
             report["repair_bytes"].as_u64().map_or(String::new(), bytes),
-            peers.unwrap_or_default(),
+            match (is_there, age("repaired_s_ago")) {
+                (true, None) => "not yet".to_owned(),
+                (_, age) => age.map_or(String::new(), |age| format!("{age} ago")),
+            },
         ]);
+        lines.extend(troubles(report));
     }
-    Ok(grid.print(out)?)
+    grid.print(out)?;
+    if !lines.is_empty() {
+        writeln!(out)?;
+    }
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    Ok(())
+}
+
+/// A time of many seconds, in the largest unit of which there are two.
+fn age(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "min")];
+    let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit).unwrap_or((1, "s"));
+    format!("{} {}", seconds / unit.0, unit.1)
+}
+
+/// What is wrong with a node and with those that it sees, a line each.
+fn troubles(report: &Json) -> Vec<String> {
+    let url = report["url"].as_str().unwrap_or("?");
+    let mut lines = Vec::new();
+    let why = report["unready"].as_str().or_else(|| report["trouble"].as_str());
+    lines.extend(why.map(|why| format!("{url}: {why}")));
+    if report["poisoned"] == true {
+        lines.push(format!("{url}: a write to the log failed, and no write is taken any more: see /healthz"));
+    }
+    if let Some(without) = report["partitions_without_quorum"].as_u64().filter(|without| *without > 0) {
+        lines.push(format!("{url}: {without} of {} partitions lack a quorum", report["partitions"]));
+    }
+    for peer in report["peers"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let health = peer["health"].as_str().unwrap_or("?");
+        let trouble = peer["trouble"].as_str().filter(|trouble| !trouble.is_empty());
+        if health != "up" || trouble.is_some() {
+            let why = trouble.map_or(String::new(), |trouble| format!(" ({trouble})"));
+            lines.push(format!("{url} sees {} {health}{why}", peer["url"].as_str().unwrap_or("?")));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_the_unit_that_fits() {
+        assert_eq!(
+            [0, 119, 120, 7199, 7200, 172_799, 172_800].map(age),
+            ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d"]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_whole() {
+        let why = "64 of 64 partitions have fewer than 2 of 3 replicas that answer; ".repeat(3);
+        let peer = |url: &str, health: &str| json!({ "url": url, "health": health, "trouble": "" });
+        let report = json!({
+            "node": 0, "url": "http://a:1", "ready": false, "unready": why, "partitions": 64, "uptime_s": 61,
+            "partitions_without_quorum": 64, "peers": [peer("http://b:1", "up"), peer("http://c:1", "down")],
+        });
+        let gone = json!({ "url": "http://c:1", "ready": false, "trouble": "cannot ask http://c:1: refused" });
+        let mut out = Vec::new();
+        print(&[report.clone(), gone.clone()], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("not ready") && text.contains("no answer") && text.contains(&why), "{text}");
+        assert!(text.contains("http://a:1 sees http://c:1 down\n") && !text.contains("sees http://b:1"), "{text}");
+        assert!(verdict(&[report, gone]).is_some_and(|text| text.contains("2 of 2 nodes")));
+        assert_eq!(verdict(&[json!({ "url": "http://a:1", "ready": true })]), None);
+    }
 }

@@ -91,32 +91,53 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHETHER", help_heading = "Faces")]
     tls_auth_clients: Option<String>,
     /// The address at which other nodes reach this one
-    #[arg(long, value_name = "URL", help_heading = "Faces")]
+    #[arg(long, value_name = "URL", help_heading = "Cluster")]
     self_url: Option<String>,
     /// The addresses of all nodes of the cluster, with commas between: the same list for each node
-    #[arg(long, value_name = "URLS", help_heading = "Faces")]
+    #[arg(long, value_name = "URLS", help_heading = "Cluster")]
     cluster: Option<String>,
     /// The addresses of nodes of a cluster to join, with commas between; `quipu cluster add` lets this one in
-    #[arg(long, value_name = "URLS", help_heading = "Faces", conflicts_with = "cluster")]
+    #[arg(long, value_name = "URLS", help_heading = "Cluster", conflicts_with = "cluster")]
     join: Option<String>,
     /// A file with a secret that all nodes of the cluster have; others are refused
-    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     cluster_secret_file: Option<String>,
     /// This node's certificate, in PEM, for TLS between nodes: a node without a good one is refused
-    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     cluster_tls_cert_file: Option<String>,
     /// Its private key, in PEM
-    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     cluster_tls_key_file: Option<String>,
     /// Roots of the nodes' certificates, in PEM
-    #[arg(long, value_name = "FILE", help_heading = "Faces")]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     cluster_tls_ca_cert_file: Option<String>,
     /// A port of their own for the nodes of the cluster; they find it at the port of HTTP [default: that of HTTP]
-    #[arg(long, value_name = "PORT", help_heading = "Faces")]
+    #[arg(long, value_name = "PORT", help_heading = "Cluster")]
     peer_port: Option<String>,
     /// Nodes that keep an entity where a request says nothing [default: all of the list]
-    #[arg(long, value_name = "COUNT", help_heading = "Faces")]
+    #[arg(long, value_name = "COUNT", help_heading = "Cluster")]
     replicas: Option<String>,
+    /// How long replicas are waited for before a request is answered 504; a long value has more [default: 1000]
+    #[arg(long, value_name = "MS", help_heading = "Cluster")]
+    cluster_request_timeout_ms: Option<String>,
+    /// How long tombstones are kept at least: far above all delays and errors of clocks [default: 86400, a day]
+    #[arg(long, value_name = "SECONDS", help_heading = "Cluster")]
+    cluster_grace_s: Option<String>,
+    /// How often all replicas are compared [default: 600]
+    #[arg(long, value_name = "SECONDS", help_heading = "Cluster")]
+    cluster_repair_interval_s: Option<String>,
+    /// What repair may send in a second, and copies to new replicas too, as in 16mb [default: 16mb]
+    #[arg(long, value_name = "BYTES", help_heading = "Cluster")]
+    cluster_repair_bytes_per_second: Option<String>,
+    /// How long a write is kept for a node that missed it; after that repair finds it [default: 10800]
+    #[arg(long, value_name = "SECONDS", help_heading = "Cluster")]
+    cluster_hint_age_s: Option<String>,
+    /// Bytes of such writes for one node [default: 1gb]
+    #[arg(long, value_name = "BYTES", help_heading = "Cluster")]
+    cluster_hint_bytes: Option<String>,
+    /// How long a node that leaves serves on after /readyz has said so [default: 5000]
+    #[arg(long, value_name = "MS", help_heading = "Cluster")]
+    cluster_drain_ms: Option<String>,
     /// Threads that serve connections of Redis clients [default: 1]
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     threads: Option<String>,
@@ -184,6 +205,13 @@ impl Args {
             one("cluster-tls-ca-cert-file", &self.cluster_tls_ca_cert_file),
             one("peer-port", &self.peer_port),
             one("replicas", &self.replicas),
+            one("cluster-request-timeout-ms", &self.cluster_request_timeout_ms),
+            one("cluster-grace-s", &self.cluster_grace_s),
+            one("cluster-repair-interval-s", &self.cluster_repair_interval_s),
+            one("cluster-repair-bytes-per-second", &self.cluster_repair_bytes_per_second),
+            one("cluster-hint-age-s", &self.cluster_hint_age_s),
+            one("cluster-hint-bytes", &self.cluster_hint_bytes),
+            one("cluster-drain-ms", &self.cluster_drain_ms),
             one("threads", &self.threads),
             one("maxclients", &self.maxclients),
             one("memtable-bytes", &self.memtable_bytes),

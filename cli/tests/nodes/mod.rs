@@ -311,6 +311,34 @@ impl Nodes {
     }
 }
 
+/// Asks a node for other members. Returns the status and the text of the answer.
+pub fn order(nodes: &Nodes, node: usize, order: &str) -> (u16, String) {
+    let reply = nodes.ask(node, "POST", "/v0/cluster", order.as_bytes());
+    (reply.status, reply.text())
+}
+
+/// Waits until no change is under way as far as a node knows, and every living member knows that.
+pub fn until_changed(nodes: &Nodes, node: usize, members: usize) {
+    eventually("the change has ended", || {
+        let report = nodes.get(node, "/v0/cluster").text();
+        report.contains("\"change\":null") && report.matches("\"connected\"").count() == members - 1
+    });
+}
+
+/// Starts a node that joins the first three, and waits until it answers.
+pub fn join(nodes: &mut Nodes, node: usize) {
+    let list = nodes.list();
+    nodes.spawn_with(node, &["--join", &list]);
+    eventually("it answers", || ask(nodes.addresses[node], "GET", "/v0/status", b"", "").is_ok());
+}
+
+/// Runs the program. Returns its exit code and all that it said.
+pub fn quipu(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_quipu")).args(arguments).output().expect("the program");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), format!("{out}{err}"))
+}
+
 impl Drop for Nodes {
     fn drop(&mut self) {
         for (node, child) in self.children.iter_mut().enumerate() {

@@ -81,7 +81,7 @@ impl Node {
                 return Ok(());
             }
             Message::Conditional { .. } => return self.on_conditional(turn, from, header.request, message),
-            Message::Log { .. } => return Ok(()),
+            Message::Log { .. } | Message::Mark { .. } => return Ok(()),
             // Questions to the replica.
             _ => return self.on_question(turn, from, header, message),
         };

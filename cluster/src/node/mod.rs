@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. What a node keeps in memory is bounded by [`Limits`]: requests by number and bytes, what is sent to peers by
 //!    bytes, hints by bytes and age; sessions of repair and copies are a few each.
-//! 2. A request has one answer, within [`Limits::request_timeout_ms`], and a write of a long value a little later.
+//! 2. A request has one answer, within [`Limits::request_timeout_ms`], and one with a long value a little later.
 //! 3. A number of a request between nodes is used once, over restarts too: its upper half is the number of the start.
 //!
 //! Each file here is one concern: `write`, `read` and `conditional` coordinate requests of clients; `hints` keep what
@@ -59,6 +59,15 @@ pub enum Input<'i> {
     Connected(NodeId),
     /// The connection to a peer broke: what was sent and not answered may be lost.
     Disconnected(NodeId),
+    /// An answer of so many bytes has begun to come, and takes its time.
+    Coming {
+        /// From whom.
+        from: NodeId,
+        /// To which request.
+        request: u64,
+        /// The bytes of its frame.
+        bytes: usize,
+    },
     /// The log of the topology has come so far.
     Topology(Routing),
     /// A client asks something.
@@ -348,6 +357,11 @@ impl Node {
         self.clock.mutations = mutations;
     }
 
+    /// How long a peer usually takes to answer, in milliseconds.
+    pub fn usual_ms(&self, peer: NodeId) -> f64 {
+        self.peers.usual_ms(peer)
+    }
+
     /// When the node wants to be ticked, in ticks.
     pub fn wake_at_ms(&self) -> u64 {
         self.timers.first().map_or(u64::MAX, |(at_ms, _)| *at_ms)
@@ -375,6 +389,7 @@ impl Node {
                     }
                 }
             }
+            Input::Coming { from, request, bytes } => self.wait_for_long(turn, from, request, bytes),
             Input::Topology(routing) => self.adopt(turn, routing)?,
             Input::Request { client, request } => self.on_request(turn, client, request)?,
             Input::Repair => self.repair_all(turn)?,

@@ -70,6 +70,8 @@ pub(super) struct ReadOp {
     newest: Option<Found>,
     is_answered: bool,
     until_ms: u64,
+    /// How much of that is for the length of the value.
+    long_ms: u64,
 }
 
 fn decode(found: &Found) -> Option<(u8, Record<'_>)> {
@@ -128,6 +130,7 @@ impl Node {
             newest: None,
             is_answered: false,
             until_ms: turn.now.ticks_ms + self.limits.request_timeout_ms,
+            long_ms: 0,
         };
         self.request_bytes += op.key.len();
         let number = self.number();
@@ -254,6 +257,9 @@ impl Node {
         let ack = usize::from(op.quorum.ack);
         let is_found = |target: &Target| matches!(target.status, Status::Found(_));
         let is_open = |target: &Target| matches!(target.status, Status::Waiting(_) | Status::Later);
+        if !op.is_answered {
+            self.grow_with_value(number, &mut op);
+        }
         if !op.is_answered && op.newest.is_none() {
             if op.count(|t| is_found(t) || is_open(t)) < ack {
                 let spared: Vec<usize> =
@@ -451,6 +457,30 @@ impl Node {
             self.finish_asker(turn, op.asker, Answer::NotEnoughReplicas)?;
         }
         self.end_read(turn, op)
+    }
+
+    /// Where a long value was found, the others' take their time too.
+    fn grow_with_value(&mut self, number: u64, op: &mut ReadOp) {
+        let length = |target: &Target| match &target.status {
+            Status::Found(Some((_, bytes))) => bytes.len() as u64,
+            _ => 0,
+        };
+        let long_ms = op.targets.iter().map(length).max().unwrap_or(0) / self.limits.bytes_a_ms.max(1);
+        if long_ms > op.long_ms {
+            op.until_ms += long_ms - op.long_ms;
+            op.long_ms = long_ms;
+            self.set_timer(op.until_ms, Timer::Read(number));
+        }
+    }
+
+    /// A long value has begun to come: it has as much more time as one that is written.
+    pub(super) fn wait_for_long<T>(&mut self, turn: &Turn<'_, T>, from: NodeId, request: u64, bytes: usize) {
+        let Some((node, Waiter::Read(number))) = self.waiters.get(&request).copied() else { return };
+        let Some(op) = self.reads.get_mut(&number).filter(|op| node == from && !op.is_answered) else { return };
+        let more_ms = self.limits.request_timeout_ms + bytes as u64 / self.limits.bytes_a_ms.max(1);
+        op.until_ms = op.until_ms.max(turn.now.ticks_ms + more_ms);
+        let until_ms = op.until_ms;
+        self.set_timer(until_ms, Timer::Read(number));
     }
 
     pub(super) fn retry_reads<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::message::{LOG, Message};
+use super::message::{LOG, MARK, Message};
 use crate::ids::Epoch;
 
 /// Bytes of the header.
@@ -72,13 +72,28 @@ pub fn frame_length(bytes: &[u8], frame_bytes_max: usize) -> Result<Option<usize
     Ok(Some(length as usize))
 }
 
-/// The bytes of the log in a frame, if it is a whole one of that kind.
-pub fn log_bytes(frame: &[u8]) -> Option<&[u8]> {
-    if frame.get(CHECKSUM_END) != Some(&LOG) {
+/// What a frame has for whoever drives a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aside<'a> {
+    /// A message of the topology's log.
+    Log(&'a [u8]),
+    /// What the sender's store has come to.
+    Mark {
+        /// The store.
+        store: u64,
+        /// The number in it.
+        mark: u64,
+    },
+}
+
+/// What a frame has that is not for the node, if it is a whole one of such a kind.
+pub fn aside(frame: &[u8]) -> Option<Aside<'_>> {
+    if !matches!(frame.get(CHECKSUM_END), Some(&LOG | &MARK)) {
         return None;
     }
     match Frame::decode(frame).ok()?.message {
-        Message::Log { bytes } => Some(bytes),
+        Message::Log { bytes } => Some(Aside::Log(bytes)),
+        Message::Mark { store, mark } => Some(Aside::Mark { store, mark }),
         _ => None,
     }
 }

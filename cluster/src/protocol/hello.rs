@@ -2,6 +2,7 @@
 
 use crate::codec::{Fields, Put};
 use crate::ids::NodeId;
+use crate::topology::Settings;
 
 /// The members of a cluster greet each other with this when they connect. It is not a frame: it comes before the
 /// version of frames is known, and its own format never changes.
@@ -15,8 +16,13 @@ pub struct Hello<'a> {
     pub node: NodeId,
     /// Its store.
     pub store: u64,
+    /// What its store has come to: a number that grows while the store is written to. Others remember it, and notice a
+    /// store that has gone back in time.
+    pub mark: u64,
     /// The last entry of the log that it has applied.
     pub applied: u64,
+    /// What it was told, or its store knows.
+    pub settings: Settings,
     /// Its addresses as it was given them, so that different lists can be shown.
     pub list: &'a str,
 }
@@ -24,7 +30,7 @@ pub struct Hello<'a> {
 impl<'a> Hello<'a> {
     const MAGIC: [u8; 8] = *b"quipu-p\0";
 
-    /// Magic, versions, cluster, node, store, applied, list.
+    /// Magic, versions, cluster, node, store, mark, applied, settings, list.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Hello::MAGIC.to_vec();
         out.put_u16(self.versions.0);
@@ -32,7 +38,11 @@ impl<'a> Hello<'a> {
         out.put_u64(self.cluster);
         out.put_u16(self.node.0);
         out.put_u64(self.store);
+        out.put_u64(self.mark);
         out.put_u64(self.applied);
+        out.put_u8(self.settings.replicas);
+        out.put_u32(self.settings.partitions);
+        out.put_u64(self.settings.seed);
         out.put_short(self.list.as_bytes());
         out
     }
@@ -45,7 +55,9 @@ impl<'a> Hello<'a> {
             cluster: f.u64()?,
             node: f.node()?,
             store: f.u64()?,
+            mark: f.u64()?,
             applied: f.u64()?,
+            settings: Settings { replicas: f.u8()?, partitions: f.u32()?, seed: f.u64()? },
             list: f.text()?,
         };
         f.end()?;

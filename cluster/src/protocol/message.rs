@@ -6,6 +6,8 @@ use crate::record::Record;
 
 /// The kind of messages of the log: who drives a node takes them, the node does not.
 pub(super) const LOG: u8 = 19;
+/// The same of what a store has come to.
+pub(super) const MARK: u8 = 28;
 
 /// Why a replica did not do what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -316,6 +318,13 @@ pub enum Message<'a> {
         /// The version written, or that which was found.
         version: Version,
     },
+    /// What the sender's store has come to.
+    Mark {
+        /// The store.
+        store: u64,
+        /// The number that stands in it, on stable storage.
+        mark: u64,
+    },
 }
 
 impl<'a> Message<'a> {
@@ -349,6 +358,7 @@ impl<'a> Message<'a> {
             Message::Rows { .. } => 25,
             Message::Conditional { .. } => 26,
             Message::Outcome { .. } => 27,
+            Message::Mark { .. } => MARK,
         }
     }
 
@@ -482,6 +492,10 @@ impl<'a> Message<'a> {
                 out.put_u8(*outcome);
                 out.put_version(*version);
             }
+            Message::Mark { store, mark } => {
+                out.put_u64(*store);
+                out.put_u64(*mark);
+            }
         }
     }
 
@@ -560,6 +574,7 @@ impl<'a> Message<'a> {
                 Message::Conditional { quorum, condition, versions, deadline_ms, key, value }
             }
             27 => Message::Outcome { outcome: f.u8()?, version: f.version()? },
+            MARK => Message::Mark { store: f.u64()?, mark: f.u64()? },
             _ => return None,
         };
         fields.end()?;

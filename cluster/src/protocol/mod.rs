@@ -11,7 +11,7 @@ pub mod frame;
 pub mod hello;
 pub mod message;
 
-pub use frame::{Fault, Frame, HEADER_BYTES, Header, frame_length, log_bytes};
+pub use frame::{Aside, Fault, Frame, HEADER_BYTES, Header, aside, frame_length};
 pub use message::{Cut, Message, Refusal, Row, Span, Summary};
 
 /// The version of the protocol that this program speaks, and the oldest that it can.

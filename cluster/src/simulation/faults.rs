@@ -61,6 +61,7 @@ impl World {
             FaultKind::DeafLog { slot } => self.slots[slot].is_deaf = true,
             FaultKind::Join => self.join(),
             FaultKind::Leave { slot } => self.leave(slot),
+            FaultKind::Abort => self.abort(),
             FaultKind::Repair { slot } => {
                 if self.slots[slot].place == Place::Up {
                     self.turn(slot, Input::Repair);
@@ -190,6 +191,14 @@ impl World {
             self.append(&Entry::Dead { node });
         } else if topology.change.is_none() {
             self.append(&Entry::Change { expected, add: vec![], remove: vec![], dead: vec![node] });
+        }
+    }
+
+    fn abort(&mut self) {
+        let topology = self.agreed.topology();
+        // A store that was erased comes back by its change: nobody else would add it again.
+        if topology.members.values().all(|member| !member.is_dead) {
+            self.soon(1000, Happening::Append(Entry::Abort { expected: topology.epoch }));
         }
     }
 

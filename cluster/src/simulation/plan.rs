@@ -126,6 +126,8 @@ pub enum FaultKind {
         /// Which.
         slot: usize,
     },
+    /// The change of members under way is given up, if it still copies.
+    Abort,
     /// All partitions are compared now.
     Repair {
         /// By whom.
@@ -200,6 +202,7 @@ impl Plan {
         plan.draw_operations(random, keys);
         plan.draw_faults(random);
         plan.draw_stories(&mut SplitMix::new(mix(seed ^ 0xC10C)));
+        plan.draw_aborts(&mut SplitMix::new(mix(seed)));
         plan
     }
 
@@ -290,6 +293,19 @@ impl Plan {
                 self.operations.push(Operation { at_ms, slot, key, quorum, ask });
             }
         }
+    }
+
+    /// Gives up some of the changes of members, soon after they began.
+    fn draw_aborts(&mut self, random: &mut SplitMix) {
+        let is_change = |fault: &&Fault| matches!(fault.kind, FaultKind::Join | FaultKind::Leave { .. });
+        let changes: Vec<u64> = self.faults.iter().filter(is_change).map(|fault| fault.at_ms).collect();
+        for at_ms in changes {
+            let at_ms = at_ms + 1 + random.below(300);
+            if random.happens(300) {
+                self.faults.push(Fault { at_ms, for_ms: 0, kind: FaultKind::Abort });
+            }
+        }
+        self.faults.sort_by_key(|fault| fault.at_ms);
     }
 
     fn draw_operations(&mut self, random: &mut SplitMix, keys: u8) {

@@ -1,11 +1,12 @@
-//! Changes of the members that somebody asks for: what is wrong with one, and the entry of the log that begins it.
+//! Changes of the members that somebody asks for: what is wrong with one, and the entries of the log that begin it.
 
-use quipu_cluster::ids::Epoch;
+use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::placement::WEIGHT;
-use quipu_cluster::topology::{Entry, Member, StoreId, Topology};
+use quipu_cluster::topology::{Entry, Member, Phase, StoreId, Topology};
 use tokio::sync::oneshot;
 
 use super::address;
+use super::report::ChangeReport;
 
 /// A node that is to become a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,11 @@ pub struct ChangeOrder {
     pub add: Vec<NewMember>,
     /// Addresses of nodes that leave, after others have copied what they keep.
     pub remove: Vec<String>,
-    /// Addresses of nodes that are gone for good. What only they had is lost.
+    /// Addresses of nodes that are gone for good. What only they had is lost. While a change is under way it waits for
+    /// them no longer, and they stay members until they are named again after it.
     pub dead: Vec<String>,
+    /// Whether the change under way is to be given up. It can be while new replicas copy.
+    pub abort: bool,
 }
 
 /// Why a change is not begun.
@@ -51,7 +55,7 @@ pub type Changed = Result<u64, ChangeRefused>;
 pub(super) struct PendingChange {
     pub(super) order: ChangeOrder,
     /// What was proposed, in which epoch and when.
-    pub(super) proposed: Option<(Entry, Epoch, u64)>,
+    pub(super) proposed: Option<(Vec<Entry>, Epoch, u64)>,
     pub(super) until_ms: u64,
     pub(super) answer: oneshot::Sender<Changed>,
 }
@@ -66,19 +70,79 @@ impl ChangeOrder {
             add: self.add.iter().map(member).collect::<Result<_, ChangeRefused>>()?,
             remove: all(&self.remove)?,
             dead: all(&self.dead)?,
+            abort: self.abort,
         })
     }
 
-    /// The entry that begins the change, and the order with normal addresses. `is_down` tells whether a node answers.
+    /// The addresses of those who are to come, as nodes compare them.
+    ///
+    /// # Errors
+    /// What is wrong with one.
+    pub fn newcomers(&self) -> Result<Vec<String>, String> {
+        self.add.iter().map(|member| address::normal(&member.url)).collect()
+    }
+
+    /// The entries that begin the change, and the order with normal addresses. `is_down` tells whether a node answers.
     ///
     /// # Errors
     /// Why it cannot begin.
-    pub(super) fn entry(
+    pub(super) fn entries(
         &self,
         topology: &Topology,
-        is_down: impl Fn(&str) -> bool,
-    ) -> Result<(Entry, ChangeOrder), ChangeRefused> {
+        is_down: impl Fn(NodeId) -> bool,
+    ) -> Result<(Vec<Entry>, ChangeOrder), ChangeRefused> {
         let order = self.normal()?;
+        let is_change = !order.add.is_empty() || !order.remove.is_empty();
+        let entries = match &topology.change {
+            _ if order.abort => order.abortion(topology, is_change)?,
+            Some(_) if !is_change && !order.dead.is_empty() => order.deaths(topology)?,
+            Some(_) => {
+                let waits = ChangeReport::new(topology, None, &is_down).map_or(Vec::new(), |change| change.waits_for);
+                return Err(ChangeRefused::Conflict(format!(
+                    "a change is under way since epoch {}; it waits for {}: start who does not answer, declare it dead \
+                     with `quipu cluster remove --dead`, or give the change up with `quipu cluster abort`",
+                    topology.change.as_ref().map_or(0, |change| change.begun.0),
+                    waits.join(", ")
+                )));
+            }
+            None => vec![order.beginning(topology, is_down)?],
+        };
+        Ok((entries, order))
+    }
+
+    /// The entry that gives up the change under way.
+    fn abortion(&self, topology: &Topology, is_change: bool) -> Result<Vec<Entry>, ChangeRefused> {
+        if is_change || !self.dead.is_empty() {
+            return Err(ChangeRefused::Invalid("a change is given up alone, without other orders".to_owned()));
+        }
+        match &topology.change {
+            Some(change) if change.phase == Phase::Copying => Ok(vec![Entry::Abort { expected: topology.epoch }]),
+            Some(_) => Err(ChangeRefused::Conflict(
+                "the new replicas have copied all, and are read from: the change cannot be given up any more, and ends \
+                 when all living members know of it"
+                    .to_owned(),
+            )),
+            None => Err(ChangeRefused::Conflict("no change of members is under way".to_owned())),
+        }
+    }
+
+    /// The entries that have the change under way not wait for the dead.
+    fn deaths(&self, topology: &Topology) -> Result<Vec<Entry>, ChangeRefused> {
+        let mut deaths = Vec::new();
+        for url in &self.dead {
+            let named: Vec<_> = topology.members.iter().filter(|(_, member)| member.url == *url).collect();
+            if named.is_empty() {
+                return Err(ChangeRefused::Unknown(format!("{url} is no member")));
+            }
+            let living = named.into_iter().filter(|(_, member)| !member.is_dead);
+            deaths.extend(living.map(|(node, _)| Entry::Dead { node: *node }));
+        }
+        Ok(deaths)
+    }
+
+    /// The entry that begins a change where none is under way.
+    fn beginning(&self, topology: &Topology, is_down: impl Fn(NodeId) -> bool) -> Result<Entry, ChangeRefused> {
+        let order = self;
         let invalid = |text: String| Err(ChangeRefused::Invalid(text));
         let named: Vec<&String> = order.add.iter().map(|member| &member.url).chain(&order.remove).collect();
         if named.is_empty() && order.dead.is_empty() {
@@ -91,18 +155,6 @@ impl ChangeOrder {
             let found = topology.members.iter().filter(|(_, member)| member.url == url);
             found.min_by_key(|(_, member)| member.is_dead).map(|(node, member)| (*node, member))
         };
-        if let Some(change) = &topology.change {
-            let waits: Vec<&str> = topology
-                .living()
-                .filter(|node| !topology.ready.contains(node))
-                .filter_map(|node| topology.members.get(&node).map(|member| member.url.as_str()))
-                .collect();
-            return Err(ChangeRefused::Conflict(format!(
-                "a change is under way since epoch {}; it waits for {}",
-                change.begun.0,
-                waits.join(", ")
-            )));
-        }
         let mut add = Vec::new();
         for member in &order.add {
             if let Some((_, known)) = living(&member.url)
@@ -127,12 +179,13 @@ impl ChangeOrder {
         };
         let remove: Vec<_> = order.remove.iter().map(known).collect::<Result<_, _>>()?;
         let dead: Vec<_> = order.dead.iter().map(known).collect::<Result<_, _>>()?;
-        if let Some(url) = order.remove.iter().find(|url| is_down(url)) {
+        let left_down = order.remove.iter().zip(&remove).find(|(_, node)| is_down(**node));
+        if let Some((url, _)) = left_down {
             return Err(ChangeRefused::Conflict(format!(
                 "{url} does not answer, and others are to copy what it keeps: start it, or say that it is dead"
             )));
         }
-        let waits = |node: &quipu_cluster::ids::NodeId| {
+        let waits = |node: &NodeId| {
             let url = topology.members.get(node).map_or("", |member| member.url.as_str());
             !topology.ready.contains(node) && !order.dead.iter().any(|dead| dead == url)
         };
@@ -150,11 +203,27 @@ impl ChangeOrder {
                 topology.replicas
             ));
         }
-        Ok((Entry::Change { expected: topology.epoch, add, remove, dead }, order))
+        Ok(Entry::Change { expected: topology.epoch, add, remove, dead })
+    }
+
+    /// What a topology says of entries that were proposed in an epoch: whether they have had their effect, or none if
+    /// that is still to come.
+    pub(super) fn outcome(&self, topology: &Topology, entries: &[Entry], proposed_in: Epoch) -> Option<bool> {
+        let is_dead = |entry: &Entry| match entry {
+            Entry::Dead { node } => Some(topology.members.get(node).is_none_or(|member| member.is_dead)),
+            _ => None,
+        };
+        let deaths: Option<Vec<bool>> = entries.iter().map(is_dead).collect();
+        match deaths {
+            Some(deaths) => deaths.iter().all(|is_dead| *is_dead).then_some(true),
+            None if topology.epoch == proposed_in => None,
+            None if self.abort => Some(topology.change.as_ref().is_none_or(|change| change.begun > proposed_in)),
+            None => Some(self.has_begun(topology)),
+        }
     }
 
     /// Whether a topology with another epoch than before has begun this change.
-    pub(super) fn has_begun(&self, topology: &Topology) -> bool {
+    fn has_begun(&self, topology: &Topology) -> bool {
         let keeps = |url: &String| {
             let goal = topology.change.as_ref().map_or(&topology.placed, |change| &change.goal);
             goal.iter()
@@ -169,8 +238,6 @@ impl ChangeOrder {
 
 #[cfg(test)]
 mod tests {
-    use quipu_cluster::ids::NodeId;
-
     use super::*;
 
     fn url(number: u16) -> String {
@@ -187,16 +254,17 @@ mod tests {
     }
 
     fn ask(topology: &Topology, order: &ChangeOrder) -> Result<Entry, ChangeRefused> {
-        order.entry(topology, |asked| asked == url(9)).map(|(entry, _)| entry)
+        order.entries(topology, |asked| asked == NodeId(9)).map(|(entries, _)| entries[0].clone())
     }
 
     #[test]
     fn an_order_becomes_an_entry_that_begins_it() {
         let mut topology = founded(3, 3);
         let order = ChangeOrder { add: vec![member("HTTP://host-7/".to_owned())], ..Default::default() };
-        let (entry, order) = order.entry(&topology, |_| false).unwrap();
-        assert!(!order.has_begun(&topology));
-        assert!(topology.apply(1, &entry) && order.has_begun(&topology));
+        let (entries, order) = order.entries(&topology, |_| false).unwrap();
+        assert_eq!(order.outcome(&topology, &entries, Epoch(0)), None);
+        assert!(topology.apply(1, &entries[0]));
+        assert_eq!(order.outcome(&topology, &entries, Epoch(0)), Some(true));
         assert!(matches!(ask(&topology, &order), Err(ChangeRefused::Conflict(_))), "one change at a time");
         for number in 2..4 {
             for node in [0, 1, 2, 3].map(NodeId) {
@@ -221,8 +289,8 @@ mod tests {
     fn a_dead_node_comes_back_under_its_address() {
         let mut topology = founded(3, 3);
         let order = ChangeOrder { add: vec![member(url(1))], dead: vec![url(1)], ..Default::default() };
-        let (entry, order) = order.entry(&topology, |_| true).unwrap();
-        assert!(topology.apply(1, &entry) && order.has_begun(&topology));
+        let (entries, order) = order.entries(&topology, |_| true).unwrap();
+        assert!(topology.apply(1, &entries[0]) && order.has_begun(&topology));
         assert!(topology.members[&NodeId(1)].is_dead && topology.members[&NodeId(3)].url == url(1));
     }
 
@@ -231,7 +299,8 @@ mod tests {
         let topology = founded(4, 3);
         let order = |add: &[u16], remove: &[u16], dead: &[u16]| {
             let urls = |numbers: &[u16]| numbers.iter().map(|number| url(*number)).collect::<Vec<_>>();
-            ChangeOrder { add: urls(add).into_iter().map(member).collect(), remove: urls(remove), dead: urls(dead) }
+            let add = urls(add).into_iter().map(member).collect();
+            ChangeOrder { add, remove: urls(remove), dead: urls(dead), abort: false }
         };
         for (wrong, why) in [
             (order(&[], &[], &[]), "no node"),
@@ -252,5 +321,42 @@ mod tests {
         let down = ask(&ten, &order(&[], &[9], &[]));
         assert!(matches!(&down, Err(ChangeRefused::Conflict(text)) if text.contains("does not answer")), "{down:?}");
         assert!(ask(&ten, &order(&[], &[], &[9])).is_ok());
+    }
+
+    /// A member died while another was added: the change waited for it, and it could not be declared dead.
+    #[test]
+    fn a_member_is_declared_dead_and_a_change_given_up_while_one_is_under_way() {
+        let mut topology = founded(4, 3);
+        let abort = ChangeOrder { abort: true, ..Default::default() };
+        let none = ask(&topology, &abort);
+        assert!(matches!(&none, Err(ChangeRefused::Conflict(why)) if why.contains("no change")), "{none:?}");
+        let add = ChangeOrder { add: vec![member(url(7))], ..Default::default() };
+        let (entries, _) = add.entries(&topology, |_| false).unwrap();
+        topology.apply(1, &entries[0]);
+        for node in [0, 1, 2, 3].map(NodeId) {
+            topology.apply(10 + u64::from(node.0), &Entry::Ready { node, epoch: Epoch(1) });
+        }
+        // The new node copies, and node 3, which has said that it knows of the change, does not answer any more.
+        let refused = add.entries(&topology, |node| node == NodeId(3));
+        let waits = format!("waits for {}, {}", url(3), url(7));
+        assert!(matches!(&refused, Err(ChangeRefused::Conflict(why)) if why.contains(&waits)), "{refused:?}");
+        let dead = ChangeOrder { dead: vec![url(3)], ..Default::default() };
+        let (entries, dead) = dead.entries(&topology, |_| false).unwrap();
+        assert_eq!(entries, [Entry::Dead { node: NodeId(3) }]);
+        assert_eq!(dead.outcome(&topology, &entries, Epoch(1)), None);
+        assert!(!topology.apply(20, &entries[0]));
+        assert_eq!(dead.outcome(&topology, &entries, Epoch(1)), Some(true));
+        assert!(dead.entries(&topology, |_| false).is_ok_and(|(entries, _)| entries.is_empty()), "it is so already");
+        let mixed = ChangeOrder { abort: true, ..dead.clone() };
+        assert!(matches!(ask(&topology, &mixed), Err(ChangeRefused::Invalid(_))));
+        // Given up while it copies; not when that is over.
+        let (entries, abort) = abort.entries(&topology, |_| false).unwrap();
+        let mut given_up = topology.clone();
+        assert!(given_up.apply(30, &entries[0]));
+        assert_eq!(abort.outcome(&given_up, &entries, Epoch(1)), Some(true));
+        assert!(topology.apply(30, &Entry::Ready { node: NodeId(4), epoch: Epoch(1) }));
+        assert_eq!(abort.outcome(&topology, &entries, Epoch(1)), Some(false));
+        let late = ask(&topology, &abort);
+        assert!(matches!(&late, Err(ChangeRefused::Conflict(why)) if why.contains("have copied")), "{late:?}");
     }
 }

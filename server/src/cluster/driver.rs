@@ -10,7 +10,9 @@
 //!    has asked for stays.
 
 mod failure;
+mod marks;
 mod members;
+mod reporting;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,29 +20,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::{Interest, Poll, Token};
-use quipu::{ReadableTable, Result};
+use quipu::Result;
 use quipu_agreement::Agreement;
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::engine::EngineTables;
 use quipu_cluster::ids::{NodeId, Now};
 use quipu_cluster::limits::Limits;
 use quipu_cluster::node::{Input, Node, Output};
-use quipu_cluster::peers::Health;
-use quipu_cluster::protocol::{Frame, Header, Message, log_bytes};
+use quipu_cluster::protocol::{Aside, Frame, Header, Message, aside};
 use quipu_cluster::routing::Routing;
-use quipu_cluster::tables::Table;
-use quipu_cluster::topology::StoreId;
+use quipu_cluster::topology::{Entry, StoreId};
 use tokio::sync::{oneshot, watch};
 
 use failure::LastFailure;
+use marks::Marking;
+use reporting::Repaired;
 
 use super::change::PendingChange;
 use super::greeting::{self, Failure, Greeted};
 use super::host::Host;
 use super::inbox::{Event, Inbox};
 use super::link::Link;
-use super::register::{Register, Standing};
-use super::report::{ChangeReport, PeerReport, Report};
+use super::register::{Register, Standing, WENT_BACK_TEXT};
+use super::report::Report;
 use crate::system::clock;
 use crate::system::log::Level;
 
@@ -57,10 +59,9 @@ const SETTLE_MS: u64 = 1500;
 /// How often the log says that the same node was refused for the same reason, and how many such lines it has at once.
 const REFUSALS_EVERY_MS: u64 = 60_000;
 const REFUSALS_MAX: usize = 64;
-/// How old a report may be.
-const REPORT_MS: u64 = 50;
 
 const REMOVED: &str = "this node was removed from the cluster";
+const PEER_WENT_BACK: &str = "its data directory was put back from a copy: start it on an empty one";
 
 /// How a peer without a connection is asked for one.
 #[derive(Default)]
@@ -77,6 +78,8 @@ enum Step {
     Ask(u64, Request),
     Connected(NodeId),
     Disconnected(NodeId),
+    /// A long answer of a node to a request has begun to come.
+    Coming(NodeId, u64, usize),
     Repair,
     Topology(Routing),
 }
@@ -115,6 +118,13 @@ pub(super) struct Driver {
     /// Refusals that stand in the log, and since when.
     refusals: BTreeMap<String, u64>,
     reported_ms: u64,
+    /// The mark of the store.
+    marking: Marking,
+    /// When all was last compared.
+    repaired: Repaired,
+    /// How long the node serves on when it leaves, and until when if it does.
+    drain_ms: u64,
+    drained_at_ms: Option<u64>,
     /// After a failure, when the node is opened again.
     open_at_ms: u64,
     turns: (u64, u64),
@@ -126,7 +136,7 @@ impl Driver {
     pub(super) fn new(
         host: Arc<dyn Host>,
         register: Arc<Register>,
-        limits: Limits,
+        (limits, drain_ms): (Limits, u64),
         (poll, inbox): (Poll, Arc<Inbox>),
         (reporter, classes): (watch::Sender<Arc<Report>>, Arc<AtomicU32>),
     ) -> Driver {
@@ -158,6 +168,10 @@ impl Driver {
             failure: LastFailure::default(),
             refusals: BTreeMap::new(),
             reported_ms: 0,
+            marking: Marking::default(),
+            repaired: Repaired::default(),
+            drain_ms,
+            drained_at_ms: None,
             open_at_ms: 0,
             turns: (0, 0),
             wakes: 0,
@@ -191,6 +205,7 @@ impl Driver {
             self.see_to_node();
             self.turn();
             self.see_to_log();
+            self.see_to_mark();
             self.dial();
             self.report();
         }
@@ -225,6 +240,9 @@ impl Driver {
                 let until_ms = self.now().ticks_ms + self.limits.request_timeout_ms;
                 if self.node.is_some() && self.is_settled {
                     self.ask(request, sender);
+                } else if let Some(why) = self.refusal() {
+                    // Nobody waits for it any more if it has gone.
+                    let _ = sender.send(Answer::Unavailable(why.to_owned()));
                 } else if self.held.len() < self.limits.requests_max {
                     self.held.push((until_ms, request, sender));
                 } else {
@@ -256,6 +274,12 @@ impl Driver {
                                 (REFUSED_AFTER_MS, REMOVED.to_owned())
                             }
                             Failure::Left => (REFUSED_AFTER_MS, "it has left the cluster".to_owned()),
+                            Failure::PeerWentBack(_, _, true) => (REFUSED_AFTER_MS, PEER_WENT_BACK.to_owned()),
+                            Failure::PeerWentBack(_, _, false) => (DIAL_AFTER_MS, greeting::AGAIN.to_owned()),
+                            Failure::WentBack => {
+                                self.go_back();
+                                return;
+                            }
                         };
                         let dial = self.dials.entry(node).or_default();
                         dial.after_ms = (dial.after_ms * 2).clamp(least, most);
@@ -278,11 +302,17 @@ impl Driver {
                     self.refusals.insert(why, now_ms);
                 }
             }
+            Event::Accepted(Err(Failure::PeerWentBack(peer, _, true))) => {
+                let why = format!("{}: {PEER_WENT_BACK}", self.register.url_of(peer));
+                self.on_event(Event::Accepted(Err(Failure::Refused(why))));
+            }
+            Event::Accepted(Err(Failure::WentBack)) => self.go_back(),
+            Event::Marked(marked) => self.tell_mark(marked),
             Event::Accepted(Err(Failure::Newcomer(newcomer))) => self.welcome(&newcomer),
             Event::Accepted(Err(Failure::Placed)) => self.start_anew(),
             Event::Accepted(Err(Failure::Removed(topology))) => self.learn(*topology),
             // It has gone; it will try again, or has been told that it has left.
-            Event::Accepted(Err(Failure::Unreachable(_) | Failure::Left)) => {}
+            Event::Accepted(Err(Failure::Unreachable(_) | Failure::Left | Failure::PeerWentBack(..))) => {}
             Event::Fence(fence) => {
                 self.forget("a peer has come back with a new data directory");
                 fence.open();
@@ -378,12 +408,23 @@ impl Driver {
                 }
             }
         }
+        if let Some(why) = self.refusal() {
+            for (_, _, sender) in std::mem::take(&mut self.held) {
+                let _ = sender.send(Answer::Unavailable(why.to_owned()));
+            }
+        }
         if self.node.is_some() && self.is_settled {
             for (_, request, sender) in std::mem::take(&mut self.held) {
                 self.ask(request, sender);
             }
         }
         self.held.retain(|(until_ms, ..)| now_ms < *until_ms);
+    }
+
+    /// Why no request is to wait: the node will not serve.
+    fn refusal(&self) -> Option<&'static str> {
+        let is_said = |text: &&str| self.trouble.as_deref() == Some(text);
+        [REMOVED, WENT_BACK_TEXT].into_iter().find(is_said).filter(|_| self.node.is_none())
     }
 
     fn tell_trouble(&mut self, trouble: Option<String>) {
@@ -401,6 +442,9 @@ impl Driver {
         let is_member = self.register.routing().topology().members.contains_key(&self.register.own());
         if !is_member {
             return Ok(Some(REMOVED.to_owned()));
+        }
+        if self.register.is_back() {
+            return Ok(Some(WENT_BACK_TEXT.to_owned()));
         }
         if standing != Standing::Begun {
             if !self.is_settled && self.links.len() < self.register.peers().len() {
@@ -436,6 +480,9 @@ impl Driver {
         for (node, link) in &mut self.links {
             if link.is_readable && !link.read() {
                 lost.push(*node);
+            }
+            if let Some((request, bytes)) = link.coming().filter(|_| self.node.is_some()) {
+                self.steps.push(Step::Coming(*node, request, bytes));
             }
         }
         match self.take_turn(&mut lost) {
@@ -484,6 +531,7 @@ impl Driver {
         })?;
         let applied = node.routing().topology().applied;
         let (out, steps, links) = (&mut self.out, &mut self.steps, &mut self.links);
+        let marks = &mut self.marking.heard;
         let give = |tables: &mut EngineTables<'_>| {
             let mut inputs = 0;
             let mut take = |input: Input<'_>, node: &mut Node| {
@@ -495,6 +543,7 @@ impl Driver {
                     Step::Ask(client, request) => Input::Request { client, request },
                     Step::Connected(peer) => Input::Connected(peer),
                     Step::Disconnected(peer) => Input::Disconnected(peer),
+                    Step::Coming(from, request, bytes) => Input::Coming { from, request, bytes },
                     Step::Repair => Input::Repair,
                     Step::Topology(routing) => Input::Topology(routing),
                 };
@@ -504,9 +553,16 @@ impl Driver {
                 loop {
                     match link.next_frame() {
                         Ok(Some(bytes)) => {
-                            if let Some(log) = log_bytes(bytes) {
-                                agreement.into_iter().for_each(|agreement| agreement.receive(*peer, log));
-                                continue;
+                            match aside(bytes) {
+                                Some(Aside::Log(log)) => {
+                                    agreement.into_iter().for_each(|agreement| agreement.receive(*peer, log));
+                                    continue;
+                                }
+                                Some(Aside::Mark { store, mark }) => {
+                                    marks.push((*peer, StoreId(store), mark));
+                                    continue;
+                                }
+                                None => {}
                             }
                             let bad = node.metrics.bad_frames;
                             take(Input::Frame { from: *peer, bytes }, node)?;
@@ -546,6 +602,7 @@ impl Driver {
 
     /// Sends and answers what the node has put out.
     fn carry_out(&mut self, lost: &mut Vec<NodeId>) {
+        let stays = self.drains();
         for output in self.out.drain(..) {
             match output {
                 Output::Send { to, bytes } => {
@@ -560,6 +617,8 @@ impl Driver {
                         let _ = sender.send(answer);
                     }
                 }
+                // It serves on until those who send it requests have seen that it leaves.
+                Output::Propose(Entry::Ready { .. }) if stays => {}
                 Output::Propose(entry) => {
                     // The node proposes it again.
                     self.agreement.iter().for_each(|agreement| agreement.propose(&entry));
@@ -576,7 +635,7 @@ impl Driver {
     /// Has threads connect to peers that it is time for.
     fn dial(&mut self) {
         // Most of the time all are connected: this is asked each turn.
-        if self.links.len() == self.register.peer_count() {
+        if self.links.len() == self.register.peer_count() || self.register.is_back() {
             return;
         }
         let now_ms = self.now().ticks_ms;
@@ -615,52 +674,5 @@ impl Driver {
         if self.is_settled {
             self.reported_ms = 0;
         }
-    }
-
-    /// Rows and bytes of the hints.
-    fn hints(&self) -> (u64, u64) {
-        let hints = self.register.store().table(Table::Hints);
-        hints.tally(..).map_or((0, 0), |tally| (tally.rows as u64, tally.bytes as u64))
-    }
-
-    fn report(&mut self) {
-        let now_ms = self.now().ticks_ms;
-        if self.reported_ms != 0 && now_ms < self.reported_ms + REPORT_MS {
-            return;
-        }
-        self.reported_ms = now_ms.max(1);
-        let routing = self.register.routing();
-        let topology = routing.topology();
-        let health: BTreeMap<NodeId, Health> =
-            self.node.as_ref().map(|node| node.health_of_all().into_iter().collect()).unwrap_or_default();
-        let peer = |(node, url): (NodeId, String)| PeerReport {
-            node,
-            url,
-            is_connected: self.links.contains_key(&node),
-            health: health.get(&node).copied().unwrap_or(Health::Down),
-            trouble: self.dials.get(&node).map(|dial| dial.trouble.clone()).unwrap_or_default(),
-        };
-        let log = self.agreement.as_ref().map(Agreement::report);
-        let report = Report {
-            node: self.register.own(),
-            url: self.register.self_url().to_owned(),
-            is_settled: self.is_settled,
-            trouble: self.trouble.clone().or_else(|| self.failure.trouble(now_ms)),
-            epoch: topology.epoch.0,
-            partitions: topology.partitions,
-            replicas: topology.replicas,
-            copies_left: self.node.as_ref().map_or(0, Node::copies_left),
-            repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
-            entities: self.register.store().table(Table::Entities).len().unwrap_or(0),
-            change: ChangeReport::new(topology, log.as_ref()),
-            log,
-            peers: self.register.peers().into_iter().map(peer).collect(),
-            metrics: self.node.as_ref().map(|node| node.metrics.clone()).unwrap_or_default(),
-            hints: self.hints(),
-            turns: self.turns,
-            wakes: self.wakes,
-        };
-        // Nobody may be listening.
-        self.reporter.send_replace(Arc::new(report));
     }
 }

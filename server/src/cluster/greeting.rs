@@ -15,7 +15,7 @@ use std::time::Duration;
 use quipu_cluster::ids::NodeId;
 use quipu_cluster::protocol::VERSIONS;
 use quipu_cluster::protocol::hello::Hello;
-use quipu_cluster::topology::{StoreId, Topology};
+use quipu_cluster::topology::{Settings, StoreId, Topology};
 use ring::hmac;
 
 use super::address;
@@ -63,6 +63,10 @@ pub(super) enum Failure {
     Left,
     /// This node has left the cluster, as this topology says.
     Removed(Box<Topology>),
+    /// The store of this peer has gone back in time: it had come to this mark. Whether that is sure.
+    PeerWentBack(NodeId, u64, bool),
+    /// This node's has.
+    WentBack,
     /// This node has got its place in the cluster: it greets as that from now on.
     Placed,
 }
@@ -192,6 +196,9 @@ fn check_proof(secret: Option<&[u8]>, side: u8, greetings: (&Greeting, &Greeting
     }))
 }
 
+/// What is said where the mark of a store was raised while its node greeted.
+pub(super) const AGAIN: &str = "the store came further while its node greeted";
+
 const DIALER: u8 = b'd';
 const ACCEPTOR: u8 = b'a';
 const WELCOME: u8 = 1;
@@ -199,6 +206,7 @@ const REFUSAL: u8 = 2;
 const PLACE: u8 = 3;
 const WAIT: u8 = 4;
 const LEFT: u8 = 5;
+const BACK: u8 = 6;
 
 /// What one side has decided about the other.
 #[derive(Debug, PartialEq)]
@@ -213,6 +221,8 @@ enum Verdict {
     Wait,
     /// It is no member any more, as this topology says.
     Left(Box<Topology>),
+    /// Its store has gone back in time: it had come to this mark.
+    WentBack(u64),
 }
 
 impl Verdict {
@@ -225,7 +235,8 @@ impl Verdict {
                 None => Verdict::Wait,
             },
             Err(Failure::Left) => Verdict::Left(Box::new(register.routing().topology().clone())),
-            Err(Failure::Placed | Failure::Removed(_)) => Verdict::Wait,
+            Err(Failure::PeerWentBack(_, mark, _)) => Verdict::WentBack(*mark),
+            Err(Failure::Placed | Failure::Removed(_) | Failure::WentBack) => Verdict::Wait,
         }
     }
 
@@ -243,6 +254,7 @@ impl Verdict {
             Verdict::Place(node, topology) => [&[PLACE][..], &node.0.to_le_bytes(), &topology.encode()].concat(),
             Verdict::Wait => vec![WAIT],
             Verdict::Left(topology) => [&[LEFT][..], &topology.encode()].concat(),
+            Verdict::WentBack(mark) => [&[BACK][..], &mark.to_le_bytes()].concat(),
         }
     }
 
@@ -264,6 +276,7 @@ impl Verdict {
             }
             WAIT => Some(Verdict::Wait),
             LEFT => Some(Verdict::Left(Box::new(Topology::decode(rest)?))),
+            BACK => Some(Verdict::WentBack(u64::from_le_bytes(rest.try_into().ok()?))),
             _ => None,
         });
         decoded.ok_or_else(|| Failure::Refused("it does not greet as a node does".to_owned()))
@@ -286,6 +299,9 @@ fn take_verdict(register: &Register, node: Option<NodeId>, url: &str, bytes: &[u
             false => Err(Failure::Unreachable("this node has got its place meanwhile".to_owned())),
         },
         (Verdict::Left(topology), _) => Err(Failure::Removed(topology)),
+        // It has been raised since it greeted.
+        (Verdict::WentBack(mark), _) if mark <= register.mark() => Err(Failure::Unreachable(AGAIN.to_owned())),
+        (Verdict::WentBack(_), _) => Err(Failure::WentBack),
         (Verdict::Wait, _) => {
             register.is_not_new();
             Err(Failure::Unreachable(format!("{url} waits until the cluster has agreed on an id for this node")))
@@ -303,6 +319,7 @@ fn decide(register: &Register, peer: &Greeter, greeting: &Greeting, fence: &dyn 
         Decision::Admitted(admitted) => admitted,
         Decision::Newcomer(newcomer) => return Err(Failure::Newcomer(newcomer)),
         Decision::Left => return Err(Failure::Left),
+        Decision::WentBack { mark, is_sure } => return Err(Failure::PeerWentBack(hello.node, mark, is_sure)),
     };
     if admitted.is_replaced {
         fence();
@@ -310,6 +327,8 @@ fn decide(register: &Register, peer: &Greeter, greeting: &Greeting, fence: &dyn 
     if let Some(store) = admitted.store {
         register.note(admitted.node, store).map_err(|error| Failure::Unreachable(error.to_string()))?;
     }
+    let noted = register.note_mark(admitted.node, StoreId(hello.store), hello.mark);
+    noted.map_err(|error| Failure::Unreachable(error.to_string()))?;
     Ok(admitted)
 }
 
@@ -325,7 +344,7 @@ pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn()) -> Resul
     let decided = proven.clone().and_then(|()| decide(register, &peer, &theirs, fence)).and_then(|admitted| {
         match admitted.node == node {
             true => Ok(admitted),
-            false => Err(Failure::Refused(format!("it is {}, not {url}", register.url_of(admitted.node)))),
+            false => Err(Failure::Refused(other_node(register, admitted.node, node))),
         }
     });
     let knows_better = matches!(decided, Err(Failure::Refused(_)))
@@ -346,6 +365,16 @@ pub(super) fn dial(register: &Register, node: NodeId, fence: &dyn Fn()) -> Resul
     Ok(Greeted { node, stream: peer.stream, is_dialed: true })
 }
 
+/// What is said of a node that is found in the place of another.
+fn other_node(register: &Register, found: NodeId, sought: NodeId) -> String {
+    let (theirs, url) = (register.url_of(found), register.url_of(sought));
+    match theirs == url {
+        // It has come back under another id, and nobody here has heard of that yet.
+        true => format!("node {found} is at {url} now, where node {sought} was"),
+        false => format!("it is {theirs}, not {url}"),
+    }
+}
+
 /// Asks a member for the place of a node that was added: its id, and the topology.
 pub(super) fn ask_for_place(
     url: &str,
@@ -356,7 +385,9 @@ pub(super) fn ask_for_place(
     let mut peer = Greeter::dial(url, credentials)?;
     let secret = credentials.secret.as_deref();
     let versions = (*VERSIONS.start(), *VERSIONS.end());
-    let hello = Hello { versions, cluster: 0, node: NodeId::NONE, store: store.0, applied: 0, list: self_url };
+    let settings = Settings { replicas: 0, partitions: 0, seed: 0 };
+    let (store, node, list) = (store.0, NodeId::NONE, self_url);
+    let hello = Hello { versions, cluster: 0, node, store, mark: 0, applied: 0, settings, list };
     let own = Greeting::new(true, &hello.encode());
     peer.send(&own.0)?;
     let theirs = Greeting(peer.receive(MESSAGE_BYTES_MAX)?);
@@ -367,7 +398,7 @@ pub(super) fn ask_for_place(
     match Verdict::decode(&peer.receive(VERDICT_BYTES_MAX)?)? {
         Verdict::Place(node, topology) => Ok((node, *topology)),
         Verdict::Refusal(why) => Err(Failure::Refused(format!("{url} says of this node: {why}"))),
-        Verdict::Wait | Verdict::Welcome(..) | Verdict::Left(_) => {
+        Verdict::Wait | Verdict::Welcome(..) | Verdict::Left(_) | Verdict::WentBack(_) => {
             Err(Failure::Unreachable(format!("{url} waits until the cluster has agreed on an id for this node")))
         }
     }
@@ -473,13 +504,15 @@ pub(super) fn examine_greeting(bytes: &[u8]) {
 pub(super) fn sample_greetings() -> Vec<(String, Vec<u8>)> {
     let list = [("http://a:1".to_owned(), String::new()), ("http://b:1".to_owned(), "zone".to_owned())];
     let topology = || Box::new(Topology::founded(&list, 7, 4, 2));
-    let hello = Hello { versions: (1, 1), cluster: 5, node: NodeId(1), store: 9, applied: 3, list: "a,b" };
+    let (versions, node, settings) = ((1, 1), NodeId(1), topology().settings());
+    let hello = Hello { versions, cluster: 5, node, store: 9, mark: 2, applied: 3, settings, list: "a,b" };
     let verdicts = [
         ("welcome", Verdict::Welcome(true, vec![(NodeId(1), StoreId(9)), (NodeId(2), StoreId(8))])),
         ("refusal", Verdict::Refusal("it is no member".to_owned())),
         ("place", Verdict::Place(NodeId(3), topology())),
         ("wait", Verdict::Wait),
         ("left", Verdict::Left(topology())),
+        ("back", Verdict::WentBack(7)),
     ];
     let verdicts = verdicts.into_iter().map(|(name, verdict)| (name.to_owned(), verdict.encode()));
     verdicts.chain([("greeting".to_owned(), Greeting::new(true, &hello.encode()).0)]).collect()

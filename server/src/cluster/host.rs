@@ -47,4 +47,6 @@ pub struct ClusterOptions {
     pub replicas: u8,
     /// The bounds of the node.
     pub limits: Limits,
+    /// How long it serves on after it has said that it leaves, in milliseconds.
+    pub drain_ms: u64,
 }

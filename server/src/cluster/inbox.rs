@@ -7,7 +7,7 @@ use std::time::Duration;
 use mio::{Poll, Token, Waker};
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::ids::NodeId;
-use quipu_cluster::topology::Topology;
+use quipu_cluster::topology::{StoreId, Topology};
 use tokio::sync::oneshot;
 
 use super::change::{ChangeOrder, Changed};
@@ -34,6 +34,8 @@ pub(super) enum Event {
     Log(NodeId, Vec<u8>),
     /// The log has come to this topology.
     Agreed(Topology),
+    /// The mark of this node's store was raised, or could not be.
+    Marked(quipu::Result<(StoreId, u64)>),
     Stop,
 }
 

@@ -5,7 +5,7 @@
 use std::io::{ErrorKind, Read, Write};
 
 use mio::net::TcpStream;
-use quipu_cluster::protocol::frame_length;
+use quipu_cluster::protocol::{HEADER_BYTES, frame_length};
 
 use super::socket::PeerSocket;
 
@@ -15,6 +15,8 @@ const READ_BYTES: usize = 256 << 10;
 const OUT_BYTES_MAX: usize = 32 << 20;
 /// A buffer that has grown beyond is given back when it is empty.
 const KEPT_BYTES: usize = 1 << 20;
+/// Where in a frame the number of its request stands.
+const REQUEST_AT: usize = HEADER_BYTES - 8;
 
 pub(super) struct Link {
     pub(super) stream: PeerSocket<TcpStream>,
@@ -32,6 +34,8 @@ pub(super) struct Link {
     filled: usize,
     outgoing: Vec<u8>,
     sent: usize,
+    /// The request of the last long frame that was told of.
+    told: u64,
 }
 
 impl Link {
@@ -53,6 +57,7 @@ impl Link {
             filled: 0,
             outgoing: Vec::new(),
             sent: 0,
+            told: 0,
         }
     }
 
@@ -107,6 +112,18 @@ impl Link {
             .map_or(true, |length| length.is_some_and(|length| rest.len() >= length))
     }
 
+    /// The request that a long frame answers which has begun to come, and the frame's bytes. Once for each frame.
+    pub(super) fn coming(&mut self) -> Option<(u64, usize)> {
+        let rest = &self.incoming[self.taken..self.filled];
+        let length = frame_length(rest, self.frame_bytes_max).ok().flatten()?;
+        let request = rest.get(REQUEST_AT..REQUEST_AT + 8)?.first_chunk().copied().map(u64::from_le_bytes)?;
+        let is_news = request != 0 && length > READ_BYTES && rest.len() < length && self.told != request;
+        is_news.then(|| {
+            self.told = request;
+            (request, length)
+        })
+    }
+
     /// The whole frames that [`Link::next_frame`] will return.
     pub(super) fn frames_ahead(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.incoming[self.taken..self.filled];
@@ -144,10 +161,46 @@ impl Link {
             if self.outgoing.capacity() > KEPT_BYTES {
                 self.outgoing = Vec::new();
             }
-        } else if self.sent > KEPT_BYTES {
+        } else if self.sent > KEPT_BYTES && self.sent * 2 >= self.outgoing.len() {
+            // Half of it at least, so that each byte moves once: a long value would else move with each piece of it.
             self.outgoing.drain(..self.sent);
             self.sent = 0;
         }
         self.outgoing.len() - self.sent <= OUT_BYTES_MAX + self.frame_bytes_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use quipu_cluster::ids::Epoch;
+    use quipu_cluster::protocol::{Frame, Header, Message};
+
+    use super::*;
+
+    /// A quorum of replicas could not send a value of 60 MB within the second of a short one.
+    #[test]
+    fn a_long_frame_is_told_of_once_when_it_begins_to_come() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = listener.accept().unwrap().0;
+        stream.set_nonblocking(true).unwrap();
+        let stream = PeerSocket::Plain(TcpStream::from_std(stream));
+        let mut link = Link::new(stream, mio::Token(1), (false, 0), 64 << 20);
+        let mut frame = Vec::new();
+        let topology = vec![7; 2 * READ_BYTES];
+        Frame::encode(Header { epoch: Epoch(1), request: 9 }, &Message::Topology { bytes: &topology }, &mut frame);
+        let mut told = Vec::new();
+        for piece in frame.chunks(READ_BYTES / 2) {
+            peer.write_all(piece).unwrap();
+            let before = link.filled - link.taken;
+            while link.filled - link.taken < before + piece.len() {
+                assert!(link.read());
+            }
+            told.extend(link.coming());
+        }
+        assert_eq!(told, [(9, frame.len())]);
+        assert!(link.next_frame().is_ok_and(|found| found == Some(&frame[..])));
     }
 }

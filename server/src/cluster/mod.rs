@@ -75,7 +75,11 @@ pub struct Cluster {
     report: watch::Receiver<Arc<Report>>,
     /// Which `from` have rows here, a bit each.
     classes: Arc<AtomicU32>,
+    patience: Duration,
 }
+
+/// How long an answer may come after the time limit of its request: a disk that hangs may hold it up.
+const PATIENCE_EXTRA: Duration = Duration::from_secs(3);
 
 /// The thread of a node.
 pub struct Running {
@@ -108,8 +112,14 @@ impl Cluster {
         let inbox = Arc::new(Inbox::new(&poll).map_err(io)?);
         let classes = Arc::new(AtomicU32::new(u32::MAX));
         let (reporter, report) = watch::channel(Arc::new(Report::new(&register)));
-        let cluster = Cluster { register: register.clone(), inbox: inbox.clone(), report, classes: classes.clone() };
-        let driver = Driver::new(host, register, options.limits, (poll, inbox.clone()), (reporter, classes));
+        let limits = options.limits;
+        let long_ms = limits.value_bytes_max as u64 / limits.bytes_a_ms.max(1);
+        // A read has as much time again once its value has begun to come.
+        let patience = 2 * Duration::from_millis(limits.request_timeout_ms + long_ms) + PATIENCE_EXTRA;
+        let cluster =
+            Cluster { register: register.clone(), inbox: inbox.clone(), report, classes: classes.clone(), patience };
+        let sockets = (poll, inbox.clone());
+        let driver = Driver::new(host, register, (limits, options.drain_ms), sockets, (reporter, classes));
         let thread = spawn_vital("cluster".to_owned(), move || driver.run()).map_err(io)?;
         Ok((Arc::new(cluster), Running { inbox, thread }))
     }
@@ -122,12 +132,35 @@ impl Cluster {
         Ok(EngineStore::stored_seed(db)?.is_some())
     }
 
+    /// Makes a database that was restored for one node of a cluster that of a new node: it has none of the cluster's
+    /// rows, and copies from the others. To keep them would be to answer from what was true once.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn restore_one(db: &Db) -> Result<()> {
+        Register::forget_all(db)
+    }
+
+    /// Has a database that was restored stay that of its node. To be called only where all nodes of the cluster are
+    /// restored: none of them may remember what another has confirmed since.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn restore_all(db: &Db) -> Result<()> {
+        Register::forget_marks(db)
+    }
+
     /// Gives a request to the node. Nothing comes if the node has failed or stops: then it is not known what became of
     /// the request.
     pub fn ask(&self, request: Request) -> oneshot::Receiver<Answer> {
         let (sender, answer) = oneshot::channel();
         self.inbox.post(Event::Ask(request, sender));
         answer
+    }
+
+    /// How long an answer of the node is waited for at most: above the time limit of the longest values.
+    pub fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Compares all partitions with their replicas now.
@@ -168,6 +201,17 @@ impl Cluster {
     /// The address under which the others know this node.
     pub fn self_url(&self) -> String {
         self.register.self_url().to_owned()
+    }
+
+    /// Whether a member that was not declared dead has this normal address.
+    pub fn is_member(&self, url: &str) -> bool {
+        let routing = self.routing();
+        routing.topology().members.values().any(|member| member.url == url && !member.is_dead)
+    }
+
+    /// Whether this node still waits for its place in the cluster.
+    pub fn is_waiting(&self) -> bool {
+        self.register.standing() != register::Standing::Begun
     }
 
     /// Whether peers have to prove that they are.
@@ -223,6 +267,9 @@ fn join(db: &Db, host: &dyn Host, options: &ClusterOptions) -> Result<()> {
     while !host.is_stopping() {
         for url in &urls {
             match greeting::ask_for_place(url, &options.credentials, &self_url, store) {
+                Ok((_, topology)) if options.replicas != 0 && options.replicas != topology.replicas => {
+                    return Err(register::other_replicas(options.replicas, &topology));
+                }
                 Ok((node, topology)) => {
                     host.note(Level::Notice, format_args!("{self_url} is node {node} of the cluster"));
                     return Register::found(db, &Identity { node, store, topology });
@@ -230,7 +277,7 @@ fn join(db: &Db, host: &dyn Host, options: &ClusterOptions) -> Result<()> {
                 Err(failure) => {
                     let why = match failure {
                         Failure::Refused(why) | Failure::Unreachable(why) => why,
-                        Failure::Newcomer(_) | Failure::Placed | Failure::Left | Failure::Removed(_) => continue,
+                        _ => continue,
                     };
                     if told.get(url) != Some(&why) {
                         host.note(Level::Notice, format_args!("waiting to join: {why}"));

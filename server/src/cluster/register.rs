@@ -16,6 +16,9 @@
 //!    if one store is left, which then knows all that is known.
 //! 4. A store that belonged to a node before it came back under another is refused for good.
 //! 5. What is noted is durable before the peer is told.
+//! 6. A store has a *mark*, a number that grows every few seconds while the store is written to. Peers hear of it when
+//!    it is on stable storage, and remember the highest. A store that greets with a lower one was put back from a copy:
+//!    what its node has confirmed since is not in it. It is refused, told so, and serves no more.
 //!
 //! Weakness: a claim that only nodes know which are down is not known. An erased node that meets only such peers as
 //! have never heard of it begins as a new one. Claims are agreed in the log too, so that takes a node that was erased
@@ -40,6 +43,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::address;
 use super::host::{ClusterOptions, Credentials};
+use crate::system::clock;
+
+mod marks;
+
+pub(super) use marks::WENT_BACK_TEXT;
+use marks::{GREETING_AGE_MAX, Known, WENT_BACK};
 
 /// The name of the fact with the store that was drawn and not yet used.
 const DRAWN: &[u8] = b"drawn store";
@@ -74,6 +83,12 @@ struct State {
     fresh: BTreeSet<NodeId>,
     /// Those of them whose store was another before, until they have begun.
     erased: BTreeSet<NodeId>,
+    /// This store's mark, which is on stable storage.
+    mark: u64,
+    /// What is known of the marks of others.
+    marks: BTreeMap<NodeId, Known>,
+    /// Whether a peer knows a higher mark of this store.
+    has_gone_back: bool,
 }
 
 /// What a node knows of who is who. Shared by the threads that greet and the one that drives the node.
@@ -120,6 +135,14 @@ pub(super) enum Decision {
     Newcomer(Newcomer),
     /// It was a member and does not know yet that it has left.
     Left,
+    /// Its store has gone back in time.
+    WentBack {
+        /// What it had come to.
+        mark: u64,
+        /// Whether that was heard long before the greeting was written. If not, it may have raised its mark while it
+        /// greeted, which it knows best.
+        is_sure: bool,
+    },
 }
 
 /// A new store that is to get an id.
@@ -199,7 +222,9 @@ impl Register {
         founded.seed = seed;
         let founders: BTreeSet<NodeId> = founded.members.keys().copied().collect();
         let mut claims = BTreeMap::new();
+        let (mut marks, mut mark) = (BTreeMap::new(), 0);
         let (own, topology, store_id, standing) = store.turn_and_sync(|turn| {
+            (mark, marks) = marks::read(turn)?;
             turn.scan(Table::Facts, CLAIM, b"claim!", usize::MAX, |key, value| {
                 let node = key.get(CLAIM.len()..).and_then(|rest| rest.first_chunk().copied()).map(u16::from_be_bytes);
                 let store = value.first_chunk().copied().map(u64::from_le_bytes);
@@ -209,7 +234,10 @@ impl Register {
                 true
             })?;
             if let Some(identity) = Node::identity(turn)? {
-                check_identity(&identity, &founded, &self_url, (&list, options.joins))?;
+                check_identity(&identity, &founded, &self_url, (&list, options.joins), options.replicas)?;
+                if turn.get(Table::Facts, WENT_BACK)?.is_some() {
+                    return Err(invalid(WENT_BACK_TEXT.to_owned()));
+                }
                 return Ok((identity.node, identity.topology, identity.store, Standing::Begun));
             }
             let own = founded.members.iter().find(|(_, member)| member.url == self_url).map(|(node, _)| *node);
@@ -221,7 +249,20 @@ impl Register {
         })?;
         let routing = Routing::new(topology);
         let (noted_by, fresh, erased) = Default::default();
-        let state = Mutex::new(State { own, routing, store_id, standing, claims, noted_by, fresh, erased });
+        let has_gone_back = false;
+        let state = Mutex::new(State {
+            own,
+            routing,
+            store_id,
+            standing,
+            claims,
+            noted_by,
+            fresh,
+            erased,
+            mark,
+            marks,
+            has_gone_back,
+        });
         let (credentials, limits) = (options.credentials.clone(), options.limits.clone());
         Ok(Register { store, limits, self_url, list, founders, credentials, state, beginning: Mutex::new(()) })
     }
@@ -320,7 +361,9 @@ impl Register {
             cluster: topology.cluster,
             node: state.own,
             store: state.store_id.0,
+            mark: state.mark,
             applied: topology.applied,
+            settings: topology.settings(),
             list: &self.list,
         };
         (state.standing != Standing::Begun, hello.encode())
@@ -352,6 +395,9 @@ impl Register {
                 false => Err(format!("it is no member; add it with `quipu cluster add {url}`")),
             };
         }
+        if state.has_gone_back {
+            return Err("this node was put back from a copy, and serves no more".to_owned());
+        }
         if hello.node == state.own && hello.cluster == topology.cluster {
             return Err(format!("it says that it is {} too, as this node is", self.self_url));
         }
@@ -366,10 +412,19 @@ impl Register {
         };
         let url = topology.members.get(&hello.node).map(|member| member.url.clone());
         let admitted = |store, is_replaced| Ok(Decision::Admitted(Admitted { node: hello.node, is_replaced, store }));
-        match (admit(&topology, hello), url) {
+        let known = state.marks.get(&hello.node).filter(|known| known.store == store);
+        match (admit(&topology, hello, known.map_or(0, |known| known.mark)), url) {
+            (Err(Refused::WentBack), _) => Ok(Decision::WentBack {
+                mark: known.map_or(0, |known| known.mark),
+                is_sure: known.and_then(|known| known.heard).is_none_or(|at| clock::since(at) >= GREETING_AGE_MAX),
+            }),
             // The list that it was given is not that of today.
             (Ok(_), Some(url)) if is_new && topology.epoch > Epoch(0) => newcomer(&url),
-            (Ok((_, is_unknown)), _) => admitted(is_unknown.then_some(store), false),
+            // It may greet twice at once: neither of the two greetings may take it for a new node.
+            (Ok((_, is_unknown)), _) => {
+                let is_replaced = is_new && state.erased.contains(&hello.node);
+                admitted(is_unknown.then_some(store), is_replaced)
+            }
             (Err(Refused::OtherStore), Some(url)) if is_new => {
                 // Who has got a new id meanwhile is lost no more.
                 state.erased.retain(|node| topology.members.get(node).is_some_and(|member| !member.is_dead));
@@ -543,8 +598,17 @@ pub(super) fn new_store() -> StoreId {
     StoreId(rand::random::<u64>() | 1)
 }
 
-fn check_identity(identity: &Identity, founded: &Topology, self_url: &str, (list, joins): (&str, bool)) -> Result<()> {
+fn check_identity(
+    identity: &Identity,
+    founded: &Topology,
+    self_url: &str,
+    (list, joins): (&str, bool),
+    replicas: u8,
+) -> Result<()> {
     let topology = &identity.topology;
+    if replicas != 0 && replicas != topology.replicas {
+        return Err(other_replicas(replicas, topology));
+    }
     let mut stored: Vec<&str> = topology.members.values().map(|member| member.url.as_str()).collect();
     stored.sort_unstable();
     stored.dedup();
@@ -567,41 +631,13 @@ fn check_identity(identity: &Identity, founded: &Topology, self_url: &str, (list
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use quipu::Options;
-
-    use super::*;
-
-    /// Directories that were lost one after the other, each replaced before the next, are not half of them at once.
-    #[test]
-    fn losses_that_were_mended_do_not_count_as_lost_together() {
-        let db = Db::open("/register", Options::in_memory()).unwrap();
-        let url = |node: u16| format!("http://host-{node}:80");
-        let options = ClusterOptions {
-            urls: (0..3).map(url).collect(),
-            joins: false,
-            self_url: url(0),
-            credentials: Credentials::default(),
-            replicas: 0,
-            limits: Limits::default(),
-        };
-        let register = Register::open(&db, &options).unwrap();
-        let cluster = register.routing().topology().cluster;
-        let list = (0..3).map(url).collect::<Vec<_>>().join(",");
-        let come = |node: u16, store: u64| {
-            let versions = (*VERSIONS.start(), *VERSIONS.end());
-            let hello = Hello { versions, cluster, node: NodeId(node), store, applied: 0, list: &list };
-            register.admit(&hello, true).unwrap()
-        };
-        let newcomer = |node: u16, store: u64| Decision::Newcomer(Newcomer { url: url(node), store: StoreId(store) });
-        register.note(NodeId(1), StoreId(5)).unwrap();
-        register.note(NodeId(2), StoreId(7)).unwrap();
-        assert_eq!(come(1, 9), newcomer(1, 9));
-        let mut topology = register.routing().topology().clone();
-        topology.apply(1, &Entry::Dead { node: NodeId(1) });
-        register.follow(&Routing::new(topology));
-        assert_eq!(register.peer_count(), register.peers().len());
-        assert_eq!(come(2, 11), newcomer(2, 11));
-    }
+/// What is said where a node was told another number of replicas than its cluster has.
+pub(super) fn other_replicas(told: u8, topology: &Topology) -> Error {
+    invalid(format!(
+        "`--replicas` is {told}, and the cluster was formed with {}, for good: give that number, or none",
+        topology.replicas
+    ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,14 @@ pub struct PeerReport {
     pub is_connected: bool,
     /// How the node believes that it stands.
     pub health: Health,
+    /// How long it usually takes to answer, in milliseconds.
+    pub usual_ms: f64,
+    /// How far its store had come when that was heard last.
+    pub mark: u64,
+    /// Its zone.
+    pub zone: String,
+    /// Its share of the data.
+    pub weight: u32,
     /// Why there is no connection, as far as is known.
     pub trouble: String,
 }
@@ -45,18 +53,30 @@ pub struct ChangeReport {
     pub come: Vec<String>,
     /// The addresses of members that leave.
     pub leave: Vec<String>,
-    /// The addresses of members that have not yet said that they know of it, or that they have copied.
+    /// The addresses of members that are waited for: those that have not yet said that they know of it or that they
+    /// have copied, and, while others copy, those that do not answer, since all that live are copied from.
     pub waits_for: Vec<String>,
+    /// Those of them that do not answer.
+    pub down: Vec<String>,
 }
 
 impl ChangeReport {
-    /// What a topology says; none if nothing is under way.
-    pub(super) fn new(topology: &Topology, log: Option<&LogReport>) -> Option<ChangeReport> {
+    /// What a topology says; none if nothing is under way. `is_down` tells whether a member answers.
+    pub(super) fn new(
+        topology: &Topology,
+        log: Option<&LogReport>,
+        is_down: impl Fn(NodeId) -> bool,
+    ) -> Option<ChangeReport> {
         let Some(change) = &topology.change else {
             let is_unsettled = topology.epoch > Epoch(0) && log.is_some_and(|log| !log.is_settled);
-            let (come, leave, waits_for) = Default::default();
+            let (come, leave, waits_for, down) = Default::default();
             let (begun, phase) = (topology.epoch.0, ChangePhase::Voting);
-            return is_unsettled.then_some(ChangeReport { begun, phase, come, leave, waits_for });
+            return is_unsettled.then_some(ChangeReport { begun, phase, come, leave, waits_for, down });
+        };
+        let is_source = |node: NodeId| change.phase == Phase::Copying && topology.placed.contains(&node);
+        let is_awaited = |node: &NodeId| {
+            let is_not_ready = !topology.ready.contains(node);
+            is_not_ready || is_source(*node) && is_down(*node)
         };
         let urls = |nodes: &mut dyn Iterator<Item = NodeId>| {
             nodes.filter_map(|node| topology.members.get(&node)).map(|member| member.url.clone()).collect()
@@ -69,7 +89,8 @@ impl ChangeReport {
             },
             come: urls(&mut change.goal.difference(&topology.placed).copied()),
             leave: urls(&mut topology.placed.difference(&change.goal).copied()),
-            waits_for: urls(&mut topology.living().filter(|node| !topology.ready.contains(node))),
+            waits_for: urls(&mut topology.living().filter(is_awaited)),
+            down: urls(&mut topology.living().filter(is_awaited).filter(|node| is_down(*node))),
         })
     }
 }
@@ -85,6 +106,18 @@ pub struct Report {
     pub is_settled: bool,
     /// Why the node cannot serve yet, or any more.
     pub trouble: Option<String>,
+    /// Why the node cannot serve requests with the default `ack` and `from` now, or should be sent none; none if it
+    /// can.
+    pub unready: Option<String>,
+    /// Partitions of which too few replicas answer for such a request.
+    pub partitions_without_quorum: usize,
+    /// How long ago replicas were last compared with all others of all partitions, in milliseconds; none if they were
+    /// not since the start.
+    pub repaired_ms_ago: Option<u64>,
+    /// The node's zone.
+    pub zone: String,
+    /// The node's share of the data, beside the 100 of others.
+    pub weight: u32,
     /// The epoch of the topology.
     pub epoch: u64,
     /// Partitions of the cluster.
@@ -117,14 +150,25 @@ impl Report {
     pub(super) fn new(register: &Register) -> Report {
         let routing = register.routing();
         let topology = routing.topology();
+        let settings = (topology.partitions, topology.replicas);
+        Report { epoch: topology.epoch.0, ..Report::starting(register.own(), register.self_url().to_owned(), settings) }
+    }
+
+    /// What a node says of itself before it knows more.
+    pub(super) fn starting(node: NodeId, url: String, (partitions, replicas): (u32, u8)) -> Report {
         Report {
-            node: register.own(),
-            url: register.self_url().to_owned(),
+            node,
+            url,
             is_settled: false,
             trouble: Some("the node starts".to_owned()),
-            epoch: topology.epoch.0,
-            partitions: topology.partitions,
-            replicas: topology.replicas,
+            unready: Some("the node starts".to_owned()),
+            partitions_without_quorum: 0,
+            repaired_ms_ago: None,
+            zone: String::new(),
+            weight: 0,
+            epoch: 0,
+            partitions,
+            replicas,
             copies_left: 0,
             repairs_left: 0,
             entities: 0,
@@ -138,8 +182,8 @@ impl Report {
         }
     }
 
-    /// Whether the node answers everything that it should.
+    /// Whether the node serves requests now, and should be sent some.
     pub fn is_ready(&self) -> bool {
-        self.is_settled && self.trouble.is_none() && self.copies_left == 0
+        self.unready.is_none()
     }
 }

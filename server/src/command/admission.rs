@@ -58,7 +58,7 @@ pub fn admit(
         check_rules(server, session, spec, args)?;
     }
     if server.cluster.get().is_some() {
-        super::replicated::check(session, spec)?;
+        super::replicated::check(session, spec, args)?;
     }
     if spec.name.starts_with("debug") && !may_debug(server, session) {
         return Err(refusal::text(

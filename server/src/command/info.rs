@@ -19,6 +19,9 @@ use crate::state::server::Server;
 use crate::system::clock;
 use crate::system::process;
 
+/// The table with the entities of a node of a cluster that expire.
+const EXPIRES_OF_ENTITIES: &str = "cluster.expires";
+
 /// The handlers of the family.
 pub(super) const HANDLERS: &[Handler] = &[Handler::new("info", info)];
 
@@ -417,7 +420,14 @@ impl Page<'_> {
         let mut lines = Vec::new();
         for database in 0..DATABASES {
             let Some(tables) = self.server.keyspace.tables(database) else { continue };
-            let (keys, expires) = (rows_of(&tables.keys), rows_of(&tables.expires));
+            let (keys, expires) = match self.server.cluster.get().filter(|_| database == 0) {
+                // The keys of a node of a cluster are its entities.
+                Some(cluster) => {
+                    let expires = rows.get(EXPIRES_OF_ENTITIES).copied().unwrap_or(0);
+                    (cluster.report().entities as i64, expires)
+                }
+                None => (rows_of(&tables.keys), rows_of(&tables.expires)),
+            };
             if keys > 0 {
                 lines.push(format!("db{database}:keys={keys},expires={expires},avg_ttl=0\r\n"));
             }

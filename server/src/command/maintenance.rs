@@ -2,14 +2,16 @@
 //!
 //! Differences from Redis: where Redis writes a file of all data, or a new log, Quipu makes a checkpoint of the tables
 //! that have changed; every write is already in the log. There is no replication of this kind, so a server is always a
-//! master without replicas, `WAIT` answers 0 at once, and a client that asks for a stream of changes is refused.
-//! `WAITAOF` answers when the log is on stable storage, whatever `durability` says. `DEBUG` has what tests use, for
-//! clients that `enable-debug-command` allows to use it.
+//! master without replicas, `WAIT` answers 0 at once, and a client that asks for a stream of changes is refused. On a
+//! node of a cluster each write is on `ack` nodes when it is answered, so `WAIT` answers one less, at once. `WAITAOF`
+//! answers when the log is on stable storage, whatever `durability` says, and knows of no other log. `DEBUG` has what
+//! tests use, for clients that `enable-debug-command` allows to use it.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::replicated::confirmations;
 use super::{Answer, Call, Handler, Refusal, help, is_word, refusal};
 use crate::resp::number::{parse_f64, parse_i64};
 use crate::resp::word::printable;
@@ -169,7 +171,8 @@ fn check_timeout(call: &Call<'_, '_>, place: usize) -> Answer {
 fn wait(call: &mut Call<'_, '_>) -> Answer {
     call.integer(1)?;
     check_timeout(call, 2)?;
-    call.reply.integer(0);
+    let confirmed = call.server.cluster.get().map_or(0, |cluster| confirmations(cluster, call.session));
+    call.reply.integer(confirmed);
     Ok(())
 }
 

@@ -16,8 +16,8 @@ use super::expiry::Unit;
 use super::{Answer, Call, Handler, Refusal, is_word, refusal};
 use crate::cluster::Cluster;
 use crate::facts::{Flags, Spec};
-use crate::resp::number::parse_i64;
-use crate::resp::reply::Reply;
+use crate::resp::number::{parse_i64, parse_u64};
+use crate::resp::reply::{Protocol, Reply};
 use crate::state::session::Session;
 use crate::system::clock;
 
@@ -30,6 +30,14 @@ const AT_ONCE: usize = 128;
 const TRIES: usize = 16;
 
 const NOT_ENOUGH: Refusal = refusal::text("NOREPLICAS Not Enough Replicas: if it is a write, it may show or not");
+
+const NO_TRANSACTIONS: Refusal =
+    refusal::text("ERR a transaction cannot be replicated: each key of a cluster is on nodes of its own");
+const ONE_DATABASE: Refusal = refusal::text("ERR a cluster has one database; SELECT 0");
+
+/// Keys of a page that the nodes are asked for at once, and the bytes of all pages of one command.
+const PAGE_ROWS: usize = 500;
+const PAGES_BYTES_MAX: usize = 64 << 20;
 
 /// Commands that are served in a cluster.
 const SERVED: &[&str] = &[
@@ -50,6 +58,7 @@ const SERVED: &[&str] = &[
     "pttl",
     "q.count",
     "q.nth",
+    "q.range",
     "q.rank",
     "set",
     "setex",
@@ -70,9 +79,17 @@ pub fn is_served(spec: &Spec) -> bool {
 ///
 /// # Errors
 /// It cannot be replicated, or not so.
-pub fn check(session: &Session, spec: &Spec) -> Answer {
+pub fn check(session: &Session, spec: &Spec, args: &[&[u8]]) -> Answer {
     let is_about_data = spec.flags.has(Flags::READ) || spec.flags.has(Flags::WRITE);
-    let is_of_transactions = matches!(spec.name, "exec" | "multi" | "discard" | "unwatch");
+    // Those that end what cannot begin say so themselves.
+    let is_of_transactions = matches!(spec.name, "exec" | "discard" | "unwatch");
+    match (spec.name, args) {
+        ("multi" | "watch", _) => return Err(NO_TRANSACTIONS),
+        ("select", [_, database]) if parse_i64(database).is_some_and(|database| database != 0) => {
+            return Err(ONE_DATABASE);
+        }
+        _ => {}
+    }
     if !is_served(spec) {
         return match is_about_data && !is_of_transactions {
             true => Err(Refusal::new(format!(
@@ -84,12 +101,10 @@ pub fn check(session: &Session, spec: &Spec) -> Answer {
         };
     }
     if session.queue.is_some() {
-        return Err(refusal::text(
-            "ERR a transaction cannot be replicated: each key of a cluster is on nodes of its own",
-        ));
+        return Err(NO_TRANSACTIONS);
     }
     if session.database != 0 {
-        return Err(refusal::text("ERR a cluster has one database; SELECT 0"));
+        return Err(ONE_DATABASE);
     }
     Ok(())
 }
@@ -145,6 +160,7 @@ impl Coordinator<'_> {
     fn wait(answer: Receiver<Outcome>) -> Result<Outcome, Refusal> {
         match answer.blocking_recv() {
             Ok(Outcome::NotEnoughReplicas) | Err(_) => Err(NOT_ENOUGH),
+            Ok(Outcome::Unavailable(why)) => Err(Refusal::new(format!("TRYAGAIN {why}"))),
             Ok(Outcome::Overloaded) => Err(refusal::text("TRYAGAIN too many requests are under way")),
             Ok(Outcome::Invalid(why) | Outcome::TooLarge(why)) => Err(Refusal::new(format!("ERR {why}"))),
             Ok(outcome) => Ok(outcome),
@@ -328,9 +344,16 @@ pub fn run(cluster: &Cluster, session: &Session, spec: &Spec, args: &[&[u8]], re
                 None => reply.null(),
             }
         }
+        ("q.range", [_, min, max, options @ ..]) => page(&node, range_of(min, max)?, options, reply)?,
         _ => return Err(refusal::SYNTAX),
     }
     Ok(())
+}
+
+/// On how many other nodes each write is that this session was told of: `WAIT` asks for that.
+pub(super) fn confirmations(cluster: &Cluster, session: &Session) -> i64 {
+    let ack = session.quorum.map_or(cluster.replicas() / 2 + 1, |quorum| usize::from(quorum.ack));
+    ack as i64 - 1
 }
 
 fn bulk_or_null(reply: &mut Reply, found: Option<Found>) {
@@ -437,6 +460,70 @@ fn nth(node: &Coordinator<'_>, range: Option<Range>, offset: i64) -> Result<Opti
         Outcome::Page { rows, .. } => Ok(rows.into_iter().next().map(|(key, _)| key)),
         _ => Err(NOT_ENOUGH),
     }
+}
+
+/// `Q.RANGE min max [REV] [OFFSET n] [LIMIT n] [WITHVALUES] [WITHTOTAL]`, in pages of moments of their own.
+fn page(node: &Coordinator<'_>, range: Option<Range>, options: &[&[u8]], reply: &mut Reply) -> Answer {
+    let (mut is_reverse, mut offset, mut limit, mut with_values, mut with_total) = (false, 0, u64::MAX, false, false);
+    let mut left = options.iter();
+    while let Some(word) = left.next() {
+        match () {
+            () if is_word(word, "rev") => is_reverse = true,
+            () if is_word(word, "withvalues") => with_values = true,
+            () if is_word(word, "withtotal") => with_total = true,
+            () if is_word(word, "offset") || is_word(word, "limit") => {
+                let number = left.next().ok_or(refusal::SYNTAX)?;
+                let number = parse_u64(number).ok_or(refusal::NOT_INTEGER)?;
+                if is_word(word, "offset") { offset = number } else { limit = number }
+            }
+            () => return Err(refusal::SYNTAX),
+        }
+    }
+    let total = match &range {
+        Some(range) if is_reverse || with_total => count(node, range.clone())?,
+        _ => 0,
+    };
+    if is_reverse {
+        let end = total.saturating_sub(offset);
+        offset = end.saturating_sub(limit);
+        limit = end - offset;
+    }
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    if let Some(mut range) = range {
+        while (found.len() as u64) < limit {
+            let rows = (limit - found.len() as u64).min(PAGE_ROWS as u64) as usize;
+            let page = Request::Page { range: range.clone(), offset: Offset::Keys(offset), limit: rows, with_values };
+            let Outcome::Page { rows, .. } = Coordinator::wait(node.cluster.ask(page))? else { return Err(NOT_ENOUGH) };
+            let Some((last, _)) = rows.last() else { break };
+            (range.start, offset) = ([&last[..], &[0]].concat(), 0);
+            bytes += rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+            if bytes > PAGES_BYTES_MAX {
+                return Err(refusal::text(
+                    "ERR the answer has more than 64 MiB: ask for parts of it with OFFSET and LIMIT",
+                ));
+            }
+            found.extend(rows);
+        }
+    }
+    if is_reverse {
+        found.reverse();
+    }
+    if with_total {
+        reply.array(2);
+        reply.integer(total as i64);
+    }
+    let is_flat = with_values && reply.protocol == Protocol::Resp2;
+    reply.array(found.len() * if is_flat { 2 } else { 1 });
+    for (key, value) in &found {
+        if with_values && !is_flat {
+            reply.array(2);
+        }
+        reply.bulk(key);
+        if with_values {
+            reply.bulk(value);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

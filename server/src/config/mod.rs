@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use quipu::Durability;
+use quipu_cluster::limits::Limits;
 
 use crate::tls::TlsFiles;
 
@@ -97,8 +98,12 @@ impl Config {
     /// # Errors
     /// There is no such name, or it cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Rejected> {
-        self.parameters.set_at_start(name, value)?;
         let name = name.to_ascii_lowercase();
+        if name == "replicas" && value.trim().parse() == Ok(0) {
+            let text = "an entity has 1 replica or more; without the setting, all nodes of the list keep it";
+            return Err(Rejected::Because(text.to_owned()));
+        }
+        self.parameters.set_at_start(&name, value)?;
         let kept = self.parameters.get(&name).unwrap_or_default();
         let text = || Some(kept.clone()).filter(|text| !text.is_empty());
         let path = || text().map(PathBuf::from);
@@ -141,6 +146,25 @@ impl Config {
         }
     }
 
+    /// The limits of a node of a cluster that can be configured; the others are the defaults.
+    pub fn cluster_limits(&self) -> Limits {
+        let number = |name: &str| self.parameters.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        Limits {
+            request_timeout_ms: number("cluster-request-timeout-ms"),
+            grace_ms: number("cluster-grace-s") * 1000,
+            repair_every_ms: number("cluster-repair-interval-s") * 1000,
+            repair_bytes_per_second: number("cluster-repair-bytes-per-second"),
+            hint_age_ms_max: number("cluster-hint-age-s") * 1000,
+            hint_bytes_max: number("cluster-hint-bytes"),
+            ..Limits::default()
+        }
+    }
+
+    /// How long a node that leaves its cluster serves on after `/readyz` has said so, in milliseconds.
+    pub fn cluster_drain_ms(&self) -> u64 {
+        self.parameters.get("cluster-drain-ms").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
     /// When a commit is answered.
     pub fn durability(&self) -> Durability {
         self.parameters.durability()
@@ -180,5 +204,23 @@ impl Config {
             0 => 4 << 30,
             bytes => bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_a_node_are_those_that_were_given_or_the_defaults() {
+        let mut config = Config::default();
+        assert_eq!(config.cluster_limits(), Limits::default());
+        config.set("cluster-grace-s", "7200").unwrap();
+        config.set("cluster-hint-bytes", "64mb").unwrap();
+        let given = Limits { grace_ms: 7_200_000, hint_bytes_max: 64 << 20, ..Limits::default() };
+        assert_eq!(config.cluster_limits(), given);
+        // 0 was "all nodes of the list" on this node, whatever the others were told.
+        let refused = config.set("replicas", "0");
+        assert!(matches!(&refused, Err(Rejected::Because(why)) if why.contains("1 replica or more")), "{refused:?}");
     }
 }

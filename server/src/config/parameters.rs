@@ -21,6 +21,13 @@ use super::texts::{buffer_limits, event_classes, oom_scores, parse_bytes, save_p
 const OWN: &str = "\
 cache-bytes - bytes:0:1125899906842624 any 268435456
 cluster - text start
+cluster-drain-ms - int:0:600000 start 5000
+cluster-grace-s - int:600:31536000 start 86400
+cluster-hint-age-s - int:1:31536000 start 10800
+cluster-hint-bytes - bytes:65536:1125899906842624 start 1073741824
+cluster-repair-bytes-per-second - bytes:65536:1125899906842624 start 16777216
+cluster-repair-interval-s - int:1:31536000 start 600
+cluster-request-timeout-ms - int:50:60000 start 1000
 cluster-secret-file - text start
 cluster-tls-ca-cert-file - text start
 cluster-tls-cert-file - text start
@@ -139,6 +146,13 @@ pub fn has_effect(name: &str) -> bool {
         "client-output-buffer-limit",
         "client-query-buffer-limit",
         "cluster",
+        "cluster-drain-ms",
+        "cluster-grace-s",
+        "cluster-hint-age-s",
+        "cluster-hint-bytes",
+        "cluster-repair-bytes-per-second",
+        "cluster-repair-interval-s",
+        "cluster-request-timeout-ms",
         "cluster-secret-file",
         "cluster-tls-ca-cert-file",
         "cluster-tls-cert-file",

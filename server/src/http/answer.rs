@@ -147,7 +147,7 @@ pub(super) fn not_allowed(methods: &'static str) -> Response<Answer> {
 }
 
 /// `503`: a bound is reached; it is worth another try.
-pub(super) fn overloaded(what: &'static str) -> Response<Answer> {
+pub(super) fn overloaded(what: impl Into<Bytes>) -> Response<Answer> {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, what);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response

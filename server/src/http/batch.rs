@@ -25,7 +25,7 @@ use super::limits::Pulse;
 use super::node::Node;
 use super::query;
 use super::quorum::Quorum;
-use super::replicated::{PATIENCE, tag_of};
+use super::replicated::tag_of;
 use crate::cluster::Cluster;
 
 /// Lines under way at once.
@@ -61,7 +61,7 @@ pub(super) async fn serve(
         if under_way.len() >= AT_ONCE
             && let Some(waiting) = under_way.pop_front()
         {
-            push(&mut answers, finish(waiting).await);
+            push(&mut answers, finish(cluster, waiting).await);
             pulse.step();
         }
         under_way.push_back(match parse(line, quorum) {
@@ -70,7 +70,7 @@ pub(super) async fn serve(
         });
     }
     for waiting in under_way {
-        push(&mut answers, finish(waiting).await);
+        push(&mut answers, finish(cluster, waiting).await);
     }
     answer::typed(StatusCode::OK, "application/x-ndjson", answers)
 }
@@ -127,12 +127,12 @@ fn parse(line: &[u8], quorum: ids::Quorum) -> Line {
 
 type Waiting = Result<(tokio::sync::oneshot::Receiver<Outcome>, &'static str), Value>;
 
-async fn finish(waiting: Waiting) -> Value {
+async fn finish(cluster: &Cluster, waiting: Waiting) -> Value {
     let (outcome, op) = match waiting {
         Ok(asked) => asked,
         Err(answer) => return answer,
     };
-    let outcome = tokio::time::timeout(PATIENCE, outcome).await.ok().and_then(Result::ok);
+    let outcome = tokio::time::timeout(cluster.patience(), outcome).await.ok().and_then(Result::ok);
     match outcome {
         Some(Outcome::Value { version, value, .. }) => {
             let mut answer = json!({ "status": 200, "etag": tag_of(version) });
@@ -147,6 +147,7 @@ async fn finish(waiting: Waiting) -> Value {
         Some(Outcome::Written { .. }) => json!({ "status": 202 }),
         Some(Outcome::Invalid(reason)) => wrong(reason),
         Some(Outcome::TooLarge(reason)) => json!({ "status": 413, "error": reason }),
+        Some(Outcome::Unavailable(why)) => json!({ "status": 503, "error": why }),
         Some(Outcome::Overloaded) => json!({ "status": 503, "error": "too many requests are under way" }),
         _ => json!({ "status": 504, "error": "Not Enough Replicas" }),
     }

@@ -1,6 +1,7 @@
 //! `/v0/cluster`: how a node stands, as JSON, and changes of who is a member.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
@@ -10,17 +11,21 @@ use super::answer::{self, Answer};
 use super::entity;
 use super::limits::Pulse;
 use super::node::Node;
-use super::replicated::PATIENCE;
+use super::waiting;
 use crate::cluster::{ChangeOrder, ChangeRefused, Cluster, NewMember, PeerReport, Report};
 
 /// The report of a node as JSON.
-pub(super) fn describe(report: &Report) -> serde_json::Value {
+pub(super) fn describe(node: &Node, report: &Report) -> serde_json::Value {
     let peer = |peer: &PeerReport| {
         json!({
             "node": peer.node.0,
             "url": peer.url,
             "connected": peer.is_connected,
             "health": format!("{:?}", peer.health).to_lowercase(),
+            "usual_ms": peer.usual_ms,
+            "mark": peer.mark,
+            "zone": peer.zone,
+            "weight": peer.weight,
             "trouble": peer.trouble,
         })
     };
@@ -32,6 +37,7 @@ pub(super) fn describe(report: &Report) -> serde_json::Value {
             "come": change.come,
             "leave": change.leave,
             "waits_for": change.waits_for,
+            "down": change.down,
         })
     });
     let log = report.log.as_ref().map(|log| {
@@ -42,11 +48,22 @@ pub(super) fn describe(report: &Report) -> serde_json::Value {
             "trouble": log.trouble,
         })
     });
+    let stats = node.server.keyspace.db().stats();
+    let disk = node.server.disk_space().map(|(free, total)| json!({ "free_bytes": free, "total_bytes": total }));
     json!({
         "node": report.node.0,
         "url": report.url,
-        "ready": report.is_ready(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": node.server.uptime().as_secs(),
+        "zone": report.zone,
+        "weight": report.weight,
+        "disk": disk,
+        "poisoned": stats.poisoned,
+        "ready": report.is_ready() && !stats.poisoned && !node.is_stopping(),
         "trouble": report.trouble,
+        "unready": report.unready,
+        "partitions_without_quorum": report.partitions_without_quorum,
+        "repaired_s_ago": report.repaired_ms_ago.map(|ms| ms / 1000),
         "epoch": report.epoch,
         "partitions": report.partitions,
         "replicas": report.replicas,
@@ -68,6 +85,9 @@ pub(super) fn describe(report: &Report) -> serde_json::Value {
     })
 }
 
+/// How long a change is waited for: longer than the node tries to have it agreed on.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Takes an order like `{"add": [{"url": "http://d:8004", "zone": "b"}], "remove": ["http://a:8001"]}`, and answers
 /// when the change has begun.
 pub(super) async fn change(
@@ -84,6 +104,17 @@ pub(super) async fn change(
         Ok(order) => order,
         Err(reason) => return answer::bad_request(reason),
     };
+    // A mistyped address would have all wait for a node that nobody starts.
+    match order.newcomers() {
+        Ok(urls) => {
+            for url in urls.iter().filter(|url| !cluster.is_member(url)) {
+                if let Err(why) = waiting::ask(url).await {
+                    return answer::text(StatusCode::CONFLICT, why);
+                }
+            }
+        }
+        Err(reason) => return answer::bad_request(reason),
+    }
     match tokio::time::timeout(PATIENCE, cluster.change(order)).await {
         Ok(Ok(Ok(epoch))) => {
             answer::typed(StatusCode::ACCEPTED, "application/json", json!({ "epoch": epoch }).to_string())
@@ -106,6 +137,15 @@ fn parse(body: &[u8]) -> Result<ChangeOrder, String> {
     let Json::Object(fields) = order else { return Err("the body is no object".to_owned()) };
     let mut order = ChangeOrder::default();
     for (name, value) in fields {
+        match (name.as_str(), &value) {
+            ("abort", Json::Bool(abort)) => {
+                order.abort = *abort;
+                continue;
+            }
+            ("abort", _) => return Err("`abort` is neither true nor false".to_owned()),
+            ("add" | "remove" | "dead", _) => {}
+            _ => return Err(format!("`{name}` is none of `add`, `remove`, `dead` and `abort`")),
+        }
         let Json::Array(items) = value else { return Err(format!("`{name}` is no list")) };
         let url = |item: &Json| {
             item.as_str().map(str::to_owned).ok_or_else(|| format!("`{name}` has something that is no address"))
@@ -113,8 +153,7 @@ fn parse(body: &[u8]) -> Result<ChangeOrder, String> {
         match name.as_str() {
             "add" => order.add = items.iter().map(new_member).collect::<Result<_, _>>()?,
             "remove" => order.remove = items.iter().map(url).collect::<Result<_, _>>()?,
-            "dead" => order.dead = items.iter().map(url).collect::<Result<_, _>>()?,
-            _ => return Err(format!("`{name}` is none of `add`, `remove` and `dead`")),
+            _ => order.dead = items.iter().map(url).collect::<Result<_, _>>()?,
         }
     }
     Ok(order)
@@ -158,6 +197,7 @@ mod tests {
         let order = order.unwrap();
         let member = NewMember { url: "http://d:1".to_owned(), zone: "b".to_owned(), weight: Some(7) };
         assert_eq!((order.add, order.dead, order.remove), (vec![member], vec!["http://a:1".to_owned()], vec![]));
+        assert!(parse(br#"{"abort": true}"#).is_ok_and(|order| order.abort && order.dead.is_empty()));
         for (body, why) in [
             ("", "no JSON"),
             ("[]", "no object"),
@@ -168,6 +208,9 @@ mod tests {
             (r#"{"add": [{"url": "http://a:1", "weight": -1}]}"#, "a number"),
             (r#"{"remove": [7]}"#, "no address"),
             (r#"{"drop": []}"#, "none of"),
+            // Not that it is no list.
+            (r#"{"bogus": 1}"#, "none of"),
+            (r#"{"abort": 1}"#, "neither"),
         ] {
             let refused = parse(body.as_bytes());
             assert!(refused.as_ref().is_err_and(|text| text.contains(why)), "{body}: {refused:?}");

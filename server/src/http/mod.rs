@@ -11,7 +11,7 @@
 //! | `access` | whose requests they are, and whether they may |
 //! | `message`, `query`, `condition`, `answer` | what is a request, parameters, entity tags, bodies |
 //! | `quorum`, [`version`] | how many replicas are asked and waited for; what orders the writes of a node alone |
-//! | `members` | changes of who is a member of the cluster |
+//! | `members`, `waiting` | changes of who is a member of the cluster; nodes that wait to become one |
 //! | `replicated`, `batch` | requests for entities to a node of a cluster |
 //! | `writer` | how the entities of a node alone are written |
 //! | `node`, `streams` | what requests share; ranges and long values on their way |
@@ -47,6 +47,7 @@ mod route;
 mod socket;
 mod streams;
 pub mod version;
+mod waiting;
 mod writer;
 
 use std::convert::Infallible;
@@ -98,6 +99,10 @@ pub struct HttpOptions {
     pub credentials: Credentials,
     /// Replicas of an entity where a request says nothing; 0: all nodes.
     pub replicas: u8,
+    /// The bounds and times of a node of a cluster. Those of requests are those of `limits`.
+    pub cluster_limits: quipu_cluster::limits::Limits,
+    /// How long a node that leaves its cluster serves on after `/readyz` has said so, in milliseconds.
+    pub drain_ms: u64,
     /// Threads that answer requests.
     pub threads: usize,
     /// What bounds them.
@@ -115,6 +120,8 @@ impl Default for HttpOptions {
             peer_port: None,
             credentials: Credentials::default(),
             replicas: 0,
+            cluster_limits: quipu_cluster::limits::Limits::default(),
+            drain_ms: 0,
             threads: 2,
             limits: HttpLimits::default(),
         }
@@ -148,7 +155,7 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start to serve: {error}")))?;
-    let (listeners, peer_listeners) = runtime.block_on(async {
+    let (mut listeners, peer_listeners) = runtime.block_on(async {
         let peers = options.peer_port.map(|port| bind(&options.bind, port, "the nodes of the cluster"));
         Ok::<_, Error>((bind(&options.bind, options.port, "HTTP")?, peers.transpose()?.unwrap_or_default()))
     })?;
@@ -161,7 +168,16 @@ pub fn listen(server: &Arc<Server>, options: HttpOptions) -> Result<HttpListenin
     let mut limits = options.limits.clone();
     limits.key_bytes_max = limits.key_bytes_max.min(crate::keyspace::KEY_BYTES_MAX);
     let (writer, commit_thread) = Writer::start(server.clone(), metrics.clone(), limits.requests_max)?;
-    let (cluster, running) = join(server, &own_url, &options)?.unzip();
+    // A node that joins may wait for long, and says so to whoever asks.
+    let waiting = (!options.join.is_empty()).then(|| {
+        let _runtime = runtime.enter();
+        waiting::Waiting::begin(std::mem::take(&mut listeners), &own_url)
+    });
+    let joined = join(server, &own_url, &options);
+    if let Some(waiting) = waiting {
+        listeners = runtime.block_on(waiting.end());
+    }
+    let (cluster, running) = joined?.unzip();
     let (stop, stopping) = watch::channel(false);
     let (open, connections) = mpsc::channel(1);
     let node = Arc::new(Node {
@@ -214,9 +230,15 @@ fn join(
             value_bytes_max: options.limits.value_bytes_max,
             requests_max: options.limits.requests_max,
             request_bytes_max: options.limits.flight_bytes_max,
-            ..Default::default()
+            ..options.cluster_limits.clone()
         },
+        drain_ms: options.drain_ms,
     };
+    if told.limits.hint_age_ms_max >= told.limits.grace_ms {
+        let text = "`cluster-hint-age-s` must be below `cluster-grace-s`: a hint that is older than the grace period is \
+                    of no use";
+        return Err(Error::new(ErrorKind::Invalid, text));
+    }
     server.join(told).map(Some)
 }
 

@@ -37,13 +37,8 @@ pub(super) fn readiness(node: &Node) -> Response<Answer> {
     if node.is_stopping() {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
     }
-    if let Some(report) = node.cluster.as_ref().map(|cluster| cluster.report()).filter(|report| !report.is_ready()) {
-        let why = match (&report.trouble, report.copies_left) {
-            (Some(trouble), _) => format!("{trouble}\n"),
-            (None, 0) => "the other nodes are being greeted\n".to_owned(),
-            (None, left) => format!("{left} of {} partitions are still to be copied\n", report.partitions),
-        };
-        return answer::text(StatusCode::SERVICE_UNAVAILABLE, why);
+    if let Some(why) = node.cluster.as_ref().and_then(|cluster| cluster.report().unready.clone()) {
+        return answer::text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
     }
     if let Some(reason) = node.server.keyspace.lack_of_space() {
         return answer::text(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", only_frees(&reason)));
@@ -74,6 +69,10 @@ fn engine(node: &Node, page: &mut Page) {
     let durability = format!("{:?}", node.server.durability()).to_lowercase();
     page.line("quipu_info", &format!("version=\"{}\",durability=\"{durability}\"", env!("CARGO_PKG_VERSION")), 1.0);
     page.gauge("quipu_uptime_seconds", "Time since the start.", node.server.uptime().as_secs_f64());
+    if let Some((free_bytes, total_bytes)) = node.server.disk_space() {
+        page.gauge("quipu_disk_free_bytes", "What the file system of the data has left.", free_bytes as f64);
+        page.gauge("quipu_disk_bytes", "The size of the file system of the data.", total_bytes as f64);
+    }
     page.head("quipu_table_rows", "gauge", "Rows of a table.");
     for table in &stats.tables {
         page.line("quipu_table_rows", &format!("table=\"{}\"", label(&table.name)), table.tally.rows as f64);
@@ -113,9 +112,12 @@ fn engine(node: &Node, page: &mut Page) {
 
 fn keys(node: &Node, page: &mut Page) {
     let keyspace = &node.server.keyspace;
+    let entities = node.cluster.as_ref().map(|cluster| cluster.report().entities);
     page.head("quipu_keys", "gauge", "Keys of a database, those included that have expired and are not removed yet.");
     for database in 0..DATABASES {
         let rows = keyspace.tables(database).map(|tables| quipu::ReadableTable::len(&tables.keys));
+        // The keys of a node of a cluster are its entities.
+        let rows = entities.filter(|_| database == 0).map(Ok).or(rows);
         if let Some(Ok(rows)) = rows {
             page.line("quipu_keys", &format!("database=\"{database}\""), rows as f64);
         }
@@ -148,7 +150,7 @@ fn redis(node: &Node, page: &mut Page) {
 }
 
 fn replication(report: &Report, page: &mut Page) {
-    let metrics = &report.metrics;
+    let (metrics, log) = (&report.metrics, report.log.as_ref());
     for (name, help, value) in [
         ("quipu_cluster_ready", "1 if the node answers everything that it should.", u64::from(report.is_ready())),
         ("quipu_cluster_epoch", "The epoch of the topology.", report.epoch),
@@ -158,8 +160,47 @@ fn replication(report: &Report, page: &mut Page) {
         ("quipu_cluster_copies_left", "Partitions that are still to be copied here.", report.copies_left as u64),
         ("quipu_cluster_hints", "Writes that peers have missed and are kept for them.", report.hints.0),
         ("quipu_cluster_hint_bytes", "Bytes of those.", report.hints.1),
+        (
+            "quipu_cluster_partitions_without_quorum",
+            "Partitions of which fewer than a quorum of the replicas answer.",
+            report.partitions_without_quorum as u64,
+        ),
+        ("quipu_cluster_log_term", "The term of the log of the topology.", log.map_or(0, |log| log.term)),
+        (
+            "quipu_cluster_log_leader",
+            "1 if the log of the topology has a leader, so that members can be changed.",
+            log.map_or(0, |log| u64::from(log.leader.is_some())),
+        ),
+        (
+            "quipu_cluster_log_leads",
+            "1 if this node leads the log of the topology.",
+            log.map_or(0, |log| u64::from(log.leader == Some(report.node))),
+        ),
+        ("quipu_cluster_log_voters", "Nodes that vote in it.", log.map_or(0, |log| log.voters.len() as u64)),
+        (
+            "quipu_cluster_change_waits_for",
+            "Nodes that the change of members under way waits for.",
+            report.change.as_ref().map_or(0, |change| change.waits_for.len() as u64),
+        ),
     ] {
         page.gauge(name, help, value as f64);
+    }
+    page.head(
+        "quipu_cluster_change",
+        "gauge",
+        "1 for the phase of the change of members under way; nothing if none is.",
+    );
+    if let Some(change) = &report.change {
+        page.line("quipu_cluster_change", &format!("phase=\"{}\"", format!("{:?}", change.phase).to_lowercase()), 1.0);
+    }
+    if let Some(ms) = report.repaired_ms_ago {
+        let help = "Time since all replicas of this node were compared without a failure.";
+        page.gauge("quipu_cluster_repaired_seconds_ago", help, ms as f64 / 1000.0);
+    }
+    page.head("quipu_cluster_peer_seconds", "gauge", "How long a peer usually takes to answer.");
+    for peer in &report.peers {
+        let labels = format!("node=\"{}\",url=\"{}\"", peer.node, label(&peer.url));
+        page.line("quipu_cluster_peer_seconds", &labels, peer.usual_ms / 1000.0);
     }
     page.head("quipu_cluster_peer_up", "gauge", "How a peer stands: 1 up, 0.5 slow, 0 down.");
     for peer in &report.peers {

@@ -3,7 +3,6 @@
 //! Every request waits for the thread of the node, so all are futures, and take a place.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -27,12 +26,10 @@ use super::node::Node;
 use super::positions;
 use super::query;
 use super::socket::Socket;
+use super::waiting;
 use crate::cluster::{Cluster, LocalRange};
 use crate::system::clock;
 
-/// How long an answer of the node is waited for: above the time limit of the longest writes. A disk that hangs may hold
-/// it up.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Entities of a stream that are ready while the client takes the last.
 const AHEAD: usize = 16;
 /// Rows of a page of a range over the cluster.
@@ -91,10 +88,15 @@ pub(super) async fn serve(
         _ if !is_get => answer::not_allowed("GET, HEAD"),
         "/v0/status" => {
             cluster.settled().await;
-            answer::text(StatusCode::OK, format!("up, {} node(s)\n", cluster.nodes()))
+            let mut response = answer::text(StatusCode::OK, format!("up, {} node(s)\n", cluster.nodes()));
+            let standing = waiting::standing(cluster.is_waiting(), &cluster.self_url());
+            if let Ok(standing) = HeaderValue::try_from(standing) {
+                response.headers_mut().insert(waiting::NODE, standing);
+            }
+            response
         }
         "/v0/cluster" => {
-            answer::typed(StatusCode::OK, "application/json", members::describe(&cluster.report()).to_string())
+            answer::typed(StatusCode::OK, "application/json", members::describe(node, &cluster.report()).to_string())
         }
         "/v0/peer" => peer(node, cluster, request),
         "/v0/entities" => range(node, cluster, request.uri().query()).await,
@@ -104,7 +106,7 @@ pub(super) async fn serve(
 
 /// Asks the node; `None`: it is not known what became of the request.
 pub(super) async fn ask(cluster: &Cluster, ask: Ask) -> Option<Outcome> {
-    tokio::time::timeout(PATIENCE, cluster.ask(ask)).await.ok()?.ok()
+    tokio::time::timeout(cluster.patience(), cluster.ask(ask)).await.ok()?.ok()
 }
 
 /// The entity tag of a version.
@@ -132,6 +134,7 @@ fn quorum_of(asked: &Asked<'_>) -> Option<Quorum> {
 fn refusal(outcome: Option<Outcome>) -> Response<Answer> {
     match outcome {
         Some(Outcome::Overloaded) => answer::overloaded("too many requests are under way"),
+        Some(Outcome::Unavailable(why)) => answer::overloaded(why),
         Some(Outcome::Invalid(reason)) => answer::bad_request(reason),
         Some(Outcome::TooLarge(reason)) => answer::text(StatusCode::PAYLOAD_TOO_LARGE, reason),
         Some(Outcome::ConditionFailed { .. }) => answer::empty(StatusCode::PRECONDITION_FAILED),

@@ -210,6 +210,11 @@ fn answer_now(node: &Node, head: &Head<'_>, patience: Patience) -> Option<Answer
         "/metrics" => |node, _, _| Ok(operations::metrics(node)),
         "/healthz" => |node, _, _| Ok(operations::health(node)),
         "/readyz" => |node, _, _| Ok(operations::readiness(node)),
+        "/v0/cluster" | "/v0/repair" | "/v0/batch" | "/v0/peer" => {
+            let text = "this node is alone: it was started without `--cluster` and `--join`, and has no members, \
+                        replicas or batches";
+            return Some(Ok(answer::bad_request(text)));
+        }
         _ => return Some(Ok(answer::bad_request("there is no such path; docs/http.md has all that there are"))),
     };
     Some(if is_get { answer(node, query, patience) } else { Ok(answer::not_allowed("GET, HEAD")) })

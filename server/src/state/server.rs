@@ -378,6 +378,12 @@ impl Server {
         }
     }
 
+    /// Bytes that are free for the data, and the size of its file system; none if the system does not tell.
+    pub fn disk_space(&self) -> Option<(u64, u64)> {
+        let found = rustix::fs::statvfs(&self.config.data).ok()?;
+        Some((found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize))
+    }
+
     /// How long the server has run.
     pub fn uptime(&self) -> Duration {
         Duration::from_millis(clock::now_ms().saturating_sub(self.started_ms))

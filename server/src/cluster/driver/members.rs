@@ -63,8 +63,8 @@ impl Driver {
         self.host.note(Level::Notice, format_args!("{url} is now node {own}: it copies what it is to keep"));
     }
 
-    /// The entry that begins a change.
-    fn entry_of(&self, order: &ChangeOrder) -> std::result::Result<(Entry, ChangeOrder), ChangeRefused> {
+    /// The entries that begin a change.
+    fn entries_of(&self, order: &ChangeOrder) -> std::result::Result<(Vec<Entry>, ChangeOrder), ChangeRefused> {
         let conflict = |text: String| Err(ChangeRefused::Conflict(text));
         let Some(node) = &self.node else {
             return conflict("this node cannot serve; /readyz says why".to_owned());
@@ -79,39 +79,43 @@ impl Driver {
             Err(error) => return conflict(format!("the node's tables cannot be read: {error}")),
         }
         let health: BTreeMap<NodeId, Health> = node.health_of_all().into_iter().collect();
-        let topology = node.routing().topology();
-        let is_down = |url: &str| {
-            let found = topology.members.iter().find(|(_, member)| member.url == url && !member.is_dead);
-            found.is_some_and(|(node, _)| health.get(node) == Some(&Health::Down))
-        };
-        order.entry(topology, is_down)
+        let is_down = |node: NodeId| health.get(&node) == Some(&Health::Down);
+        order.entries(node.routing().topology(), is_down)
     }
 
     /// Goes on with the changes that were asked for, and answers who waits for one.
     fn see_to_changes(&mut self, topology: &Topology) {
         let now_ms = self.now().ticks_ms;
         for mut change in std::mem::take(&mut self.changes) {
+            let decided = change.proposed.as_ref();
+            let decided = decided.and_then(|(entries, epoch, _)| change.order.outcome(topology, entries, *epoch));
             let outcome = match &mut change.proposed {
-                Some((_, expected, _)) if topology.epoch != *expected => match change.order.has_begun(topology) {
-                    true => Some(Ok(topology.epoch.0)),
-                    false => Some(Err(ChangeRefused::Conflict("another change came first".to_owned()))),
-                },
+                Some(_) if decided == Some(true) => Some(Ok(topology.epoch.0)),
+                Some(_) if decided == Some(false) => {
+                    let text = match change.order.abort {
+                        true => "the new replicas have copied all meanwhile: the change ends, and cannot be given up",
+                        false => "another change came first",
+                    };
+                    Some(Err(ChangeRefused::Conflict(text.to_owned())))
+                }
                 Some(_) if now_ms >= change.until_ms => {
                     let text = "the log of the topology has no leader: fewer than half of those who vote answer. The \
                                 change was not made, or will be";
                     Some(Err(ChangeRefused::NoAgreement(text.to_owned())))
                 }
-                Some((entry, _, proposed_ms)) => {
+                Some((entries, _, proposed_ms)) => {
                     if now_ms >= *proposed_ms + PROPOSE_MS {
                         *proposed_ms = now_ms;
-                        self.agreement.iter().for_each(|agreement| agreement.propose(entry));
+                        if let Some(agreement) = &self.agreement {
+                            entries.iter().for_each(|entry| agreement.propose(entry));
+                        }
                     }
                     None
                 }
-                None => match self.entry_of(&change.order) {
-                    Ok((entry, order)) => {
+                None => match self.entries_of(&change.order) {
+                    Ok((entries, order)) => {
                         change.order = order;
-                        change.proposed = Some((entry, topology.epoch, 0));
+                        change.proposed = Some((entries, topology.epoch, 0));
                         None
                     }
                     Err(ChangeRefused::NotYet(_)) if now_ms < change.until_ms => None,

@@ -1,0 +1,205 @@
+//! What the thread of a node says of it, a few times a second: whether it can serve, and how all stands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quipu::ReadableTable;
+use quipu_agreement::Agreement;
+use quipu_cluster::ids::NodeId;
+use quipu_cluster::node::Node;
+use quipu_cluster::peers::Health;
+use quipu_cluster::tables::Table;
+use quipu_cluster::topology::Phase;
+
+use super::Driver;
+use crate::cluster::report::{ChangeReport, PeerReport, Report};
+
+/// How old a report may be.
+const REPORT_MS: u64 = 50;
+
+/// When all replicas of this node were last compared.
+#[derive(Debug, Default)]
+pub(super) struct Repaired {
+    /// How many comparisons had failed when the one under way began.
+    since: Option<u64>,
+    at_ms: Option<u64>,
+}
+
+impl Repaired {
+    /// Looks at the comparisons of a node. Returns how long ago the last ended without one that failed.
+    fn seen(&mut self, node: Option<&Node>, now_ms: u64) -> Option<u64> {
+        let left = node.map_or(0, Node::repairs_left);
+        let failed = node.map_or(0, |node| node.metrics.sessions_failed + node.metrics.rounds_failed);
+        let is_whole = node.is_some_and(|node| node.health_of_all().iter().all(|(_, health)| *health != Health::Down));
+        match (self.since, left) {
+            (None, 1..) if is_whole => self.since = Some(failed),
+            (Some(_), _) if !is_whole => self.since = None,
+            (Some(before), 0) => {
+                if before == failed {
+                    self.at_ms = Some(now_ms);
+                }
+                self.since = None;
+            }
+            _ => {}
+        }
+        self.at_ms.map(|at_ms| now_ms - at_ms)
+    }
+}
+
+/// Why a node should be sent no requests; none if it serves those with the default `ack` and `from`. A node that serves
+/// most partitions is as good as any: to send it nothing would be to serve none where some replicas are down.
+fn unready(report: &Report, down: &[String], leaves: bool) -> Option<String> {
+    let Report { partitions, partitions_without_quorum, copies_left, .. } = report;
+    if let Some(trouble) = &report.trouble {
+        return Some(trouble.clone());
+    }
+    if !report.is_settled {
+        return Some("the other nodes are being greeted".to_owned());
+    }
+    if *copies_left > 0 {
+        return Some(format!("{copies_left} of {partitions} partitions are still to be copied"));
+    }
+    if leaves {
+        return Some("this node leaves the cluster".to_owned());
+    }
+    (2 * partitions_without_quorum >= *partitions as usize).then(|| {
+        format!(
+            "{partitions_without_quorum} of {partitions} partitions have fewer than {} of {} replicas that answer; no \
+             answer comes from {}",
+            report.replicas / 2 + 1,
+            report.replicas,
+            down.join(", ")
+        )
+    })
+}
+
+impl Driver {
+    /// Whether the change under way has this node leave.
+    fn leaves(&self) -> bool {
+        let routing = self.register.routing();
+        let change = routing.topology().change.as_ref();
+        change.is_some_and(|change| !change.goal.contains(&self.register.own()))
+    }
+
+    /// Whether this node leaves and serves on for a while, so that no more requests are sent to it when it has left.
+    /// `/readyz` says so from when the change begins; the change ends when the node says that it knows of its last
+    /// phase.
+    pub(super) fn drains(&mut self) -> bool {
+        if !self.leaves() {
+            self.drained_at_ms = None;
+            return false;
+        }
+        let now_ms = self.now().ticks_ms;
+        let until_ms = *self.drained_at_ms.get_or_insert(now_ms + self.drain_ms);
+        let routing = self.register.routing();
+        let is_last = routing.topology().change.as_ref().is_some_and(|change| change.phase == Phase::Switched);
+        is_last && now_ms < until_ms
+    }
+
+    /// Rows and bytes of the hints.
+    fn hints(&self) -> (u64, u64) {
+        let hints = self.register.store().table(Table::Hints);
+        hints.tally(..).map_or((0, 0), |tally| (tally.rows as u64, tally.bytes as u64))
+    }
+
+    pub(super) fn report(&mut self) {
+        let now_ms = self.now().ticks_ms;
+        if self.reported_ms != 0 && now_ms < self.reported_ms + REPORT_MS {
+            return;
+        }
+        self.reported_ms = now_ms.max(1);
+        let routing = self.register.routing();
+        let topology = routing.topology();
+        let health: BTreeMap<NodeId, Health> =
+            self.node.as_ref().map(|node| node.health_of_all().into_iter().collect()).unwrap_or_default();
+        let is_down = |node: NodeId| health.get(&node).is_none_or(|health| *health == Health::Down);
+        let likeness = |node: NodeId| {
+            let member = topology.members.get(&node);
+            member.map_or((String::new(), 0), |member| (member.zone.clone(), member.weight))
+        };
+        let peer = |(node, url): (NodeId, String)| {
+            let (zone, weight) = likeness(node);
+            PeerReport {
+                node,
+                url,
+                is_connected: self.links.contains_key(&node),
+                health: health.get(&node).copied().unwrap_or(Health::Down),
+                usual_ms: self.node.as_ref().map_or(0.0, |own| own.usual_ms(node)),
+                mark: self.register.mark_of(node),
+                zone,
+                weight,
+                trouble: self.dials.get(&node).map(|dial| dial.trouble.clone()).unwrap_or_default(),
+            }
+        };
+        let mut log = self.agreement.as_ref().map(Agreement::report);
+        if let Some(log) = &mut log {
+            // It was the last one that was heard of.
+            log.leader = log.leader.filter(|leader| !is_down(*leader));
+        }
+        let trouble = self.trouble.clone().or_else(|| self.failure.trouble(now_ms));
+        // Most of the time all are up.
+        let partitions_without_quorum = match health.values().any(|health| *health == Health::Down) {
+            true => routing.without_quorum(|node| !is_down(node)),
+            false => 0,
+        };
+        let down: Vec<String> =
+            self.register.peers().into_iter().filter(|(node, _)| is_down(*node)).map(|(_, url)| url).collect();
+        let (zone, weight) = likeness(self.register.own());
+        let mut report = Report {
+            node: self.register.own(),
+            url: self.register.self_url().to_owned(),
+            is_settled: self.is_settled,
+            trouble,
+            unready: None,
+            partitions_without_quorum,
+            repaired_ms_ago: self.repaired.seen(self.node.as_ref(), now_ms),
+            zone,
+            weight,
+            epoch: topology.epoch.0,
+            partitions: topology.partitions,
+            replicas: topology.replicas,
+            copies_left: self.node.as_ref().map_or(0, Node::copies_left),
+            repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
+            entities: self.register.store().table(Table::Entities).len().unwrap_or(0),
+            change: ChangeReport::new(topology, log.as_ref(), is_down),
+            log,
+            peers: self.register.peers().into_iter().map(peer).collect(),
+            metrics: self.node.as_ref().map(|node| node.metrics.clone()).unwrap_or_default(),
+            hints: self.hints(),
+            turns: self.turns,
+            wakes: self.wakes,
+        };
+        report.unready = unready(&report, &down, self.leaves());
+        // Nobody may be listening.
+        self.reporter.send_replace(Arc::new(report));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that saw nobody said that it was healthy.
+    #[test]
+    fn a_node_is_ready_while_it_serves_most_partitions() {
+        let mut report = Report::starting(NodeId(0), "http://a:1".to_owned(), (64, 3));
+        (report.trouble, report.is_settled) = (None, true);
+        let down = ["http://b:1".to_owned(), "http://c:1".to_owned()];
+        assert_eq!(unready(&report, &[], false), None);
+        report.partitions_without_quorum = 31;
+        assert_eq!(unready(&report, &down, false), None);
+        report.partitions_without_quorum = 64;
+        let why = unready(&report, &down, false).unwrap();
+        assert_eq!(
+            why,
+            "64 of 64 partitions have fewer than 2 of 3 replicas that answer; no answer comes from http://b:1, http://c:1"
+        );
+        assert_eq!(unready(&report, &down, true).as_deref(), Some("this node leaves the cluster"));
+        report.copies_left = 7;
+        assert!(unready(&report, &down, true).is_some_and(|why| why.starts_with("7 of 64 partitions")));
+        report.is_settled = false;
+        assert!(unready(&report, &down, true).is_some_and(|why| why.contains("greeted")));
+        report.trouble = Some("the disk is full".to_owned());
+        assert_eq!(unready(&report, &down, true).as_deref(), Some("the disk is full"));
+    }
+}
