@@ -181,13 +181,13 @@ fn a_whole_cluster_is_restored_from_the_backups_of_its_nodes() {
     }
     let backup = |node: usize| nodes.data(node).with_extension("backup").display().to_string();
     let backups = [0, 1, 2].map(backup);
-    for node in 0..3 {
+    for (node, backup) in backups.iter().enumerate() {
         assert_eq!(nodes.stop(node), Some(0));
-        let (code, text) = quipu(&["backup", &nodes.data(node).display().to_string(), &backups[node]]);
+        let (code, text) = quipu(&["backup", &nodes.data(node).display().to_string(), backup]);
         assert_eq!(code, Some(0), "{text}");
         nodes.erase(node);
         let data = nodes.data(node).display().to_string();
-        let (code, text) = quipu(&["restore", "--whole-cluster", &backups[node], &data]);
+        let (code, text) = quipu(&["restore", "--whole-cluster", backup, &data]);
         assert_eq!(code, Some(0), "{text}");
     }
     (0..3).for_each(|node| nodes.spawn(node));

@@ -139,6 +139,9 @@ fn age(seconds: u64) -> String {
     format!("{} {}", seconds / unit.0, unit.1)
 }
 
+/// A difference of clocks that is told.
+const SKEW_MS: i64 = 5_000;
+
 /// What is wrong with a node and with those that it sees, a line each.
 fn troubles(report: &Json) -> Vec<String> {
     let url = report["url"].as_str().unwrap_or("?");
@@ -154,6 +157,10 @@ fn troubles(report: &Json) -> Vec<String> {
     for peer in report["peers"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let health = peer["health"].as_str().unwrap_or("?");
         let trouble = peer["trouble"].as_str().filter(|trouble| !trouble.is_empty());
+        if let Some(skew_ms) = peer["skew_ms"].as_i64().filter(|skew_ms| skew_ms.abs() >= SKEW_MS) {
+            let (skew_s, way) = (skew_ms.abs() / 1000, if skew_ms > 0 { "ahead of" } else { "behind" });
+            lines.push(format!("{} has a clock {skew_s} s {way} that of {url}", peer["url"].as_str().unwrap_or("?")));
+        }
         if health != "up" || trouble.is_some() {
             let why = trouble.map_or(String::new(), |trouble| format!(" ({trouble})"));
             lines.push(format!("{url} sees {} {health}{why}", peer["url"].as_str().unwrap_or("?")));

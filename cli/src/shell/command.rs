@@ -108,7 +108,7 @@ pub(super) struct Creation {
 }
 
 /// Every command's name, in the order of the help.
-pub(super) const NAMES: [&str; 37] = [
+pub(super) const NAMES: [&str; 38] = [
     "use",
     "tables",
     "schema",

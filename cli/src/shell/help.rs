@@ -11,7 +11,7 @@ const fn topic(usage: &'static str, about: &'static str, example: &'static str) 
     Topic { usage, about, example }
 }
 
-const TOPICS: [Topic; 37] = [
+const TOPICS: [Topic; 38] = [
     topic("use TABLE", "Makes it the table of the commands that follow.", "use flights.airport"),
     topic("tables", "Lists the tables with their rows and keys, and the indexes.", "tables"),
     topic("schema", "Shows the columns, indexes and constraints of the table in use.", "schema"),

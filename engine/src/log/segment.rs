@@ -129,11 +129,10 @@ impl Reserve {
     /// How many of the oldest blanks hold so many bytes of a record; `None` if all do not.
     pub(super) fn blanks_for(&self, bytes: usize) -> Option<usize> {
         let mut left = bytes;
-        let enough = (0..=self.ready.len()).find(|&count| {
+        (0..=self.ready.len()).find(|&count| {
             left = left.saturating_sub(count.checked_sub(1).map_or(0, |last| self.ready[last].room_bytes()));
             left == 0
-        });
-        enough
+        })
     }
 
     /// Makes files as long as they may be if a record of so many bytes would take many short ones.

@@ -122,6 +122,8 @@ pub(super) struct Driver {
     marking: Marking,
     /// When all was last compared.
     repaired: Repaired,
+    /// Whether the node's clock stamped writes when that was last looked at.
+    stamps: bool,
     /// How long the node serves on when it leaves, and until when if it does.
     drain_ms: u64,
     drained_at_ms: Option<u64>,
@@ -170,6 +172,7 @@ impl Driver {
             reported_ms: 0,
             marking: Marking::default(),
             repaired: Repaired::default(),
+            stamps: true,
             drain_ms,
             drained_at_ms: None,
             open_at_ms: 0,

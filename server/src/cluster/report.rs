@@ -3,6 +3,7 @@
 use quipu_agreement::LogReport;
 use quipu_cluster::ids::{Epoch, NodeId};
 use quipu_cluster::metrics::Metrics;
+use quipu_cluster::peers::ClockReport;
 use quipu_cluster::peers::Health;
 use quipu_cluster::topology::{Phase, Topology};
 
@@ -136,6 +137,8 @@ pub struct Report {
     pub log: Option<LogReport>,
     /// The other members.
     pub peers: Vec<PeerReport>,
+    /// What this node's clock and those of the others say.
+    pub clocks: ClockReport,
     /// What has happened since the start.
     pub metrics: Metrics,
     /// Writes that peers have missed and are kept for them, and their bytes.
@@ -175,6 +178,7 @@ impl Report {
             change: None,
             log: None,
             peers: Vec::new(),
+            clocks: ClockReport { can_stamp: true, ..ClockReport::default() },
             metrics: Metrics::default(),
             hints: (0, 0),
             turns: (0, 0),

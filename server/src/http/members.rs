@@ -23,6 +23,7 @@ pub(super) fn describe(node: &Node, report: &Report) -> serde_json::Value {
             "connected": peer.is_connected,
             "health": format!("{:?}", peer.health).to_lowercase(),
             "usual_ms": peer.usual_ms,
+            "skew_ms": report.clocks.skews_ms.iter().find(|(node, _)| *node == peer.node).map(|(_, skew_ms)| skew_ms),
             "mark": peer.mark,
             "zone": peer.zone,
             "weight": peer.weight,
@@ -79,10 +80,19 @@ pub(super) fn describe(node: &Node, report: &Report) -> serde_json::Value {
         "not_enough_replicas": metrics.not_enough,
         "restamps": metrics.restamps,
         "partitions_copied": metrics.partitions_copied,
+        "can_stamp": report.clocks.can_stamp,
+        "clock_ahead_ms": report.clocks.ahead_ms,
+        "refusals_given": refusals(metrics.refusals_given()),
+        "refusals_received": refusals(metrics.refusals_received()),
         "change": change,
         "log": log,
         "peers": report.peers.iter().map(peer).collect::<Vec<_>>(),
     })
+}
+
+/// Counts by reason, those that are not 0.
+fn refusals(counts: impl Iterator<Item = (&'static str, u64)>) -> serde_json::Value {
+    counts.filter(|(_, count)| *count > 0).map(|(reason, count)| (reason.to_owned(), json!(count))).collect()
 }
 
 /// How long a change is waited for: longer than the node tries to have it agreed on.

@@ -153,6 +153,7 @@ fn replication(report: &Report, page: &mut Page) {
     let (metrics, log) = (&report.metrics, report.log.as_ref());
     for (name, help, value) in [
         ("quipu_cluster_ready", "1 if the node answers everything that it should.", u64::from(report.is_ready())),
+        ("quipu_cluster_can_stamp", "1 if the node's clock may stamp writes.", u64::from(report.clocks.can_stamp)),
         ("quipu_cluster_epoch", "The epoch of the topology.", report.epoch),
         ("quipu_cluster_nodes", "Nodes of the cluster.", report.peers.len() as u64 + 1),
         ("quipu_cluster_partitions", "Partitions of the cluster.", u64::from(report.partitions)),
@@ -239,8 +240,37 @@ fn replication(report: &Report, page: &mut Page) {
         ("quipu_cluster_rounds_total", "Rounds after which tombstones may go.", metrics.rounds_done),
         ("quipu_cluster_partitions_copied_total", "Partitions copied.", metrics.partitions_copied),
         ("quipu_cluster_storage_errors_total", "Errors of the storage.", metrics.storage_errors),
+        (
+            "quipu_cluster_stamps_refused_total",
+            "Writes refused because this node's clock is far ahead of most others.",
+            metrics.stamps_refused,
+        ),
+        (
+            "quipu_cluster_stamped_once_total",
+            "Writes answered 504 that would have needed a second stamp.",
+            metrics.stamped_once,
+        ),
+        ("quipu_cluster_clock_went_back_total", "Times that the clock of versions went back.", report.clocks.went_back),
+        (
+            "quipu_cluster_far_stamps_total",
+            "Stamps above a version further ahead than clocks may be.",
+            report.clocks.far_stamps,
+        ),
     ] {
         page.counter(name, help, value);
+    }
+    let (given, received) = ("quipu_cluster_refusals_given_total", "quipu_cluster_refusals_received_total");
+    page.head(given, "counter", "What this node has refused to others, by reason.");
+    for (reason, count) in metrics.refusals_given() {
+        page.line(given, &format!("reason=\"{reason}\""), count as f64);
+    }
+    page.head(received, "counter", "What others have refused to this node, by reason.");
+    for (reason, count) in metrics.refusals_received() {
+        page.line(received, &format!("reason=\"{reason}\""), count as f64);
+    }
+    page.head("quipu_cluster_peer_skew_seconds", "gauge", "By how much a peer's clock is ahead of this node's.");
+    for (node, skew_ms) in &report.clocks.skews_ms {
+        page.line("quipu_cluster_peer_skew_seconds", &format!("node=\"{node}\""), *skew_ms as f64 / 1000.0);
     }
 }
 

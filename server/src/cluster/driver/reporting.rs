@@ -7,12 +7,13 @@ use quipu::ReadableTable;
 use quipu_agreement::Agreement;
 use quipu_cluster::ids::NodeId;
 use quipu_cluster::node::Node;
-use quipu_cluster::peers::Health;
+use quipu_cluster::peers::{ClockReport, Health};
 use quipu_cluster::tables::Table;
 use quipu_cluster::topology::Phase;
 
 use super::Driver;
 use crate::cluster::report::{ChangeReport, PeerReport, Report};
+use crate::system::log::Level;
 
 /// How old a report may be.
 const REPORT_MS: u64 = 50;
@@ -62,6 +63,10 @@ fn unready(report: &Report, down: &[String], leaves: bool) -> Option<String> {
     if leaves {
         return Some("this node leaves the cluster".to_owned());
     }
+    if !report.clocks.can_stamp {
+        let ahead_s = ahead_of_most_ms(&report.clocks) / 1000;
+        return Some(format!("the clock of this node is {ahead_s} s ahead of those of most others: set it right"));
+    }
     (2 * partitions_without_quorum >= *partitions as usize).then(|| {
         format!(
             "{partitions_without_quorum} of {partitions} partitions have fewer than {} of {} replicas that answer; no \
@@ -73,7 +78,29 @@ fn unready(report: &Report, down: &[String], leaves: bool) -> Option<String> {
     })
 }
 
+/// By how much a clock is ahead of those of most peers that have said theirs.
+fn ahead_of_most_ms(clocks: &ClockReport) -> i64 {
+    let mut skews: Vec<i64> = clocks.skews_ms.iter().map(|(_, skew_ms)| -skew_ms).collect();
+    skews.sort_unstable();
+    skews.get(skews.len() / 2).copied().unwrap_or(0).max(0)
+}
+
 impl Driver {
+    /// Notes in the log when the clock of this node begins or ceases to be one that no write is stamped by.
+    fn note_clock(&mut self, clocks: &ClockReport) {
+        if clocks.can_stamp == self.stamps {
+            return;
+        }
+        self.stamps = clocks.can_stamp;
+        if clocks.can_stamp {
+            self.host.note(Level::Notice, format_args!("the clock of this node is right again: it takes writes"));
+        } else {
+            let ahead_s = ahead_of_most_ms(clocks) / 1000;
+            let what = "ahead of those of most others: it stamps no write until the clock is set right";
+            self.host.note(Level::Warning, format_args!("the clock of this node is {ahead_s} s {what}"));
+        }
+    }
+
     /// Whether the change under way has this node leave.
     fn leaves(&self) -> bool {
         let routing = self.register.routing();
@@ -108,6 +135,10 @@ impl Driver {
             return;
         }
         self.reported_ms = now_ms.max(1);
+        let now = self.now();
+        let unasked = ClockReport { can_stamp: true, ..ClockReport::default() };
+        let clocks = self.node.as_ref().map_or(unasked, |node| node.clocks(now));
+        self.note_clock(&clocks);
         let routing = self.register.routing();
         let topology = routing.topology();
         let health: BTreeMap<NodeId, Health> =
@@ -145,6 +176,7 @@ impl Driver {
         let down: Vec<String> =
             self.register.peers().into_iter().filter(|(node, _)| is_down(*node)).map(|(_, url)| url).collect();
         let (zone, weight) = likeness(self.register.own());
+        let peers = self.register.peers().into_iter().map(peer).collect();
         let mut report = Report {
             node: self.register.own(),
             url: self.register.self_url().to_owned(),
@@ -163,7 +195,8 @@ impl Driver {
             entities: self.register.store().table(Table::Entities).len().unwrap_or(0),
             change: ChangeReport::new(topology, log.as_ref(), is_down),
             log,
-            peers: self.register.peers().into_iter().map(peer).collect(),
+            peers,
+            clocks,
             metrics: self.node.as_ref().map(|node| node.metrics.clone()).unwrap_or_default(),
             hints: self.hints(),
             turns: self.turns,
@@ -193,6 +226,12 @@ mod tests {
         assert_eq!(
             why,
             "64 of 64 partitions have fewer than 2 of 3 replicas that answer; no answer comes from http://b:1, http://c:1"
+        );
+        report.clocks = ClockReport { can_stamp: false, ..ClockReport::default() };
+        report.clocks.skews_ms = vec![(NodeId(1), -90_000), (NodeId(2), -90_400)];
+        assert_eq!(
+            unready(&report, &[], false).as_deref(),
+            Some("the clock of this node is 90 s ahead of those of most others: set it right")
         );
         assert_eq!(unready(&report, &down, true).as_deref(), Some("this node leaves the cluster"));
         report.copies_left = 7;
