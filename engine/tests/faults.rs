@@ -284,39 +284,6 @@ fn a_full_disk_can_be_opened_and_rows_removed() {
     table.put("again", [1; 4000]).unwrap();
 }
 
-/// The segment that is kept for that is used by what frees space, and by nothing else, while the database is open.
-#[test]
-fn a_full_disk_lets_rows_be_removed_without_a_reopening() {
-    let disk = SimDisk::new();
-    let db = Db::open(DIR, Options { log_segment_bytes: 128 << 10, ..options(&disk) }).unwrap();
-    let table = db.table("t").unwrap();
-    let used = |disk: &SimDisk| -> u64 {
-        disk.file_names().iter().map(|path| disk.read_file(path).unwrap().len() as u64).sum()
-    };
-    table.put("first", "1").unwrap();
-    let full = used(&disk);
-    disk.set_capacity(full);
-    let mut rows = 1;
-    while table.put((rows as u32).to_be_bytes(), [1; 400]).is_ok() {
-        rows += 1;
-    }
-    assert_eq!(db.latched_write_at_once().err().unwrap().kind(), ErrorKind::Full);
-    let mut edit = db.latched_write_to_free().unwrap();
-    assert!(edit.remove(&table, b"first").unwrap());
-    let _ = edit.commit().unwrap();
-    assert_eq!(table.put("other", [1; 400]).unwrap_err().kind(), ErrorKind::Full);
-    let mut edit = db.latched_write_to_free().unwrap();
-    assert_eq!(edit.remove_range(&table, ..).unwrap(), rows as u64 - 1);
-    let _ = edit.commit().unwrap();
-    // It is in the log, as any commit is.
-    let killed = Db::open(DIR, Options { read_only: true, ..options(&disk.kill()) }).unwrap();
-    assert_eq!(killed.table("t").unwrap().len().unwrap(), 0);
-    disk.set_capacity(full + 8192);
-    db.checkpoint().unwrap();
-    table.put("again", [1; 4000]).unwrap();
-    assert_eq!(table.len().unwrap(), 1);
-}
-
 /// The same database, without a reopening.
 #[test]
 fn writes_resume_when_there_is_space_again() {
