@@ -27,7 +27,7 @@ const TOPICS: [Topic; 38] = [
     ),
     topic(
         "number COLUMN [NEXT]",
-        "The number that an identity column of the table in use gives out next; with NEXT, it is this one.",
+        "Shows the next number of an identity column of the table in use, or sets it to NEXT.",
         "number id 1000",
     ),
     topic(

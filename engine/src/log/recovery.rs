@@ -38,6 +38,8 @@ pub struct Recovered {
     pub(super) end_segment_id: u64,
     pub(super) end_offset: u64,
     pub(super) leftovers: Vec<LogFile>,
+    /// Where reading began: at or before the end.
+    from_lsn: Lsn,
     /// The opening of the last segment in which that was written; `None` if it is not known.
     opening: Option<u8>,
     /// Whether the frames before the position from which the log was read lead up to it. If not, they are damaged, which
@@ -134,6 +136,7 @@ pub fn recover(
         end_segment_id: segments.last().map_or(0, |file| file.id),
         end_offset: replay.end_offset as u64,
         opening: replay.opening,
+        from_lsn: from,
         leads_up: replay.leads_up,
         is_cut: false,
         leftovers: files
@@ -240,6 +243,7 @@ impl Recovered {
             // anew there.
             self.leftovers.append(&mut self.segments);
             (self.end_segment_id, self.end_offset) = (0, 0);
+            (self.end_lsn, self.durable_lsn) = (self.from_lsn, self.from_lsn);
         }
         Some(damage)
     }
