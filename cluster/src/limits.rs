@@ -25,6 +25,9 @@ pub struct Limits {
     pub slow_after_ms: u64,
     /// How long a slow peer is left alone before it is probed; doubles up to 32 times that.
     pub probe_after_ms: u64,
+    /// Whether a write that may be stored somewhere is never stamped again, and answered "not enough replicas" instead
+    /// where others have something newer.
+    pub stamps_once: bool,
     /// How far ahead of the wall clock a version may be.
     pub ahead_ms_max: u64,
     /// Bytes of the hints for one peer; hints beyond are not kept, and its partitions are repaired instead.
@@ -74,6 +77,7 @@ impl Default for Limits {
             linger_ms: 2000,
             slow_after_ms: 20,
             probe_after_ms: 50,
+            stamps_once: false,
             ahead_ms_max: 60_000,
             hint_bytes_max: 1 << 30,
             hint_age_ms_max: 3 * 3_600_000,
@@ -110,6 +114,7 @@ impl Limits {
             linger_ms: 400,
             slow_after_ms: 40,
             probe_after_ms: 50,
+            stamps_once: true,
             ahead_ms_max: 60_000,
             hint_bytes_max: 600,
             hint_age_ms_max: 4000,

@@ -135,6 +135,10 @@ pub(crate) struct Args {
     /// Bytes of such writes for one node [default: 1gb]
     #[arg(long, value_name = "BYTES", help_heading = "Cluster")]
     cluster_hint_bytes: Option<String>,
+    /// Whether a write that may be stored somewhere is answered 504 rather than stamped again when it meets something
+    /// newer, so that nothing comes back that was seen and overwritten: yes or no [default: no]
+    #[arg(long, value_name = "YES_OR_NO", help_heading = "Cluster")]
+    cluster_stamp_once: Option<String>,
     /// How long a node that leaves serves on after /readyz has said so [default: 5000]
     #[arg(long, value_name = "MS", help_heading = "Cluster")]
     cluster_drain_ms: Option<String>,
@@ -211,6 +215,7 @@ impl Args {
             one("cluster-repair-bytes-per-second", &self.cluster_repair_bytes_per_second),
             one("cluster-hint-age-s", &self.cluster_hint_age_s),
             one("cluster-hint-bytes", &self.cluster_hint_bytes),
+            one("cluster-stamp-once", &self.cluster_stamp_once),
             one("cluster-drain-ms", &self.cluster_drain_ms),
             one("threads", &self.threads),
             one("maxclients", &self.maxclients),

@@ -305,9 +305,16 @@ impl Nodes {
 
     /// Waits until a node answers everything that it should.
     pub fn until_ready(&self, node: usize) {
-        eventually(&format!("node {node} is ready"), || {
-            ask(self.addresses[node], "GET", "/readyz", b"", "").is_ok_and(|reply| reply.status == 200)
-        });
+        let begun = now();
+        loop {
+            let why = match ask(self.addresses[node], "GET", "/readyz", b"", "") {
+                Ok(reply) if reply.status == 200 => return,
+                Ok(reply) => reply.text(),
+                Err(error) => error.to_string(),
+            };
+            assert!(begun.elapsed() < PATIENCE, "node {node} is not ready after {PATIENCE:?}: {why}");
+            pause(20);
+        }
     }
 }
 

@@ -300,7 +300,7 @@ impl Node {
             let has_older = op.targets.iter().any(|target| target.status == Status::Older);
             if has_older && op.least(may_confirm) >= ack && turn.now.ticks_ms < op.until_ms {
                 let is_waiting = op.targets.iter().any(|t| matches!(t.status, Status::Waiting(_) | Status::Later));
-                if op.unsure == 0 || self.mutations.stamps_after_stored {
+                if op.unsure == 0 || !self.limits.stamps_once || self.mutations.stamps_after_stored {
                     if let Some(Stamp { version, is_far, .. }) = self.stamp(turn, op.above.max(op.version))? {
                         self.metrics.restamps += 1;
                         (op.version, op.is_known) = (version, is_far);

@@ -142,11 +142,17 @@ impl Reserve {
         }
     }
 
-    /// The oldest blank. The next file is longer.
+    /// The oldest blank.
     pub(super) fn take(&mut self) -> Option<Blank> {
-        let blank = self.ready.pop_front()?;
-        self.segment_bytes = self.segment_bytes.max(GROWTH * blank.bytes).min(self.segment_bytes_max);
-        Some(blank)
+        self.ready.pop_front()
+    }
+
+    /// The oldest `count` blanks, for a log that has filled its segment: the next file is longer.
+    pub(super) fn take_many(&mut self, count: usize) -> Vec<Blank> {
+        let taken: Vec<Blank> = self.ready.drain(..count).collect();
+        let longest = taken.iter().map(|blank| blank.bytes).max().unwrap_or(0);
+        self.segment_bytes = self.segment_bytes.max(GROWTH * longest).min(self.segment_bytes_max);
+        taken
     }
 
     /// Makes one more blank.

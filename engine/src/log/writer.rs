@@ -407,7 +407,7 @@ impl Log {
     fn take_blanks(&self, bytes: usize, room: Room) -> Result<Vec<Blank>> {
         let mut reserve = self.reserve.lock();
         let count = self.prepare_beside_kept(&mut reserve, bytes, room)?;
-        let taken = std::iter::from_fn(|| reserve.take()).take(count).collect();
+        let taken = reserve.take_many(count);
         if reserve.ready_count() < KEPT_BLANKS {
             self.is_short.store(true, Ordering::Relaxed);
         }

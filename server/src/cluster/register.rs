@@ -429,7 +429,9 @@ impl Register {
                 // Who has got a new id meanwhile is lost no more.
                 state.erased.retain(|node| topology.members.get(node).is_some_and(|member| !member.is_dead));
                 state.erased.insert(hello.node);
-                match 2 * state.erased.len() >= topology.members.len() {
+                // This node may be one of those that have lost their directories, and knows best that it is.
+                let lost = state.erased.len() + usize::from(state.standing == Standing::Returning);
+                match 2 * lost >= topology.members.len() {
                     true => admitted(Some(store), true),
                     false => newcomer(&url),
                 }

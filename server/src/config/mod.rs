@@ -156,6 +156,7 @@ impl Config {
             repair_bytes_per_second: number("cluster-repair-bytes-per-second"),
             hint_age_ms_max: number("cluster-hint-age-s") * 1000,
             hint_bytes_max: number("cluster-hint-bytes"),
+            stamps_once: self.parameters.get("cluster-stamp-once").is_some_and(|word| word == "yes"),
             ..Limits::default()
         }
     }
@@ -217,7 +218,8 @@ mod tests {
         assert_eq!(config.cluster_limits(), Limits::default());
         config.set("cluster-grace-s", "7200").unwrap();
         config.set("cluster-hint-bytes", "64mb").unwrap();
-        let given = Limits { grace_ms: 7_200_000, hint_bytes_max: 64 << 20, ..Limits::default() };
+        config.set("cluster-stamp-once", "yes").unwrap();
+        let given = Limits { grace_ms: 7_200_000, hint_bytes_max: 64 << 20, stamps_once: true, ..Limits::default() };
         assert_eq!(config.cluster_limits(), given);
         // 0 was "all nodes of the list" on this node, whatever the others were told.
         let refused = config.set("replicas", "0");

@@ -29,6 +29,7 @@ cluster-repair-bytes-per-second - bytes:65536:1125899906842624 start 16777216
 cluster-repair-interval-s - int:1:31536000 start 600
 cluster-request-timeout-ms - int:50:60000 start 1000
 cluster-secret-file - text start
+cluster-stamp-once - bool start no
 cluster-tls-ca-cert-file - text start
 cluster-tls-cert-file - text start
 cluster-tls-key-file - text start
@@ -154,6 +155,7 @@ pub fn has_effect(name: &str) -> bool {
         "cluster-repair-interval-s",
         "cluster-request-timeout-ms",
         "cluster-secret-file",
+        "cluster-stamp-once",
         "cluster-tls-ca-cert-file",
         "cluster-tls-cert-file",
         "cluster-tls-key-file",

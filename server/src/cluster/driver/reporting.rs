@@ -164,8 +164,11 @@ impl Driver {
         };
         let mut log = self.agreement.as_ref().map(Agreement::report);
         if let Some(log) = &mut log {
-            // It was the last one that was heard of.
-            log.leader = log.leader.filter(|leader| !is_down(*leader));
+            // It was the last one that was heard of; and one that hears from few voters leads nothing.
+            let own = self.register.own();
+            let heard = log.voters.iter().filter(|voter| **voter == own || !is_down(**voter)).count();
+            log.leader =
+                log.leader.filter(|leader| (*leader == own || !is_down(*leader)) && 2 * heard > log.voters.len());
         }
         let trouble = self.trouble.clone().or_else(|| self.failure.trouble(now_ms));
         // Most of the time all are up.

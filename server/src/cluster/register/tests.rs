@@ -30,7 +30,8 @@ fn a_store_that_has_gone_back_is_noticed_by_who_remembers_its_mark() {
     assert_eq!(greet(&peer), admitted(Some(peer.store_id())));
     register.note(NodeId(1), peer.store_id()).unwrap();
     peer.state().standing = Standing::Begun;
-    let copy = (peer.state().mark, peer.raise_mark().unwrap());
+    let before = peer.state().mark;
+    let copy = (before, peer.raise_mark().unwrap());
     assert_eq!(copy, (0, (peer.store_id(), 1)));
     assert!(register.note_mark(NodeId(1), peer.store_id(), 1).unwrap());
     assert!(!register.note_mark(NodeId(1), peer.store_id(), 1).unwrap(), "it is known");
@@ -99,4 +100,25 @@ fn a_node_that_has_lost_its_directory_is_not_new_however_often_it_greets() {
     register.note(NodeId(1), StoreId(9)).unwrap();
     assert!(greet(true).is_replaced, "it has not begun yet");
     assert!(!greet(false).is_replaced);
+}
+
+/// Two of three nodes had lost their directories. One of them had heard of the other's store of before, took it for the
+/// only one that was lost, and sent it for an id that no majority was there to give: both waited for each other.
+#[test]
+fn a_node_that_is_lost_itself_counts_among_those_that_are() {
+    let db = Db::open("/register", Options::in_memory()).unwrap();
+    let register = Register::open(&db, &options(0)).unwrap();
+    let (cluster, settings) = {
+        let routing = register.routing();
+        (routing.topology().cluster, routing.topology().settings())
+    };
+    let versions = (*VERSIONS.start(), *VERSIONS.end());
+    let hello = Hello { versions, cluster, node: NodeId(2), store: 9, mark: 0, applied: 0, settings, list: "" };
+    register.note(NodeId(2), StoreId(5)).unwrap();
+    assert!(
+        matches!(register.admit(&hello, true).unwrap(), Decision::Newcomer(_)),
+        "it is the only one, as far as known"
+    );
+    register.is_not_new();
+    assert!(matches!(register.admit(&hello, true).unwrap(), Decision::Admitted(admitted) if admitted.is_replaced));
 }
