@@ -281,7 +281,8 @@ fn less_memory_than_the_default_for_rows_in_memory_writes_rows_to_disk() {
     }
 }
 
-/// A removal of few rows writes a tombstone for each, and looked for each in all runs after it had written those before.
+/// A removal of few rows writes a tombstone for each, and looked for each in all runs after it had written those
+/// before.
 #[test]
 fn a_latched_removal_of_a_range_lacks_pages_before_it_has_removed_a_row() {
     let disk = SimDisk::new();

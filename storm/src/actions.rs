@@ -134,7 +134,7 @@ const OWN: &[Action] = &[
     Action {
         name: "edit_range",
         weight: 1,
-        covers: &["LatchedWrite::remove_range"],
+        covers: &["Db::latched_write_to_free", "LatchedWrite::remove_range"],
         draw: |dice, world| {
             let name = table(dice, world)?;
             let model = model_of(world, &name)?;

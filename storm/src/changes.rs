@@ -297,7 +297,7 @@ pub(crate) fn edit_range(world: &mut World, words: Words<'_>) -> Outcome {
     let sequence = db.latched_read().sequence();
     let mut faults = PageFaults::default();
     let removed = loop {
-        let mut edit = db.latched_write()?;
+        let mut edit = db.latched_write_to_free()?;
         edit.lend(&faults);
         edit.set_savepoint();
         let removed = edit.remove_range(&table, words.bounds(1));

@@ -70,6 +70,7 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("held_pages_without_waiting", "as get_ref; the server reads so beside its loop, and is stormed with all caches"),
     ("has_faults", "says early what the answer of the question says"),
     ("expect_key", "saves attempts: the server, which is stormed with all caches, names its keys so"),
+    ("check_lengths", "says early what a write says; typed rows ask it for each row of a load"),
     ("latched_write_at_once", "as latched_write, of which edits are made, without its wait for memory"),
     ("is_short_of_memory", "tells of the moment: the server parks writers by it, and is stormed with all memtables"),
     ("wait_for_memory", "each write waits so; the server as in is_short_of_memory"),

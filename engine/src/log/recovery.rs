@@ -42,8 +42,8 @@ pub struct Recovered {
     from_lsn: Lsn,
     /// The opening of the last segment in which that was written; `None` if it is not known.
     opening: Option<u8>,
-    /// Whether the frames before the position from which the log was read lead up to it. If not, they are damaged, which
-    /// harms nothing unless the log ends at that position: then the segment might be another one.
+    /// Whether the frames before the position from which the log was read lead up to it. If not, they are damaged,
+    /// which harms nothing unless the log ends at that position: then the segment might be another one.
     pub(crate) leads_up: bool,
     /// Whether the log was damaged, and is to go on where the damage begins.
     is_cut: bool,

@@ -314,8 +314,8 @@ impl Log {
         fits.then_some(Staged { log: self, appender, bytes: frame.bytes() })
     }
 
-    /// Ensures that a next record of up to `bytes` can be appended, with [`Room::Kept`], without more space, so that its
-    /// changes may be made before it is appended. Returns for how many bytes that holds: at least as many.
+    /// Ensures that a next record of up to `bytes` can be appended, with [`Room::Kept`], without more space, so that
+    /// its changes may be made before it is appended. Returns for how many bytes that holds: at least as many.
     ///
     /// # Errors
     ///

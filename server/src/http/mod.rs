@@ -65,6 +65,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
+use self::waiting::until_stop;
 use crate::cluster::{self, Cluster, ClusterOptions, Credentials};
 use crate::state::server::Server;
 pub use limits::HttpLimits;
@@ -311,12 +312,6 @@ async fn accept(listener: TcpListener, face: Face, node: Arc<Node>, open: mpsc::
             }
         }
     }
-}
-
-/// Returns when the node stops.
-async fn until_stop(stopping: &mut watch::Receiver<bool>) {
-    // Whoever would say so is gone: that is a stop too.
-    let _ = stopping.wait_for(|stops| *stops).await;
 }
 
 /// Turns a connection away.

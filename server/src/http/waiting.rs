@@ -14,7 +14,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::until_stop;
 use crate::cluster::normal_address;
 
 /// The field of an answer with `waiting` or `member`, and the address under which the node wants to be known.
@@ -23,6 +22,11 @@ pub(super) const NODE: HeaderName = HeaderName::from_static("quipu-node");
 /// What stands in that field.
 pub(super) fn standing(is_waiting: bool, self_url: &str) -> String {
     format!("{} {self_url}", if is_waiting { "waiting" } else { "member" })
+}
+
+/// Returns when the receiver is told to stop, or nothing is left that could tell.
+pub(super) async fn until_stop(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stops| *stops).await;
 }
 
 /// How long a node may take to answer, and a client to ask.

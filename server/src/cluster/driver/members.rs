@@ -8,7 +8,7 @@ use quipu::Result;
 use quipu_agreement::{Agreement, Outlets};
 use quipu_cluster::ids::NodeId;
 use quipu_cluster::peers::Health;
-use quipu_cluster::topology::{Entry, StoreId, Topology};
+use quipu_cluster::topology::{Entry, Phase, StoreId, Topology};
 
 use super::{Driver, REMOVED, Step};
 use crate::cluster::change::{ChangeOrder, ChangeRefused};
@@ -26,6 +26,28 @@ const NEWCOMER_FORGOTTEN_MS: u64 = 10_000;
 const LOG_AGAIN_MS: u64 = 5_000;
 
 impl Driver {
+    /// Whether the change under way has this node leave.
+    pub(super) fn leaves(&self) -> bool {
+        let routing = self.register.routing();
+        let change = routing.topology().change.as_ref();
+        change.is_some_and(|change| !change.goal.contains(&self.register.own()))
+    }
+
+    /// Whether this node leaves and serves on for a while, so that no more requests are sent to it when it has left.
+    /// `/readyz` says so from when the change begins; the change ends when the node says that it knows of its last
+    /// phase.
+    pub(super) fn drains(&mut self) -> bool {
+        if !self.leaves() {
+            self.drained_at_ms = None;
+            return false;
+        }
+        let now_ms = self.now().ticks_ms;
+        let until_ms = *self.drained_at_ms.get_or_insert(now_ms + self.drain_ms);
+        let routing = self.register.routing();
+        let is_last = routing.topology().change.as_ref().is_some_and(|change| change.phase == Phase::Switched);
+        is_last && now_ms < until_ms
+    }
+
     /// Gives the node a newer topology.
     pub(super) fn learn(&mut self, topology: Topology) {
         let routing = self.register.routing();

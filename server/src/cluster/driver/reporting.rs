@@ -9,7 +9,6 @@ use quipu_cluster::ids::NodeId;
 use quipu_cluster::node::Node;
 use quipu_cluster::peers::{ClockReport, Health};
 use quipu_cluster::tables::Table;
-use quipu_cluster::topology::Phase;
 
 use super::Driver;
 use crate::cluster::report::{ChangeReport, PeerReport, Report};
@@ -99,28 +98,6 @@ impl Driver {
             let what = "ahead of those of most others: it stamps no write until the clock is set right";
             self.host.note(Level::Warning, format_args!("the clock of this node is {ahead_s} s {what}"));
         }
-    }
-
-    /// Whether the change under way has this node leave.
-    fn leaves(&self) -> bool {
-        let routing = self.register.routing();
-        let change = routing.topology().change.as_ref();
-        change.is_some_and(|change| !change.goal.contains(&self.register.own()))
-    }
-
-    /// Whether this node leaves and serves on for a while, so that no more requests are sent to it when it has left.
-    /// `/readyz` says so from when the change begins; the change ends when the node says that it knows of its last
-    /// phase.
-    pub(super) fn drains(&mut self) -> bool {
-        if !self.leaves() {
-            self.drained_at_ms = None;
-            return false;
-        }
-        let now_ms = self.now().ticks_ms;
-        let until_ms = *self.drained_at_ms.get_or_insert(now_ms + self.drain_ms);
-        let routing = self.register.routing();
-        let is_last = routing.topology().change.as_ref().is_some_and(|change| change.phase == Phase::Switched);
-        is_last && now_ms < until_ms
     }
 
     /// Rows and bytes of the hints.
