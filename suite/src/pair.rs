@@ -318,6 +318,11 @@ fn collect(client: &mut Client, command: &Command, cursor: usize, first: Answer)
     Err(format!("no end within {ITERATION_LIMIT} calls"))
 }
 
+/// Whether a score is zero: with its sign or without, as the set's encoding in Redis decides.
+fn is_zero(score: &[u8]) -> bool {
+    matches!(score, b"0" | b"-0")
+}
+
 /// Whether a sample could have been drawn from the whole set.
 fn check_sample(whole: &Value, sample: &Value, count: i64, with_scores: bool) -> Result<(), String> {
     if sample.is_error() {
@@ -337,8 +342,10 @@ fn check_sample(whole: &Value, sample: &Value, count: i64, with_scores: bool) ->
         return Err(format!("{} members instead of {expected}", drawn.len()));
     }
     for entry in &drawn {
-        let known =
-            pairs.iter().any(|(member, score)| *member == entry[0] && entry.get(1).is_none_or(|own| own == score));
+        let is_score = |own: &[u8], score: &[u8]| own == score || is_zero(own) && is_zero(score);
+        let known = pairs
+            .iter()
+            .any(|(member, score)| *member == entry[0] && entry.get(1).is_none_or(|own| is_score(own, score)));
         if !known {
             return Err(format!("{} is not in the set", quoted(entry[0])));
         }

@@ -101,7 +101,8 @@ fn a_log_with_records_is_not_created_anew() {
     drop(create(&disk, options(4096)).unwrap());
     // Nothing was appended: a creation of the whole database that was cut short may be repeated.
     let log = create(&disk, options(8192)).unwrap();
-    assert_eq!(disk.file_names().len(), 1);
+    // The file of the first attempt may be kept for a later segment.
+    assert_eq!((log.segments().segment_count, disk.file_names().len()), (1, 1 + log.segments().spare_count));
     log.append(1, &[b"a"], Room::Common).unwrap();
     drop(log);
     assert_eq!(create(&disk, options(4096)).unwrap_err().kind(), ErrorKind::Exists);
