@@ -163,7 +163,7 @@ impl Database {
     }
 
     fn rebuild_index(&self, py: Python<'_>, table: &str, index: &str) -> PyResult<()> {
-        detached(py, || self.opened.database_to_write()?.rebuild_index(table, index, &mut |_| ()))
+        detached(py, || self.opened.database_to_change()?.rebuild_index(table, index, &mut |_| ()))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {

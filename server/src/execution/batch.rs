@@ -446,7 +446,7 @@ impl<'k> Turn<'k> {
             return Err(NotNow::Lacks);
         }
         session.attempt = None;
-        if is_exec {
+        if is_exec && session.queue.is_some() {
             // It is answered, whatever came of it: nothing of the transaction may be done later.
             session.leave_transaction();
         }
