@@ -481,8 +481,7 @@ impl Log {
 
     /// Whether half of the segment being written is used.
     fn is_half_full(&self) -> bool {
-        let live = self.live.lock();
-        live.segments.back().is_some_and(|last| 2 * (self.end_lsn().0 - last.base_lsn.0) >= last.segment_bytes)
+        self.live.lock().segments.back().is_some_and(|last| is_half_used(last, self.end_lsn()))
     }
 
     /// Removes the files that hold no part of the log, to free space for what shortens the log. Returns whether there
@@ -579,6 +578,12 @@ struct Start {
     previous_end: u64,
     lsn: Lsn,
     sequence: u64,
+}
+
+/// Whether a log that ends at `end` has used half of a segment. The end lies before the segment while a record that has
+/// entered it is being stored.
+pub(super) fn is_half_used(segment: &Segment, end: Lsn) -> bool {
+    2 * end.0.saturating_sub(segment.base_lsn.0) >= segment.segment_bytes
 }
 
 fn no_blank() -> Error {

@@ -148,21 +148,18 @@ impl Shared {
         self.refuse_in_own_turn()?;
         let _turn = self.checkpoints.turn();
         let written = self.write_runs_in_turn(job, progress);
-        match &written {
-            Err(error) if error.kind() == ErrorKind::Full && job == Job::Checkpoint => {
-                if self.has_given_up_spares()? {
-                    self.write_runs_in_turn(job, progress)
-                } else {
-                    written
-                }
-            }
-            _ => written,
+        let lacks_space = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        if lacks_space && job == Job::Checkpoint && self.has_given_up_spares()? {
+            return self.write_runs_in_turn(job, progress);
         }
+        written
     }
 
     /// Removes the files that the log keeps ready, if a checkpoint fits into their space: it shortens the log, from
-    /// which they can be made again. Returns whether it did.
+    /// which they can be made again. Returns whether it did. In the writer's turn, since a writer may have reserved
+    /// them for changes that it has made already.
     fn has_given_up_spares(&self) -> Result<bool> {
+        let _turn = self.writer()?;
         let log = self.log()?;
         let versions = self.versions.read();
         let bytes: u64 = versions.tables.iter().flatten().map(|table| self.bytes_of(table)).sum();

@@ -151,3 +151,23 @@ fn after_a_flush_that_failed_the_log_fits_the_manifest_that_is_found() {
         }
     }
 }
+
+/// A latched write makes its changes first, since it has reserved the files of the log that their record will need. A
+/// checkpoint that found the disk full removed these files meanwhile: the record failed, and the database with it.
+#[test]
+fn files_that_a_writer_has_reserved_are_not_given_up_for_a_checkpoint() {
+    let disk = SimDisk::new();
+    let options =
+        |disk: &SimDisk| Options { disk: Arc::new(disk.clone()), log_segment_bytes: 16 << 10, ..Options::in_memory() };
+    let db = Db::open("/db", options(&disk)).unwrap();
+    let table = db.table("t").unwrap();
+    table.put("first", [1; 10]).unwrap();
+    let mut latched = db.latched_write().unwrap();
+    latched.put(&table, b"long", &[7; 20_000]).unwrap();
+    disk.set_capacity(0);
+    // This thread has the writer's turn; another one would wait for it.
+    assert_eq!(db.shared.has_given_up_spares().unwrap_err().kind(), crate::error::ErrorKind::Invalid);
+    let _ = latched.commit().unwrap();
+    let db = Db::open("/db", options(&disk.kill())).unwrap();
+    assert_eq!(db.open_table("t").unwrap().unwrap().len().unwrap(), 2);
+}
