@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
             tell(frames.len().max(first), true);
             if left_at != Some(stop as u64) {
                 if at == 0 && stop == first && left_at.is_none() {
-                    check_reaches(file, &mut frames, first)?;
+                    check_reaches(file, place, first)?;
                 }
                 return self.judge(at, stop, &mut frames);
             }

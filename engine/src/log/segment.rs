@@ -5,7 +5,6 @@
 //!    mapping never needs space that is not there.
 //! 2. A [`Blank`] has its final name, and the name is durable.
 //! 3. An id is given to one blank only; ids ascend.
-//!
 //! 4. Files become longer as the log grows, up to a limit: a small database has small ones.
 //!
 //! Cost: a new file is written once with zeros and synced (11 ms for 16 MiB); a recycled one costs a rename. Both cost
@@ -128,11 +127,15 @@ impl Reserve {
 
     /// How many of the oldest blanks hold so many bytes of a record; `None` if all do not.
     pub(super) fn blanks_for(&self, bytes: usize) -> Option<usize> {
-        let mut left = bytes;
-        (0..=self.ready.len()).find(|&count| {
-            left = left.saturating_sub(count.checked_sub(1).map_or(0, |last| self.ready[last].room_bytes()));
-            left == 0
-        })
+        let (mut left, mut count) = (bytes, 0);
+        for blank in &self.ready {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(blank.room_bytes());
+            count += 1;
+        }
+        (left == 0).then_some(count)
     }
 
     /// Makes files as long as they may be if a record of so many bytes would take many short ones.

@@ -60,12 +60,11 @@ pub(super) fn reached(frames: &mut Frames<'_>, target: usize) -> Result<(usize, 
 }
 
 /// Checks a log that is empty from the checkpoint on. The segment before need not be the one that the checkpoint meant:
-/// its records must lead up to that position, at offset `target`, exactly.
-pub(super) fn check_reaches(file: &LogFile, frames: &mut Frames<'_>, target: usize) -> Result<(), Stop> {
-    let (offset, _) = reached(frames, target)?;
-    if offset == target {
+/// its records must lead up to that position, at offset `target`, exactly. They lead up to `place`.
+pub(super) fn check_reaches(file: &LogFile, place: usize, target: usize) -> Result<(), Stop> {
+    if place == target {
         return Ok(());
     }
     let what = format!("the log ends before offset {target}, up to which a checkpoint covers it");
-    Err(damage(file, offset, &what))
+    Err(damage(file, place, &what))
 }
