@@ -11,7 +11,8 @@ use quipu_rows::{
     Action, BuildOptions, Check, Column, DataType, Database, ForeignKey, IndexSchema, Ordered, TableSchema, Value,
 };
 
-fn options(disk: &SimDisk) -> Options {
+/// Pages and files so small that a few rows fill them, and everything durable once it is answered.
+pub fn options(disk: &SimDisk) -> Options {
     Options {
         disk: Arc::new(disk.clone()),
         page_bytes: 256,

@@ -5,16 +5,16 @@
 //! Replay: SEED=... cargo test -p quipu-rows --test all numbers_model::
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use quipu::io::sim::SimDisk;
-use quipu::{Db, Durability, ErrorKind, Options, Result, Savepoint};
+use quipu::{Db, ErrorKind, Result, Savepoint};
 use quipu_rows::{
     Column, Constraint, DataType, Database, Identity, Ordered, RowTransaction, TableIn, TableSchema, Value, Violation,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::crash::options;
 use crate::seeds::seeds;
 
 const TYPES: [(DataType, i128, i128); 8] = [
@@ -78,19 +78,6 @@ struct World {
     given: u64,
     used_up: u64,
     conflicts: u64,
-}
-
-fn options(disk: &SimDisk) -> Options {
-    Options {
-        disk: Arc::new(disk.clone()),
-        page_bytes: 256,
-        run_page_bytes: 256,
-        log_segment_bytes: 64 << 10,
-        memory_bytes: 64 << 20,
-        background: false,
-        durability: Durability::Sync,
-        ..Options::default()
-    }
 }
 
 fn apply(table: TableIn<'_, RowTransaction<'_>>, brings: bool, statement: Statement) -> Result<Outcome> {

@@ -2,28 +2,15 @@
 //! row that is left. Method: entries of indexes are changed, and the rows are not; and bits are flipped in every run
 //! file of a database, which the engine repairs first. Replay: SEED=... cargo test -p quipu-rows --test all repair::
 
-use std::sync::Arc;
-
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::tuple::{self, Element};
-use quipu::{Db, ErrorKind, Options, ReadableTable, WritableTable};
+use quipu::{Db, ErrorKind, ReadableTable, WritableTable};
 use quipu_rows::{Action, Column, DataType, Database, ForeignKey, IndexSchema, Ordered, Span, TableSchema, Value};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::crash::options;
 use crate::seeds::seeds;
-
-fn options(disk: &SimDisk) -> Options {
-    Options {
-        disk: Arc::new(disk.clone()),
-        page_bytes: 256,
-        run_page_bytes: 256,
-        log_segment_bytes: 16384,
-        memory_bytes: 64 << 20,
-        background: false,
-        ..Options::default()
-    }
-}
 
 fn open(disk: &SimDisk) -> Database {
     Database::open(&Db::open("/db", options(disk)).unwrap()).unwrap()
