@@ -46,11 +46,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use quipu::{Db, Error, ErrorKind, Result};
+use quipu::{Db, Error, ErrorKind, ReadableTable, Result};
 use quipu_cluster::api::{Answer, Request};
 use quipu_cluster::engine::EngineStore;
 use quipu_cluster::node::Identity;
 use quipu_cluster::routing::Routing;
+use quipu_cluster::tables::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::system::log::Level;
@@ -236,6 +237,12 @@ impl Cluster {
         let fence = || inbox.fence();
         let greeted = greeting::accept(&self.register, stream, &fence);
         inbox.post(Event::Accepted(greeted));
+    }
+
+    /// How many entities this node has now, those included that have expired and are not removed yet. Costs a look at a
+    /// root.
+    pub fn entities(&self) -> u64 {
+        self.register.store().table(Table::Entities).len().unwrap_or(0)
     }
 
     /// This node's entities with `start <= key < end`, as they are now.

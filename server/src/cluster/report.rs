@@ -129,8 +129,6 @@ pub struct Report {
     pub copies_left: usize,
     /// Comparisons with replicas that are still to be done, or under way.
     pub repairs_left: usize,
-    /// Entities of this node.
-    pub entities: u64,
     /// The change of members under way.
     pub change: Option<ChangeReport>,
     /// The log of the topology; none if this node takes no part in it, or not yet.
@@ -174,7 +172,6 @@ impl Report {
             replicas,
             copies_left: 0,
             repairs_left: 0,
-            entities: 0,
             change: None,
             log: None,
             peers: Vec::new(),

@@ -151,7 +151,7 @@ impl Page<'_> {
         self.lines(&[
             ("quipu_nodes", report.peers.len() as u64 + 1),
             ("quipu_epoch", report.epoch),
-            ("quipu_entities", report.entities),
+            ("quipu_entities", cluster.entities()),
             ("quipu_hints", report.hints.0),
             ("quipu_copies_left", report.copies_left as u64),
             ("quipu_repairs_left", report.repairs_left as u64),
@@ -424,7 +424,7 @@ impl Page<'_> {
                 // The keys of a node of a cluster are its entities.
                 Some(cluster) => {
                     let expires = rows.get(EXPIRES_OF_ENTITIES).copied().unwrap_or(0);
-                    (cluster.report().entities as i64, expires)
+                    (cluster.entities() as i64, expires)
                 }
                 None => (rows_of(&tables.keys), rows_of(&tables.expires)),
             };

@@ -12,10 +12,11 @@ use super::entity;
 use super::limits::Pulse;
 use super::node::Node;
 use super::waiting;
-use crate::cluster::{ChangeOrder, ChangeRefused, Cluster, NewMember, PeerReport, Report};
+use crate::cluster::{ChangeOrder, ChangeRefused, Cluster, NewMember, PeerReport};
 
-/// The report of a node as JSON.
-pub(super) fn describe(node: &Node, report: &Report) -> serde_json::Value {
+/// How a node of a cluster stands, as JSON.
+pub(super) fn describe(node: &Node, cluster: &Cluster) -> serde_json::Value {
+    let report = cluster.report();
     let peer = |peer: &PeerReport| {
         json!({
             "node": peer.node.0,
@@ -72,7 +73,7 @@ pub(super) fn describe(node: &Node, report: &Report) -> serde_json::Value {
         "repairs_left": report.repairs_left,
         "hints": report.hints.0,
         "hint_bytes": report.hints.1,
-        "entities": report.entities,
+        "entities": cluster.entities(),
         "ranges_compared": metrics.ranges_compared,
         "rows_moved": metrics.rows_moved,
         "repair_bytes": metrics.repair_bytes,

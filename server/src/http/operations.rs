@@ -112,7 +112,7 @@ fn engine(node: &Node, page: &mut Page) {
 
 fn keys(node: &Node, page: &mut Page) {
     let keyspace = &node.server.keyspace;
-    let entities = node.cluster.as_ref().map(|cluster| cluster.report().entities);
+    let entities = node.cluster.as_ref().map(|cluster| cluster.entities());
     page.head("quipu_keys", "gauge", "Keys of a database, those included that have expired and are not removed yet.");
     for database in 0..DATABASES {
         let rows = keyspace.tables(database).map(|tables| quipu::ReadableTable::len(&tables.keys));

@@ -96,7 +96,7 @@ pub(super) async fn serve(
             response
         }
         "/v0/cluster" => {
-            answer::typed(StatusCode::OK, "application/json", members::describe(node, &cluster.report()).to_string())
+            answer::typed(StatusCode::OK, "application/json", members::describe(node, cluster).to_string())
         }
         "/v0/peer" => peer(node, cluster, request),
         "/v0/entities" => range(node, cluster, request.uri().query()).await,

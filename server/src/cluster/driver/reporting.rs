@@ -172,7 +172,6 @@ impl Driver {
             replicas: topology.replicas,
             copies_left: self.node.as_ref().map_or(0, Node::copies_left),
             repairs_left: self.node.as_ref().map_or(0, Node::repairs_left),
-            entities: self.register.store().table(Table::Entities).len().unwrap_or(0),
             change: ChangeReport::new(topology, log.as_ref(), is_down),
             log,
             peers,
