@@ -124,6 +124,16 @@ impl OwnedRows {
         OwnedRows(self.0.first_chunk(rows))
     }
 
+    /// See [`Rows::rev`](crate::Rows::rev).
+    pub fn rev(self) -> Self {
+        OwnedRows(self.0.reversed())
+    }
+
+    /// See [`Rows::take`](crate::Rows::take).
+    pub fn take(self, rows: usize) -> std::iter::Take<Self> {
+        Iterator::take(self.first_chunk(rows), rows)
+    }
+
     /// See [`Rows::lend_next`](crate::Rows::lend_next).
     ///
     /// # Errors
