@@ -9,9 +9,9 @@ use quipu_rows::{Column, DataType, Database, Ordered, TableSchema, Uuid, Value, 
 
 use crate::clock::Stopwatch;
 use crate::failure::{Failure, Result};
-use crate::files::Input;
 use crate::progress::{self, Follower};
-use crate::records::{At, CsvNotation, Field, Format, Records};
+use crate::table_files::files::Input;
+use crate::table_files::records::{At, CsvNotation, Field, Format, Records};
 
 /// What happens to a record whose key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

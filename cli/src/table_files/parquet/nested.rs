@@ -12,7 +12,7 @@ use quipu_rows::{Date, Timestamp, Value};
 use serde_json::{Map, Number, Value as Json};
 
 use crate::failure::{Failure, Result};
-use crate::parquet::read::{Meaning, Wrong, type_of};
+use crate::table_files::parquet::read::{Meaning, Wrong, type_of};
 
 /// Fails unless values of this part of a column can be read.
 pub(super) fn check(part: &ColumnDescriptor) -> Result<()> {

@@ -14,7 +14,7 @@ use parquet::schema::types::{ColumnDescriptor, Type};
 use quipu_rows::{Column, DataType, Date, Decimal, Timestamp, Uuid, Value};
 
 use crate::failure::{Failure, Result};
-use crate::parquet::nested;
+use crate::table_files::parquet::nested;
 
 /// Rows that are read together: pages of columns hold many more, and are kept until they are used up.
 const ROWS_TOGETHER: usize = 1024;

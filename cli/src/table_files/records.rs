@@ -14,12 +14,12 @@ use quipu_rows::{Column, Value};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::csv::{CsvField, CsvReader};
 use crate::failure::{Failure, Result};
-use crate::files::Input;
 use crate::grid::counted;
+use crate::table_files::csv::{CsvField, CsvReader};
+use crate::table_files::files::Input;
 #[cfg(feature = "parquet")]
-use crate::parquet::ParquetRecords;
+use crate::table_files::parquet::ParquetRecords;
 
 /// How a file holds its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

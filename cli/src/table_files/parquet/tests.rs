@@ -9,7 +9,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use crate::parquet::ParquetRecords;
+use crate::table_files::parquet::ParquetRecords;
 
 /// The values of one column of a file, with their levels.
 type Chunk = Box<dyn Fn(&mut SerializedRowGroupWriter<'_, std::fs::File>)>;

@@ -21,7 +21,7 @@ pub(crate) struct Records<R> {
 pub(crate) type Figure = (String, String, String);
 
 /// Rows in an order, or strings.
-pub(crate) trait Asked {
+pub(crate) trait Queryable {
     /// A range of keys.
     type Range;
     /// A row, or a key with its value.
@@ -134,7 +134,7 @@ pub(crate) fn object<'m>(members: impl Iterator<Item = (&'m str, impl std::fmt::
     format!("{{{}}}", members.join(","))
 }
 
-impl<O: Ordered> Asked for Rows<'_, O> {
+impl<O: Ordered> Queryable for Rows<'_, O> {
     type Range = Span<'static>;
     type Record = Row;
 
@@ -288,7 +288,7 @@ fn bounds((start, end): &StringRange) -> Bounds<'_> {
     Bounds::new(start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice))
 }
 
-impl<R: ReadableTable> Asked for Strings<'_, R> {
+impl<R: ReadableTable> Queryable for Strings<'_, R> {
     type Range = StringRange;
     type Record = Entry;
 

@@ -2,11 +2,11 @@
 
 use quipu_rows::{Column, DataType, text_of};
 
-use crate::evidence::Evidence;
 use crate::failure::{Failure, Result};
-use crate::files::Source;
 use crate::progress;
-use crate::records::{CsvNotation, Field, Format, Records};
+use crate::table_files::column_types::Evidence;
+use crate::table_files::files::Source;
+use crate::table_files::records::{CsvNotation, Field, Format, Records};
 
 /// How many records are read between two steps of a progress bar.
 const STEP_RECORDS: u64 = 4096;
