@@ -218,6 +218,38 @@ impl Db {
         Transaction::optimistic(&self.shared, isolation)
     }
 
+    /// Runs `work` in an optimistic transaction and commits it. After a conflict it is run again, `attempts` times in
+    /// all, and then as the single writer, which meets no conflict. So it succeeds in the end, however much others
+    /// write.
+    ///
+    /// ```
+    /// # fn main() -> quipu::Result<()> {
+    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// use quipu::{ReadableTable, WritableTable};
+    /// let stock = db.table("stock")?;
+    /// stock.put("apples", "3")?;
+    /// let is_sold = db.retry(3, |transaction| {
+    ///     let stock = transaction.table(&stock)?;
+    ///     Ok(stock.get("apples")?.is_some() && stock.remove("apples")?)
+    /// })?;
+    /// assert!(is_sold);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `work` but [`ErrorKind::Conflict`], and those of a commit.
+    pub fn retry<T>(&self, attempts: u32, mut work: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        for _ in 0..attempts {
+            let transaction = self.begin();
+            match work(&transaction).and_then(|result| transaction.commit().map(|_| result)) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                result => return result,
+            }
+        }
+        self.write(work)
+    }
+
     /// Applies a batch as one commit.
     pub fn apply(&self, batch: WriteBatch) -> Result<()> {
         self.apply_with(self.shared.options.durability, batch)

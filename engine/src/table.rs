@@ -6,11 +6,13 @@ use crate::bounds::Bounds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Durability, RunLayout};
 use crate::progress::Progress;
+use crate::read::entry::Entry;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::{Source, TableStack, of_trees, stack_in_memory};
 use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::handle::Table;
 use crate::state::snapshot::Snapshot;
+use crate::transactions::transaction::TableTransaction;
 use crate::tree::{When, Written};
 use crate::write::writable::{WritableTable, exists, missing};
 
@@ -103,6 +105,11 @@ impl Table {
         self.shared.write_one(self.id(), key, value, when, self.durability())
     }
 
+    /// Runs `work` on this table as the single writer, and commits what it did.
+    fn write_in_turn<T>(&self, work: impl FnOnce(&TableTransaction<'_>) -> Result<T>) -> Result<T> {
+        self.shared.write(self.durability(), |transaction| work(&transaction.table(self)?))
+    }
+
     fn durability(&self) -> Durability {
         self.shared.options.durability
     }
@@ -184,6 +191,22 @@ impl WritableTable for Table {
 
     fn remove_range<'b>(&self, bounds: impl Into<Bounds<'b>>) -> Result<u64> {
         self.shared.remove_range(self, &bounds.into(), self.durability())
+    }
+
+    fn pop_first(&self) -> Result<Option<Entry>> {
+        self.write_in_turn(|table| table.pop_first())
+    }
+
+    fn pop_last(&self) -> Result<Option<Entry>> {
+        self.write_in_turn(|table| table.pop_last())
+    }
+
+    fn update(&self, key: impl AsRef<[u8]>, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        self.write_in_turn(|table| table.update(key, change))
+    }
+
+    fn retain<'b>(&self, bounds: impl Into<Bounds<'b>>, keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<u64> {
+        self.write_in_turn(|table| table.retain(bounds, keep))
     }
 }
 

@@ -58,6 +58,7 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
 /// Verbs of the library.
 pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
     ("first_chunk", "says how many rows the first chunk of a range reads: no answer depends on it"),
+    ("retry", "transactions one after the other, and a write: both are drawn; the engine's tests judge the order"),
     ("cost", "what answers took: no answer"),
     ("new", "makes bounds or an empty batch: every verb that takes them does"),
     ("bytes", "of a cost: no answer"),

@@ -21,6 +21,7 @@ use crate::catalog::declaration::TableId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Durability;
 use crate::page::KeyBuffer;
+use crate::read::entry::Entry;
 use crate::read::entry::Value;
 use crate::read::observation::{ASKED_TOGETHER, Question, ValuePart};
 use crate::read::readable::ReadableTable;
@@ -576,6 +577,42 @@ impl WritableTable for TableTransaction<'_> {
         let mut removed = 0;
         for entry in self.range(&bounds) {
             removed += u64::from(self.write(&entry?.key, None, Some(|live| live))?);
+        }
+        Ok(removed)
+    }
+
+    fn pop_first(&self) -> Result<Option<Entry>> {
+        let first = self.first()?;
+        first.as_ref().map_or(Ok(()), |entry| self.delete(&entry.key))?;
+        Ok(first)
+    }
+
+    fn pop_last(&self) -> Result<Option<Entry>> {
+        let last = self.last()?;
+        last.as_ref().map_or(Ok(()), |entry| self.delete(&entry.key))?;
+        Ok(last)
+    }
+
+    fn update(&self, key: impl AsRef<[u8]>, change: impl FnOnce(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<()> {
+        let key = key.as_ref();
+        let old = self.get(key)?;
+        match (change(old.as_deref()), &old) {
+            (Some(new), Some(old)) if new[..] == old[..] => Ok(()),
+            (Some(new), _) => self.put(key, new),
+            (None, Some(_)) => self.delete(key),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn retain<'b>(&self, bounds: impl Into<Bounds<'b>>, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> Result<u64> {
+        let bounds = bounds.into();
+        let mut removed = 0;
+        for entry in self.range(&bounds) {
+            let entry = entry?;
+            if !keep(&entry.key, &entry.value) {
+                self.delete(&entry.key)?;
+                removed += 1;
+            }
         }
         Ok(removed)
     }
