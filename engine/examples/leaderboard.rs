@@ -48,7 +48,7 @@ impl Leaderboard {
     }
 
     /// Players from a place on, with their points.
-    fn from_place(&self, first: u64, players: usize) -> Result<Vec<(String, u32)>> {
+    fn page_at(&self, first: u64, players: usize) -> Result<Vec<(String, u32)>> {
         let page = self.board.page(.., first - 1, players)?;
         let row = |entry: &quipu::Entry| {
             let elements = tuple::decode(&entry.key)?;
@@ -69,10 +69,10 @@ fn main() -> Result<()> {
     }
     game.add("ada", 5000)?;
     game.add("ada", 17)?;
-    println!("the best three: {:?}", game.from_place(1, 3)?);
+    println!("the best three: {:?}", game.page_at(1, 3)?);
     let rank = game.rank("ada")?.expect("ada plays");
     println!("ada has {} points and place {rank} of {}", game.points("ada")?.unwrap_or(0), game.board.len()?);
-    println!("around ada: {:?}", game.from_place(rank - 1, 3)?);
-    assert_eq!(game.from_place(rank, 1)?, [("ada".to_owned(), 5017)]);
+    println!("around ada: {:?}", game.page_at(rank - 1, 3)?);
+    assert_eq!(game.page_at(rank, 1)?, [("ada".to_owned(), 5017)]);
     Ok(())
 }
