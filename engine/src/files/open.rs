@@ -12,6 +12,8 @@ use crate::db::{Db, Handle, TABLES_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Disk, Lock};
 use crate::log::{self, Log, LogOptions, Lsn, Recovered, Room};
+use crate::maintenance::background;
+use crate::maintenance::preload::preload_tables;
 use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::page::KeyBuffer;
@@ -19,7 +21,7 @@ use crate::progress::Progress;
 use crate::read::table_stack::Stopped;
 use crate::run::{Excisions, PageCache, Part, ReadPages, Run, RunFile, RunInfo};
 use crate::state::failures::unpanicked;
-use crate::state::run_files::{Checkpoints, is_run_name};
+use crate::state::run_files::{RunFiles, is_run_name};
 use crate::state::shared::Shared;
 use crate::state::versions::{Runs, total_of};
 use crate::state::writer::{Epochs, TableTrees};
@@ -83,15 +85,14 @@ impl Db {
             }
             Some(log)
         };
-        let background = options.background && log.is_some();
+        let has_background = options.background && log.is_some();
         let database_id = manifest.database_id;
-        let checkpoints = Checkpoints::new(manifest);
-        let shared =
-            Arc::new(Shared::new(dir, options, arena, tables, sequence, log, database_id, checkpoints, damage, lock));
-        shared.preload_tables();
-        if background {
-            let keeper = crate::maintenance::background::start(&shared);
-            *shared.keeper.lock() = keeper;
+        let files = RunFiles::new(disk, dir, manifest);
+        let shared = Shared::new(options, arena, tables, sequence, log, database_id, files, damage, lock);
+        let shared = Arc::new(shared);
+        preload_tables(&shared.versions, &shared.cache);
+        if has_background {
+            shared.background.set(background::start(&shared));
         }
         Ok(Db { _handle: Arc::new(Handle { shared: shared.clone() }), shared })
     }

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use crate::catalog::declaration::Declaration;
 use crate::error::{Error, ErrorKind, Result};
+use crate::io::process::Process;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::Source;
 use crate::run::{PageFaults, ReadPages};
 use crate::stack::infallible;
 use crate::state::handle::Table;
+use crate::state::latch::Latch;
 use crate::state::pending_commit::PendingCommit;
+use crate::state::registry::Registry;
 use crate::state::shared::Shared;
 use crate::state::versions::Versions;
 use crate::sync::RwLockReadGuard;
@@ -111,7 +114,35 @@ impl Drop for Snapshot {
         }
         self.shared.registry.leave(self.versions.epoch);
         if !self.is_brief {
-            self.shared.wake_keeper();
+            self.shared.background.wake_to_reclaim(&self.shared.registry);
+        }
+    }
+}
+
+/// All tables at one moment, for work that borrows the database: pages that change are kept twice until this is
+/// dropped.
+pub(crate) struct BorrowedSnapshot<'s> {
+    pub(crate) versions: Arc<Versions>,
+    registry: &'s Registry,
+    process: Process,
+}
+
+impl<'s> BorrowedSnapshot<'s> {
+    /// The tables as of now, in a database that `process` has opened.
+    pub(crate) fn take(versions: &Latch, registry: &'s Registry, process: Process) -> BorrowedSnapshot<'s> {
+        let versions = versions.read();
+        // Under the latch, as for a snapshot.
+        if process.is_current() {
+            registry.enter(versions.epoch);
+        }
+        BorrowedSnapshot { versions: Arc::clone(&versions), registry, process }
+    }
+}
+
+impl Drop for BorrowedSnapshot<'_> {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            self.registry.leave(self.versions.epoch);
         }
     }
 }

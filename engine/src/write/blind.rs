@@ -151,11 +151,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes the keeper if a table that has come to so many unresolved entries is due to be resolved.
+    /// Wakes the background thread if a table that has come to so many unresolved entries is due to be resolved.
     #[inline]
     pub(crate) fn note_unresolved(&self, more: &Range<u64>) {
         if is_due(more) {
-            self.has_woken_keeper();
+            self.background.wake();
         }
     }
 }

@@ -18,6 +18,8 @@ use crate::catalog::declaration::TableId;
 use crate::catalog::record::{self, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Room;
+use crate::maintenance::memory::make_room;
+use crate::maintenance::resolve::Resolver;
 use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::read::table_stack::Stopped;
@@ -49,7 +51,7 @@ impl Shared {
         durability: Durability,
     ) -> Result<Written> {
         self.check_row(key, value)?;
-        self.see_to_memory()?;
+        make_room(self)?;
         let mut pages = None;
         loop {
             if let Some(written) = self.try_write_one(id, key, value, when, durability, &mut pages)? {
@@ -136,7 +138,7 @@ impl Shared {
         durability: Durability,
         work: impl FnOnce(&Transaction) -> Result<T>,
     ) -> Result<T> {
-        self.see_to_memory()?;
+        make_room(self)?;
         let turn = self.writer()?;
         let transaction = Transaction::single_writer(self);
         let result = work(&transaction)?;
@@ -160,12 +162,12 @@ impl Shared {
             // It read one snapshot and changed nothing: it is serial at the moment of the snapshot.
             return Ok(());
         }
-        self.see_to_memory()?;
+        make_room(self)?;
         // Counts are compared in the writer's turn, so leave little to resolve there.
         for (table, _) in
             parts.iter().filter(|(table, _)| table.declaration.options.blind_writes && table.has_counted())
         {
-            self.resolve(table.id, &Bounds::from(..))?;
+            Resolver::of(self).resolve(table.id, &Bounds::from(..))?;
         }
         let pages = ReadPages::new(&self.cache);
         loop {

@@ -40,7 +40,7 @@ impl LatchedWrite<'_> {
         record::put_blind_entry(&mut writer.record, key, value);
         self.versions.set_changing(true);
         let before = trees.unresolved_entries();
-        trees.write_unresolved(key, value, epochs).map_err(|error| db.broken(error))?;
+        trees.write_unresolved(key, value, epochs).map_err(|error| db.health.broken(error))?;
         self.is_resolving_due |= is_due(&(before..trees.unresolved_entries()));
         self.versions.set_changing(false);
         Ok(())

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::db::Db;
 use crate::io::sim::SimDisk;
 use crate::io::{Disk, File, Lock, OpenMode};
+use crate::maintenance::checkpoint_and_flush::Flusher;
 use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
 use crate::state::shared::Shared;
@@ -33,7 +34,7 @@ impl Disk for MergesMeanwhile {
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         if let Some(shared) = self.database.lock().unwrap().upgrade() {
-            let (name, _) = shared.checkpoints.begin_run(0);
+            let (name, _) = shared.files.begin_run(0);
             self.disk.write_file(dir.join(&name), *b"a run that is being merged");
             self.begun.lock().unwrap().push(name);
         }
@@ -83,7 +84,7 @@ fn a_rewrite_that_waits_for_the_first_flush_of_its_table_writes_what_came_after(
     table.flush().unwrap();
     (100..200u32).for_each(|key| table.put(key.to_be_bytes(), b"after").unwrap());
     // What a rewrite asks for that found no runs before it had its turn.
-    db.shared.write_anew(table.id(), &mut |_| ()).unwrap();
+    Flusher::of(&db.shared).write_anew(table.id(), &mut |_| ()).unwrap();
     drop(table);
     db.close().unwrap();
     let db = Db::open("/db", Options { disk: Arc::new(disk.kill()), ..options }).unwrap();
@@ -166,7 +167,7 @@ fn files_that_a_writer_has_reserved_are_not_given_up_for_a_checkpoint() {
     latched.put(&table, b"long", &[7; 20_000]).unwrap();
     disk.set_capacity(0);
     // This thread has the writer's turn; another one would wait for it.
-    assert_eq!(db.shared.has_given_up_spares().unwrap_err().kind(), crate::error::ErrorKind::Invalid);
+    assert_eq!(Flusher::of(&db.shared).give_up_spares().unwrap_err().kind(), crate::error::ErrorKind::Invalid);
     let _ = latched.commit().unwrap();
     let db = Db::open("/db", options(&disk.kill())).unwrap();
     assert_eq!(db.open_table("t").unwrap().unwrap().len().unwrap(), 2);

@@ -6,6 +6,7 @@ use crate::options::{Options, TableOptions};
 use crate::read::readable::ReadableTable;
 use crate::run::made_up::IS_WRITTEN;
 use crate::state::handle::Table;
+use crate::state::versions::failed_half_way;
 use crate::write::writable::WritableTable;
 
 /// Flushes during a merge, and checks how many runs there are meanwhile.
@@ -32,7 +33,7 @@ fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
             }
             most = most.max(runs());
         };
-        table.shared.compact(table.id(), &mut report).unwrap();
+        Merger::of(&table.shared).merge_table(table.id(), &mut report).unwrap();
         assert!(flushes > 30);
         // The two being merged, fewer of each tier above than become one, and three that have just come.
         let expected = if background { 5..=2 + 2 * FAN_IN + 3 } else { 30..=flushes + 2 };
@@ -62,7 +63,7 @@ fn a_merge_writes_no_manifest_once_the_database_has_failed() {
     }
     let manifest = || disk.read_file("/db/MANIFEST");
     let before = manifest();
-    table.shared.failed.store(true, Ordering::SeqCst);
+    drop(table.shared.health.fail(failed_half_way()));
     assert_eq!(table.compact().unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(manifest(), before);
 }
@@ -82,7 +83,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
     put(&table, 0..20_000);
     table.flush().unwrap();
     table.rewrite(RunLayout::Tree, &mut |_| ()).unwrap();
-    let due = |is_at_rest| while table.shared.compact_if_due(is_at_rest) {};
+    let due = |is_at_rest| while Merger::of(&table.shared).merge_if_due(is_at_rest) {};
     let files = || disk.file_names().iter().filter(|name| name.to_string_lossy().contains("/run-")).count();
     let excised = || db.stats().tables[0].excised;
     let remove = |keys: Range<u32>| {
@@ -98,7 +99,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
     // The files between go at once, and from the disk with the next manifest.
     remove(5000..15_000);
     assert_eq!(files(), before);
-    table.shared.name_left_runs(table.id()).unwrap();
+    LeftRuns::of(&table.shared).name(table.id()).unwrap();
     assert!(files() <= before * 2 / 3, "{} of {before} files", files());
     due(false);
     assert_eq!((excised(), table.len().unwrap()), (0, 8200));
