@@ -249,11 +249,11 @@ impl Db {
     /// use quipu::{Db, Durability, Options, ReadableTable};
     /// # let db = Db::open("/data/shop", Options::in_memory())?;
     /// let stock = db.table("stock")?;
-    /// let mut edit = db.latched_write()?;
-    /// edit.put(&stock, b"apples", b"3")?;
-    /// edit.insert(&stock, b"pears", b"5")?;
-    /// assert_eq!(edit.table(&stock)?.count(..)?, 2);
-    /// edit.commit()?.wait(Durability::Sync)?;
+    /// let mut latched = db.latched_write()?;
+    /// latched.put(&stock, b"apples", b"3")?;
+    /// latched.insert(&stock, b"pears", b"5")?;
+    /// assert_eq!(latched.table(&stock)?.count(..)?, 2);
+    /// latched.commit()?.wait(Durability::Sync)?;
     /// # Ok(())
     /// # }
     /// ```

@@ -372,7 +372,7 @@ impl Repair<'_> {
             run_id: self.number,
             is_bottom,
             has_filters,
-            index: entry.declaration.options.layout,
+            layout: entry.declaration.options.layout,
             compression: entry.declaration.options.compression_of(is_bottom),
             is_read_soon: false,
         };

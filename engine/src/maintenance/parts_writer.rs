@@ -147,7 +147,7 @@ pub(super) fn run_options(page_bytes: usize, declaration: &Declaration, number: 
         table_id: declaration.id,
         run_id: number,
         is_bottom,
-        index: declaration.options.layout,
+        layout: declaration.options.layout,
         compression: declaration.options.compression_of(is_bottom),
         is_read_soon: true,
         ..RunOptions::default()

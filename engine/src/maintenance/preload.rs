@@ -1,4 +1,4 @@
-//! Preloading: reads index pages of runs into memory before they are needed.
+//! Preloading: reads inner pages of runs into memory before they are needed.
 //!
 //! It happens when the database opens, when a run is written, and on request. A page that cannot be read then is not an
 //! error of opening or of the job: only reads that need this page fail.

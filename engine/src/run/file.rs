@@ -105,7 +105,7 @@ impl RunFile {
             bytes,
             version: header.version,
             is_bottom: footer.is_bottom,
-            index: footer.index,
+            layout: footer.layout,
             total: footer.total,
             measures: footer.measures,
             page_bytes: footer.page_bytes,

@@ -125,10 +125,10 @@ fn entries(count: u32, is_bottom: bool, long_value_every: u32) -> Vec<Entry> {
 #[test]
 fn answers_are_the_same_without_filters() {
     for is_bottom in [true, false] {
-        for index in [RunLayout::Tree, RunLayout::Flat] {
+        for layout in [RunLayout::Tree, RunLayout::Flat] {
             for count in (0..60).chain([100, 200, 900]) {
                 let entries = entries(count, is_bottom, 10);
-                let options = RunOptions { page_bytes: 256, is_bottom, index, ..RunOptions::default() };
+                let options = RunOptions { page_bytes: 256, is_bottom, layout, ..RunOptions::default() };
                 let with = run_of(&entries, options);
                 let without = run_of(&entries, RunOptions { has_filters: false, ..options });
                 for (number, (key, value, _)) in entries.iter().enumerate() {
@@ -156,11 +156,11 @@ fn answers_are_the_same_without_filters() {
 
 #[test]
 fn the_keys_of_a_node_are_cut_into_filters_of_about_a_page() {
-    for index in [RunLayout::Tree, RunLayout::Flat] {
-        let options = RunOptions { page_bytes: 1024, index, ..RunOptions::default() };
+    for layout in [RunLayout::Tree, RunLayout::Flat] {
+        let options = RunOptions { page_bytes: 1024, layout, ..RunOptions::default() };
         let run = run_of(&entries(60_000, true, u32::MAX), options);
         let shape = run.files()[0].shape().unwrap();
-        let nodes = if index == RunLayout::Flat { 1 } else { shape.inner_pages - 1 };
+        let nodes = if layout == RunLayout::Flat { 1 } else { shape.inner_pages - 1 };
         assert!(shape.filters > 4 * nodes, "{shape:?}");
         assert!((900..1400).contains(&(shape.filter_bytes / shape.filters)), "{shape:?}");
         assert_eq!(run.files()[0].check(&mut |_| ()).filters, shape.filters);

@@ -1,4 +1,4 @@
-//! Preloads index pages of runs, and pins them: nodes and filters, from the root down, as room allows.
+//! Preloads inner pages of runs, and pins them: nodes and filters, from the root down, as room allows.
 //!
 //! The run itself holds pinned pages, in the pinned tier of the cache: all of them, with the pages that files keep
 //! after reading (`kept`), take at most half of its bytes, which leaves less for the other pages. So eviction need not

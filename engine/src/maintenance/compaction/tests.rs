@@ -112,7 +112,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
 fn indexes(table: &Table) -> Vec<RunLayout> {
     let versions = table.shared.versions.read();
     let runs = &versions.table(table.id()).unwrap().runs;
-    runs.iter().map(|run| run.info().index).collect()
+    runs.iter().map(|run| run.info().layout).collect()
 }
 
 fn put(table: &Table, keys: Range<u32>) {
