@@ -6,8 +6,8 @@
 //! # Overview of types
 //!
 //! - [`Db`]: an open database. [`Db::open`], [`Db::table`], [`Db::write`], [`Db::begin`], [`Db::snapshot`].
-//! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them; [`TableSnapshot`]: one
-//!   that borrows nothing. [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
+//! - [`Table`]: a table. [`Snapshot`]: all tables at one moment; [`TableView`]: one of them; [`LendingView`]: one that
+//!   lends values; [`TableSnapshot`]: one that borrows nothing. [`Transaction`] and [`TableTransaction`]: the same inside a transaction.
 //! - [`ReadableTable`] and [`WritableTable`]: the operations that all of these share. [`Bounds`]: ranges of keys.
 //!   [`Cursor`], [`Rows`], [`OwnedRows`], [`RowPage`], [`Entry`]: results.
 //! - [`Footprint`], [`Histogram`], [`Costed`]: what a read will cost, where rows lie, what a read has cost; [`Cost`],
@@ -171,7 +171,7 @@ pub use run::{Bucket, CountInterval, Histogram, PageFaults, Preloaded, Resolutio
 pub use state::failures::{Failure, Task};
 pub use state::handle::Table;
 pub use state::pending_commit::PendingCommit;
-pub use state::snapshot::{HeldPages, LatchedRead, Snapshot, TableView};
+pub use state::snapshot::{HeldPages, LatchedRead, LendingView, Snapshot, TableView};
 pub use state::table_snapshot::{OwnedRows, TableSnapshot};
 pub use stats::{Stats, TableStats};
 pub use table::WriteBatch;

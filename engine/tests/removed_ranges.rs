@@ -125,7 +125,7 @@ fn a_table_of_which_nothing_is_left_is_in_memory_again() {
     compare(&table, &model, &Measures::ROWS, &mut rng(1));
     // The short ways of a table in memory are there again.
     put(&table, &mut model, 0..500, 5);
-    assert_eq!(db.snapshot().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
+    assert_eq!(db.latched_read().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
     assert_eq!(table.remove_range(&key(10)..&key(20)).unwrap(), 10);
     (10..20).for_each(|number| drop(model.remove(&key(number))));
     compare(&table, &model, &Measures::ROWS, &mut rng(2));

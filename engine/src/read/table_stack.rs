@@ -279,11 +279,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The reader of all questions under the latch.
-    pub(crate) fn latched_pages(&self) -> Option<&'a ReadPages<'a>> {
-        self.latched
-    }
-
     /// Lends the same version to `work`, with all weights in a range known: all answers about that range are exact.
     ///
     /// Costs a look-up for each entry of the range with an unknown weight (in a transaction, of the whole table), in

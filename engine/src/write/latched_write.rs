@@ -36,7 +36,7 @@ use crate::state::pending_commit::PendingCommit;
 use crate::state::publish::{dropped, republish, table_of};
 use crate::state::removal::{Planned, Removal};
 use crate::state::shared::Shared;
-use crate::state::snapshot::TableView;
+use crate::state::snapshot::LendingView;
 use crate::state::versions::failed_half_way;
 use crate::state::writer::{Epochs, Turn};
 use crate::tree::{self, GROUP, Place, When, Written};
@@ -188,10 +188,10 @@ impl<'db> LatchedWrite<'db> {
     }
 
     /// A table as this latched write has left it.
-    pub fn table(&self, table: &Table) -> Result<TableView<'_>> {
+    pub fn table(&self, table: &Table) -> Result<LendingView<'_>> {
         table.check_owner(self.db)?;
         let trees = self.turn.tables.get(table.id() as usize).and_then(Option::as_ref).ok_or_else(dropped)?;
-        Ok(TableView::new(trees.source(&self.db.cache).latched(&self.pages), &trees.declaration))
+        Ok(LendingView::latched(trees.source(&self.db.cache), &trees.declaration, &self.pages))
     }
 
     /// Whether a question or a write may lack a page: whether a table has runs.
