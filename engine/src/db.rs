@@ -38,7 +38,7 @@ pub(crate) const TABLES_MAX: usize = 1 << 20;
 /// ```
 /// # fn main() -> quipu::Result<()> {
 /// use quipu::{Db, Options, ReadableTable, WritableTable};
-/// # let options = Options::in_memory();
+/// # let options = Options::without_files();
 /// let db = Db::open("/data/shop", options)?;
 /// let orders = db.table("orders")?;
 /// db.write(|tx| {
@@ -247,7 +247,7 @@ impl Db {
     /// ```
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Durability, Options, ReadableTable};
-    /// # let db = Db::open("/data/shop", Options::in_memory())?;
+    /// # let db = Db::open("/data/shop", Options::without_files())?;
     /// let stock = db.table("stock")?;
     /// let mut latched = db.latched_write()?;
     /// latched.put(&stock, b"apples", b"3")?;

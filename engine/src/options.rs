@@ -119,7 +119,7 @@ const MEMTABLE_PAGES_MIN: usize = 64;
 
 impl Options {
     /// A database without files, for examples and tests: it is gone with its last handle.
-    pub fn in_memory() -> Self {
+    pub fn without_files() -> Self {
         Options {
             disk: Arc::new(SimDisk::new()),
             log_segment_bytes: 1 << 20,

@@ -8,7 +8,7 @@ use quipu::{
 };
 
 fn options(disk: &SimDisk) -> Options {
-    Options { disk: Arc::new(disk.clone()), run_page_bytes: 256, ..Options::in_memory() }
+    Options { disk: Arc::new(disk.clone()), run_page_bytes: 256, ..Options::without_files() }
 }
 
 fn runs(disk: &SimDisk) -> Vec<std::path::PathBuf> {
@@ -198,7 +198,7 @@ fn a_range_of_a_table_with_runs_is_removed_though_memory_is_full() {
 fn a_transaction_of_long_values_has_room_or_is_refused_before_it_is_logged() {
     let (mut fitting, mut refused) = (0, 0);
     for values in 1..50u32 {
-        let options = Options { page_bytes: 256, memory_bytes: 3 << 20, background: false, ..Options::in_memory() };
+        let options = Options { page_bytes: 256, memory_bytes: 3 << 20, background: false, ..Options::without_files() };
         let db = Db::open("/db", options).unwrap();
         let table = db.table("t").unwrap();
         table.put("first", "value").unwrap();

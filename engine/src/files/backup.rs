@@ -73,7 +73,7 @@ impl Db {
     /// ```
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Options, ReadableTable, WritableTable};
-    /// # let options = Options::in_memory();
+    /// # let options = Options::without_files();
     /// let db = Db::open("/data/shop", options.clone())?;
     /// let orders = db.table("orders")?;
     /// orders.put("1", "open")?;

@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn writers_are_slowed_until_runs_are_merged_if_anyone_merges_them() {
         for background in [true, false] {
-            let options = Options { disk: Arc::new(SimDisk::new()), background, ..Options::in_memory() };
+            let options = Options { disk: Arc::new(SimDisk::new()), background, ..Options::without_files() };
             let db = Db::open("/db", Options { memtable_bytes: 1 << 20, ..options }).unwrap();
             let table = db.table("t").unwrap();
             let shared = &table.shared;

@@ -10,7 +10,7 @@ use crate::read::readable::ReadableTable;
 ///
 /// ```
 /// # fn main() -> quipu::Result<()> {
-/// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+/// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
 /// use quipu::{ReadableTable, WritableTable};
 /// let table = db.table("t")?;
 /// for key in ["a", "b", "c"] {

@@ -131,7 +131,7 @@ pub trait ReadableTable: Reader {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let table = db.table("t")?;
     /// for key in ["a", "b", "c"] {
@@ -393,7 +393,7 @@ pub trait ReadableTable: Reader {
     /// ```
     /// # use quipu::{Db, Options, ReadableTable, Resolution, WritableTable};
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = Db::open("/data", Options::in_memory())?;
+    /// # let db = Db::open("/data", Options::without_files())?;
     /// let table = db.table("words")?;
     /// for word in ["ayllu", "chaski", "kipu", "llama", "tampu", "wak'a"] {
     ///     table.insert(word, "")?;
@@ -442,7 +442,7 @@ pub trait ReadableTable: Reader {
     /// ```
     /// # use quipu::{Db, Options, ReadableTable, WritableTable};
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = Db::open("/data", Options::in_memory())?;
+    /// # let db = Db::open("/data", Options::without_files())?;
     /// # let table = db.table("words")?;
     /// # table.insert("kipu", "")?;
     /// let (count, cost) = table.with_cost(|table| table.count("a".."m"))?;

@@ -343,7 +343,7 @@ impl<'t> TableTransaction<'t> {
     /// ```
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Options, Patch, ReadableTable, WritableTable};
-    /// # let db = Db::open("/data/stock", Options::in_memory())?;
+    /// # let db = Db::open("/data/stock", Options::without_files())?;
     /// let stock = db.table("stock")?;
     /// stock.put("apples", [5])?;
     /// let (anna, ben) = (db.begin(), db.begin());

@@ -14,7 +14,8 @@ use crate::write::writable::WritableTable;
 fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
     for background in [true, false] {
         let disk = SimDisk::new();
-        let options = Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::in_memory() };
+        let options =
+            Options { disk: Arc::new(disk), memtable_bytes: 64 << 20, background, ..Options::without_files() };
         let db = Db::open("/db", options.clone()).unwrap();
         let table = db.table("t").unwrap();
         let rows = 12_000u32;
@@ -54,7 +55,7 @@ fn small_runs_do_not_wait_for_the_end_of_a_large_merge() {
 #[test]
 fn a_merge_writes_no_manifest_once_the_database_has_failed() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk.clone()), background: false, ..Options::without_files() };
     let db = Db::open("/db", options).unwrap();
     let table = db.table("t").unwrap();
     for half in 0..2 {
@@ -76,7 +77,7 @@ fn what_was_excised_is_merged_away_once_it_is_a_quarter_and_files_that_went_are_
         memtable_bytes: 64 << 20,
         run_file_bytes: 100_000,
         background: false,
-        ..Options::in_memory()
+        ..Options::without_files()
     };
     let db = Db::open("/db", options).unwrap();
     let table = db.table("t").unwrap();
@@ -122,7 +123,7 @@ fn put(table: &Table, keys: Range<u32>) {
 #[test]
 fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_changes_it() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::without_files() };
     let open = || Db::open("/db", options.clone()).unwrap();
     let db = open();
     let flat = TableOptions { layout: RunLayout::Flat, ..TableOptions::default() };
@@ -156,7 +157,7 @@ fn runs_have_the_index_that_the_table_is_declared_to_have_until_a_rewrite_change
 #[test]
 fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk), background: false, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk), background: false, ..Options::without_files() };
     let open = || Db::open("/db", options.clone()).unwrap();
     let versions = |table: &Table| {
         let versions = table.shared.versions.read();
@@ -183,7 +184,7 @@ fn runs_of_an_older_version_are_read_and_a_rewrite_brings_them_to_the_newest() {
 #[test]
 fn a_rewrite_leaves_a_table_in_memory_there() {
     let disk = SimDisk::new();
-    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk), memtable_bytes: 1 << 20, ..Options::without_files() };
     let db = Db::open("/db", options.clone()).unwrap();
     let table = db.table("t").unwrap();
     put(&table, 0..3000);
