@@ -31,7 +31,7 @@ use crate::maintenance::layers::LayerChanges;
 use crate::maintenance::many_runs::note_runs;
 use crate::maintenance::parts_writer::{check_law, run_options};
 use crate::maintenance::preload::preload_runs;
-use crate::maintenance::resolve::{Resolver, end_settling};
+use crate::maintenance::resolve::{Resolver, end_resolving};
 use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::progress::Progress;
@@ -82,7 +82,7 @@ struct Frozen<'s> {
     /// The tables whose lower trees are frozen, to become a run. The newest tree, above, takes the writes meanwhile.
     on_disk: BTreeSet<TableId>,
     /// The tables that are left out because their blind writes could not be resolved, each with the error.
-    unsettled: BTreeMap<TableId, Error>,
+    left_out: BTreeMap<TableId, Error>,
 }
 
 /// A table whose trees become a run.
@@ -226,7 +226,7 @@ impl<'s> Flusher<'s> {
         log.sync(frozen.lsn)?;
         let result = self.write_tables(last, job, &frozen, output, progress);
         let number = self.files.last().next_number();
-        let Frozen { snapshot, lsn, mut unsettled, .. } = frozen;
+        let Frozen { snapshot, lsn, mut left_out, .. } = frozen;
         let (sequence, next_table_id) = (snapshot.versions.sequence, snapshot.versions.tables.len() as u32);
         drop(snapshot);
         self.background.wake_to_reclaim(self.layers.registry);
@@ -257,7 +257,7 @@ impl<'s> Flusher<'s> {
             log.release_before(lsn).map_err(taken)?;
         }
         // The rest is written: a table that cannot be written does not stop the others.
-        match unsettled.pop_first() {
+        match left_out.pop_first() {
             None => Ok(CheckpointInfo { number, sequence, ..output.info }),
             Some((_, error)) => Err(error),
         }
@@ -301,7 +301,7 @@ impl<'s> Flusher<'s> {
         let mut entry = known.cloned().unwrap_or_else(|| undescribed(&table.declaration));
         entry.declaration = table.declaration.clone();
         let is_asked_for = job == Job::Flush(id) || job == Job::Anew(id);
-        if !(job == Job::Checkpoint || is_asked_for) || frozen.unsettled.contains_key(&id) {
+        if !(job == Job::Checkpoint || is_asked_for) || frozen.left_out.contains_key(&id) {
             return Ok(entry);
         }
         if known.is_none() || table.sequence > entry.sequence || is_asked_for {
@@ -335,11 +335,11 @@ impl<'s> Flusher<'s> {
             Job::Flush(id) => id == trees.declaration.id,
             Job::Anew(id) => id == trees.declaration.id && !trees.runs.is_empty(),
         };
-        let unsettled = self.resolver.begin_settling(is_asked_for);
+        let left_out = self.resolver.begin_resolving(is_asked_for);
         let mut turn = self.layers.turn()?;
-        end_settling(&mut turn);
-        let unsettled = unsettled?;
-        let is_asked_for = |trees: &TableTrees| is_asked_for(trees) && !unsettled.contains_key(&trees.declaration.id);
+        end_resolving(&mut turn);
+        let left_out = left_out?;
+        let is_asked_for = |trees: &TableTrees| is_asked_for(trees) && !left_out.contains_key(&trees.declaration.id);
         let on_disk = turn.tables.iter().flatten().filter(|trees| is_asked_for(trees));
         let on_disk = on_disk.map(|trees| trees.declaration.id).collect();
         let to_freeze = |trees: &&TableTrees| {
@@ -354,7 +354,7 @@ impl<'s> Flusher<'s> {
         for trees in turn.tables.iter_mut().flatten().filter(|trees| is_asked_for(trees)) {
             trees.jobs.begin_flush();
         }
-        Ok(Frozen { snapshot: self.layers.snapshot(), lsn: writable(self.log)?.end_lsn(), on_disk, unsettled })
+        Ok(Frozen { snapshot: self.layers.snapshot(), lsn: writable(self.log)?.end_lsn(), on_disk, left_out })
     }
 
     fn entries_in_memory(&self, table: &TableVersion) -> u64 {

@@ -28,7 +28,7 @@ use crate::maintenance::parts_writer::{FILES_MAX, PartsWriter};
 use crate::maintenance::preload::preload_runs;
 use crate::options::{Options, RunLayout};
 use crate::progress::Progress;
-use crate::read::table_stack::{Source, Window, WindowRows};
+use crate::read::table_stack::{Source, WalkWindow, WindowRows};
 use crate::run::{PageCache, ReadPages, Run, excised};
 use crate::state::failures::{FailedMerges, Task, unpanicked};
 use crate::state::publish::table_of;
@@ -319,7 +319,7 @@ impl<'s> Merger<'s> {
         let cache = PageCache::new(CACHE_BYTES);
         let window_bytes = ongoing.window_bytes();
         let lent_bytes = PINNED_WINDOWS * window_bytes * runs.len() as u64;
-        let window = Window { rows: WindowRows::Any, bytes: window_bytes, lent_bytes };
+        let window = WalkWindow { rows: WindowRows::Any, bytes: window_bytes, lent_bytes };
         let (mut bytes, mut entries) = (0, 0);
         // A merge within that failed is tried again after this one.
         let mut looks_within = self.options.background;

@@ -171,7 +171,7 @@ impl<'s> LayerChanges<'s> {
                         trees.runs = runs;
                         change(trees, epochs);
                         let sequence = trees.sequence;
-                        trees.settle_if_empty(epochs, sequence);
+                        trees.reset_if_empty(epochs, sequence);
                         Ok(())
                     })?;
                     return Ok(Some(result));

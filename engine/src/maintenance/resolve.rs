@@ -116,16 +116,16 @@ impl<'s> Resolver<'s> {
     }
 
     /// Resolves all entries of the wanted tables, and makes their writers look up their keys until
-    /// [`end_settling`]. In the turn to write runs.
+    /// [`end_resolving`]. In the turn to write runs.
     ///
     /// Returns the tables for which that failed, each with its error: they cannot be written to a run.
-    pub(super) fn begin_settling(&self, is_wanted: impl Fn(&TableTrees) -> bool) -> Result<BTreeMap<TableId, Error>> {
+    pub(super) fn begin_resolving(&self, is_wanted: impl Fn(&TableTrees) -> bool) -> Result<BTreeMap<TableId, Error>> {
         let mut ids = Vec::new();
         let mut turn = self.layers.turn()?;
         for trees in
             turn.tables.iter_mut().flatten().filter(|trees| trees.declaration.options.blind_writes && is_wanted(trees))
         {
-            trees.is_settling = true;
+            trees.is_resolving = true;
             ids.push(trees.declaration.id);
         }
         drop(turn);
@@ -152,6 +152,6 @@ impl<'s> Resolver<'s> {
 }
 
 /// Lets writers be blind again.
-pub(super) fn end_settling(turn: &mut Turn<'_>) {
-    turn.tables.iter_mut().flatten().for_each(|trees| trees.is_settling = false);
+pub(super) fn end_resolving(turn: &mut Turn<'_>) {
+    turn.tables.iter_mut().flatten().for_each(|trees| trees.is_resolving = false);
 }

@@ -82,9 +82,9 @@ fn a_forged_filter_is_refused_or_answers() {
 }
 
 /// An entry: its key, its value unless it is a tombstone, and the rows it weighs.
-type Entry = (Vec<u8>, Option<Vec<u8>>, i64);
+type TestEntry = (Vec<u8>, Option<Vec<u8>>, i64);
 
-fn run_of(entries: &[Entry], options: RunOptions) -> Arc<Run> {
+fn run_of(entries: &[TestEntry], options: RunOptions) -> Arc<Run> {
     let disk = new_disk();
     let mut writer = RunWriter::create(&disk, Path::new(PATH), options).unwrap();
     for (key, value, rows) in entries {
@@ -108,7 +108,7 @@ fn get(run: &Arc<Run>, key: &[u8]) -> (Answer, ReadCost) {
 }
 
 /// Every third number; in an upper run every third of these is a tombstone, and some lie over others.
-fn entries(count: u32, is_bottom: bool, long_value_every: u32) -> Vec<Entry> {
+fn entries(count: u32, is_bottom: bool, long_value_every: u32) -> Vec<TestEntry> {
     let entry = |number: u32| {
         let key = (number * 3).to_be_bytes().to_vec();
         let value_len = if number % long_value_every == long_value_every - 1 { 100 } else { number as usize % 9 };

@@ -20,7 +20,7 @@ use super::loaded::Loaded;
 use super::page_cache::{PageCache, ReadPages, held_bytes};
 use super::parts::{Part, Run};
 use super::pinned_pages::Held;
-use super::place::Place;
+use super::place::UnitPlace;
 use crate::error::Result;
 use crate::stack::ask_all;
 
@@ -76,7 +76,7 @@ impl PageCache {
 /// Reads the index of a run as far as there is `room`.
 fn read_index(run: &Run, pages: &ReadPages<'_>, room: u64) -> Result<Preloaded> {
     let mut loaded = Preloaded::default();
-    let mut level: Vec<Place> = run.root().into_iter().filter(|root| root.level > 0).collect();
+    let mut level: Vec<UnitPlace> = run.root().into_iter().filter(|root| root.level > 0).collect();
     while !level.is_empty() {
         let lengths = level.iter().map(|place| place.pointer.length);
         level.truncate(loaded.add(lengths, room));

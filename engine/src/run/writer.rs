@@ -17,7 +17,7 @@ use super::format::{
     FOOTER_BYTES, Footer, Header, PACKED_VALUE_BYTES_MAX, Pointer, Sums, VALUE_REFERENCE_BYTES, ValueReference,
     version_written,
 };
-use super::leaf_builder::{Entry, PendingLeaf};
+use super::leaf_builder::{LeafEntry, PendingLeaf};
 use super::node_builder::{NodeBuilder, Separator};
 use super::output::Output;
 use crate::compression::{Compression, Packer};
@@ -183,9 +183,9 @@ impl RunWriter {
         }
         if value_is_out {
             let reference = self.write_value(value)?.encode();
-            self.leaf.push(key, &Entry { state, value: &reference, value_is_out, weight });
+            self.leaf.push(key, &LeafEntry { state, value: &reference, value_is_out, weight });
         } else {
-            self.leaf.push(key, &Entry { state, value, value_is_out, weight });
+            self.leaf.push(key, &LeafEntry { state, value, value_is_out, weight });
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(crate) struct TableTrees {
     /// Above the trees: entries of a blind table whose weights are unknown; `None` if there are none.
     pub(crate) unresolved: Option<Box<Tree>>,
     /// Whether new such entries are refused, because the existing ones are being resolved for a run.
-    pub(crate) is_settling: bool,
+    pub(crate) is_resolving: bool,
     /// The runs below the trees.
     pub(crate) runs: Runs,
     pub(crate) sequence: u64,
@@ -147,7 +147,7 @@ impl TableTrees {
             declaration,
             layers: vec![bottom],
             unresolved: None,
-            is_settling: false,
+            is_resolving: false,
             runs: Runs::default(),
             sequence,
             flushed_sequence: 0,

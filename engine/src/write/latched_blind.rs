@@ -10,7 +10,7 @@ use crate::write::latched_write::LatchedWrite;
 
 impl LatchedWrite<'_> {
     /// Writes to a blind table without a look below memory; `None` if it has to look.
-    pub(super) fn write_unasked(
+    pub(super) fn write_blind(
         &mut self,
         id: TableId,
         key: &[u8],
@@ -22,7 +22,7 @@ impl LatchedWrite<'_> {
             return Ok(None);
         }
         self.db.check_row(key, value)?;
-        let Some(written) = trees.unasked(key, value, when) else { return Ok(None) };
+        let Some(written) = trees.blind_outcome(key, value, when) else { return Ok(None) };
         if written == Written::Nothing {
             return Ok(Some(written));
         }

@@ -333,7 +333,7 @@ impl<'db> LatchedWrite<'db> {
 
     fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>, when: When) -> Result<Written> {
         table.check_owner(self.db)?;
-        if let Some(written) = self.write_unasked(table.id(), key, value, when)? {
+        if let Some(written) = self.write_blind(table.id(), key, value, when)? {
             return Ok(written);
         }
         self.write_row(table.id(), key, Known::Nothing, &mut |old| match (when.allows(old.is_some()), value) {
@@ -615,7 +615,7 @@ impl LatchedWrite<'_> {
         for (id, removal) in self.removed.drain(..) {
             let Some(Some(trees)) = writer.tables.get_mut(id as usize) else { continue };
             trees.jobs.note(removal.low.as_deref(), removal.high.as_deref());
-            trees.settle_if_empty(self.epochs, sequence);
+            trees.reset_if_empty(self.epochs, sequence);
             if let Ok(before) = self.versions.table(id) {
                 let_go_of(&self.db.cache, &self.db.background, &before.runs, &trees.runs);
             }

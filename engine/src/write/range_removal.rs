@@ -86,7 +86,7 @@ impl Shared {
                 let before = trees.runs.clone();
                 trees.remove(&removal, epochs)?;
                 trees.jobs.note(removal.low.as_deref(), removal.high.as_deref());
-                trees.settle_if_empty(epochs, sequence);
+                trees.reset_if_empty(epochs, sequence);
                 replaced = Some((before, trees.runs.clone()));
                 Ok(())
             },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::record::{self, State};
+use crate::catalog::record::{self, EntryState};
 use crate::db::Db;
 use crate::error::ErrorKind;
 use crate::io::sim::SimDisk;
@@ -21,7 +21,14 @@ fn log_nonsense(table: &Table, then: impl FnOnce(&mut Vec<u8>)) {
     turn.record.clear();
     record::put_entries_header(&mut turn.record, table.id(), 1);
     let weight = Tally { rows: 1, ..Tally::ZERO };
-    record::put_entry(&mut turn.record, State::Fresh, &75u32.to_be_bytes(), Some(b"last"), &weight, &Measures::ROWS);
+    record::put_entry(
+        &mut turn.record,
+        EntryState::Fresh,
+        &75u32.to_be_bytes(),
+        Some(b"last"),
+        &weight,
+        &Measures::ROWS,
+    );
     let log =
         |turn: &mut Writer| drop(shared.log_commit(turn, |writer| shared.append_record(writer, Room::Common)).unwrap());
     log(&mut turn);
