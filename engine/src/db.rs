@@ -8,7 +8,8 @@ use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Room;
-use crate::maintenance::checkpoint_and_flush::CheckpointInfo;
+use crate::maintenance::checkpoint_and_flush::{CheckpointInfo, Flusher};
+use crate::maintenance::memory::make_room;
 use crate::options::{Durability, TableOptions};
 use crate::run::PageFaults;
 use crate::state::handle::Table;
@@ -17,7 +18,6 @@ use crate::state::shared::Shared;
 use crate::state::snapshot::{LatchedRead, Snapshot};
 use crate::state::versions::{Runs, TableVersion};
 use crate::state::writer::TableTrees;
-use crate::sync::atomic::Ordering;
 use crate::table::WriteBatch;
 use crate::transactions::isolation::Isolation;
 use crate::transactions::transaction::Transaction;
@@ -38,7 +38,7 @@ pub(crate) const TABLES_MAX: usize = 1 << 20;
 /// ```
 /// # fn main() -> quipu::Result<()> {
 /// use quipu::{Db, Options, ReadableTable, WritableTable};
-/// # let options = Options::in_memory();
+/// # let options = Options::without_files();
 /// let db = Db::open("/data/shop", options)?;
 /// let orders = db.table("orders")?;
 /// db.write(|tx| {
@@ -61,7 +61,7 @@ pub struct Db {
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Db").field("dir", &self.shared.dir).finish_non_exhaustive()
+        f.debug_struct("Db").field("dir", &self.shared.files.dir()).finish_non_exhaustive()
     }
 }
 
@@ -75,12 +75,7 @@ impl Drop for Handle {
         if !self.shared.process.is_current() {
             return;
         }
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        let keeper = self.shared.keeper.lock().take();
-        if let Some(keeper) = keeper {
-            keeper.stop();
-        }
-        self.shared.stopping.store(false, Ordering::SeqCst);
+        self.shared.background.stop();
     }
 }
 
@@ -284,13 +279,13 @@ impl Db {
     /// ```
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Durability, Options, ReadableTable};
-    /// # let db = Db::open("/data/shop", Options::in_memory())?;
+    /// # let db = Db::open("/data/shop", Options::without_files())?;
     /// let stock = db.table("stock")?;
-    /// let mut edit = db.latched_write()?;
-    /// edit.put(&stock, b"apples", b"3")?;
-    /// edit.insert(&stock, b"pears", b"5")?;
-    /// assert_eq!(edit.table(&stock)?.count(..)?, 2);
-    /// edit.commit()?.wait(Durability::Sync)?;
+    /// let mut latched = db.latched_write()?;
+    /// latched.put(&stock, b"apples", b"3")?;
+    /// latched.insert(&stock, b"pears", b"5")?;
+    /// assert_eq!(latched.table(&stock)?.count(..)?, 2);
+    /// latched.commit()?.wait(Durability::Sync)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -325,7 +320,7 @@ impl Db {
     /// Whether writers are slowed, or wait, until rows are on disk or runs are merged.
     #[inline]
     pub fn is_short_of_memory(&self) -> bool {
-        self.shared.is_short.load(Ordering::Relaxed)
+        self.shared.memory.is_short()
     }
 
     /// Changes [`Options::memtable_bytes`](crate::Options::memtable_bytes) until the database is closed.
@@ -354,7 +349,7 @@ impl Db {
     /// The failure of the flush if rows cannot be written to disk, and [`ErrorKind::Invalid`] inside the closure of
     /// [`Db::write`].
     pub fn wait_for_memory(&self) -> Result<()> {
-        self.shared.see_to_memory()
+        make_room(&self.shared)
     }
 
     /// Reads all tables as of now, without a snapshot: writers wait while the value lives. For reads that take well
@@ -432,7 +427,7 @@ impl Db {
     /// Writes an image of all tables. A restart then reads only that image and the log from here on. Writes go on
     /// meanwhile.
     pub fn checkpoint(&self) -> Result<CheckpointInfo> {
-        self.shared.checkpoint(&mut |_| ())
+        Flusher::of(&self.shared).checkpoint(&mut |_| ())
     }
 
     /// All commits so far, to wait for.
@@ -491,7 +486,7 @@ impl Db {
     /// Does one round of the background threads' work, for tests that choose interleavings.
     #[doc(hidden)]
     pub fn do_due_work(&self, is_at_rest: bool) {
-        self.shared.keep();
-        self.shared.compact_if_due(is_at_rest);
+        crate::maintenance::background::do_due_work(&self.shared);
+        crate::maintenance::compaction::Merger::of(&self.shared).merge_if_due(is_at_rest);
     }
 }

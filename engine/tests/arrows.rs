@@ -54,6 +54,12 @@ const BANNED: &[(&[&str], &[&str], &[&str])] = &[
     (&["run", "log", "catalog"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
 ];
 
+/// The most methods that a type may have, over all its `impl` blocks but those of traits.
+const METHODS_MAX: usize = 40;
+
+/// Types that have more, each with how many at most. These figures may only fall.
+const METHODS_MAX_OF: &[(&str, usize)] = &[("Tree", 83), ("RunFile", 70), ("PageRef", 63)];
+
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
@@ -273,6 +279,41 @@ fn circles_are_small() {
         }
     }
     assert!(circles.is_empty(), "circles of more than {CIRCLE_MAX} files: {circles:?}");
+}
+
+/// The number of methods of each type.
+fn methods(files: &BTreeMap<String, String>) -> BTreeMap<&str, usize> {
+    let mut methods = BTreeMap::new();
+    for code in files.values() {
+        for block in code.split("\nimpl").skip(1) {
+            let (head, body) = block.split_once('{').unwrap_or((block, ""));
+            if head.contains(" for ") {
+                continue;
+            }
+            let named = head.strip_prefix('<').and_then(|rest| rest.split_once("> ")).map_or(head, |(_, named)| named);
+            let name = named.trim_start().rsplit("::").next().unwrap_or_default();
+            let body = body.split("\n}").next().unwrap_or_default();
+            // Functions within functions stand further to the right.
+            let is_method =
+                |line: &&str| line.starts_with("    ") && !line.starts_with("     ") && line.contains("fn ");
+            *methods.entry(first_word(name)).or_default() += body.lines().filter(is_method).count();
+        }
+    }
+    methods
+}
+
+#[test]
+fn no_type_does_everything() {
+    let files = files();
+    let methods = methods(&files);
+    for (name, &number) in &methods {
+        let ceiling = METHODS_MAX_OF.iter().find(|(of, _)| of == name).map_or(METHODS_MAX, |(_, ceiling)| *ceiling);
+        assert!(number <= ceiling, "{name} has {number} methods, and may have {ceiling}: give a part of it a type");
+    }
+    for (name, ceiling) in METHODS_MAX_OF {
+        let number = methods.get(name).copied().unwrap_or_default();
+        assert!(number == *ceiling, "{name} has {number} methods now: lower its ceiling of {ceiling}, or delete it");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Goal: with real threads on a real disk, readers see whole commits only, optimistic transactions are serializable,
 //! and what was acknowledged is there afterwards. Method: threads that write under an invariant (rows move between
-//! tables, money between accounts) and threads that test it on snapshots, with the keeper, checkpoints and frozen
+//! tables, money between accounts) and threads that test it on snapshots, with the background thread, checkpoints and frozen
 //! layers beside them. The amount of work is fixed, the interleaving is not. Replay: SEED=... repeats the draws, not
 //! the interleaving; run a failing test in a loop.
 
@@ -414,12 +414,12 @@ fn large_commits_become_visible_at_once() {
     drop((table, db));
     let db = reopen(dir.path());
     assert_eq!(assert_tally(&db.table("t").unwrap()), tally);
-    assert!(db.stats().checkpoint > 0, "the keeper took no checkpoint");
+    assert!(db.stats().checkpoint > 0, "the background thread took no checkpoint");
 }
 
-/// The log grows though memory does not: the keeper must notice by itself.
+/// The log grows though memory does not: the background thread must notice by itself.
 #[test]
-fn the_keeper_bounds_the_log_of_overwrites() {
+fn the_background_thread_bounds_the_log_of_overwrites() {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let table = db.table("t").unwrap();

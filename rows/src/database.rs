@@ -33,7 +33,7 @@ use crate::value::Value;
 /// use quipu_rows::{Column, DataType, Database, IndexSchema, Ordered, Span, TableSchema};
 ///
 /// # fn main() -> quipu::Result<()> {
-/// # let options = Options::in_memory();
+/// # let options = Options::without_files();
 /// let database = Database::open(&Db::open("/data/air", options)?)?;
 /// let flights = TableSchema::new("flights")
 ///     .column(Column::new("day", DataType::I16))
@@ -252,7 +252,7 @@ impl Database {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, Identity, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/bills", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/bills", Options::without_files())?)?;
     /// let bills = TableSchema::new("bills")
     ///     .column(Column::new("number", DataType::I32).identity(Identity::Always))
     ///     .column(Column::new("payer", DataType::TEXT))
@@ -402,7 +402,7 @@ impl RowSnapshot {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, ColumnValues, DataType, Database, Span, TableSchema};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
     /// # let towns = TableSchema::new("towns").key(["name"]);
     /// # let towns = towns.column(Column::new("name", DataType::TEXT)).column(Column::new("people", DataType::I32));
     /// # let towns = database.create_table(&towns)?;
@@ -568,7 +568,7 @@ impl RowTable {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, IndexSchema, Ordered, Span, TableSchema};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/towns", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/towns", Options::without_files())?)?;
     /// # let towns = TableSchema::new("towns").key(["name"]).index(IndexSchema::new("country", ["country"]));
     /// # let towns = towns.column(Column::new("name", DataType::TEXT)).column(Column::new("country", DataType::TEXT));
     /// # let towns = database.create_table(&towns)?;

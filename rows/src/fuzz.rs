@@ -192,7 +192,7 @@ fn examine(document: Document) {
 fn tree() -> &'static Table {
     static TREE: OnceLock<Table> = OnceLock::new();
     TREE.get_or_init(|| {
-        let db = Db::open("/fuzz", Options::in_memory()).expect("a database in memory");
+        let db = Db::open("/fuzz", Options::without_files()).expect("a database in memory");
         db.create_table("tree", TableOptions::default()).expect("a table in memory")
     })
 }

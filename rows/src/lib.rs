@@ -18,7 +18,7 @@
 //! }
 //!
 //! # fn main() -> quipu::Result<()> {
-//! # let options = Options::in_memory();
+//! # let options = Options::without_files();
 //! let database = Database::open(&Db::open("/data/towns", options)?)?;
 //! let towns = database.ensure_table_of::<Town>()?;
 //! for (name, people) in [("Cusco", 428_450), ("Lima", 10_000_000), ("Puno", 128_637)] {

@@ -18,7 +18,7 @@ use rand::{RngExt, SeedableRng};
 use crate::seeds::seeds;
 
 fn database() -> Database {
-    Database::open(&Db::open("/rows", Options::in_memory()).unwrap()).unwrap()
+    Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap()
 }
 
 fn int(name: &str) -> Column {

@@ -94,13 +94,13 @@ enum Place {
 impl Place {
     fn options(self) -> Options {
         match self {
-            Place::Memory => Options::in_memory(),
+            Place::Memory => Options::without_files(),
             Place::Runs => Options {
                 page_bytes: 256,
                 run_page_bytes: 256,
                 memtable_bytes: 1 << 20,
                 cache_bytes: 2 << 10,
-                ..Options::in_memory()
+                ..Options::without_files()
             },
         }
     }

@@ -29,7 +29,7 @@ fn over_runs(disk: &SimDisk) -> Server {
         run_page_bytes: 512,
         memtable_bytes: 1 << 20,
         cache_bytes: 4 << 10,
-        ..Options::in_memory()
+        ..Options::without_files()
     };
     Server::over_cut(Db::open(Path::new("/server"), options).expect("a database"), Config::default(), CUT)
         .expect("a server")

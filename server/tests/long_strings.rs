@@ -19,7 +19,7 @@ use rand::{Rng, RngExt, SeedableRng};
 const TINY: Cut = Cut { whole_bytes_max: 16, piece_bytes: 8 };
 
 fn over(disk: &SimDisk, cut: Cut) -> Server {
-    let options = Options { disk: Arc::new(disk.clone()), ..Options::in_memory() };
+    let options = Options { disk: Arc::new(disk.clone()), ..Options::without_files() };
     let db = quipu::Db::open("/server", options).expect("a database");
     Server::over_cut(db, Config::default(), cut).expect("a server")
 }

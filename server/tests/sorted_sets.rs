@@ -211,7 +211,7 @@ impl Model {
 
 fn hold_to_the_model(seed: u64, steps: usize) {
     let mut rng = StdRng::seed_from_u64(seed);
-    let options = Options { page_bytes: 256, ..Options::in_memory() };
+    let options = Options { page_bytes: 256, ..Options::without_files() };
     let mut model = Model::default();
     let mut done = 0;
     while done < steps {

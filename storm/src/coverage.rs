@@ -67,6 +67,7 @@ pub const VERBS_LEFT_OUT: &[(&str, &str)] = &[
         "lends a value where it lies: `ReadableTable::get` of the same view is judged, and the engine's model test lends",
     ),
     ("table_through", "as get_ref"),
+    ("into_view", "as get_ref"),
     ("held_pages", "as get_ref"),
     ("held_pages_without_waiting", "as get_ref; the server reads so beside its loop, and is stormed with all caches"),
     ("has_faults", "says early what the answer of the question says"),

@@ -274,7 +274,7 @@ impl World {
                 let answer = match place {
                     "owned" => (question.ask.owned)(&self.db()?.snapshot().into_table(table)?, arguments)?,
                     "look" => {
-                        self.db()?.read_latched(|latched| (question.ask.view)(&latched.table(table)?, arguments))?
+                        self.db()?.read_latched(|latched| (question.ask.view)(&*latched.table(table)?, arguments))?
                     }
                     "explain" => table.with_cost(|version| (question.ask.explained)(version, arguments))?.0,
                     _ => (question.ask.table)(table, arguments)?,

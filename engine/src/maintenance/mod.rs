@@ -5,6 +5,7 @@ pub(crate) mod checkpoint_and_flush;
 pub(crate) mod compaction;
 pub(crate) mod layers;
 pub(crate) mod left_runs;
+pub(crate) mod many_runs;
 pub(crate) mod memory;
 pub(crate) mod merge_choice;
 pub(crate) mod merge_pieces;

@@ -1,4 +1,4 @@
-//! Preloading: reads index pages of runs into memory before they are needed.
+//! Preloading: reads inner pages of runs into memory before they are needed.
 //!
 //! It happens when the database opens, when a run is written, and on request. A page that cannot be read then is not an
 //! error of opening or of the job: only reads that need this page fail.
@@ -10,30 +10,28 @@ use std::sync::Arc;
 use crate::catalog::declaration::Declaration;
 use crate::error::Result;
 use crate::inner_pages::InnerPages;
-use crate::run::{Preloaded, Run, RunFile};
+use crate::run::{PageCache, Preloaded, Run, RunFile};
 use crate::state::handle::Table;
-use crate::state::shared::Shared;
+use crate::state::latch::Latch;
 
-impl Shared {
-    /// Preloads what the tables' declarations ask for, the newest run of each first.
-    pub(crate) fn preload_tables(&self) {
-        let versions = Arc::clone(&self.versions.read());
-        for table in versions.tables.iter().flatten() {
-            self.preload_runs(&table.declaration, &table.runs, &[]);
-        }
+/// Preloads what the tables' declarations ask for, the newest run of each first.
+pub(crate) fn preload_tables(versions: &Latch, cache: &PageCache) {
+    let versions = Arc::clone(&versions.read());
+    for table in versions.tables.iter().flatten() {
+        preload_runs(cache, &table.declaration, &table.runs, &[]);
     }
+}
 
-    /// Preloads what a table's declaration asks for of `runs`, after releasing the runs that they replace.
-    pub(crate) fn preload_runs(&self, declaration: &Declaration, runs: &[Arc<Run>], replaced: &[Arc<Run>]) {
-        let stays = |file: &RunFile| runs.iter().flat_map(|run| run.files()).any(|other| other.is_same(file));
-        replaced.iter().flat_map(|run| run.files()).filter(|file| !stays(file)).for_each(|file| file.release());
-        let wanted = declaration.options.inner_pages;
-        if wanted == InnerPages::AsNeeded {
-            return self.cache.fit();
-        }
-        for run in runs {
-            let _ = self.cache.preload(run, wanted == InnerPages::Pinned);
-        }
+/// Preloads what a table's declaration asks for of `runs`, after releasing the runs that they replace.
+pub(crate) fn preload_runs(cache: &PageCache, declaration: &Declaration, runs: &[Arc<Run>], replaced: &[Arc<Run>]) {
+    let stays = |file: &RunFile| runs.iter().flat_map(|run| run.files()).any(|other| other.is_same(file));
+    replaced.iter().flat_map(|run| run.files()).filter(|file| !stays(file)).for_each(|file| file.release());
+    let wanted = declaration.options.inner_pages;
+    if wanted == InnerPages::AsNeeded {
+        return cache.fit();
+    }
+    for run in runs {
+        let _ = cache.preload(run, wanted == InnerPages::Pinned);
     }
 }
 

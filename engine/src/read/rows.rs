@@ -204,7 +204,7 @@ impl<'r> Rows<'r> {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let table = db.table("t")?;
     /// table.put("a", "1")?;
@@ -243,7 +243,7 @@ impl<'r> Rows<'r> {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let table = db.table("t")?;
     /// table.put("a", "12")?;

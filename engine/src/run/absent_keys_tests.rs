@@ -77,7 +77,7 @@ fn runs(disk: &dyn Disk, rng: &mut StdRng) -> Vec<(Arc<Run>, Entries)> {
         (0, 1, options),
         (3, 1, options),
         (1500, 2, RunOptions { has_filters: false, ..options }),
-        (1500, 2, RunOptions { index: RunLayout::Flat, ..options }),
+        (1500, 2, RunOptions { layout: RunLayout::Flat, ..options }),
         (6000, 5, RunOptions { page_bytes: 512, ..options }),
         (8000, 4, RunOptions { is_bottom: true, ..options }),
     ];

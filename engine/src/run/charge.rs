@@ -27,7 +27,7 @@ use super::fetch::Passed;
 use super::format::Sums;
 use super::layer::RunLayer;
 use super::page_cache::Missing;
-use super::place::{Extent, Place};
+use super::place::{Extent, UnitPlace};
 use crate::page::PageRef;
 use crate::stack::{Cut, ask_all};
 use crate::tree::Side;
@@ -134,21 +134,21 @@ struct Edge {
     ready: Result<(), Missing>,
 }
 
-/// Ranges of entries and of bytes of the file. A page is in the window if it has some of both.
+/// Ranges of entries and of bytes of the file. A page is in the part if it has some of both.
 #[derive(Clone)]
-struct Window {
+struct ChargedPart {
     entries: Range<i64>,
     bytes: Range<u64>,
 }
 
-impl Window {
-    fn of_entries(entries: Range<i64>) -> Window {
-        Window { entries, bytes: 0..u64::MAX }
+impl ChargedPart {
+    fn of_entries(entries: Range<i64>) -> ChargedPart {
+        ChargedPart { entries, bytes: 0..u64::MAX }
     }
 
-    fn within(&self, entries: Range<i64>) -> Window {
+    fn within(&self, entries: Range<i64>) -> ChargedPart {
         let entries = self.entries.start.max(entries.start)..self.entries.end.min(entries.end);
-        Window { entries, bytes: self.bytes.clone() }
+        ChargedPart { entries, bytes: self.bytes.clone() }
     }
 
     fn meets(&self, extent: &Extent) -> bool {
@@ -157,7 +157,7 @@ impl Window {
         is_any_left && is_after_start && !self.ends_before(extent)
     }
 
-    /// Whether neither what lies there nor anything after it is in the window.
+    /// Whether neither what lies there nor anything after it is in the part.
     fn ends_before(&self, extent: &Extent) -> bool {
         extent.before.entries >= self.entries.end || extent.start >= self.bytes.end
     }
@@ -165,26 +165,28 @@ impl Window {
 
 /// Which inner pages and which leaves to visit.
 struct Reach {
-    inner: Window,
-    leaves: Window,
+    inner: ChargedPart,
+    leaves: ChargedPart,
 }
 
 impl Limits {
-    /// The windows that a walk from `near` is sure to need, and may need, within the limits.
-    fn windows(&self, near: &Edge, reverse: bool) -> (Window, Window) {
+    /// The parts that a walk from `near` is sure to need, and may need, within the limits.
+    fn parts(&self, near: &Edge, reverse: bool) -> (ChargedPart, ChargedPart) {
         let rows = self.rows.and_then(|rows| i64::try_from(rows).ok()).unwrap_or(i64::MAX);
         let bytes = self.bytes.unwrap_or(u64::MAX);
         let Edge { extent: Extent { start: floor, end, .. }, is_leaf, .. } = *near;
         // The first leaf does not count. While only a page above it is known, it may be the first or the last below
         // that page.
-        let window = |cut: i64, leaf: u64| match reverse {
-            false => Window { entries: i64::MIN..cut.saturating_add(rows), bytes: 0..leaf.saturating_add(bytes) },
-            true => Window { entries: cut.saturating_sub(rows)..i64::MAX, bytes: leaf.saturating_sub(bytes)..u64::MAX },
+        let part = |cut: i64, leaf: u64| match reverse {
+            false => ChargedPart { entries: i64::MIN..cut.saturating_add(rows), bytes: 0..leaf.saturating_add(bytes) },
+            true => {
+                ChargedPart { entries: cut.saturating_sub(rows)..i64::MAX, bytes: leaf.saturating_sub(bytes)..u64::MAX }
+            }
         };
         if reverse {
-            (window(near.high, if is_leaf { floor } else { end }), window(near.low, floor))
+            (part(near.high, if is_leaf { floor } else { end }), part(near.low, floor))
         } else {
-            (window(near.low, if is_leaf { end } else { floor }), window(near.high, end))
+            (part(near.low, if is_leaf { end } else { floor }), part(near.high, end))
         }
     }
 }
@@ -198,8 +200,10 @@ impl RunLayer<'_> {
         };
         let from = self.edge(root, start, false, |_, is_known| !is_known);
         let to = self.edge(root, end, true, |_, is_known| !is_known);
-        let reach =
-            Reach { inner: Window::of_entries(from.low..to.high), leaves: Window::of_entries(from.high..to.low) };
+        let reach = Reach {
+            inner: ChargedPart::of_entries(from.low..to.high),
+            leaves: ChargedPart::of_entries(from.high..to.low),
+        };
         let mut plan = RangePlan::default();
         let ready = self.visit(&root, &reach, &mut |leaf| {
             plan.leaves += 1;
@@ -226,7 +230,7 @@ impl RunLayer<'_> {
         let limits = Limits { bytes: limits.bytes.map(|bytes| self.file_bytes(bytes, &limits)), ..limits };
         let (near, far) = if reverse { (end, start) } else { (start, end) };
         let near = self.edge(root, near, reverse, |_, _| true);
-        let (sure, maybe) = limits.windows(&near, reverse);
+        let (sure, maybe) = limits.parts(&near, reverse);
         let far = self.edge(root, far, !reverse, |extent, is_known| !is_known && maybe.meets(extent));
         let (from, to) = if reverse { (&far, &near) } else { (&near, &far) };
         // A walk reads an entry past the range to see that it has ended. A backward walk also begins at one, since it
@@ -252,7 +256,7 @@ impl RunLayer<'_> {
     }
 
     /// Requests a leaf, and the long values of its entries that are among `values`.
-    fn charge_leaf(&self, place: &Place, values: &Range<i64>, keeps_values: bool) -> Result<(), Missing> {
+    fn charge_leaf(&self, place: &UnitPlace, values: &Range<i64>, keeps_values: bool) -> Result<(), Missing> {
         let leaf = self.pages.page(self.run, place)?.leaf();
         if place.floor == place.pointer.offset {
             return Ok(());
@@ -275,7 +279,7 @@ impl RunLayer<'_> {
     /// that each must be requested on its own.
     fn pass_values(
         &self,
-        place: &Place,
+        place: &UnitPlace,
         leaf: &PageRef<'_>,
         positions: impl Iterator<Item = usize>,
     ) -> Option<Result<(), Missing>> {
@@ -314,7 +318,7 @@ impl RunLayer<'_> {
     /// Descends to a cut as far as the pages on the path are in reach and present; `reached` also gets whether it is
     /// known without them. Of the entries next to a cut that is known, the path leads to the one before it if
     /// `reverse`.
-    fn edge(&self, root: Place, cut: Cut<'_>, reverse: bool, reached: impl Fn(&Extent, bool) -> bool) -> Edge {
+    fn edge(&self, root: UnitPlace, cut: Cut<'_>, reverse: bool, reached: impl Fn(&Extent, bool) -> bool) -> Edge {
         let known = self.known_before(cut);
         let sought = if known.is_some() { None } else { cut.key() };
         let last = self.run.info().total.entries - 1;
@@ -355,9 +359,9 @@ impl RunLayer<'_> {
     /// pages.
     fn visit(
         &self,
-        place: &Place,
+        place: &UnitPlace,
         reach: &Reach,
-        visit: &mut dyn FnMut(&Place) -> Result<(), Missing>,
+        visit: &mut dyn FnMut(&UnitPlace) -> Result<(), Missing>,
     ) -> Result<(), Missing> {
         let extent = self.run.extent(place);
         if place.level == 0 {

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::charge::RangePlan;
 use super::excision::Left;
-use super::place::{Extent, Place};
+use super::place::{Extent, UnitPlace};
 
 use super::page_cache::ReadCost;
 use super::tests::{PATH, new_disk};
@@ -30,7 +30,7 @@ fn seed() -> u64 {
 }
 
 /// An entry: its key, its value unless it is a tombstone, and the rows it weighs.
-type Entry = (Vec<u8>, Option<Vec<u8>>, i64);
+type TestEntry = (Vec<u8>, Option<Vec<u8>>, i64);
 
 /// A key and its value, as a walk tells them.
 type Visited = (Vec<u8>, Option<Vec<u8>>);
@@ -39,24 +39,24 @@ type Visited = (Vec<u8>, Option<Vec<u8>>);
 struct Sample {
     run: Arc<Run>,
     /// Those that are left.
-    entries: Vec<Entry>,
+    entries: Vec<TestEntry>,
     /// All pages, the leaves in the order of their keys.
-    leaves: Vec<Place>,
+    leaves: Vec<UnitPlace>,
     /// What is left of each leaf.
     extents: Vec<Extent>,
     /// The separators between leaves.
     separators: Vec<Vec<u8>>,
-    inner: Vec<Place>,
+    inner: Vec<UnitPlace>,
     has_long_values: bool,
 }
 
 impl Sample {
-    fn new(entries: Vec<Entry>, measures: Measures, is_bottom: bool) -> Sample {
+    fn new(entries: Vec<TestEntry>, measures: Measures, is_bottom: bool) -> Sample {
         Sample::in_files(entries, measures, is_bottom, usize::MAX)
     }
 
     /// As `new`, in files of at most `entries_max` entries.
-    fn in_files(entries: Vec<Entry>, measures: Measures, is_bottom: bool, entries_max: usize) -> Sample {
+    fn in_files(entries: Vec<TestEntry>, measures: Measures, is_bottom: bool, entries_max: usize) -> Sample {
         let disk = new_disk();
         // What a charge does is told in bytes of the file, whatever these are packed into.
         let compression = if entries.len().is_multiple_of(2) { Compression::Lz4 } else { Compression::None };
@@ -94,10 +94,10 @@ impl Sample {
         Sample::of_run(run, entries)
     }
 
-    fn of_run(run: Arc<Run>, entries: Vec<Entry>) -> Sample {
+    fn of_run(run: Arc<Run>, entries: Vec<TestEntry>) -> Sample {
         assert_eq!(run.info().total.entries, entries.len() as i64);
         let (mut leaves, mut separators, mut inner) = (Vec::new(), Vec::new(), Vec::new());
-        let mut waiting: Vec<(Place, Vec<u8>)> = run.root().map(|root| (root, Vec::new())).into_iter().collect();
+        let mut waiting: Vec<(UnitPlace, Vec<u8>)> = run.root().map(|root| (root, Vec::new())).into_iter().collect();
         while let Some((place, low)) = waiting.pop() {
             if place.level == 0 {
                 leaves.push(place);
@@ -151,7 +151,7 @@ impl Sample {
     }
 
     /// Parts and offsets of those of the places that have been seen.
-    fn seen(&self, pages: &ReadPages<'_>, places: &[Place]) -> BTreeSet<(u32, u64)> {
+    fn seen(&self, pages: &ReadPages<'_>, places: &[UnitPlace]) -> BTreeSet<(u32, u64)> {
         let seen = places.iter().filter(|place| pages.has_seen(self.run.file(place), place.pointer.offset));
         seen.map(|place| (place.part, place.pointer.offset)).collect()
     }
@@ -286,7 +286,7 @@ fn compare_charge(sample: &Sample, start: Cut<'_>, end: Cut<'_>, limits: Limits,
     assert!(needed.is_subset(&leaves) && (more.is_empty() || more == [far]), "{more:?} {needed:?}: {}", what());
     let (inner, inner_needed) = (sample.seen(&pages, &sample.inner), sample.seen(&own, &sample.inner));
     for level in 1..sample.levels() {
-        let places: Vec<Place> = sample.inner.iter().filter(|place| place.level == level).copied().collect();
+        let places: Vec<UnitPlace> = sample.inner.iter().filter(|place| place.level == level).copied().collect();
         let (asked, needed) = (sample.seen(&pages, &places), sample.seen(&own, &places));
         // The way to the end of a file leads to the next one, too.
         let slack = INNER_SLACK_PAGES * sample.run.files().len().min(2);
@@ -317,7 +317,7 @@ fn compare_plan(sample: &Sample, start: Cut<'_>, end: Cut<'_>) {
         is_any_left && from < to && leaf.until.entries > first && leaf.before.entries < last
     };
     let leaves = sample.leaves.iter().zip(&sample.extents).filter(|(_, extent)| held(extent));
-    let leaves: Vec<&Place> = leaves.map(|(leaf, _)| leaf).collect();
+    let leaves: Vec<&UnitPlace> = leaves.map(|(leaf, _)| leaf).collect();
     let expected = RangePlan {
         entries: (to - from) as u64,
         rows: sample.entries[from..to].iter().map(|(.., rows)| rows).sum(),
@@ -359,7 +359,7 @@ fn short_key(number: usize) -> Vec<u8> {
 
 /// Entries with values of some bytes, every so many of them a long one; in an upper run also tombstones and entries
 /// over live rows.
-fn entries(count: usize, key: fn(usize) -> Vec<u8>, long_value_every: usize, is_bottom: bool) -> Vec<Entry> {
+fn entries(count: usize, key: fn(usize) -> Vec<u8>, long_value_every: usize, is_bottom: bool) -> Vec<TestEntry> {
     let entry = |number: usize| {
         let value_len = if number % long_value_every == long_value_every - 1 { 300 } else { 7 + number % 13 };
         let value = vec![number as u8; value_len];
@@ -380,7 +380,7 @@ fn cuts(keys: &[Vec<u8>]) -> Vec<Cut<'_>> {
 }
 
 /// Keys to cut at: those of the entries, and in the gaps before them and between them.
-fn keys_around(entries: &[Entry]) -> Vec<Vec<u8>> {
+fn keys_around(entries: &[TestEntry]) -> Vec<Vec<u8>> {
     let mut keys: BTreeSet<Vec<u8>> = entries.iter().map(|(key, ..)| key.clone()).collect();
     keys.extend([Vec::new(), vec![0], vec![255; 120]]);
     for (number, (key, ..)) in entries.iter().enumerate() {
@@ -558,7 +558,7 @@ fn a_charged_walk_of_many_pages_lacks_no_page() {
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A layer of random writes over `model`, as the entries of its run.
-fn layer_over(model: &mut Model, keys: &[Vec<u8>], writes: usize, is_bottom: bool, rng: &mut StdRng) -> Vec<Entry> {
+fn layer_over(model: &mut Model, keys: &[Vec<u8>], writes: usize, is_bottom: bool, rng: &mut StdRng) -> Vec<TestEntry> {
     let mut layer: BTreeMap<Vec<u8>, (Option<Vec<u8>>, i64)> = BTreeMap::new();
     let below = model.clone();
     for _ in 0..writes {

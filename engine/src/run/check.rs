@@ -13,7 +13,7 @@ use super::format::Sums;
 use super::layer::RunLayer;
 use super::page_cache::{PageCache, ReadPages};
 use super::parts::Run;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::scan::Visitor;
 use crate::error::{Error, Result};
 use crate::page::{Record, UnitBuffer, check_unit};
@@ -130,7 +130,7 @@ impl Checker<'_> {
     }
 
     /// Reads the filters over the children of an inner page.
-    fn load_filters(&mut self, place: &Place, page: &Inner<'_>) {
+    fn load_filters(&mut self, place: &UnitPlace, page: &Inner<'_>) {
         self.filters.clear();
         for part in page.filters() {
             let until = if part.children.end == page.count() { place.until } else { page.before(part.children.end) };
@@ -150,14 +150,14 @@ impl Checker<'_> {
 }
 
 impl Visitor for Checker<'_> {
-    fn inner(&mut self, place: &Place, page: &Inner<'_>) -> Result<()> {
+    fn inner(&mut self, place: &UnitPlace, page: &Inner<'_>) -> Result<()> {
         if place.level == 1 {
             self.load_filters(place, page);
         }
         Ok(())
     }
 
-    fn page(&mut self, place: &Place, unit: &[u8], page_bytes: Option<usize>) -> Result<()> {
+    fn page(&mut self, place: &UnitPlace, unit: &[u8], page_bytes: Option<usize>) -> Result<()> {
         // The checker of pages in memory is less strict about pages in files, and separate from theirs: what passes one
         // must pass the other.
         if let Some(Err(fault)) = page_bytes.map(|page_bytes| check_unit(unit, page_bytes)) {
@@ -194,7 +194,7 @@ impl Visitor for Checker<'_> {
         self.saved_bytes += bytes;
     }
 
-    fn leaf_end(&mut self, place: &Place) -> Result<()> {
+    fn leaf_end(&mut self, place: &UnitPlace) -> Result<()> {
         let (found, counted) = (self.leaf, place.sums());
         // A value that could not be read has been reported; then the sums cannot be right.
         if found.entries == counted.entries && found.tally != counted.tally {

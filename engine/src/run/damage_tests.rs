@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::format::{FOOTER_BYTES, VERSION};
-use super::place::Place;
+use super::place::UnitPlace;
 use super::tests::{ALL_MEASURES, Model, PATH, bytes_of, new_disk, write};
 use super::*;
 use crate::error::ErrorKind;
@@ -150,7 +150,7 @@ fn the_checker_goes_on_behind_damage() {
 }
 
 /// The places of all leaves of a sound run.
-fn leaf_places(bytes: &[u8]) -> Vec<Place> {
+fn leaf_places(bytes: &[u8]) -> Vec<UnitPlace> {
     let sealed = sealed(bytes);
     sealed.into_iter().filter_map(|sealed| sealed.place.filter(|place| place.level == 0)).collect()
 }
@@ -161,7 +161,7 @@ struct Sealed {
     end: usize,
     checksum_at: usize,
     /// Of a unit.
-    place: Option<Place>,
+    place: Option<UnitPlace>,
     is_filter: bool,
 }
 
@@ -179,7 +179,7 @@ fn sealed(bytes: &[u8]) -> Vec<Sealed> {
     found
 }
 
-fn collect_sealed(run: &RunFile, place: &Place, checksum_at: usize, found: &mut Vec<Sealed>) {
+fn collect_sealed(run: &RunFile, place: &UnitPlace, checksum_at: usize, found: &mut Vec<Sealed>) {
     let unit = run.load(place).unwrap();
     let (start, end) = (place.pointer.offset as usize, place.end() as usize);
     if place.level > 0 {

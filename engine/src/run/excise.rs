@@ -14,7 +14,7 @@ use super::file::RunFile;
 use super::layer::RunLayer;
 use super::page_cache::{Missing, ReadPages};
 use super::parts::Part;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::weight::weight_of;
 use crate::page::KeyBuffer;
 
@@ -107,7 +107,7 @@ impl RunLayer<'_> {
     /// What a file has before `key`, erased entries too.
     pub(super) fn prefix_in_file(&self, file: &Arc<RunFile>, key: &[u8]) -> Result<Prefix, Missing> {
         let Some(mut place) = file.root() else { return Ok(Prefix::default()) };
-        let end_of = |place: &Place| place.pointer.offset + u64::from(place.pointer.length);
+        let end_of = |place: &UnitPlace| place.pointer.offset + u64::from(place.pointer.length);
         let mut end = end_of(&place);
         loop {
             let page = self.pages.page(self.run, &place)?;
@@ -135,7 +135,7 @@ impl RunLayer<'_> {
 impl RunFile {
     /// All that the file has, erased entries too.
     pub(super) fn whole(&self) -> Prefix {
-        let end = |root: Place| root.pointer.offset + u64::from(root.pointer.length);
+        let end = |root: UnitPlace| root.pointer.offset + u64::from(root.pointer.length);
         Prefix { sums: self.info().total, bytes: self.root().map_or(0, end) }
     }
 }

@@ -311,18 +311,18 @@ fn opened_again(part: &Part) -> Part {
 fn a_run_with_excisions_equals_a_map() {
     let rounds = if std::env::var("SEED").is_ok() { 1 } else { 6 };
     for seed in seed()..seed() + rounds {
-        for (is_bottom, index, measures) in [
+        for (is_bottom, layout, measures) in [
             (true, RunLayout::Tree, Measures::ROWS),
             (true, RunLayout::Tree, ALL_MEASURES),
             (false, RunLayout::Tree, Measures::ROWS),
             (false, RunLayout::Flat, ALL_MEASURES),
         ] {
             for entries_max in [usize::MAX, 200, 7] {
-                println!("SEED={seed} {is_bottom} {index:?} {measures:?} {entries_max}");
+                println!("SEED={seed} {is_bottom} {layout:?} {measures:?} {entries_max}");
                 let mut rng = StdRng::seed_from_u64(seed);
                 let compression = [Compression::None, Compression::Lz4][rng.random_range(0..2)];
                 let options =
-                    RunOptions { page_bytes: 256, measures, is_bottom, index, compression, ..RunOptions::default() };
+                    RunOptions { page_bytes: 256, measures, is_bottom, layout, compression, ..RunOptions::default() };
                 let count = [1, 20, 700][rng.random_range(0..3)];
                 let entries = new_entries(count, &measures, is_bottom, &mut rng);
                 excise_and_compare(write(&entries, options, entries_max), entries, &mut rng);

@@ -17,7 +17,7 @@ use std::ops::Range;
 use super::file::RunFile;
 use super::format::{Pointer, ValueReference};
 use super::loaded::Loaded;
-use super::place::Place;
+use super::place::UnitPlace;
 use crate::error::Result;
 use crate::page::UnitBuffer;
 
@@ -29,7 +29,7 @@ const SPAN_BYTES_MAX: u64 = 1 << 20;
 /// A piece of a run's file that must be in memory.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted {
-    Page(Place),
+    Page(UnitPlace),
     Filter(Pointer),
     Value(ValueReference),
     /// A value that is not kept in the cache.

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::fetch::Wanted;
 use super::loaded::Loaded;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::tests::{Model, PATH, new_disk, write};
 use super::*;
 use crate::error::ErrorKind;
@@ -38,7 +38,7 @@ fn pieces(run: &RunFile) -> Vec<(Wanted, u64, u64)> {
     found
 }
 
-fn collect(run: &RunFile, place: &Place, found: &mut Vec<(Wanted, u64, u64)>) {
+fn collect(run: &RunFile, place: &UnitPlace, found: &mut Vec<(Wanted, u64, u64)>) {
     let unit = run.load(place).unwrap();
     if place.level > 0 {
         let page = run.inner(&unit);

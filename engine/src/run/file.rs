@@ -18,7 +18,7 @@ use super::loaded::{Loaded, NO_PAGE_THERE};
 use super::node::{FilterPart, NodeRef};
 use super::packed::PackedUnit;
 use super::pinned_pages::{PinnedPages, Tier};
-use super::place::Place;
+use super::place::UnitPlace;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::compression::{Compression, unpack};
@@ -105,7 +105,7 @@ impl RunFile {
             bytes,
             version: header.version,
             is_bottom: footer.is_bottom,
-            index: footer.index,
+            layout: footer.layout,
             total: footer.total,
             measures: footer.measures,
             page_bytes: footer.page_bytes,
@@ -164,7 +164,7 @@ impl RunFile {
     }
 
     /// The number of entries that are left of the subtree at `place`.
-    pub(super) fn entries_left(&self, place: &Place) -> u64 {
+    pub(super) fn entries_left(&self, place: &UnitPlace) -> u64 {
         let left = |sums: Sums| {
             let sums = sums - self.base;
             self.excisions().map_or(sums.entries, |excisions| {
@@ -200,7 +200,7 @@ impl RunFile {
 
     /// The page at `place` if it is kept.
     #[inline]
-    pub(super) fn kept_page(&self, place: &Place) -> Option<&Loaded> {
+    pub(super) fn kept_page(&self, place: &UnitPlace) -> Option<&Loaded> {
         if self.is_root(place) {
             return self.kept_root();
         }
@@ -226,7 +226,7 @@ impl RunFile {
     }
 
     /// Whether `place` is that of the root.
-    pub(super) fn is_root(&self, place: &Place) -> bool {
+    pub(super) fn is_root(&self, place: &UnitPlace) -> bool {
         place.pointer.offset == self.root_offset()
     }
 
@@ -267,8 +267,8 @@ impl RunFile {
     }
 
     /// Where the tree begins; `None` if there are no rows.
-    pub(super) fn root(&self) -> Option<Place> {
-        Some(Place {
+    pub(super) fn root(&self) -> Option<UnitPlace> {
+        Some(UnitPlace {
             pointer: self.opened.root,
             floor: HEADER_BYTES as u64,
             part: self.part,
@@ -280,10 +280,10 @@ impl RunFile {
     }
 
     /// The place of the child at `position`, from the inner page at `place`.
-    pub(super) fn child(&self, place: &Place, page: &Inner<'_>, position: usize) -> Place {
+    pub(super) fn child(&self, place: &UnitPlace, page: &Inner<'_>, position: usize) -> UnitPlace {
         const BOUNDED: &str = "`check_inner` has bounded it";
         let is_last = position + 1 == page.count();
-        Place {
+        UnitPlace {
             pointer: page.pointer(position).expect(BOUNDED),
             floor: match position.checked_sub(1) {
                 Some(before) => page.pointer(before).and_then(|pointer| pointer.end()).expect(BOUNDED),
@@ -307,7 +307,7 @@ impl RunFile {
     }
 
     /// Where the filter over a child of the inner page at `place` is; `None` if there is none, or it is empty.
-    pub(super) fn filter_of(&self, place: &Place, page: &Inner<'_>, position: usize) -> Option<Pointer> {
+    pub(super) fn filter_of(&self, place: &UnitPlace, page: &Inner<'_>, position: usize) -> Option<Pointer> {
         let part = page.filter_of(position)?;
         (!part.bytes.is_empty()).then(|| self.filter_at(place, page, &part))
     }
@@ -343,7 +343,7 @@ impl RunFile {
     }
 
     /// Where a filter over children of the inner page at `place` is.
-    pub(super) fn filter_at(&self, place: &Place, page: &Inner<'_>, part: &FilterPart) -> Pointer {
+    pub(super) fn filter_at(&self, place: &UnitPlace, page: &Inner<'_>, part: &FilterPart) -> Pointer {
         Pointer {
             offset: RunFile::filter_offset(place.pointer.offset, page.filter_bytes(), part),
             length: part.bytes.end - part.bytes.start,
@@ -360,7 +360,7 @@ impl RunFile {
     /// # Errors
     /// [`ErrorKind::Corrupt`] if its bytes are not those that were written, or not those of this place; errors of the
     /// disk.
-    pub(super) fn load(&self, place: &Place) -> Result<Loaded> {
+    pub(super) fn load(&self, place: &UnitPlace) -> Result<Loaded> {
         // The pointer comes from a checked page, so these are bytes of the file.
         let mut buffer = UnitBuffer::new(place.pointer.length as usize);
         self.read(buffer.as_mut_slice(), place.pointer.offset)?;
@@ -368,7 +368,7 @@ impl RunFile {
     }
 
     /// Checks `buffer`, read from `place`, and returns the unit in it.
-    pub(super) fn page_in(&self, place: &Place, buffer: UnitBuffer) -> Result<Loaded> {
+    pub(super) fn page_in(&self, place: &UnitPlace, buffer: UnitBuffer) -> Result<Loaded> {
         self.check_checksum(place, buffer.as_slice())?;
         let buffer = match self.packed_in(place, buffer.as_slice())? {
             None => buffer,
@@ -390,7 +390,7 @@ impl RunFile {
     }
 
     /// The packed unit in `stored`, read from `place`, whose checksum holds; `None` if it is not packed.
-    fn packed_in<'b>(&self, place: &Place, stored: &'b [u8]) -> Result<Option<PackedUnit<'b>>> {
+    fn packed_in<'b>(&self, place: &UnitPlace, stored: &'b [u8]) -> Result<Option<PackedUnit<'b>>> {
         if place.level > 0 || self.info().compression == Compression::None {
             return Ok(None);
         }
@@ -401,7 +401,7 @@ impl RunFile {
     /// unpacked into `scratch`.
     pub(super) fn leaf_in<'b>(
         &self,
-        place: &Place,
+        place: &UnitPlace,
         stored: &'b [u8],
         scratch: &'b mut AlignedBuffer,
     ) -> Result<(&'b [u8], PageRef<'b>)> {
@@ -423,19 +423,19 @@ impl RunFile {
         Ok((bytes, page))
     }
 
-    fn check_checksum(&self, place: &Place, bytes: &[u8]) -> Result<()> {
+    fn check_checksum(&self, place: &UnitPlace, bytes: &[u8]) -> Result<()> {
         if crc32c::crc32c(bytes) == place.pointer.checksum {
             return Ok(());
         }
         Err(self.damaged(place, "the checksum of a page is wrong"))
     }
 
-    pub(super) fn damaged(&self, place: &Place, what: impl fmt::Display) -> Error {
+    pub(super) fn damaged(&self, place: &UnitPlace, what: impl fmt::Display) -> Error {
         Error::corrupt(self.path(), place.pointer.offset, what)
     }
 
     /// Checks that a page, sound in itself, is the one its parent promised.
-    fn check_place(&self, place: &Place, loaded: &Loaded) -> Result<(), String> {
+    fn check_place(&self, place: &UnitPlace, loaded: &Loaded) -> Result<(), String> {
         if let Loaded::Leaf(unit) = loaded {
             self.check_kind(place, &unit.page())?;
         }
@@ -446,7 +446,7 @@ impl RunFile {
         }
     }
 
-    fn check_kind(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
+    fn check_kind(&self, place: &UnitPlace, page: &PageRef<'_>) -> Result<(), String> {
         let kind = if place.level == 0 { KIND_LEAF } else { KIND_INNER };
         if page.kind() != kind {
             return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
@@ -454,7 +454,7 @@ impl RunFile {
         Ok(())
     }
 
-    fn check_leaf(&self, place: &Place, page: &PageRef<'_>) -> Result<(), String> {
+    fn check_leaf(&self, place: &UnitPlace, page: &PageRef<'_>) -> Result<(), String> {
         let sums = place.sums();
         if page.level() != 0 {
             return Err(format!("a page of level {} where one of 0 was", page.level()));
@@ -479,7 +479,7 @@ impl RunFile {
         Ok(())
     }
 
-    fn check_inner(&self, place: &Place, page: &Inner<'_>) -> Result<(), String> {
+    fn check_inner(&self, place: &UnitPlace, page: &Inner<'_>) -> Result<(), String> {
         if page.level() != place.level {
             return Err(format!("a page of level {} where one of {} was", page.level(), place.level));
         }
@@ -527,7 +527,7 @@ impl RunFile {
     }
 
     /// The reference in a row of the leaf at `place`, if it leads to where values of that leaf stand.
-    pub(super) fn reference_within(&self, place: &Place, bytes: &[u8]) -> Option<ValueReference> {
+    pub(super) fn reference_within(&self, place: &UnitPlace, bytes: &[u8]) -> Option<ValueReference> {
         let reference = ValueReference::decode(bytes, self.info().compression)?;
         let is_within = reference.offset >= place.floor && reference.end()? <= place.pointer.offset;
         is_within.then_some(reference)
@@ -537,7 +537,7 @@ impl RunFile {
     ///
     /// # Errors
     /// [`Corrupt`](ErrorKind::Corrupt) if it leads elsewhere.
-    pub(super) fn reference(&self, place: &Place, bytes: &[u8]) -> Result<ValueReference> {
+    pub(super) fn reference(&self, place: &UnitPlace, bytes: &[u8]) -> Result<ValueReference> {
         self.reference_within(place, bytes).ok_or_else(|| self.damaged(place, "the reference to a value leads astray"))
     }
 

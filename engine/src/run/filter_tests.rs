@@ -82,9 +82,9 @@ fn a_forged_filter_is_refused_or_answers() {
 }
 
 /// An entry: its key, its value unless it is a tombstone, and the rows it weighs.
-type Entry = (Vec<u8>, Option<Vec<u8>>, i64);
+type TestEntry = (Vec<u8>, Option<Vec<u8>>, i64);
 
-fn run_of(entries: &[Entry], options: RunOptions) -> Arc<Run> {
+fn run_of(entries: &[TestEntry], options: RunOptions) -> Arc<Run> {
     let disk = new_disk();
     let mut writer = RunWriter::create(&disk, Path::new(PATH), options).unwrap();
     for (key, value, rows) in entries {
@@ -108,7 +108,7 @@ fn get(run: &Arc<Run>, key: &[u8]) -> (Answer, ReadCost) {
 }
 
 /// Every third number; in an upper run every third of these is a tombstone, and some lie over others.
-fn entries(count: u32, is_bottom: bool, long_value_every: u32) -> Vec<Entry> {
+fn entries(count: u32, is_bottom: bool, long_value_every: u32) -> Vec<TestEntry> {
     let entry = |number: u32| {
         let key = (number * 3).to_be_bytes().to_vec();
         let value_len = if number % long_value_every == long_value_every - 1 { 100 } else { number as usize % 9 };
@@ -125,10 +125,10 @@ fn entries(count: u32, is_bottom: bool, long_value_every: u32) -> Vec<Entry> {
 #[test]
 fn answers_are_the_same_without_filters() {
     for is_bottom in [true, false] {
-        for index in [RunLayout::Tree, RunLayout::Flat] {
+        for layout in [RunLayout::Tree, RunLayout::Flat] {
             for count in (0..60).chain([100, 200, 900]) {
                 let entries = entries(count, is_bottom, 10);
-                let options = RunOptions { page_bytes: 256, is_bottom, index, ..RunOptions::default() };
+                let options = RunOptions { page_bytes: 256, is_bottom, layout, ..RunOptions::default() };
                 let with = run_of(&entries, options);
                 let without = run_of(&entries, RunOptions { has_filters: false, ..options });
                 for (number, (key, value, _)) in entries.iter().enumerate() {
@@ -156,11 +156,11 @@ fn answers_are_the_same_without_filters() {
 
 #[test]
 fn the_keys_of_a_node_are_cut_into_filters_of_about_a_page() {
-    for index in [RunLayout::Tree, RunLayout::Flat] {
-        let options = RunOptions { page_bytes: 1024, index, ..RunOptions::default() };
+    for layout in [RunLayout::Tree, RunLayout::Flat] {
+        let options = RunOptions { page_bytes: 1024, layout, ..RunOptions::default() };
         let run = run_of(&entries(60_000, true, u32::MAX), options);
         let shape = run.files()[0].shape().unwrap();
-        let nodes = if index == RunLayout::Flat { 1 } else { shape.inner_pages - 1 };
+        let nodes = if layout == RunLayout::Flat { 1 } else { shape.inner_pages - 1 };
         assert!(shape.filters > 4 * nodes, "{shape:?}");
         assert!((900..1400).contains(&(shape.filter_bytes / shape.filters)), "{shape:?}");
         assert_eq!(run.files()[0].check(&mut |_| ()).filters, shape.filters);

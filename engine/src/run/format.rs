@@ -269,7 +269,7 @@ pub(super) struct Footer {
     pub(super) total: Sums,
     /// Whether nothing lies below, so that every entry is a live row.
     pub(super) is_bottom: bool,
-    pub(super) index: RunLayout,
+    pub(super) layout: RunLayout,
     /// Whether leaves and long values may be packed, and how.
     pub(super) compression: Compression,
     /// How many bytes longer the file would be if nothing were packed.
@@ -300,7 +300,7 @@ impl Footer {
         put_u64(&mut bytes, ENTRIES_AT, self.total.entries as u64);
         put_u64(&mut bytes, ERASED_AT, self.total.erased as u64);
         let upper = if self.is_bottom { 0 } else { KIND_UPPER };
-        bytes[KIND_AT] = upper | if self.index == RunLayout::Flat { KIND_FLAT } else { 0 };
+        bytes[KIND_AT] = upper | if self.layout == RunLayout::Flat { KIND_FLAT } else { 0 };
         bytes[COMPRESSION_AT] = match self.compression {
             Compression::None => 0,
             Compression::Lz4 => 1,
@@ -343,7 +343,7 @@ impl Footer {
             measures: Measures::decode(measures).ok_or(Fault::Invalid("the footer declares unknown measures"))?,
             total,
             is_bottom: kind & KIND_UPPER == 0,
-            index: if kind & KIND_FLAT == 0 { RunLayout::Tree } else { RunLayout::Flat },
+            layout: if kind & KIND_FLAT == 0 { RunLayout::Tree } else { RunLayout::Flat },
             compression,
             saved_bytes,
         };
@@ -372,7 +372,7 @@ impl Footer {
                 && total.entries > 0
                 && total.are_possible()
                 && (!self.is_bottom || *total == Sums::of_rows(total.tally))
-                && (self.index == RunLayout::Tree || self.levels <= 2)
+                && (self.layout == RunLayout::Tree || self.levels <= 2)
                 && root.offset >= start
                 && root.offset.is_multiple_of(8)
                 && root.length.is_multiple_of(8)

@@ -52,7 +52,7 @@ pub(crate) fn check_leaf_bytes(unit: &[u8]) {
         measures: Measures::ROWS,
         total: Sums::of_rows(Tally { rows: entries, ..Tally::ZERO }),
         is_bottom: true,
-        index: RunLayout::Tree,
+        layout: RunLayout::Tree,
         compression: Compression::Lz4,
         saved_bytes: (plain.as_slice().len() as u64).saturating_sub(u64::from(length)),
     };

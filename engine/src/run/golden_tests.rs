@@ -9,7 +9,7 @@ use super::format::made_up::IS_WRITTEN;
 use super::format::{FOOTER_BYTES, HEADER_BYTES, VERSION};
 use super::node::NodeRef;
 use super::packed::{self, PackedUnit};
-use super::place::Place;
+use super::place::UnitPlace;
 use super::tests::{Model, PATH, bytes_of};
 use super::*;
 use crate::io::Disk;
@@ -94,7 +94,7 @@ fn describe_page(text: &mut Annotated<'_>, page: &PageRef<'_>, page_bytes: usize
 }
 
 /// Describes the unit of a leaf.
-fn describe_leaf(text: &mut Annotated<'_>, place: &Place, page: &PageRef<'_>) {
+fn describe_leaf(text: &mut Annotated<'_>, place: &UnitPlace, page: &PageRef<'_>) {
     let start = text.at();
     let end = start + place.pointer.length as usize;
     describe_page(text, page, page.stored_page_bytes());
@@ -119,7 +119,7 @@ fn describe_node(text: &mut Annotated<'_>, bytes: &[u8]) {
 }
 
 /// Describes the subtree at `place`, with the values before it.
-fn describe_subtree(text: &mut Annotated<'_>, bytes: &[u8], run: &RunFile, place: &Place) {
+fn describe_subtree(text: &mut Annotated<'_>, bytes: &[u8], run: &RunFile, place: &UnitPlace) {
     let unit = run.load(place).unwrap();
     if place.level > 0 {
         let page = run.inner(&unit);

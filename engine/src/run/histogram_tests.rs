@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::histogram::{CountInterval, Histogram, Resolution, histogram};
 use super::page_cache::ReadCost;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::scan::Visitor;
 use super::tests::{Model, new_disk};
 use super::*;
@@ -42,7 +42,7 @@ struct Leaf {
 }
 
 impl Visitor for Known {
-    fn page(&mut self, place: &Place, _: &[u8], _: Option<usize>) -> Result<()> {
+    fn page(&mut self, place: &UnitPlace, _: &[u8], _: Option<usize>) -> Result<()> {
         self.pages += 1;
         if place.level == 0 {
             if let Some(last) = self.leaves.last_mut() {
@@ -58,7 +58,7 @@ impl Visitor for Known {
         Ok(())
     }
 
-    fn leaf_end(&mut self, _: &Place) -> Result<()> {
+    fn leaf_end(&mut self, _: &UnitPlace) -> Result<()> {
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use super::filter::hash_of;
 use super::format::{Sums, ValueReference};
 use super::loaded::Loaded;
 use super::page_cache::{Missing, ReadPages};
-use super::place::Place;
+use super::place::UnitPlace;
 use super::weight::weight_of;
 use crate::page::{KeyBuffer, PageRef, Record};
 use crate::stack::{Layer, LayerWalk, Located};
@@ -34,7 +34,7 @@ pub struct RunLayer<'a> {
 /// An inner page on the way down, and the child the path went to.
 #[derive(Clone, Copy)]
 struct Step<'a> {
-    place: Place,
+    place: UnitPlace,
     page: &'a Loaded,
     child: usize,
 }
@@ -43,7 +43,7 @@ struct Step<'a> {
 #[derive(Clone)]
 struct Way<'a> {
     steps: SmallVec<[Step<'a>; 5]>,
-    place: Place,
+    place: UnitPlace,
     leaf: PageRef<'a>,
     /// The entries of the leaf among which a walk need not look for excisions.
     window: Range<usize>,
@@ -66,8 +66,8 @@ impl<'a> RunLayer<'a> {
     fn descend(
         &self,
         mut steps: SmallVec<[Step<'a>; 5]>,
-        mut place: Place,
-        child: impl Fn(&Place, &Inner<'_>) -> usize,
+        mut place: UnitPlace,
+        child: impl Fn(&UnitPlace, &Inner<'_>) -> usize,
     ) -> Result<Way<'a>, Missing> {
         loop {
             let page = self.pages.page(self.run, &place)?;
@@ -83,7 +83,7 @@ impl<'a> RunLayer<'a> {
     }
 
     /// The path from the root; `None` if there are no entries.
-    fn way(&self, child: impl Fn(&Place, &Inner<'_>) -> usize) -> Result<Option<Way<'a>>, Missing> {
+    fn way(&self, child: impl Fn(&UnitPlace, &Inner<'_>) -> usize) -> Result<Option<Way<'a>>, Missing> {
         self.run.root().map(|root| self.descend(SmallVec::new(), root, child)).transpose()
     }
 
@@ -102,7 +102,7 @@ impl<'a> RunLayer<'a> {
     }
 
     /// The entry of `key`, and the place of its leaf.
-    fn entry(&self, key: &[u8]) -> Result<Option<(Place, Record<'a>)>, Missing> {
+    fn entry(&self, key: &[u8]) -> Result<Option<(UnitPlace, Record<'a>)>, Missing> {
         if self.run.file_of(key).is_excised(key) {
             return Ok(None);
         }
@@ -117,7 +117,7 @@ impl<'a> RunLayer<'a> {
     }
 
     /// The leaf that has `key` if any has; `None` if it is known without that leaf that none has.
-    fn leaf_that_may_have(&self, key: &[u8]) -> Result<Option<(Place, PageRef<'a>)>, Missing> {
+    fn leaf_that_may_have(&self, key: &[u8]) -> Result<Option<(UnitPlace, PageRef<'a>)>, Missing> {
         let Some(mut place) = self.run.root() else { return Ok(None) };
         loop {
             let page = self.pages.page(self.run, &place)?;
@@ -137,7 +137,13 @@ impl<'a> RunLayer<'a> {
     ///
     /// A filter takes a hundredth of its leaves' bytes, so it is likelier than they are to be in memory and in the
     /// processor's cache.
-    fn is_surely_absent(&self, place: &Place, inner: &Inner<'a>, child: usize, key: &[u8]) -> Result<bool, Missing> {
+    fn is_surely_absent(
+        &self,
+        place: &UnitPlace,
+        inner: &Inner<'a>,
+        child: usize,
+        key: &[u8],
+    ) -> Result<bool, Missing> {
         // The top has no filters.
         if place.is_top() {
             return Ok(false);
@@ -194,7 +200,7 @@ impl<'a> RunLayer<'a> {
     }
 
     /// The value of an entry of the leaf at `place`; `None` for a tombstone.
-    pub(super) fn value(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
+    pub(super) fn value(&self, place: &UnitPlace, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
         self.value_from(place, entry, |reference| {
             let file = self.run.file(place);
             match self.pages.passed_value(file, place.pointer.offset, reference) {
@@ -205,13 +211,13 @@ impl<'a> RunLayer<'a> {
     }
 
     /// Like [`RunLayer::value`], but a long value is read for this reader alone.
-    pub(super) fn value_in_passing(&self, place: &Place, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
+    pub(super) fn value_in_passing(&self, place: &UnitPlace, entry: &Record<'a>) -> Result<Option<&'a [u8]>, Missing> {
         self.value_from(place, entry, |reference| self.pages.value_in_passing(self.run.file(place), reference))
     }
 
     fn value_from(
         &self,
-        place: &Place,
+        place: &UnitPlace,
         entry: &Record<'a>,
         ask: impl FnOnce(&ValueReference) -> Result<&'a [u8], Missing>,
     ) -> Result<Option<&'a [u8]>, Missing> {

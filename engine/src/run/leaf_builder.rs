@@ -22,7 +22,7 @@ pub(super) const LONG_KEY_PAGES: usize = 3;
 
 /// An entry without its key.
 #[derive(Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct LeafEntry<'a> {
     /// [`record::FRESH`] or another state.
     pub(super) state: u8,
     /// The value or the reference to it; empty for a tombstone.
@@ -99,7 +99,7 @@ impl PendingLeaf {
         self.entries.first().map_or(&[], |first| &self.bytes[..first.key_end])
     }
 
-    fn flags_of(&self, key: &[u8], entry: &Entry<'_>) -> u8 {
+    fn flags_of(&self, key: &[u8], entry: &LeafEntry<'_>) -> u8 {
         let key_out = if key.len() > Self::inline_max(self.page_bytes) { record::KEY_OUT } else { 0 };
         let value_out = if entry.value_is_out { record::VALUE_OUT } else { 0 };
         entry.state | key_out | value_out
@@ -110,7 +110,7 @@ impl PendingLeaf {
         let mut plan = self.plan;
         plan.entry_bytes += array_bytes(KIND_LEAF, 0);
         plan.has_value_out |= value_is_out;
-        let flags = self.flags_of(key, &Entry { state: 0, value: &[], value_is_out, weight: Tally::ZERO });
+        let flags = self.flags_of(key, &LeafEntry { state: 0, value: &[], value_is_out, weight: Tally::ZERO });
         let new = NewRecord { flags, key, key_handle: 0, weights: &[], value: &[] };
         plan.entry_bytes += new.len(KIND_LEAF, 0) + value_len + usize::from(value_len > 255);
         if flags & record::KEY_OUT != 0 {
@@ -142,7 +142,7 @@ impl PendingLeaf {
     }
 
     /// Appends an entry.
-    pub(super) fn push(&mut self, key: &[u8], entry: &Entry<'_>) {
+    pub(super) fn push(&mut self, key: &[u8], entry: &LeafEntry<'_>) {
         self.plan = self.plan_with(key, entry.value.len(), entry.value_is_out);
         let flags = self.flags_of(key, entry);
         self.bytes.extend_from_slice(key);

@@ -143,7 +143,7 @@ pub(crate) struct RunInfo {
     /// Whether nothing lies below, so that every entry is a live row.
     pub(crate) is_bottom: bool,
     /// How leaves are found.
-    pub(crate) index: RunLayout,
+    pub(crate) layout: RunLayout,
     /// The sums of all entries; of a run, of those that excisions have left.
     pub(crate) total: Sums,
     pub(crate) measures: Measures,

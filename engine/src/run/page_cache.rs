@@ -32,7 +32,7 @@ use super::long_values::Passing;
 use super::page_faults::{Missed, PageSet};
 use super::page_key::PageKey;
 use super::pinned_pages::Tier;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::seen::Seen;
 use super::striped::Striped;
 use crate::error::Result;
@@ -263,7 +263,7 @@ impl<'c> ReadPages<'c> {
 
     /// The page at `place` of `run`.
     #[inline]
-    pub(super) fn page<'p>(&'p self, run: &'p Run, place: &Place) -> Result<&'p Loaded, Missing> {
+    pub(super) fn page<'p>(&'p self, run: &'p Run, place: &UnitPlace) -> Result<&'p Loaded, Missing> {
         let missing = || {
             let file = run.file(place);
             self.miss(key_of(file, place.pointer.offset), file, Wanted::Page(*place))
@@ -273,7 +273,7 @@ impl<'c> ReadPages<'c> {
 
     /// Like [`ReadPages::page`], but optional: a page that is not in memory is not noted as missing.
     #[inline]
-    pub(super) fn page_if_here<'p>(&'p self, run: &'p Run, place: &Place) -> Option<&'p Loaded> {
+    pub(super) fn page_if_here<'p>(&'p self, run: &'p Run, place: &UnitPlace) -> Option<&'p Loaded> {
         run.kept(place).or_else(|| {
             let file = run.file(place);
             self.seen_or_cached(file, key_of(file, place.pointer.offset))

@@ -1,4 +1,4 @@
-//! Preloads index pages of runs, and pins them: nodes and filters, from the root down, as room allows.
+//! Preloads inner pages of runs, and pins them: nodes and filters, from the root down, as room allows.
 //!
 //! The run itself holds pinned pages, in the pinned tier of the cache: all of them, with the pages that files keep
 //! after reading (`kept`), take at most half of its bytes, which leaves less for the other pages. So eviction need not
@@ -20,7 +20,7 @@ use super::loaded::Loaded;
 use super::page_cache::{PageCache, ReadPages, held_bytes};
 use super::parts::{Part, Run};
 use super::pinned_pages::Held;
-use super::place::Place;
+use super::place::UnitPlace;
 use crate::error::Result;
 use crate::stack::ask_all;
 
@@ -76,7 +76,7 @@ impl PageCache {
 /// Reads the index of a run as far as there is `room`.
 fn read_index(run: &Run, pages: &ReadPages<'_>, room: u64) -> Result<Preloaded> {
     let mut loaded = Preloaded::default();
-    let mut level: Vec<Place> = run.root().into_iter().filter(|root| root.level > 0).collect();
+    let mut level: Vec<UnitPlace> = run.root().into_iter().filter(|root| root.level > 0).collect();
     while !level.is_empty() {
         let lengths = level.iter().map(|place| place.pointer.length);
         level.truncate(loaded.add(lengths, room));

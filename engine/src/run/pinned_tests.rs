@@ -1,4 +1,4 @@
-//! Goal: index pages that were brought into memory answer without a read, those that stay do whatever else is read, and
+//! Goal: inner pages that were brought into memory answer without a read, those that stay do whatever else is read, and
 //! what all take together stays within the cache's bytes. Method: a run of a few levels under caches of several sizes.
 
 use std::path::Path;

@@ -4,7 +4,7 @@ use super::format::{Pointer, Sums};
 
 /// What is known of a unit before it is read.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct UnitPlace {
     pub(super) pointer: Pointer,
     /// Where the subtree begins: the unit and everything under it fill the file from here to the unit's end.
     pub(super) floor: u64,
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub(super) until: Sums,
 }
 
-impl Place {
+impl UnitPlace {
     /// The sums of the subtree, erased entries too.
     pub(super) fn sums(&self) -> Sums {
         self.until - self.before

@@ -79,7 +79,7 @@ impl<'r> ReadAhead<'r> {
     }
 
     /// The next chunk to read, once there is room for one; `None` when there are no more.
-    fn take_turn(&self) -> Option<Turn<'_, 'r>> {
+    fn take_turn(&self) -> Option<ChunkRead<'_, 'r>> {
         let mut ahead = self.lock();
         loop {
             let number = ahead.first + ahead.chunks.len() as u64;
@@ -89,7 +89,7 @@ impl<'r> ReadAhead<'r> {
             if ahead.chunks.len() < DEPTH {
                 ahead.chunks.push_back(Chunk::Coming);
                 let buffer = ahead.spare.pop();
-                return Some(Turn { ahead: self, number, buffer });
+                return Some(ChunkRead { ahead: self, number, buffer });
             }
             ahead = self.changed.wait(ahead).unwrap_or_else(PoisonError::into_inner);
         }
@@ -165,13 +165,13 @@ impl<'r> ReadAhead<'r> {
 }
 
 /// A chunk that a thread is reading. Its place is filled even if the thread panics.
-struct Turn<'a, 'r> {
+struct ChunkRead<'a, 'r> {
     ahead: &'a ReadAhead<'r>,
     number: u64,
     buffer: Option<AlignedBuffer>,
 }
 
-impl Drop for Turn<'_, '_> {
+impl Drop for ChunkRead<'_, '_> {
     fn drop(&mut self) {
         let chunk = self.buffer.take().map_or(Chunk::Absent, Chunk::Here);
         self.ahead.put(self.number, chunk);

@@ -187,12 +187,12 @@ fn equals_the_model() {
             let flat_info = run.rewrite(
                 &disk,
                 flat_path,
-                RunOptions { index: RunLayout::Flat, compression: other, ..options },
+                RunOptions { layout: RunLayout::Flat, compression: other, ..options },
                 &mut |_| (),
             );
             assert_eq!(flat_info.unwrap().levels, info.levels.min(2));
             let flat = RunFile::open(&disk, flat_path).unwrap();
-            assert_eq!((flat.info().index, flat.info().total), (RunLayout::Flat, info.total));
+            assert_eq!((flat.info().layout, flat.info().total), (RunLayout::Flat, info.total));
             flat.rewrite(&disk, tree_path, options, &mut |_| ()).unwrap();
             assert_eq!(disk.read_file(tree_path), disk.read_file(Path::new(PATH)));
             let (packed, plain) = if compression == Compression::Lz4 { (&run, &flat) } else { (&flat, &run) };

@@ -16,7 +16,7 @@ use super::excise::share;
 use super::excision::Prefix;
 use super::format::Sums;
 use super::page_cache::Missing;
-use super::place::Place;
+use super::place::UnitPlace;
 use super::{Run, RunLayer};
 use crate::page::{KeyBuffer, record};
 use crate::tally::Tally;
@@ -90,7 +90,7 @@ pub(super) struct Tile {
     /// The range of all its keys.
     pub(super) keys: Keys,
     pub(super) sway: Sway,
-    place: Place,
+    place: UnitPlace,
     /// Its range in the file. Leaves stand there in the order of keys, an inner page after the last of its subtree.
     extent: Range<u64>,
     /// Its entries of the leaf, once that has been opened.
@@ -102,7 +102,7 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    fn new(keys: Keys, place: Place, extent: Range<u64>, run: &Run) -> Tile {
+    fn new(keys: Keys, place: UnitPlace, extent: Range<u64>, run: &Run) -> Tile {
         let left = |sums: Sums, bytes: u64| run.left(&place, Prefix { sums, bytes: bytes - place.shift });
         let sway = Sway::between(&left(place.before, extent.start), &left(place.until, extent.end));
         Tile { keys, sway, place, extent, entries: None, inner_is_wanted: false, cuts: Vec::new() }

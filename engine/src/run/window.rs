@@ -12,7 +12,7 @@ use crate::io::AlignedBuffer;
 pub(super) const WINDOW_BYTES: usize = 1 << 20;
 
 /// The piece from `start` on.
-pub(super) struct Window<'r> {
+pub(super) struct FileWindow<'r> {
     run: &'r RunFile,
     ahead: Option<&'r ReadAhead<'r>>,
     buffer: AlignedBuffer,
@@ -20,9 +20,9 @@ pub(super) struct Window<'r> {
     len: usize,
 }
 
-impl<'r> Window<'r> {
-    pub(super) fn new(run: &'r RunFile, ahead: Option<&'r ReadAhead<'r>>) -> Window<'r> {
-        Window { run, ahead, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
+impl<'r> FileWindow<'r> {
+    pub(super) fn new(run: &'r RunFile, ahead: Option<&'r ReadAhead<'r>>) -> FileWindow<'r> {
+        FileWindow { run, ahead, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
     }
 
     /// The `len` bytes at `offset`, if they are here.
@@ -44,7 +44,7 @@ impl<'r> Window<'r> {
         Ok(())
     }
 
-    /// Like [`Window::fill`], but reads no more than `len` bytes, and not in sequence.
+    /// Like [`FileWindow::fill`], but reads no more than `len` bytes, and not in sequence.
     pub(super) fn fill_exactly(&mut self, offset: u64, len: usize) -> Result<()> {
         self.make_room(len);
         self.run.read(&mut self.buffer[..len], offset)?;

@@ -305,7 +305,7 @@ fn runs_of(layers: &Layers, in_memory: usize, disk: &SimDisk, rng: &mut StdRng) 
                 measures: layers.measures,
                 // A file of an upper run may have come down, if it has live rows only.
                 is_bottom: tree.is_bottom() && (entries_max == usize::MAX || rng.random_bool(0.7)),
-                index: [RunLayout::Tree, RunLayout::Flat][rng.random_range(0..2)],
+                layout: [RunLayout::Tree, RunLayout::Flat][rng.random_range(0..2)],
                 compression: [Compression::None, Compression::Lz4][rng.random_range(0..2)],
                 ..RunOptions::default()
             };

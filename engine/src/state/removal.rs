@@ -183,7 +183,7 @@ impl TableTrees {
     }
 
     /// Takes the range out of all layers. Room for it has been reserved. The caller then notes it for the jobs of the
-    /// table, and settles what may be empty: see [`Jobs::note`] and [`TableTrees::settle_if_empty`].
+    /// table, and resets what may be empty: see [`Jobs::note`] and [`TableTrees::reset_if_empty`].
     pub(crate) fn remove(&mut self, removal: &Removal, epochs: Epochs) -> Result<()> {
         let (low, high) = (removal.low.as_deref(), removal.high.as_deref());
         for tree in self.layers.iter_mut().chain(self.unresolved.as_deref_mut()) {
@@ -223,7 +223,7 @@ impl TableTrees {
 
     /// Makes a table one empty tree in memory if nothing is left of it in memory and in runs, and no job writes what it
     /// had in memory. It became so in commit `sequence`, or was already.
-    pub(crate) fn settle_if_empty(&mut self, epochs: Epochs, sequence: u64) {
+    pub(crate) fn reset_if_empty(&mut self, epochs: Epochs, sequence: u64) {
         let is_emptied = !self.runs.is_empty()
             && self.runs.iter().all(|run| run.info().total.entries == 0)
             && self.runs.iter().any(|run| run.excisions() > 0);

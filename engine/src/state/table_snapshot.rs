@@ -21,7 +21,7 @@ use crate::state::snapshot::Snapshot;
 ///
 /// ```
 /// # fn main() -> quipu::Result<()> {
-/// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+/// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
 /// use quipu::{ReadableTable, WritableTable};
 /// let table = db.table("t")?;
 /// table.put("a", "1")?;

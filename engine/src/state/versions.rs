@@ -117,6 +117,11 @@ impl TableVersion {
         stack_over(self.views_to_read(arena), &self.runs, pages, self.declaration.options.measures)
     }
 
+    /// An estimate of the bytes of its trees.
+    pub(crate) fn bytes_estimate(&self, arena: &Arena) -> u64 {
+        self.views_to_read(arena).map(|view| view.bytes_estimate()).sum()
+    }
+
     /// The total weight of all layers that count.
     pub(crate) fn total(&self, arena: &Arena) -> Tally {
         self.views(arena).map(|view| view.total()).sum::<Tally>() + total_of(&self.runs)

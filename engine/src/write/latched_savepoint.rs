@@ -199,7 +199,7 @@ impl LatchedWrite<'_> {
         let changes = std::mem::take(&mut self.changes);
         self.versions.set_changing(true);
         for change in changes.entries.iter().rev() {
-            self.take_back(change, &changes.bytes).map_err(|error| self.db.broken(error))?;
+            self.take_back(change, &changes.bytes).map_err(|error| self.db.health.broken(error))?;
         }
         self.versions.set_changing(false);
         for change in &changes.entries {

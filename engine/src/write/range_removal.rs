@@ -10,14 +10,17 @@ use crate::catalog::declaration::TableId;
 use crate::catalog::record;
 use crate::error::{ErrorKind, Result};
 use crate::log::Room;
+use crate::maintenance::memory::make_room;
+use crate::maintenance::resolve::Resolver;
 use crate::options::Durability;
 use crate::read::table_stack::Stopped;
-use crate::run::{ReadPages, Run};
+use crate::run::{PageCache, ReadPages, Run};
 use crate::state::ending::Readers;
 use crate::state::handle::Table;
 use crate::state::publish::table_of;
 use crate::state::removal::{Planned, Removal};
 use crate::state::shared::Shared;
+use crate::state::threads::Background;
 use crate::state::versions::Runs;
 use crate::state::writer::Turn;
 use crate::write::writable::WritableTable;
@@ -33,11 +36,11 @@ impl Shared {
         bounds: &Bounds<'_>,
         durability: Durability,
     ) -> Result<u64> {
-        self.see_to_memory()?;
+        make_room(self)?;
         if table.options().blind_writes {
             // What lies below the rest of them is asked in the turn.
-            self.refuse_in_own_turn()?;
-            self.resolve(table.id(), bounds)?;
+            self.writer.refuse_in_own_turn()?;
+            Resolver::of(self).resolve(table.id(), bounds)?;
         }
         let pages = ReadPages::new(&self.cache);
         let mut rows_min = self.options.excised_rows_min;
@@ -83,36 +86,34 @@ impl Shared {
                 let before = trees.runs.clone();
                 trees.remove(&removal, epochs)?;
                 trees.jobs.note(removal.low.as_deref(), removal.high.as_deref());
-                trees.settle_if_empty(epochs, sequence);
+                trees.reset_if_empty(epochs, sequence);
                 replaced = Some((before, trees.runs.clone()));
                 Ok(())
             },
         );
         if let Some((before, runs)) = replaced {
-            self.let_go_of(&before, &runs);
+            let_go_of(&self.cache, &self.background, &before, &runs);
         }
         committed.map(|()| rows)
-    }
-
-    /// After a removal: lets go of what files of `before` hold in memory that are not among those of `runs`, and wakes
-    /// the compactor, for which there may be something to do. Does nothing if the runs are the same.
-    pub(crate) fn let_go_of(&self, before: &Runs, runs: &Runs) {
-        if before.are(runs) {
-            return;
-        }
-        let files = |runs: &[Arc<Run>]| runs.iter().flat_map(|run| run.files()).cloned().collect::<Vec<_>>();
-        let stay = files(runs);
-        for file in files(before).iter().filter(|file| !stay.iter().any(|other| other.is_same(file))) {
-            file.release();
-        }
-        self.cache.fit();
-        if let Some(keeper) = &*self.keeper.lock() {
-            keeper.wake_compactor();
-        }
     }
 
     /// Removes the rows of a range, each of which takes a tombstone. Fails if memory has no room for these.
     fn remove_one_by_one(self: &Arc<Self>, table: &Table, bounds: &Bounds<'_>, durability: Durability) -> Result<u64> {
         self.write(durability, |transaction| transaction.table(table)?.remove_range(bounds))
     }
+}
+
+/// After a removal: lets go of what files of `before` hold in memory that are not among those of `runs`, and wakes the
+/// compactor, for which there may be something to do. Does nothing if the runs are the same.
+pub(super) fn let_go_of(cache: &PageCache, background: &Background, before: &Runs, runs: &Runs) {
+    if before.are(runs) {
+        return;
+    }
+    let files = |runs: &[Arc<Run>]| runs.iter().flat_map(|run| run.files()).cloned().collect::<Vec<_>>();
+    let stay = files(runs);
+    for file in files(before).iter().filter(|file| !stay.iter().any(|other| other.is_same(file))) {
+        file.release();
+    }
+    cache.fit();
+    background.wake_compactor();
 }

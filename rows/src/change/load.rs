@@ -72,7 +72,7 @@ impl Database {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, IndexSchema, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/squares", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/squares", Options::without_files())?)?;
     /// let squares = TableSchema::new("squares").key(["n"]).index(IndexSchema::new("square", ["square"]).unique());
     /// let squares = squares.column(Column::new("n", DataType::I32)).column(Column::new("square", DataType::I64));
     /// let squares = database.create_table(&squares)?;

@@ -89,7 +89,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/shop", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/shop", Options::without_files())?)?;
     /// # let shops = TableSchema::new("shops").key(["id"]).column(Column::new("id", DataType::I32));
     /// # let shops = shops.column(Column::new("tax", DataType::I32)).column(Column::new("sold", DataType::I32));
     /// # let shops = database.create_table(&shops)?;
@@ -149,7 +149,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/shop", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/shop", Options::without_files())?)?;
     /// # let shops = TableSchema::new("shops").key(["id"]).column(Column::new("id", DataType::I32));
     /// # let shops = database.create_table(&shops.column(Column::new("sold", DataType::I32).not_null()))?;
     /// # shops.insert((1, 0))?;

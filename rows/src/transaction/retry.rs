@@ -55,7 +55,7 @@ impl Database {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, Retry, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/stock", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/stock", Options::without_files())?)?;
     /// # let stock = TableSchema::new("stock").key(["item"]);
     /// # let stock = stock.column(Column::new("item", DataType::TEXT)).column(Column::new("left", DataType::I32));
     /// # database.create_table(&stock)?.insert(("apples", 5))?;

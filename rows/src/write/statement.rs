@@ -57,7 +57,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
     /// # use quipu::{Db, Options};
     /// # use quipu_rows::{Column, DataType, Database, Identity, TableSchema, Value};
     /// # fn main() -> quipu::Result<()> {
-    /// # let database = Database::open(&Db::open("/bills", Options::in_memory())?)?;
+    /// # let database = Database::open(&Db::open("/bills", Options::without_files())?)?;
     /// let bills = TableSchema::new("bills")
     ///     .column(Column::new("number", DataType::I32).identity(Identity::Always))
     ///     .column(Column::new("payer", DataType::TEXT))

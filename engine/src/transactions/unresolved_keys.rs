@@ -1,15 +1,15 @@
-//! Keys that were written without a look at what is below them.
+//! Keys of a transaction whose entries are unresolved: they were written without a look at what is below them.
 
-/// Keys written without looking below, in the layer of one depth.
+/// Keys with unresolved entries, in the layer of one depth.
 #[derive(Default)]
-pub(crate) struct Unasked {
+pub(crate) struct UnresolvedKeys {
     depth: u32,
     /// The keys, concatenated.
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Unasked {
+impl UnresolvedKeys {
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
