@@ -35,7 +35,7 @@ impl Node {
     pub(super) fn keep_house<T: Tables>(&mut self, turn: &mut Turn<'_, T>) -> Result<()> {
         let rows = self.limits.housekeeping_rows;
         let has_more = self.replica.expire(turn.tables, self.due_ms(turn.now), rows)?;
-        if self.mutations.drops_graves_early {
+        if self.mutations.drops_graves_early() {
             for partition in self.routing.partitions().collect::<Vec<_>>() {
                 let time = time_of_ms(turn.now.wall_ms);
                 self.replica.change(turn.tables, partition, |state| {

@@ -133,7 +133,7 @@ impl Node {
                 }
             }
             Message::Read { partition, from, key } => {
-                let read = if self.mutations.answers_while_copying {
+                let read = if self.mutations.answers_while_copying() {
                     Ok(replica.newest_row(turn.tables, *partition, key, now.wall_ms)?)
                 } else {
                     replica.read(turn.tables, routing, (*partition, *from, key), (epoch, now.wall_ms))?

@@ -351,6 +351,7 @@ impl Node {
     }
 
     /// Puts faults into the machine. See [`Mutations`].
+    #[cfg(feature = "simulation")]
     pub fn mutate(&mut self, mutations: Mutations) {
         self.mutations = mutations;
         self.replica.mutations = mutations;

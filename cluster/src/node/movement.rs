@@ -43,7 +43,7 @@ pub(super) struct Movement {
 impl Node {
     /// Whether everything that this node keeps is here.
     pub(super) fn has_copied(&self) -> bool {
-        self.movement.copies.is_empty() || self.mutations.answers_while_copying
+        self.movement.copies.is_empty() || self.mutations.answers_while_copying()
     }
 
     /// Partitions that are still to be copied.

@@ -279,7 +279,7 @@ impl Node {
         let (time, refused) = match message {
             Message::Counted { rows, time, refused } => {
                 query.rows += rows;
-                if self.mutations.counts_twice {
+                if self.mutations.counts_twice() {
                     query.rows += rows;
                 }
                 (*time, refused)

@@ -268,7 +268,7 @@ impl Node {
                     self.send_read_to(turn, number, &mut op, place)?;
                 }
             }
-            let enough = if self.mutations.first_answer_wins { ack.min(1) } else { ack };
+            let enough = if self.mutations.first_answer_wins() { ack.min(1) } else { ack };
             if op.count(is_found) >= enough {
                 op.newest = self.conclude(turn, number, &mut op)?;
                 if op.newest.is_none() {
@@ -318,8 +318,8 @@ impl Node {
             let newest = op.newest_found(self.judge_ms(wall_ms)).unwrap_or(None);
             let Some((class, record)) = decode(&newest) else { return Ok(Some(newest)) };
             let is_settled = match record.state {
-                State::Moved { .. } => self.mutations.note_is_absent,
-                _ => self.mutations.early_tombstone_wins,
+                State::Moved { .. } => self.mutations.note_is_absent(),
+                _ => self.mutations.early_tombstone_wins(),
             };
             let elsewhere = record.is_elsewhere(class, wall_ms).filter(|_| !is_settled);
             let Some(elsewhere) = elsewhere else { return Ok(Some(newest)) };
@@ -381,7 +381,7 @@ impl Node {
 
     /// By which clock tombstones of expiry are due.
     fn judge_ms(&self, wall_ms: u64) -> u64 {
-        if self.mutations.early_tombstone_wins { u64::MAX } else { wall_ms }
+        if self.mutations.early_tombstone_wins() { u64::MAX } else { wall_ms }
     }
 
     /// Has the replicas that answered hold what is to be answered.

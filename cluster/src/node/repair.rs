@@ -182,7 +182,7 @@ impl Node {
             Reply::Message(_, Message::Pong { wall_ms, .. }) => {
                 let line = self.replica.line(*wall_ms);
                 if let Some(round) = self.repair.rounds.get_mut(&number)
-                    && !self.mutations.line_is_leaders_own
+                    && !self.mutations.line_is_leaders_own()
                 {
                     round.time = round.time.min(line);
                 }

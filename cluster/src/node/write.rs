@@ -151,7 +151,7 @@ impl Node {
     /// The replicas at this epoch. Those that are down have failed already.
     fn find_targets(&self, op: &mut WriteOp) {
         let sets = self.routing.write_sets(op.partition, op.quorum.from);
-        let second = if self.mutations.writes_old_only { None } else { sets.second };
+        let second = if self.mutations.writes_old_only() { None } else { sets.second };
         let mut targets: Vec<Target> = Vec::with_capacity(sets.first.len() + 1);
         for (set, nodes) in [(0, sets.first), (1, second.unwrap_or_default())] {
             for node in nodes {
@@ -249,7 +249,7 @@ impl Node {
                     op.above = op.above.max(*version);
                     op.unsure -= 1;
                     self.clock.meet(turn.now, *version);
-                    if self.mutations.older_is_ack { Status::Stored } else { Status::Older }
+                    if self.mutations.older_is_ack() { Status::Stored } else { Status::Older }
                 }
                 Reply::Message(_, Message::Refused { refusal }) => {
                     self.metrics.note_refusal(*refusal);
@@ -274,7 +274,7 @@ impl Node {
         let ack = usize::from(op.quorum.ack);
         loop {
             let stored = op.least(|status| status == Status::Stored);
-            if !op.is_answered && (stored >= ack || self.mutations.answers_early && stored > 0) {
+            if !op.is_answered && (stored >= ack || self.mutations.answers_early() && stored > 0) {
                 self.finish_asker(turn, op.asker, Answer::Written { version: op.version })?;
                 op.is_answered = true;
                 op.until_ms = turn.now.ticks_ms + self.limits.linger_ms;
@@ -300,7 +300,7 @@ impl Node {
             let has_older = op.targets.iter().any(|target| target.status == Status::Older);
             if has_older && op.least(may_confirm) >= ack && turn.now.ticks_ms < op.until_ms {
                 let is_waiting = op.targets.iter().any(|t| matches!(t.status, Status::Waiting(_) | Status::Later));
-                if op.unsure == 0 || !self.limits.stamps_once || self.mutations.stamps_after_stored {
+                if op.unsure == 0 || !self.limits.stamps_once || self.mutations.stamps_after_stored() {
                     if let Some(Stamp { version, is_far, .. }) = self.stamp(turn, op.above.max(op.version))? {
                         self.metrics.restamps += 1;
                         (op.version, op.is_known) = (version, is_far);
