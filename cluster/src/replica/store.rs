@@ -44,6 +44,19 @@ pub enum Verdict {
 /// What a replica has of a key: the class, and the record, encoded.
 pub type Found = Option<(u8, Vec<u8>)>;
 
+/// The class and the record of what was found.
+pub(crate) fn found_record(found: &Found) -> Option<(u8, Record<'_>)> {
+    found.as_ref().and_then(|(from, bytes)| Some((*from, Record::decode(bytes)?)))
+}
+
+/// Which of two findings is newer, by a wall clock.
+pub(crate) fn found_order(a: &Found, b: &Found, wall_ms: u64) -> Ordering {
+    match (found_record(a), found_record(b)) {
+        (Some((_, a)), Some((_, b))) => a.order(&b, wall_ms),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
 /// A record as it is stored.
 fn owned(bytes: &[u8]) -> Result<Record<'_>> {
     Record::decode(bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "a row of an entity is malformed"))
