@@ -126,7 +126,7 @@ pub fn give_to_node(bytes: &[u8]) {
     let list: Vec<_> = (0..3).map(|n| (format!("http://h{n}"), String::new())).collect();
     let identity = Identity { node: NodeId(0), store: StoreId(1), topology: Topology::founded(&list, 7, 4, 3) };
     let (mut tables, limits) = (ModelTables::new(7), Limits::tiny());
-    Node::found(&mut tables, &identity, &limits).expect("tables in memory do not fail");
+    identity.found(&mut tables, &limits).expect("tables in memory do not fail");
     let now = Now { ticks_ms: 1, wall_ms: 1_700_000_000_000 };
     let routing = Routing::new(identity.topology);
     let node = Node::open(now, &mut tables, NodeId(0), limits, routing, 1);

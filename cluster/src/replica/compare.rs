@@ -273,7 +273,7 @@ impl Replica {
         if let Err(refusal) = self.admits_round(routing, partition, epoch) {
             return Ok(Err(refusal));
         }
-        if time > self.line(now.wall_ms) && !self.mutations.takes_any_line {
+        if time > self.line(now.wall_ms) && !self.mutations.takes_any_line() {
             return Ok(Err(Refusal::FarAhead));
         }
         self.change(tables, partition, |state| state.floor = state.floor.max(time))?;

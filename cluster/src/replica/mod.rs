@@ -21,8 +21,10 @@ pub(crate) mod compare;
 mod state;
 mod store;
 
+pub use ask::{Cuts, KeyPage, Part};
 pub use state::State;
 pub use store::{Found, Origin, Verdict};
+pub(crate) use store::{found_order, found_record};
 
 use std::collections::BTreeMap;
 

@@ -44,6 +44,19 @@ pub enum Verdict {
 /// What a replica has of a key: the class, and the record, encoded.
 pub type Found = Option<(u8, Vec<u8>)>;
 
+/// The class and the record of what was found.
+pub(crate) fn found_record(found: &Found) -> Option<(u8, Record<'_>)> {
+    found.as_ref().and_then(|(from, bytes)| Some((*from, Record::decode(bytes)?)))
+}
+
+/// Which of two findings is newer, by a wall clock.
+pub(crate) fn found_order(a: &Found, b: &Found, wall_ms: u64) -> Ordering {
+    match (found_record(a), found_record(b)) {
+        (Some((_, a)), Some((_, b))) => a.order(&b, wall_ms),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
 /// A record as it is stored.
 fn owned(bytes: &[u8]) -> Result<Record<'_>> {
     Record::decode(bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "a row of an entity is malformed"))
@@ -145,7 +158,7 @@ impl Replica {
         }
         let own_class = same.as_deref().map(owned).transpose()?;
         // A note keeps the copy that it takes the place of.
-        let record = if self.mutations.note_destroys_copy { record } else { record.keeping(own_class) };
+        let record = if self.mutations.note_destroys_copy() { record } else { record.keeping(own_class) };
         let newest = match record.state {
             // That an entity has moved is of interest in its own class only.
             EntityState::Moved { .. } => same.clone().map(|bytes| (from, bytes)),
@@ -157,7 +170,7 @@ impl Replica {
         };
         let is_known = match origin {
             Origin::Coordinator(_) => false,
-            Origin::Known(_) | Origin::Replica { .. } => !self.mutations.refuses_known,
+            Origin::Known(_) | Origin::Replica { .. } => !self.mutations.refuses_known(),
         };
         if !is_known && self.is_far_ahead(now, record.version, newest.map(|(_, newest)| newest.version)) {
             return Ok(Verdict::Refused(Refusal::FarAhead));
@@ -188,7 +201,7 @@ impl Replica {
                 let other = row_key(partition, class, key);
                 if let Some(old) = self.row(tables, &other)? {
                     let old_record = owned(&old)?;
-                    let keeps = Some(old_record).filter(|_| !self.mutations.note_destroys_copy);
+                    let keeps = Some(old_record).filter(|_| !self.mutations.note_destroys_copy());
                     self.write_row(tables, &other, Some(&old), record.note(from).keeping(keeps))?;
                 }
             }
@@ -198,7 +211,7 @@ impl Replica {
 
     /// By which clock tombstones of expiry are due.
     fn judge_ms(&self, now: Now) -> u64 {
-        if self.mutations.early_tombstone_wins { u64::MAX } else { now.wall_ms }
+        if self.mutations.early_tombstone_wins() { u64::MAX } else { now.wall_ms }
     }
 
     /// Replaces the row of a key and class.
