@@ -39,42 +39,6 @@ const ONE_DATABASE: Refusal = refusal::text("ERR a cluster has one database; SEL
 const PAGE_ROWS: usize = 500;
 const PAGES_BYTES_MAX: usize = 64 << 20;
 
-/// Commands that are served in a cluster.
-const SERVED: &[&str] = &[
-    "dbsize",
-    "del",
-    "exists",
-    "expire",
-    "expireat",
-    "expiretime",
-    "get",
-    "mget",
-    "mset",
-    "persist",
-    "pexpire",
-    "pexpireat",
-    "pexpiretime",
-    "psetex",
-    "pttl",
-    "q.count",
-    "q.nth",
-    "q.range",
-    "q.rank",
-    "set",
-    "setex",
-    "setnx",
-    "strlen",
-    "touch",
-    "ttl",
-    "type",
-    "unlink",
-];
-
-/// Whether a command goes through the coordinator.
-pub fn is_served(spec: &Spec) -> bool {
-    SERVED.binary_search(&spec.name).is_ok()
-}
-
 /// Whether a client may give a command to a node of a cluster.
 ///
 /// # Errors
@@ -90,7 +54,7 @@ pub fn check(session: &Session, spec: &Spec, args: &[&[u8]]) -> Answer {
         }
         _ => {}
     }
-    if !is_served(spec) {
+    if !spec.flags.has(Flags::REPLICATED) {
         return match is_about_data && !is_of_transactions {
             true => Err(Refusal::new(format!(
                 "ERR '{}' is not served by a node of a cluster: whole strings are replicated there, of which the last \
@@ -247,7 +211,7 @@ impl Coordinator<'_> {
     }
 }
 
-/// Runs a command that [`is_served`], and waits for its answer.
+/// Runs a command that is [`Flags::REPLICATED`], and waits for its answer.
 ///
 /// # Errors
 /// Why it is refused.
@@ -529,14 +493,6 @@ fn page(node: &Coordinator<'_>, range: Option<Range>, options: &[&[u8]], reply: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::find;
-
-    #[test]
-    fn what_is_served_is_known_and_sorted() {
-        assert!(SERVED.is_sorted());
-        assert!(SERVED.iter().all(|name| find(name.as_bytes()).is_some_and(is_served)));
-        assert!(!is_served(find(b"incr").expect("a command")));
-    }
 
     #[test]
     fn ranges_are_those_of_bounds() {

@@ -1,10 +1,11 @@
-//! Commands that take long: they run beside the loop that serves connections, in steps, so that many of them take
-//! turns.
+//! Commands that take long, or that other nodes answer: they run beside the loop that serves connections, in steps, so
+//! that many of them take turns.
 //!
 //! Those that read use a snapshot. Those that write prepare what they write while nothing is held, in one step.
 //!
 //! A command's first step runs it. What it leaves in [`Pieces`] is made in further steps of about a millisecond each. A
-//! command that leaves nothing is done in one step, however long that takes.
+//! command that leaves nothing is done in one step, however long that takes. One that goes to the coordinator of a
+//! cluster waits for its answer in that step.
 //!
 //! Not here: the order of steps, and clients that are slow (`net/long.rs`).
 
@@ -26,9 +27,19 @@ use crate::state::server::Server;
 use crate::state::session::{ReplyMode, Session};
 use crate::system::clock;
 
-/// A command that takes long.
+/// Why a command is run beside the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// It takes long.
+    TakesLong,
+    /// It waits for other nodes: it goes to the coordinator of the cluster.
+    Elsewhere,
+}
+
+/// A command that is run beside the loop.
 pub struct LongCommand {
     words: Words,
+    why: Beside,
     /// Its line in the table, once it was admitted.
     spec: Option<&'static Spec>,
     stage: Stage,
@@ -53,9 +64,9 @@ pub enum Step {
 }
 
 impl LongCommand {
-    /// The command of these words, to be run.
-    pub fn new(words: Words) -> LongCommand {
-        LongCommand { words, spec: None, stage: Stage::Begin, took: Duration::ZERO }
+    /// The command of these words, to be run, with why it is run here.
+    pub fn new(words: Words, why: Beside) -> LongCommand {
+        LongCommand { words, why, spec: None, stage: Stage::Begin, took: Duration::ZERO }
     }
 
     /// Whether nothing was done for it yet.
@@ -97,7 +108,7 @@ impl LongCommand {
         self.spec = admitted.as_ref().ok().copied();
         let result: Result<(), Refusal> = admitted.and_then(|spec| {
             server.check_log()?;
-            if let Some(cluster) = server.cluster.get().filter(|_| replicated::is_served(spec)) {
+            if let Some(cluster) = server.cluster.get().filter(|_| self.why == Beside::Elsewhere) {
                 return guard(server, spec, || replicated::run(cluster, session, spec, &args, reply));
             }
             let now_ms = clock::now_ms();
