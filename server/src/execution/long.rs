@@ -14,9 +14,9 @@ use std::time::Duration;
 use quipu::PageFaults;
 
 use crate::command::admission::admit;
-use crate::command::replicated;
 use crate::command::table::handlers;
-use crate::command::{Answer, Call, Refusal, TRIES_MAX};
+use crate::command::{Answer, Call, EntityCall, Refusal, TRIES_MAX};
+use crate::entities::Coordinator;
 use crate::execution::single::{guard, need_of, run};
 use crate::execution::words::Words;
 use crate::facts::{Flags, Spec, find};
@@ -108,8 +108,12 @@ impl LongCommand {
         self.spec = admitted.as_ref().ok().copied();
         let result: Result<(), Refusal> = admitted.and_then(|spec| {
             server.check_log()?;
-            if let Some(cluster) = server.cluster.get().filter(|_| self.why == Beside::Elsewhere) {
-                return guard(server, spec, || replicated::run(cluster, session, spec, &args, reply));
+            if self.why == Beside::Elsewhere
+                && let Some(cluster) = server.cluster.get()
+                && let Some(run) = handlers().of(spec).elsewhere
+            {
+                let entities = Coordinator::new(cluster, session.quorum);
+                return guard(server, spec, || run(&mut EntityCall { args: &args, entities, session, reply, spec }));
             }
             let now_ms = clock::now_ms();
             let keyspace = &server.keyspace;
