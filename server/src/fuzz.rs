@@ -313,8 +313,8 @@ impl<'s> Player<'s> {
                         attempt.bring(&self.server.keyspace);
                     }
                 }
-                Progress::Long(number) => {
-                    let mut read = LongCommand::new(Words::copy(batch.arguments(&input, number)));
+                Progress::Beside(number, why) => {
+                    let mut read = LongCommand::new(Words::copy(batch.arguments(&input, number)), why);
                     while read.step(self.server, &mut self.session, &mut reply) == LongStep::More {}
                     from = number + 1;
                 }

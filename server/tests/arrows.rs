@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["keyspace", "facts"],
     &["users"],
     &["config", "cluster"],
+    &["entities"],
     &["state"],
     &["command"],
     &["execution"],

@@ -320,7 +320,7 @@ fn keys_and_values_are_bytes() {
     assert_eq!(client.get("a%20b").status, 404);
     assert_eq!(client.get("%61%2bb").body, b"plus");
     // As the Redis face has them.
-    let data = Data::open(&node.server.keyspace, Need::ReadableTable, now_ms()).unwrap();
+    let data = Data::open(&node.server.keyspace, Need::Read, now_ms()).unwrap();
     assert_eq!(data.entry(0, &all).unwrap().unwrap().whole(), all);
 }
 

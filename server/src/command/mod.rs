@@ -46,9 +46,9 @@ pub mod table;
 pub mod transactions;
 pub mod users;
 
+pub use crate::entities::{LONG_BYTES, LONG_ROWS};
 pub use crate::facts::{Flags, Spec, find};
 pub use crate::resp::word::is_word;
 pub use crate::state::refusal::{self, Refusal};
-pub use call::{
-    Answer, Call, Handler, Handlers, LONG_BYTES, LONG_ROWS, ONE_BY_ONE, Run, RunMany, RunOne, TRIES_MAX, check_key,
-};
+use call::entity_handler;
+pub use call::{Answer, Call, EntityCall, Handler, Handlers, ONE_BY_ONE, Run, RunMany, RunOne, TRIES_MAX, check_key};

@@ -7,12 +7,15 @@ const FAST_EXACT_READ: Flags = Flags::READ.and(Flags::EXACT).and(Flags::FAST);
 /// The lines.
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("q.count", -1, FAST_EXACT_READ, Group::Ordered)
+        .replicated()
         .about("[min max]", "How many keys lie in a range, or in all.", "0.1.0")
         .costs("O(log n)", ""),
     Spec::new("q.rank", 2, FAST_EXACT_READ, Group::Ordered)
+        .replicated()
         .about("key", "How many keys lie below a key, present or not.", "0.1.0")
         .costs("O(log n)", ""),
     Spec::new("q.nth", -2, FAST_EXACT_READ, Group::Ordered)
+        .replicated()
         .about(
             "offset [min max]",
             "The key at an offset of a range, or of all keys; a negative offset counts from the end.",
@@ -20,6 +23,7 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(log n)", ""),
     Spec::new("q.range", -3, Flags::READ.and(Flags::EXACT), Group::Ordered)
+        .replicated()
         .about(
             "min max [REV] [OFFSET n] [LIMIT n] [WITHVALUES] [WITHTOTAL]",
             "Keys of a range from an offset on, with their strings and the exact number of all if asked.",

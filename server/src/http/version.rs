@@ -50,7 +50,7 @@ impl VersionClock {
         let version = self.next(data.now_ms);
         if version.0 >= self.limit.load(Ordering::Relaxed) {
             let limit = version.0.saturating_add(LEAD_MS << COUNTER_BITS);
-            data.edit()?.put(&self.facts, LIMIT_FACT, &limit.to_le_bytes())?;
+            data.latched_write()?.put(&self.facts, LIMIT_FACT, &limit.to_le_bytes())?;
             self.limit.store(limit, Ordering::Relaxed);
         }
         Ok(version)

@@ -18,7 +18,7 @@ use super::long::{Job, Queue};
 use super::stream::Stream;
 use super::waiting::Awake;
 use crate::execution::batch::{LATE_TURN_MAX, Progress, Turn};
-use crate::execution::long::LongCommand;
+use crate::execution::long::{Beside, LongCommand};
 use crate::execution::words::Words;
 use crate::resp::parse::{Batch, Limits};
 use crate::resp::reply::Protocol;
@@ -348,9 +348,9 @@ impl Worker {
             if !connection.takes_commands(is_over) {
                 continue;
             }
-            let begin_long = |session, words, protocol| {
+            let begin_long = |session, read, protocol| {
                 let handle = self.handle.clone();
-                self.long.push(Job { read: LongCommand::new(words), session, protocol, handle, slot });
+                self.long.push(Job { read, session, protocol, handle, slot });
             };
             let (buffer, batch) = (&mut self.buffer, &mut self.batch);
             if let Err(error) = read_and_run(&server, &mut turn, connection, buffer, batch, &mut bytes_in, begin_long) {
@@ -439,7 +439,7 @@ fn read_and_run(
     buffer: &mut [u8],
     batch: &mut Batch,
     bytes_in: &mut u64,
-    start_long: impl FnOnce(Box<Session>, Words, Protocol),
+    start_long: impl FnOnce(Box<Session>, LongCommand, Protocol),
 ) -> io::Result<()> {
     let mut long = None;
     let mut own = std::mem::take(&mut connection.input);
@@ -452,9 +452,10 @@ fn read_and_run(
         let input = &buffer[..filled];
         let consumed = run_input(server, turn, connection, input, batch, &mut long);
         connection.input.extend_from_slice(&input[consumed..]);
-        if let Some((session, words)) = long {
+        if let Some(Long { session, words, why }) = long {
             let copy = |places: Vec<Range<usize>>| Words::copy(places.into_iter().map(|place| &input[place]));
-            start_long(session, words.map_or_else(|words| words, copy), connection.reply.protocol);
+            let command = LongCommand::new(words.map_or_else(|words| words, copy), why);
+            start_long(session, command, connection.reply.protocol);
         }
     } else {
         if connection.is_readable {
@@ -462,16 +463,17 @@ fn read_and_run(
         }
         let consumed = run_input(server, turn, connection, &own, batch, &mut long);
         match long {
-            Some((session, Ok(places))) => {
+            Some(Long { session, words: Ok(places), why }) => {
                 connection.input.extend_from_slice(&own[consumed..]);
-                start_long(session, Words::take(own, places), connection.reply.protocol);
+                let command = LongCommand::new(Words::take(own, places), why);
+                start_long(session, command, connection.reply.protocol);
             }
             other => {
                 own.drain(..consumed);
                 own.shrink_to(READ_BYTES.max(2 * own.len()));
                 connection.input = own;
-                if let Some((session, Err(words))) = other {
-                    start_long(session, words, connection.reply.protocol);
+                if let Some(Long { session, words: Err(words), why }) = other {
+                    start_long(session, LongCommand::new(words, why), connection.reply.protocol);
                 }
             }
         }
@@ -504,9 +506,13 @@ fn read_more(connection: &mut Connection, own: &mut Vec<u8>) -> io::Result<usize
     Ok(filled - before)
 }
 
-/// A command that is to be run beside the loop: its session, and where its words lie in the input; copies, if some had
-/// quotes.
-type Long = (Box<Session>, Result<Vec<Range<usize>>, Words>);
+/// A command that is to be run beside the loop.
+struct Long {
+    session: Box<Session>,
+    /// Where its words lie in the input; copies, if some had quotes.
+    words: Result<Vec<Range<usize>>, Words>,
+    why: Beside,
+}
 
 /// Parses and runs commands from the start of `input`. Returns how many bytes are done with.
 fn run_input(
@@ -542,7 +548,7 @@ fn run_input(
                 connection.parser.restart_at_command();
                 return consumed + number.checked_sub(1).map_or(0, |last| batch.end_of(last));
             }
-            Progress::Long(number) => {
+            Progress::Beside(number, why) => {
                 let words = batch.arguments(rest, number);
                 // A long value is not copied.
                 let words = Words::places_in(input, words.clone()).ok_or_else(|| Words::copy(words));
@@ -551,7 +557,7 @@ fn run_input(
                 connection.parser.restart_at_command();
                 // It runs once this one is answered, also if the client sends no more.
                 connection.set_has_commands(done < input.len());
-                *long = connection.session.take().map(|session| (session, words));
+                *long = connection.session.take().map(|session| Long { session, words, why });
                 return done;
             }
         }
