@@ -1,5 +1,7 @@
 //! The program `quipu`: one command a file.
 
+#![forbid(unsafe_code)]
+
 mod asked;
 mod backup;
 mod bench;
@@ -31,9 +33,6 @@ mod records;
 mod relation;
 mod remote;
 mod restore;
-#[cfg(test)]
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
 mod serve;
 mod shell;
 mod stats;
