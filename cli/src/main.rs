@@ -1,5 +1,7 @@
 //! The program `quipu`: one command a file.
 
+#![forbid(unsafe_code)]
+
 mod backup;
 mod bench;
 mod check;
@@ -23,9 +25,6 @@ mod query;
 mod relation;
 mod remote;
 mod restore;
-#[cfg(test)]
-#[path = "../../suite/src/seeds.rs"]
-mod seeds;
 mod serve;
 mod shell;
 mod stats;

@@ -9,6 +9,7 @@ use quipu::{
     Db, Durability, ErrorKind, Measures, Options, ReadableTable, SumField, Table, TableOptions, Tally, WritableTable,
     WriteBatch, check,
 };
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
@@ -17,12 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use tempfile::TempDir;
-
-fn seed() -> u64 {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    eprintln!("SEED={seed}");
-    seed
-}
 
 fn options() -> Options {
     Options {
@@ -92,7 +87,8 @@ impl Drop for Until {
 fn snapshots_see_whole_transactions() {
     const ROWS: u32 = 300;
     const VALUE: i64 = 1_000_000_007;
-    let seed = seed();
+    let seed = seed_or(1);
+    eprintln!("SEED={seed}");
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let left = db.create_table("left", with_sum()).unwrap();
@@ -205,7 +201,8 @@ fn optimistic_transfers_keep_the_sum() {
     const ACCOUNTS: u32 = 12;
     const TRANSFERS: u64 = 120;
     const THREADS: u64 = 6;
-    let seed = seed();
+    let seed = seed_or(1);
+    eprintln!("SEED={seed}");
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let accounts = db.create_table("accounts", with_sum()).unwrap();

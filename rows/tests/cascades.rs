@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use crate::seeds::seeds;
+use quipu_testing::seeds::seeds;
 
 fn database() -> Database {
     Database::open(&Db::open("/rows", Options::without_files()).unwrap()).unwrap()

@@ -10,13 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::seeds::seeds;
 use crate::support::{Client, words};
 use quipu::io::sim::SimDisk;
 use quipu::{Db, Options};
 use quipu_server::config::Config;
 use quipu_server::keyspace::Cut;
 use quipu_server::{Server, keyspace};
+use quipu_testing::seeds::seeds;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

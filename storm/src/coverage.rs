@@ -1,7 +1,7 @@
 //! What the storm leaves out of the public faces, and why. A test counts that each verb is drawn or stands here.
 
-use crate::table_model::judge::ASKED;
-use crate::table_model::world::VERBS;
+use quipu_rows::table_model::judge::ASKED;
+use quipu_rows::table_model::world::VERBS;
 
 /// The public functions of rows that the mode `rows` calls.
 pub fn called_of_rows() -> impl Iterator<Item = &'static str> {

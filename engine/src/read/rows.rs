@@ -226,7 +226,7 @@ impl<'r> Rows<'r> {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let table = db.table("t")?;
     /// (0..1000u32).try_for_each(|number| table.put(number.to_be_bytes(), ""))?;

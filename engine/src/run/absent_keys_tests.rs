@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -22,10 +23,6 @@ use crate::tally::Tally;
 
 /// A cache of so many bytes has files keep pages.
 const CACHE_BYTES: u64 = 8 << 20;
-
-fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
 
 /// Keys in order, with their values; a tombstone has none.
 type Entries = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -96,7 +93,7 @@ fn runs(disk: &dyn Disk, rng: &mut StdRng) -> Vec<(Arc<Run>, Entries)> {
 
 #[test]
 fn what_has_an_entry_is_never_said_to_lack_it() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let disk = new_disk();
     let (runs, cache) = (runs(&disk, &mut rng), PageCache::new(CACHE_BYTES));
     let (mut lacked, mut told) = (0, 0);
@@ -130,7 +127,7 @@ fn what_has_an_entry_is_never_said_to_lack_it() {
 
 #[test]
 fn a_stack_answers_as_its_layers_do() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let disk = new_disk();
     let runs = runs(&disk, &mut rng);
     for cache_bytes in [0, CACHE_BYTES] {
@@ -176,7 +173,7 @@ fn a_stack_answers_as_its_layers_do() {
 
 #[test]
 fn beyond_the_first_64_nothing_is_said() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let disk = new_disk();
     let (runs, cache) = (runs(&disk, &mut rng), PageCache::new(CACHE_BYTES));
     let pages = ReadPages::new(&cache);

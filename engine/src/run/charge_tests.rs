@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
@@ -24,10 +25,6 @@ use crate::page::KeyBuffer;
 use crate::stack::{Cut, Layer, LayerWalk, Stack};
 use crate::tally::Tally;
 use crate::tree::Side;
-
-fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
 
 /// An entry: its key, its value unless it is a tombstone, and the rows it weighs.
 type TestEntry = (Vec<u8>, Option<Vec<u8>>, i64);
@@ -526,7 +523,7 @@ fn drawn_range(rng: &mut StdRng) -> (Vec<u8>, Option<Vec<u8>>) {
 /// Runs with many children a page, whose cuts are drawn.
 #[test]
 fn a_charged_walk_of_many_pages_lacks_no_page() {
-    let first = seed();
+    let first = seed_or(1);
     for seed in first..first + 8 {
         println!("SEED={seed}");
         let mut rng = StdRng::seed_from_u64(seed);
@@ -579,7 +576,7 @@ fn layer_over(model: &mut Model, keys: &[Vec<u8>], writes: usize, is_bottom: boo
 
 #[test]
 fn runs_of_a_stack_are_charged_in_the_same_rounds() {
-    let first = seed();
+    let first = seed_or(1);
     let keys: Vec<Vec<u8>> = (0..60).map(long_key).collect();
     for seed in first..first + 30 {
         println!("SEED={seed}");

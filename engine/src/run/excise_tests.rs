@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -18,10 +19,6 @@ use crate::page::KeyBuffer;
 use crate::stack::{Layer, LayerWalk, Located};
 use crate::tally::Tally;
 use crate::tree::{GROUP, Side};
-
-fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
 
 /// Entries in order: a value unless it is a tombstone, and the weight.
 type Entries = BTreeMap<Vec<u8>, (Option<Vec<u8>>, Tally)>;
@@ -310,7 +307,7 @@ fn opened_again(part: &Part) -> Part {
 #[test]
 fn a_run_with_excisions_equals_a_map() {
     let rounds = if std::env::var("SEED").is_ok() { 1 } else { 6 };
-    for seed in seed()..seed() + rounds {
+    for seed in seed_or(1)..seed_or(1) + rounds {
         for (is_bottom, layout, measures) in [
             (true, RunLayout::Tree, Measures::ROWS),
             (true, RunLayout::Tree, ALL_MEASURES),
@@ -335,7 +332,7 @@ fn a_run_with_excisions_equals_a_map() {
 /// that they stand in have tombstones too.
 #[test]
 fn what_is_left_of_an_upper_run_can_be_the_lowest() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let row = |number: u32, rows: i64| {
         let value = (rows >= 0).then(|| vec![number as u8; 5]);
         (number.to_be_bytes().to_vec(), (value, Tally { rows, ..Tally::ZERO }))

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -18,10 +19,6 @@ use crate::error::ErrorKind;
 use crate::io::sim::SimDisk;
 use crate::stack::{Cut, Layer, LayerWalk};
 use crate::tree::Side;
-
-fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
 
 fn new_run(count: u32, value_len: impl Fn(u32) -> usize) -> (SimDisk, Arc<RunFile>) {
     let disk = new_disk();
@@ -82,7 +79,7 @@ fn fetch_one_by_one(run: &RunFile, wanted: &[Wanted]) -> (Vec<Vec<u8>>, Result<(
 
 #[test]
 fn pieces_that_come_together_are_what_they_are_alone() {
-    let first = seed();
+    let first = seed_or(1);
     let (mut together, mut failed) = (0, 0);
     for seed in first..first + 600 {
         let mut rng = StdRng::seed_from_u64(seed);

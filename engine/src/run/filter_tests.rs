@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -18,10 +19,6 @@ use crate::stack::Layer;
 use crate::tally::Tally;
 use crate::tree::Side;
 
-fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
-
 fn filter_of(hashes: &[u64]) -> Vec<u8> {
     let mut bytes = vec![0; 8];
     build(&mut hashes.to_vec(), &mut bytes);
@@ -30,7 +27,7 @@ fn filter_of(hashes: &[u64]) -> Vec<u8> {
 
 #[test]
 fn a_filter_knows_its_keys_and_few_others() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let (mut asked, mut passed) = (0, 0);
     // 11,500 keys were too many for a step of the library's sizes (FastFilter/xorfilter, pull request 23).
     let counts = (1..400).chain([1000, 6554, 11_480, 11_500, 11_521, 60_000]);
@@ -49,7 +46,7 @@ fn a_filter_knows_its_keys_and_few_others() {
 
 #[test]
 fn keys_of_one_hash_are_no_harm() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     for copies in [2, 3, 80] {
         let mut hashes: Vec<u64> = (0..100).map(|_| rng.random()).collect();
         hashes.extend(vec![hashes[7]; copies - 1]);
@@ -61,7 +58,7 @@ fn keys_of_one_hash_are_no_harm() {
 
 #[test]
 fn a_forged_filter_is_refused_or_answers() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let mut accepted = 0;
     for _ in 0..20_000 {
         let count = rng.random_range(1..40);

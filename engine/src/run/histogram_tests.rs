@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use smallvec::SmallVec;
@@ -302,14 +303,10 @@ impl Table {
     }
 }
 
-fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
-
 #[test]
 fn bounds_hold_and_are_as_narrow_as_asked() {
     let rounds = if std::env::var("SEED").is_ok() { 1 } else { 25 };
-    for seed in seed()..seed() + rounds {
+    for seed in seed_or(1)..seed_or(1) + rounds {
         println!("SEED={seed}");
         let mut rng = StdRng::seed_from_u64(seed);
         let table = Table::random(&mut rng);
@@ -333,7 +330,7 @@ fn bounds_hold_and_are_as_narrow_as_asked() {
 
 /// A bottom run of 14,000 rows or so, with others over it.
 fn table_of(uppers: &[Writes]) -> Table {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let mut table = Table::new();
     table.push(Writes::Mixed, 2 * KEYS, &mut rng);
     uppers.iter().for_each(|writes| table.push(*writes, 2000, &mut rng));
@@ -391,7 +388,7 @@ fn boundaries_on_borders_of_pages_are_exact_and_cost_no_leaf() {
 /// Entries that take the place of live rows weigh nothing: where they lie is not asked.
 #[test]
 fn overwrites_cost_no_page() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let mut table = table_of(&[]);
     let alone = table.check(ALL.0, ALL.1, rows(100));
     table.push(Writes::Overwrite, KEYS, &mut rng);
@@ -430,7 +427,7 @@ fn what_a_page_weighs_is_not_what_it_hides() {
 
 #[test]
 fn nothing_has_a_histogram_too() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let nothing = CountInterval { low: 0, high: 0 };
     let mut table = Table::new();
     for _ in 0..3 {

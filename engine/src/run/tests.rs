@@ -7,6 +7,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
+use quipu_testing::seeds::seed_or;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -46,10 +47,6 @@ pub(super) fn bytes_of(model: &Model, options: RunOptions) -> Vec<u8> {
 
 pub(super) const ALL_MEASURES: Measures =
     Measures { bytes: true, hash: true, sum: Some(SumField::BigEndian { at: 0 }), ..Measures::ROWS };
-
-fn seed() -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
-}
 
 /// How the keys and values of a test look.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +151,7 @@ fn compare(run: RunFile, model: &Model, rng: &mut StdRng, rows: Rows) {
 
 #[test]
 fn equals_the_model() {
-    let seed = seed();
+    let seed = seed_or(1);
     let kinds = [Rows::Numbers, Rows::LongPrefix, Rows::Mixed, Rows::LongKeys, Rows::LongValues];
     let sum = Some(SumField::BigEndian { at: 0 });
     let all_measures = [
@@ -229,7 +226,7 @@ fn keys_larger_than_pages_make_a_tree_of_pairs() {
 /// Leaves whose values are more than a window, and values larger than one.
 #[test]
 fn values_larger_than_the_window() {
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let model: Model = (0..200u32)
         .map(|number| {
             let len = match number % 50 {
@@ -303,7 +300,7 @@ fn an_error_of_the_visitor_ends_the_scan() {
 fn a_run_on_the_real_disk() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let mut rng = StdRng::seed_from_u64(seed());
+    let mut rng = StdRng::seed_from_u64(seed_or(1));
     let model: Model = (0..100_000u32)
         .map(|number| (number.to_be_bytes().to_vec(), vec![number as u8; rng.random_range(0..60)]))
         .collect();

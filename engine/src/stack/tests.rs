@@ -27,7 +27,7 @@ use crate::tree::{Arena, Tree, Walk, When};
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn seed(default: u64) -> u64 {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default)
+    quipu_testing::seeds::seed_or(default)
 }
 
 const MEASURES: [Measures; 5] = [

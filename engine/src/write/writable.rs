@@ -40,7 +40,7 @@ pub trait WritableTable: ReadableTable {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::WritableTable;
     /// let jobs = db.table("jobs")?;
     /// jobs.put("1 clean", "")?;
@@ -58,7 +58,7 @@ pub trait WritableTable: ReadableTable {
     ///
     /// ```
     /// # fn main() -> quipu::Result<()> {
-    /// # let db = quipu::Db::open("/db", quipu::Options::in_memory())?;
+    /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
     /// let letters = db.table("letters")?;
     /// for letter in ["a", "b", "a"] {

@@ -5,14 +5,13 @@
 
 #![allow(dead_code, reason = "a fuzz target uses a part of it as well")]
 
-#[path = "../../../suite/src/seeds.rs"]
-pub(crate) mod seeds;
-
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::{
     Bounds, Compression, Db, Durability, Error, ErrorKind, InnerPages, Measures, Options, Overlap, ReadableTable,
     Result, RunLayout, SumField, Table, TableOptions, Tally, WritableTable, WriteBatch, check,
 };
+use quipu_testing::seeds::Tell;
+pub(crate) use quipu_testing::seeds::with_seeds;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng, TryRng};
 use std::collections::BTreeMap;
@@ -43,35 +42,15 @@ pub(crate) fn environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs `test` with each seed, and tells the one that fails.
-pub(crate) fn with_seeds(count: u64, test: impl Fn(u64)) {
-    for seed in seeds::seeds(count) {
-        let tell = Tell(format!("SEED={seed}"));
-        test(seed);
-        drop(tell);
-    }
-}
-
 /// Runs `test` with the steps that are this seed's share, or with the one from the environment. Every step is some
 /// seed's.
 pub(crate) fn with_steps(steps: u64, seed: u64, stride: u64, mut test: impl FnMut(u64)) {
     let given = environment("STEP");
     let range = given.map_or(0..steps, |step| step..step + 1);
     for step in range.filter(|step| given.is_some() || step % stride == seed % stride) {
-        let tell = Tell(format!("STEP={step}"));
+        let tell = Tell::new(format!("STEP={step}"));
         test(step);
         drop(tell);
-    }
-}
-
-/// Says how to repeat what fails while it lives.
-pub(crate) struct Tell(String);
-
-impl Drop for Tell {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with {}", self.0);
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-pub(crate) use crate::crash_support::seeds::seeds;
+pub(crate) use quipu_testing::seeds::seeds;
 
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -126,6 +126,12 @@ pub(crate) fn entries(catalogue: &impl ReadableTable) -> Result<Vec<(String, Ent
     Ok(entries)
 }
 
+/// All names, in their order; none if there is no catalogue.
+pub(crate) fn names(catalogue: Option<&impl ReadableTable>) -> Result<Vec<String>> {
+    let Some(catalogue) = catalogue else { return Ok(Vec::new()) };
+    Ok(entries(catalogue)?.into_iter().map(|(name, _)| name).collect())
+}
+
 /// The number of names.
 pub(crate) fn count_names(catalogue: &impl ReadableTable) -> Result<u64> {
     catalogue.count(&tuple::range(&[NAMES]))

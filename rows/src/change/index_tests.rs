@@ -1,14 +1,12 @@
 //! Builds of indexes a step at a time, with writes between the steps.
 
 use quipu::{Db, Options};
+use quipu_testing::seeds;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
 use crate::{Column, DataType, Database, Isolation, Ordered, RowTransaction, TableSchema, Value, check};
-
-#[path = "../../../suite/src/seeds.rs"]
-mod seeds;
 
 /// A table of five rows, `a` being ten times `id`.
 fn table_of_five() -> (Db, Database) {

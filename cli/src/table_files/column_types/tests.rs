@@ -2,7 +2,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::seeds;
+use quipu_testing::seeds;
 
 fn type_of(fields: &[&str]) -> DataType {
     let mut evidence = Evidence::default();

@@ -2,7 +2,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::seeds;
+use quipu_testing::seeds;
 
 /// Gives a few bytes at a time.
 struct Drops<'a>(&'a [u8], usize);

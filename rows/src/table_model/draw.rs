@@ -1,6 +1,6 @@
 //! Random tables, rows, statements and changes.
 
-use quipu_rows::{Action, DataType, Date, Decimal, Value};
+use crate::{Action, DataType, Date, Decimal, Value};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -66,7 +66,7 @@ pub fn literal(value: &Value<'_>) -> String {
         Value::Date(date) => format!("DATE '{date}'"),
         Value::Float(float) if float.is_finite() => format!("{float:e}"),
         Value::Float(_) => "FLOAT 'inf'".to_owned(),
-        other => quipu_rows::text_of(other).into_owned(),
+        other => crate::text_of(other).into_owned(),
     }
 }
 

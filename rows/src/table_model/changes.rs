@@ -1,7 +1,7 @@
 //! Changes of schemas, done to the database and to the model.
 
+use crate::{Action, BuildOptions, Constraint, Database, TableSchema};
 use quipu::Result;
-use quipu_rows::{Action, BuildOptions, Constraint, Database, TableSchema};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -164,7 +164,7 @@ pub fn drop_not_null(world: &mut World, random: &mut StdRng) -> Result<()> {
 pub fn add_check(world: &mut World, random: &mut StdRng) -> Result<()> {
     let Some((id, mut table, _)) = draw_table(world, random) else { return Ok(()) };
     let Some(check) = draw::check(random, &mut world.names, &table) else { return Ok(()) };
-    let declared = quipu_rows::Check::new(&check.name, check_text(&table, &check));
+    let declared = crate::Check::new(&check.name, check_text(&table, &check));
     let name = table.name.clone();
     table.checks.push(check);
     change(world, with(world, id, table), false, |database| database.add_check(&name, declared, &mut |_| ()))

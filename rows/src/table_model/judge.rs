@@ -1,6 +1,6 @@
 //! Whether a table, as it is seen, holds what the model says, and answers as it does.
 
-use quipu_rows::{Decimal, OneMoment, Ordered, Span, TableIn, Value};
+use crate::{Decimal, OneMoment, Ordered, Span, TableIn, Value};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -23,7 +23,7 @@ pub fn values_of(table: &Table, row: &Row) -> Vec<Value<'static>> {
 ///
 /// # Errors
 /// Those of its bytes.
-pub fn values_in_order(row: &quipu_rows::Row) -> quipu::Result<Vec<Value<'static>>> {
+pub fn values_in_order(row: &crate::Row) -> quipu::Result<Vec<Value<'static>>> {
     Ok(owned(row.values()?))
 }
 
@@ -172,7 +172,7 @@ fn judge_order(
             ordered.rows(&span).unwrap().rev().map(|row| owned(row.unwrap().values().unwrap())).collect();
         assert_eq!(found.into_iter().rev().collect::<Vec<_>>(), all(&within), "{}", context());
         let offset = random.random_range(0..=count);
-        let values = |row: Option<quipu_rows::Row>| row.map(|row| owned(row.values().unwrap()));
+        let values = |row: Option<crate::Row>| row.map(|row| owned(row.values().unwrap()));
         let expected = |offset: Option<u64>| {
             offset.and_then(|offset| within.get(offset as usize)).map(|row| values_of(table, row))
         };

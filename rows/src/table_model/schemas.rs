@@ -1,12 +1,12 @@
 //! What the model declares, as the schemas of rows, and what a database declares, in the same words.
 
-use quipu_rows::{IndexSchema, TableSchema};
+use crate::{IndexSchema, TableSchema};
 
 use super::draw;
 use super::model::{Check, Column, ForeignKey, Index, Model, Sorted, Table, Which};
 
-pub fn declared(column: &Column) -> quipu_rows::Column {
-    let mut declared = quipu_rows::Column::new(&column.name, column.data_type);
+pub fn declared(column: &Column) -> crate::Column {
+    let mut declared = crate::Column::new(&column.name, column.data_type);
     declared.not_null = column.not_null;
     declared.default = (!column.default.is_null()).then(|| draw::literal(&column.default));
     declared
@@ -56,7 +56,7 @@ pub fn schema_of(table: &Table, model: &Model) -> TableSchema {
     for foreign_key in &table.foreign_keys {
         let parent = &model.tables[&foreign_key.parent];
         let own = foreign_key.columns.iter().map(|id| table.column(*id).name.clone());
-        let declared = quipu_rows::ForeignKey::new(&foreign_key.name, own, &parent.name)
+        let declared = crate::ForeignKey::new(&foreign_key.name, own, &parent.name)
             .references(foreign_key.references.iter().map(|id| parent.column(*id).name.clone()))
             .on_delete(foreign_key.on_delete)
             .on_update(foreign_key.on_update);

@@ -1,7 +1,7 @@
 //! Statements: drawn, done to a table, and done to the model.
 
+use crate::{Constraint, RowTransaction, Span, TableIn, Value, Violation};
 use quipu::{Error, ErrorKind, Result};
-use quipu_rows::{Constraint, RowTransaction, Span, TableIn, Value, Violation};
 use rand::RngExt;
 use rand::rngs::StdRng;
 

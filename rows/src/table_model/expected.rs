@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::{Database, Ordered};
 use quipu::Result;
-use quipu_rows::{Database, Ordered};
 
 use super::judge::{values_in_order, values_of};
 use super::model::{Model, TableId};

@@ -1,5 +1,5 @@
 //! Tables of rows beside a model of them in plain maps, and what is done to both. The test `model` and the storm's
-//! mode `rows` (`storm/src/row_tables.rs`) share it.
+//! mode `rows` share it.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -14,8 +14,6 @@
 //!
 //! An answer that is wrong is a panic, as in any test. Errors of the disk are returned: what they leave is for the
 //! caller to find out.
-
-#![allow(dead_code, reason = "the model test and the storm each use a part")]
 
 pub mod changes;
 pub mod draw;

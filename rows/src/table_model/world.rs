@@ -1,7 +1,7 @@
 //! A database beside its model, and what is done to both.
 
+use crate::{BuildOptions, Database, RowSnapshot, RowTransaction};
 use quipu::{Db, ErrorKind, Options, Result};
-use quipu_rows::{BuildOptions, Database, RowSnapshot, RowTransaction};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -315,7 +315,7 @@ impl World {
                 }
             }
         }
-        let found = quipu_rows::check(self.database().db(), &mut |_| ()).unwrap();
+        let found = crate::check(self.database().db(), &mut |_| ()).unwrap();
         assert_eq!(found.problems, Vec::<String>::new());
         assert_eq!(found.rows, model.tables.values().map(|table| table.rows.len() as u64).sum::<u64>());
     }

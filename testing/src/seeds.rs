@@ -1,4 +1,4 @@
-//! Which seeds a random test plays, and how many: one rule for all crates, whose tests include this file.
+//! Which seeds a random test plays, and how many: one rule for all crates.
 //!
 //! | variable | |
 //! |---|---|
@@ -21,4 +21,37 @@ pub fn seeds(count: u64) -> Range<u64> {
     }
     let from = number("SEEDS_FROM").unwrap_or(0);
     from..from + number("SEEDS").unwrap_or_else(|| (count * number("TEST_SIZE").unwrap_or(100) / 100).max(1))
+}
+
+/// The seed of a test that plays one: that of `SEED`, or its own. The test prints it.
+pub fn seed_or(own: u64) -> u64 {
+    number("SEED").unwrap_or(own)
+}
+
+/// Runs `test` with each of the seeds, `count` in an everyday run, and tells the one that fails.
+pub fn with_seeds(count: u64, test: impl Fn(u64)) {
+    for seed in seeds(count) {
+        let tell = Tell::new(format!("SEED={seed}"));
+        test(seed);
+        drop(tell);
+    }
+}
+
+/// Says how to repeat what fails while it lives.
+#[derive(Debug)]
+pub struct Tell(String);
+
+impl Tell {
+    /// Says this.
+    pub fn new(how: String) -> Tell {
+        Tell(how)
+    }
+}
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with {}", self.0);
+        }
+    }
 }

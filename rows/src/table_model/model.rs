@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use quipu_rows::{Action, Constraint, DataType, Value};
+use crate::{Action, Constraint, DataType, Value};
 
 pub type ColumnId = u32;
 pub type TableId = u32;
