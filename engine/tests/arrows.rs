@@ -241,7 +241,7 @@ fn files_use_what_is_below_them() {
             wrong.push(format!("{from} -> {to}"));
         }
     }
-    assert!(wrong.is_empty(), "these go up (see docs/engine.md, Arrows):\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "these go up (see docs/internals/engine.md, Arrows):\n{}", wrong.join("\n"));
     assert!(unused.is_empty(), "nobody needs these arrows any more; take them out of the list: {unused:?}");
 }
 

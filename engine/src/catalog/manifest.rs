@@ -1,6 +1,6 @@
 //! The manifest: which runs make up the tables, and where replay of the log begins.
 //!
-//! `docs/format-manifest.md` describes its bytes.
+//! `docs/internals/format-manifest.md` describes its bytes.
 //!
 //! Invariants:
 //! 1. The file `MANIFEST` is replaced as a whole: it is the old one or the new one, whatever happens.
