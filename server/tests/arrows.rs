@@ -352,7 +352,11 @@ fn files_use_what_lies_below_them() {
             wrong.push(format!("{} uses {} ({shown})", all.files[from].name, all.files[to].name));
         }
     }
-    assert!(wrong.is_empty(), "these arrows go up, or aside (docs/internals/server.md, The layers):\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "these arrows go up, or aside (docs/internals/server.md, The layers):\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
