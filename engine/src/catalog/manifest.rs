@@ -243,7 +243,7 @@ impl Manifest {
             Error::new(
                 ErrorKind::Corrupt,
                 format!(
-                    "{FILE_NAME} is damaged at byte {at}: {what}; keep all files, run `quipu check` on the directory, and restore from a backup: without it, nobody knows which runs belong to the database"
+                    "{FILE_NAME} is damaged at byte {at}: {what}; keep all files, run `quipu check` on the directory, and restore from a backup: without the manifest it is not known which runs belong to the database"
                 ),
             )
         };

@@ -158,7 +158,7 @@ fn describe_subtree(text: &mut Annotated<'_>, bytes: &[u8], run: &RunFile, place
             text.heading("a leaf, packed");
             let zeros = stored.len() - packed::HEADER_BYTES - packed.block().len();
             text.field(1, "kind: packed");
-            text.field(1, &format!("{zeros} zeros behind the block"));
+            text.field(1, &format!("{zeros} zeros after the block"));
             text.field(2, "reserved");
             text.field(4, &format!("{} bytes when unpacked", packed.plain_bytes()));
             text.field(packed.block().len(), "block");
