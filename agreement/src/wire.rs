@@ -111,7 +111,7 @@ impl Wire {
             |what: &str| RPCError::Unreachable(Unreachable::new(&AnyError::error(format!("node {to}: {what}"))));
         match tokio::time::timeout(patience, answer).await {
             Ok(Ok(Some(bytes))) => decode(&bytes).ok_or_else(|| {
-                RPCError::Network(NetworkError::new(&AnyError::error(format!("node {to}: its answer is none"))))
+                RPCError::Network(NetworkError::new(&AnyError::error(format!("node {to}: malformed answer"))))
             }),
             Ok(_) => Err(unreachable("it does not take part")),
             Err(_) => Err(unreachable("no answer")),
@@ -164,7 +164,7 @@ impl Wire {
     {
         let send = self.send.clone();
         let Some(asked) = decode::<Q>(body) else {
-            return send(to, message(Kind::Refusal, number, b"a question that is none"));
+            return send(to, message(Kind::Refusal, number, b"malformed request"));
         };
         tokio::spawn(async move {
             let answer = match question(asked).await {

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         grid.print(&mut out)?;
         let (runs, pages, commits) = (report.runs, thousands(report.pages), thousands(report.commits));
-        writeln!(out, "read {runs} runs with {pages} pages, and {commits} commits in the log behind them")?;
+        writeln!(out, "read {runs} runs with {pages} pages, and {commits} commits in the log after them")?;
         for note in &notes {
             writeln!(out, "note: {note}")?;
         }

@@ -43,7 +43,7 @@ pub(crate) struct Args {
 /// As [`RunLayout`].
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Layout {
-    /// Nodes over nodes, read as they are needed
+    /// Nodes over nodes, read when they are needed
     Tree,
     /// One page over all, read whole
     Flat,

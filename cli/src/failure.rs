@@ -13,7 +13,7 @@ pub(crate) enum Failure {
     Error(String),
     /// The command line asks for what cannot be.
     Usage(String),
-    /// Whoever read the output has gone (`quipu export ... | head`): nothing to say.
+    /// The reader of the output has gone (`quipu export ... | head`): nothing to say.
     OutputClosed,
 }
 

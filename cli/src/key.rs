@@ -62,10 +62,10 @@ fn parts(words: &[Word]) -> Result<Range<'_>> {
     };
     let to_last = words[dots].is("..=");
     let end = match &words[dots + 1..] {
-        [] if to_last => return Err(Failure::new("there is no key behind `..=`")),
+        [] if to_last => return Err(Failure::new("there is no key after `..=`")),
         [] => None,
         [word] => Some((word, to_last)),
-        _ => return Err(Failure::new("more than one key stands behind `..`")),
+        _ => return Err(Failure::new("more than one key follows `..`")),
     };
     Ok(Range::Between { start, end })
 }

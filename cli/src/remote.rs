@@ -78,7 +78,7 @@ pub(crate) enum Reply {
     Set(Vec<Reply>),
     /// Keys with values.
     Map(Vec<(Reply, Reply)>),
-    /// What nobody asked for.
+    /// A message that is no answer to a request.
     Push(Vec<Reply>),
 }
 
@@ -93,7 +93,7 @@ impl Reply {
         }
     }
 
-    /// Writes the reply and a line break; bytes of one text stay as they are if `raw`.
+    /// Writes the reply and a line break; bytes of one text are written unchanged if `raw`.
     pub(crate) fn print(&self, out: &mut dyn Write, raw: bool) -> io::Result<()> {
         match self {
             Reply::Verbatim(bytes) => print_raw(out, bytes),
@@ -106,7 +106,7 @@ impl Reply {
         }
     }
 
-    /// Appends the reply in lines, all but the first behind `prefix`.
+    /// Appends the reply in lines, all but the first with `prefix` before them.
     fn show(&self, prefix: &str, text: &mut Vec<u8>) {
         match self {
             Reply::Status(bytes) => text.extend_from_slice(bytes),
@@ -127,7 +127,7 @@ impl Reply {
     }
 }
 
-/// Writes bytes as they are, with a line break behind them if they have none.
+/// Writes bytes unchanged, followed by a line break if they do not end in one.
 fn print_raw(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes)?;
     if bytes.ends_with(b"\n") { Ok(()) } else { out.write_all(b"\n") }
@@ -195,7 +195,7 @@ pub(crate) fn words(line: &[u8]) -> Result<Vec<Vec<u8>>> {
                 (None, byte) if byte.is_ascii_whitespace() => break,
                 (Some(mark), byte) if mark == byte => {
                     if after.first().is_some_and(|next| !next.is_ascii_whitespace()) {
-                        return Err(Failure::new("behind a closing quote a blank must follow"));
+                        return Err(Failure::new("a blank must follow a closing quote"));
                     }
                     quote = None;
                 }
@@ -223,7 +223,7 @@ pub(crate) fn words(line: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(words)
 }
 
-/// The byte that stands behind a backslash within `text`, and how many bytes tell it.
+/// The byte that follows a backslash within `text`, and how many bytes tell it.
 fn unescape(text: &[u8]) -> (u8, usize) {
     let digit = |place: usize| text.get(place).and_then(|&byte| (byte as char).to_digit(16));
     match text.first() {

@@ -95,7 +95,7 @@ fn read_secret(path: &std::path::Path) -> quipu::Result<Vec<u8>> {
     }
 }
 
-/// Lets clients take their answers, and leaves a checkpoint behind, so that the next start is short.
+/// Lets clients take their answers, and makes a checkpoint, so that the next start is short.
 fn stop(server: &Arc<Server>, listening: Listening, http: Option<HttpListening>) -> Result<()> {
     server.log(format_args!("stopping: no more connections, answers under way are sent"));
     if let Some(http) = http {

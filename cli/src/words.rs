@@ -43,7 +43,7 @@ impl Word {
         self.plain() == Some(text)
     }
 
-    /// The bytes of the whole word, commas and stars taken as they are.
+    /// The bytes of the whole word, commas and stars included.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (place, item) in self.items.iter().enumerate() {
@@ -120,7 +120,7 @@ pub(crate) fn single(argument: &str) -> Result<Word> {
     }
 }
 
-/// The byte that stands behind a backslash.
+/// The byte that follows a backslash.
 fn unescape(characters: &mut impl Iterator<Item = char>) -> Result<u8> {
     match characters.next() {
         Some('n') => Ok(b'\n'),

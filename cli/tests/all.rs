@@ -5,6 +5,7 @@ mod bad_input;
 mod check;
 mod compact;
 mod demo;
+mod documents;
 mod fields;
 mod import_export;
 mod parquet;

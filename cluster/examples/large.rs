@@ -1,4 +1,4 @@
-//! Simulates clusters of many nodes with light data and prints what `docs/cluster.md` quotes:
+//! Simulates clusters of many nodes with light data and prints what `docs/internals/cluster.md` quotes:
 //!
 //!     cargo run --release -p quipu-cluster --features simulation --example large -- 10 100 1000
 //!

@@ -1,7 +1,7 @@
 //! The replicated entity cluster of Quipu as state machines: messages and ticks in, messages and answers out.
 //!
 //! There is no socket, clock, thread or random source in here; [`node::Node`] is driven by a server, or by the
-//! simulation. `docs/cluster.md` is the plan and says what is promised.
+//! simulation. `docs/cluster.md` says what is promised, `docs/internals/cluster.md` how it works.
 //!
 //! From the bottom up: [`ids`], [`clock`], [`limits`]; [`placement`], [`topology`], [`routing`]; [`record`], [`tables`]
 //! with [`model`] and [`engine`]; [`protocol`]; [`replica`]; [`peers`] and the failure detector; [`api`], [`node`].

@@ -367,7 +367,7 @@ mod tests {
         "n0 n4 n5 n6",
     ];
 
-    /// The figures that the choice of the number of partitions rests on (`docs/cluster.md`).
+    /// The figures that the choice of the number of partitions rests on (`docs/internals/cluster.md`).
     #[test]
     fn load_is_within_a_few_percent_and_a_join_moves_little_more_than_its_share() {
         // Partitions, nodes, most load (thousandths of the mean), most moved (thousandths of all replicas).

@@ -48,7 +48,7 @@ impl<'a> Bounds<'a> {
             Cut::Start => Bound::Unbounded,
             Cut::Before(key) => Bound::Included(own(key)),
             Cut::After(key) => Bound::Excluded(own(key)),
-            Cut::End => unreachable!("no range begins behind all keys"),
+            Cut::End => unreachable!("no range begins after all keys"),
         };
         let end = match end {
             Cut::Start => unreachable!("no range ends before all keys"),

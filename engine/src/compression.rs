@@ -5,8 +5,8 @@
 //! 2. Unpacking writes only into the caller's memory, whose length the caller has bounded, and never panics, whatever
 //!    the bytes: the library is built without unsafe code.
 //!
-//! Cost: `docs/decisions/0007-compression-of-runs.md` has the figures of packing and unpacking. A packer keeps one
-//! table of 8 to 16 KiB and one block. Not here: what is packed and how a reader can tell (`run`).
+//! Cost: `docs/internals/decisions/0007-compression-of-runs.md` has the figures of packing and unpacking. A packer
+//! keeps one table of 8 to 16 KiB and one block. Not here: what is packed and how a reader can tell (`run`).
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 

@@ -1,8 +1,8 @@
 //! The order-preserving encoding of tuples: the encoded bytes sort as the values do.
 //!
 //! A key of several columns is one byte string to the trees below. Encoded here, those strings sort element by element,
-//! a tuple that is the beginning of another sorts before it, and `decode` returns the original. `docs/format-tuple.md`
-//! describes the format; the idea is the FoundationDB tuple layer's.
+//! a tuple that is the beginning of another sorts before it, and `decode` returns the original.
+//! `docs/internals/format-tuple.md` describes the format; the idea is the FoundationDB tuple layer's.
 //!
 //! Invariants:
 //! 1. `encode(a).cmp(&encode(b))` is `a.cmp(&b)` for all tuples, where [`Element`]'s order is null, bool, int, float,

@@ -152,7 +152,7 @@ fn rows_out_of_order_are_refused_by_name_and_nothing_stays() {
         let before = (files(&disk), db.stats().sequence);
         let error = table.ingest([("a", "1"), (second, "2"), (third, "3")]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        let expected = format!(r#"row 3 of the ingest has the key "{third}", behind "b""#);
+        let expected = format!(r#"row 3 of the ingest has the key "{third}", after "b""#);
         assert!(error.to_string().contains(&expected), "{error}");
         assert_eq!((files(&disk), db.stats().sequence), before);
         assert_eq!(table.len().unwrap(), 1);

@@ -1,4 +1,4 @@
-"""The tour runs as it is written."""
+"""The pages run as they are written."""
 
 import doctest
 import pathlib
@@ -6,17 +6,18 @@ import re
 
 import pytest
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_the_tour_runs():
+@pytest.mark.parametrize("name, least", [("python.md", 6), ("getting-started-python.md", 3)])
+def test_the_page_runs(name, least):
     pytest.importorskip("pyarrow")
-    text = PAGE.read_text(encoding="utf-8")
+    text = (DOCS / name).read_text(encoding="utf-8")
     blocks = re.findall(r"^```pycon\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     # That about servers runs beside the tests of servers.
     blocks = [block for block in blocks if "quipu.connect" not in block]
-    assert len(blocks) >= 6
-    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, PAGE.name, str(PAGE), 0)
+    assert len(blocks) >= least
+    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, name, str(DOCS / name), 0)
     report = []
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
     assert not report, "".join(report)

@@ -300,7 +300,7 @@ impl ColumnType {
             _ => decimal(&name).ok_or_else(|| {
                 let names =
                     "bool, i8 to i64, u8 to u64, f32, f64, text, text(unicode), bytes, date, timestamp, uuid, json";
-                let decimal = "decimal(PRECISION,SCALE) of 1 to 38 digits, of which some or all stand behind the point";
+                let decimal = "decimal(PRECISION,SCALE) of 1 to 38 digits, of which some or all follow the point";
                 Error::new(literal.span(), format!("{name:?} is no type of a column; there are {names}, {decimal}"))
             })?,
         };

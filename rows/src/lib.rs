@@ -101,6 +101,19 @@ pub use value::time::{Date, Timestamp};
 pub use write::column_set::ColumnSet;
 pub use write::row_change::RowChange;
 
+/// The Rust in the documents compiles.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../docs/getting-started-library.md")]
+    struct GettingStarted;
+
+    #[doc = include_str!("../../docs/rows.md")]
+    struct Rows;
+}
+
 /// What the code that `#[derive(Record)]` writes calls. It may change with any version.
 #[doc(hidden)]
 pub mod derived {

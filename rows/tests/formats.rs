@@ -1,7 +1,7 @@
 //! Goal: the bytes of rows, index entries and the catalogue are those that the documents show. Method: each block of an
-//! example in `docs/format-row.md` and `docs/format-catalogue.md` begins with what is done, as `schema`, `change` and
-//! `row` lines; it is done on a new database, and what lies in the trees then is compared with the rest of the block.
-//! `BLESS=1` writes the blocks anew.
+//! example in `docs/internals/format-row.md` and `docs/internals/format-catalogue.md` begins with what is done, as
+//! `schema`, `change` and `row` lines; it is done on a new database, and what lies in the trees then is compared with
+//! the rest of the block. `BLESS=1` writes the blocks anew.
 #![expect(clippy::disallowed_methods, reason = "documents are read and written, not a database")]
 
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use quipu::{Db, Options, ReadableTable};
 use quipu_rows::{Column, DataType, Database, IndexSchema, TableSchema, Value};
 
 fn document(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals").join(name)
 }
 
 fn hex(bytes: &[u8]) -> String {

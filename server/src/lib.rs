@@ -4,7 +4,7 @@
 //! keys, and [`facts`], what is known of each command; [`users`]; [`config`]; [`cluster`], a node of a cluster;
 //! [`entities`], wherever they are; [`state`], what connections share;
 //! [`command`], what each command does; [`execution`], which runs them; [`net`] and [`http`], the two faces.
-//! `docs/server.md` tells how they work together, and `tests/arrows.rs` checks that none uses one above it.
+//! `docs/internals/server.md` tells how they work together, and `tests/arrows.rs` checks that none uses one above it.
 
 pub mod cluster;
 pub mod command;

@@ -97,7 +97,7 @@ pub(crate) fn visit(table: &Table) -> Judged {
     let result = table.for_each(.., |key, value| {
         if label(value).is_none() {
             bad = Some(format!(
-                "{}: {:?} has a value that is none: {} bytes",
+                "{}: {:?} has a malformed value: {} bytes",
                 table.name(),
                 key.escape_ascii().to_string(),
                 value.len()

@@ -102,7 +102,7 @@ pub fn table() -> String {
     lines.push_str("(any number)     the sign of zero                   a score of -0 is told as 0 or -0 by Redis, as the set's encoding happens to be\n");
     lines.push_str("(OBJECT ENCODING) skiplist where there is listpack  a sorted set that was large and is small again keeps its encoding in Redis\n");
     lines.push_str("INFO             not sent: it is refused inside MULTI\n");
-    lines.push_str("(inline command) words with a zero byte             Redis waits for more input behind one; here it is a byte like any other\n");
+    lines.push_str("(inline command) words with a zero byte             Redis waits for more input after one; here it is a byte like any other\n");
     for exception in EXCEPTIONS {
         lines.push_str(&format!("{:<16} {:<34} {}\n", exception.command, exception.free, exception.why));
     }

@@ -2,5 +2,6 @@
 
 mod arrows;
 mod checks;
+mod documents;
 mod house;
 mod licences;

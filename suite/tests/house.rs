@@ -1,14 +1,19 @@
 //! What the text of the repository keeps to: comments, code and prose in lines of at most 120 columns. Exempt are what
 //! cannot be broken: tables and drawings, blocks of code in prose, and lines with a string in them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Columns of a line at most.
 const COLUMNS: usize = 120;
 
+/// The folder of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// The files that Git keeps or would keep, whose names end so. None where the sources are not a checkout.
-fn kept_files(root: &Path, extension: &str) -> Vec<String> {
+pub(crate) fn kept_files(root: &Path, extension: &str) -> Vec<String> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "--", &format!("*.{extension}")];
     let listed = Command::new("git").args(arguments).current_dir(root).output();
     let names = listed.map(|output| String::from_utf8(output.stdout).expect("names are text")).unwrap_or_default();
@@ -32,7 +37,7 @@ fn long_lines(root: &Path, name: &str, may_be_long: fn(&str) -> bool) -> Vec<Str
 
 #[test]
 fn lines_have_at_most_120_columns() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let mut found = Vec::new();
     for name in kept_files(&root, "rs") {
         // A line that ends in a backslash goes on inside a string; one word cannot be broken.

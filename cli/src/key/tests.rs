@@ -88,9 +88,9 @@ fn wrong_ranges_are_explained() {
     );
     assert_eq!(error("JFK* .. K"), "a star stands for a range of its own, not for an end of one");
     assert_eq!(error("JFK EWR"), r#""EWR" is too much: a range is `a`, `a .. b`, `a ..= b`, `a ..` or `.. b`"#);
-    assert_eq!(error("JFK ..="), "there is no key behind `..=`");
+    assert_eq!(error("JFK ..="), "there is no key after `..=`");
     assert_eq!(error("a b .. c"), "more than one key stands before `..`");
-    assert_eq!(error("a .. b c"), "more than one key stands behind `..`");
+    assert_eq!(error("a .. b c"), "more than one key follows `..`");
     let star = notation().whole_key(&words::single("JFK,7,1*").unwrap()).unwrap_err();
     assert!(star.to_string().starts_with("a star stands for a range of keys"), "{star}");
     let error = notation().whole_key(&words::single("JFK,7").unwrap()).unwrap_err();

@@ -14,7 +14,7 @@ pub(super) struct Answer {
     /// Text shown as it is, with its line breaks.
     pub(super) text: String,
     pub(super) grid: Option<Grid>,
-    /// Text shown behind the grid.
+    /// Text shown below the grid.
     pub(super) below: String,
     /// One line, to which the time is added; may be empty.
     pub(super) summary: String,

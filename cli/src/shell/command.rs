@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::import::split_list;
 use crate::words::{self, Word, escape};
 
-/// The rows that `scan` shows if nobody says how many.
+/// The rows that `scan` shows without a limit.
 pub(super) const SCAN_ROWS: u64 = 20;
 
 /// One command.
@@ -223,7 +223,7 @@ fn index_of(text: &str) -> Result<(String, Vec<String>)> {
     Ok((name.to_owned(), split_list(columns).into_iter().map(str::to_owned).collect()))
 }
 
-/// The words behind a command's name that are not taken yet.
+/// The words after a command's name that are not taken yet.
 struct Arguments<'a> {
     rest: &'a [Word],
     usage: &'static str,

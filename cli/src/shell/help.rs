@@ -72,7 +72,7 @@ const TOPICS: [Topic; 38] = [
         "Answers a question, and says by which order, and how many pages of runs that took.",
         "explain count JFK,7",
     ),
-    topic("begin", "Begins a transaction: what follows is seen by nobody until `commit`.", "begin"),
+    topic("begin", "Begins a transaction: others see what follows only after `commit`.", "begin"),
     topic("commit", "Commits; an error if what the transaction read has changed meanwhile.", "commit"),
     topic("rollback [to SAVEPOINT]", "Undoes the transaction, or what it did since a savepoint.", "rollback to here"),
     topic("savepoint NAME", "Marks this place of the transaction.", "savepoint here"),

@@ -36,7 +36,7 @@ impl Completer for Completion {
     }
 }
 
-/// What stands before the last word of a line, and that word: empty behind a blank.
+/// What stands before the last word of a line, and that word: empty after a blank.
 pub(super) fn split_last_word(line: &str) -> (&str, &str) {
     line.split_at(line.rfind(char::is_whitespace).map_or(0, |blank| {
         let width = line[blank..].chars().next().map_or(1, char::len_utf8);

@@ -553,7 +553,7 @@ enum Writing {
     Update,
 }
 
-/// A row that somebody has typed.
+/// A row that was typed.
 struct GivenRow {
     key: Vec<Value<'static>>,
     key_names: Vec<String>,

@@ -238,7 +238,7 @@ impl<R: Read> CsvReader<R> {
     }
 }
 
-/// Writes a record; a field that is none is missing. What a reader would take for something else stands in quotes.
+/// Writes a record; a field of `None` is missing. What a reader would take for something else stands in quotes.
 pub(crate) fn write_record<'f>(
     out: &mut impl Write,
     fields: impl IntoIterator<Item = Option<&'f str>>,

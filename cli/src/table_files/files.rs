@@ -87,7 +87,7 @@ pub(crate) struct Input {
     /// the reader.
     #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only Parquet is read from the end"))]
     pub(crate) file: Option<File>,
-    /// Bytes of the file read so far, compressed as they are.
+    /// Bytes of the file read so far, before they are decompressed.
     pub(crate) consumed_bytes: Rc<Cell<u64>>,
     /// Bytes of the file.
     pub(crate) total_bytes: u64,

@@ -8,8 +8,8 @@
 //!
 //! A copy is a session of a replica that has nothing yet: its first message is the last, and rows come in chunks.
 //!
-//! Cost: messages for each difference as there are levels; `docs/cluster.md` has the bytes. All sessions of a node
-//! share [`Limits::repair_bytes_per_second`]. One message of a session is under way at a time.
+//! Cost: messages for each difference as there are levels; `docs/internals/cluster.md` has the bytes. All sessions of a
+//! node share [`Limits::repair_bytes_per_second`]. One message of a session is under way at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,5 @@
-//! The node protocol: frames and messages, encoded to bytes and decoded in place. `docs/cluster.md` has the tables.
+//! The node protocol: frames and messages, encoded to bytes and decoded in place. `docs/internals/cluster.md` has the
+//! tables.
 //!
 //! Invariants:
 //! 1. No bytes make decoding panic or allocate more than they are long (times a small constant).

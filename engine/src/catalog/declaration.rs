@@ -1,7 +1,7 @@
 //! The declaration of a table, and its bytes as the manifest and the log store them.
 //!
 //! A new option of a table is a field of [`TableOptions`] and a line of each function here.
-//! `docs/format-declaration.md` describes the bytes.
+//! `docs/internals/format-declaration.md` describes the bytes.
 
 use crate::compression::Compression;
 use crate::inner_pages::InnerPages;

@@ -1,6 +1,6 @@
 //! The manifest: which runs make up the tables, and where replay of the log begins.
 //!
-//! `docs/format-manifest.md` describes its bytes.
+//! `docs/internals/format-manifest.md` describes its bytes.
 //!
 //! Invariants:
 //! 1. The file `MANIFEST` is replaced as a whole: it is the old one or the new one, whatever happens.
@@ -243,7 +243,7 @@ impl Manifest {
             Error::new(
                 ErrorKind::Corrupt,
                 format!(
-                    "{FILE_NAME} is damaged at byte {at}: {what}; keep all files, run `quipu check` on the directory, and restore from a backup: without it, nobody knows which runs belong to the database"
+                    "{FILE_NAME} is damaged at byte {at}: {what}; keep all files, run `quipu check` on the directory, and restore from a backup: without the manifest it is not known which runs belong to the database"
                 ),
             )
         };

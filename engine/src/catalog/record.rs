@@ -1,4 +1,4 @@
-//! The records that commits write into the log: see `docs/format-record.md`.
+//! The records that commits write into the log: see `docs/internals/format-record.md`.
 //!
 //! A record is a sequence of changes. Each entry carries its state (fresh, over a live value, tombstone) and the
 //! weights of the measures beyond rows, so replay looks nothing up, and checks that it finds what the commit found. Not

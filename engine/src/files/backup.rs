@@ -157,7 +157,7 @@ pub fn restore(
         return Err(Error::new(
             ErrorKind::Invalid,
             format!(
-                "{} is a database that was written to: its log has {} commits behind its last checkpoint; copy it with `quipu backup` instead",
+                "{} is a database that was written to: its log has {} commits after its last checkpoint; copy it with `quipu backup` instead",
                 from.display(),
                 report.commits
             ),

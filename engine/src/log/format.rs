@@ -1,4 +1,4 @@
-//! The bytes of a segment: names, the header, frames. `docs/format-log.md` describes them.
+//! The bytes of a segment: names, the header, frames. `docs/internals/format-log.md` describes them.
 //!
 //! Invariants:
 //! 1. Frames begin at multiples of [`ALIGNMENT_BYTES`]; all integers are little-endian.

@@ -19,7 +19,7 @@ impl Log {
     /// that was not appended yet.
     pub fn sync(&self, upto: Lsn) -> Result<()> {
         if upto > self.end_lsn() {
-            return Err(Error::new(ErrorKind::Invalid, format!("position {upto} is behind the end of the log")));
+            return Err(Error::new(ErrorKind::Invalid, format!("position {upto} is past the end of the log")));
         }
         let mut leader = self.leader.lock();
         loop {

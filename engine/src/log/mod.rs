@@ -1,7 +1,7 @@
 //! The write-ahead log: records of bytes under ascending sequence numbers, in preallocated files.
 //!
-//! A [`Log`] appends records and makes them durable; [`recover`] reads them back after a crash. `docs/format-log.md`
-//! describes the bytes, in the same order as `format.rs`.
+//! A [`Log`] appends records and makes them durable; [`recover`] reads them back after a crash.
+//! `docs/internals/format-log.md` describes the bytes, in the same order as `format.rs`.
 //!
 //! Invariants:
 //! 1. A record is there as a whole or not at all, however many segments it spans.

@@ -443,10 +443,10 @@ fn concurrent_commits_share_syncs() {
     assert_eq!((recovered.end_lsn, visited), (end, THREADS * COMMITS));
 }
 
-/// The example of `docs/format-log.md` is what this code writes.
+/// The example of `docs/internals/format-log.md` is what this code writes.
 #[test]
 fn the_example_of_the_format_page_is_true() {
-    let page = include_str!("../../../docs/format-log.md");
+    let page = include_str!("../../../docs/internals/format-log.md");
     let (_, example) = page.split_once("```hex\n").expect("a hex block");
     let (example, _) = example.split_once("```").expect("its end");
     let written: Vec<u8> = example

@@ -168,7 +168,7 @@ impl Log {
     pub fn resume(disk: Arc<dyn Disk>, dir: &Path, options: LogOptions, recovered: &Recovered) -> Result<Log> {
         options.check()?;
         if let Some(damage) = &recovered.damage {
-            return Err(Error::new(damage.kind(), damage.to_string()).context("the log cannot go on behind damage"));
+            return Err(Error::new(damage.kind(), damage.to_string()).context("the log cannot go on after damage"));
         }
         let segments = recovered.secure(&*disk)?;
         let start = Start {

@@ -212,7 +212,7 @@ fn check_long_key(
     let handle = u64::from_le_bytes(handle.try_into().expect("a handle has eight bytes"));
     let (offset, len) = ((handle & 0xffff_ffff) as usize, (handle >> 32) as usize);
     if offset != start || len < page.prefix_len() || unit.len() - offset < len {
-        return Err(format!("the long key of entry {position} is not behind the one before"));
+        return Err(format!("the long key of entry {position} does not follow the one before"));
     }
     let key = &unit[offset..offset + len];
     if !key.starts_with(page.prefix()) || head_of(&key[page.prefix_len()..]) != page.head(position) {

@@ -1,5 +1,5 @@
 //! One page: a sorted set of entries in a few KiB, the same bytes in memory and on disk.
-//! `docs/format-page.md` describes it.
+//! `docs/internals/format-page.md` describes it.
 //!
 //! ```text
 //! | header 32 | prefix, padded to 8 | arrays, one item an entry ->      free      <- records |

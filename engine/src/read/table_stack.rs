@@ -180,7 +180,7 @@ pub struct Source<'a> {
 pub(crate) fn page_fault() -> Error {
     Error::new(
         ErrorKind::PageFault,
-        "a page of a run is not in memory, and nobody waits for a file under the latch: end the latched read or write, \
+        "a page of a run is not in memory, and no thread waits for a file under the latch: end the latched read or write, \
          load its page faults, and ask again",
     )
 }

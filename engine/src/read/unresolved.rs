@@ -12,7 +12,8 @@
 //!    a tally gives the sum of both and their difference.
 //! 3. A tree without entries does not exist.
 //!
-//! Not here: when entries are resolved in place (`blind`), and what keeps the layers below from changing.
+//! Not here: when entries are resolved in place (`maintenance/resolve.rs`), and what keeps the layers below from
+//! changing.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The bytes of a run except its pages: header, footer, pointers, references to values.
 //!
-//! `docs/format-run.md` describes them.
+//! `docs/internals/format-run.md` describes them.
 //!
 //! Invariants:
 //! 1. All integers are little-endian; units and values begin at multiples of eight.

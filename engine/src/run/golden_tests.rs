@@ -1,6 +1,6 @@
 //! Goal: the format does not change unnoticed, and the pages that describe it show what the code writes. Method: a
-//! small run and a few pages as annotated hex (`testdata/`, `docs/format-run.md`, `docs/format-page.md`);
-//! UPDATE_GOLDEN=1 rewrites.
+//! small run and a few pages as annotated hex (`testdata/`, `docs/internals/format-run.md`,
+//! `docs/internals/format-page.md`); UPDATE_GOLDEN=1 rewrites.
 
 use std::path::Path;
 
@@ -158,7 +158,7 @@ fn describe_subtree(text: &mut Annotated<'_>, bytes: &[u8], run: &RunFile, place
             text.heading("a leaf, packed");
             let zeros = stored.len() - packed::HEADER_BYTES - packed.block().len();
             text.field(1, "kind: packed");
-            text.field(1, &format!("{zeros} zeros behind the block"));
+            text.field(1, &format!("{zeros} zeros after the block"));
             text.field(2, "reserved");
             text.field(4, &format!("{} bytes when unpacked", packed.plain_bytes()));
             text.field(packed.block().len(), "block");
@@ -230,7 +230,7 @@ fn a_small_run_has_the_golden_bytes() {
     let bytes = bytes_of(&small_model(), small_options());
     let text = describe_run(&bytes);
     let golden = compare_with_file(&text, "src/run/testdata/small-1.hex");
-    compare_with_page(&text, "../docs/format-run.md", 0);
+    compare_with_page(&text, "../docs/internals/format-run.md", 0);
     read_golden(&parse(&golden), &small_model());
 }
 
@@ -250,7 +250,7 @@ fn a_small_packed_run_has_the_golden_bytes() {
     let bytes = bytes_of(&packed_model(), packed_options());
     let text = describe_run(&bytes);
     let golden = compare_with_file(&text, "src/run/testdata/packed-1.hex");
-    compare_with_page(&text, "../docs/format-run.md", 1);
+    compare_with_page(&text, "../docs/internals/format-run.md", 1);
     read_golden(&parse(&golden), &packed_model());
 }
 
@@ -285,7 +285,7 @@ fn a_run_of_an_older_version_is_rewritten() {
 
 #[test]
 fn the_pages_of_the_format_page_are_true() {
-    let page_of_docs = "../docs/format-page.md";
+    let page_of_docs = "../docs/internals/format-page.md";
     compare_with_page(&describe_memory_page(), page_of_docs, 0);
     let run = open(&bytes_of(&small_model(), small_options()));
     let root = run.root().unwrap();

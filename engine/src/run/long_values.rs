@@ -59,7 +59,7 @@ impl Passing {
         match self.of_leaf(&leaf).last() {
             Some(last) => {
                 let is_first = last.next.set(piece).is_ok();
-                debug_assert!(is_first, "the last has none behind it");
+                debug_assert!(is_first, "the last has none after it");
             }
             None => {
                 self.pieces.insert(leaf, piece);

@@ -1,4 +1,4 @@
-//! A run: an immutable file that is a static counted B+-tree. `docs/format-run.md` describes its bytes.
+//! A run: an immutable file that is a static counted B+-tree. `docs/internals/format-run.md` describes its bytes.
 //!
 //! A [`RunWriter`] makes one from rows in key order; a [`Run`] answers from it.
 //!

@@ -154,7 +154,7 @@ impl<'a> NodeRef<'a> {
             }
             let spare_bits = 8 * packed_bytes(self.count, width) - self.count * width as usize;
             if spare_bits > 0 && self.bytes[end - 1] >> (8 - spare_bits) != 0 {
-                return Err(format!("column {column} goes on behind its end"));
+                return Err(format!("column {column} goes on past its end"));
             }
         }
         if end != self.rests_at {

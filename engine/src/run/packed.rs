@@ -69,7 +69,7 @@ impl<'b> PackedUnit<'b> {
             .checked_sub(padding)
             .filter(|_| padding < UNIT_ALIGNMENT_BYTES)
             .map(|len| rest.split_at(len))
-            .ok_or_else(|| format!("{padding} zeros behind a packed unit of {} bytes", stored.len()))?;
+            .ok_or_else(|| format!("{padding} zeros after a packed unit of {} bytes", stored.len()))?;
         if zeros.iter().any(|&byte| byte != 0) {
             return Err("a packed unit is not followed by zeros".into());
         }

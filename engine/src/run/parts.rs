@@ -3,7 +3,7 @@
 //! ```text
 //! top         lows "", "k", "t" | before 0, 4000, 9000          in memory, made when the run is
 //!              |        |     |
-//! files      [a .. j] [k .. s] [t .. z]                         each a tree of its own, as docs/format-run.md has it
+//! files      [a .. j] [k .. s] [t .. z]                         each a tree of its own (format-run.md)
 //! ```
 //!
 //! So a compaction need not rewrite what it does not change: a file goes from one run into the next, and its cached

@@ -322,7 +322,7 @@ fn strings_without_zeros_are_borrowed() {
 
 #[test]
 fn the_page_is_right() {
-    let page = include_str!("../../../docs/format-tuple.md");
+    let page = include_str!("../../../docs/internals/format-tuple.md");
     let (_, examples) = page.split_once("## Examples").unwrap();
     let (examples, _) = examples.split_once("\n## ").unwrap();
     let mut read = 0;

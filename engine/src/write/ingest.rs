@@ -250,7 +250,7 @@ impl Ingest {
     #[cold]
     fn unsorted(&self, key: &[u8]) -> Error {
         let (key, last) = (key.escape_ascii(), self.last.escape_ascii());
-        let what = format!("row {} of the ingest has the key \"{key}\", behind \"{last}\"", self.rows + 1);
+        let what = format!("row {} of the ingest has the key \"{key}\", after \"{last}\"", self.rows + 1);
         Error::new(ErrorKind::Invalid, format!("{what}: keys must ascend, and none may come twice"))
     }
 

@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `trees` | what can be read of the engine, live, in a snapshot or in a transaction |
-//! | `store` | the records of the catalogue: `docs/format-catalogue.md` |
+//! | `store` | the records of the catalogue: `docs/internals/format-catalogue.md` |
 //! | `known` | definitions made ready, kept while they may be asked for again |
 //! | `numbers`, `ranges` | what identity columns give out, and which numbers open transactions have |
 //! | `left` | what failed changes have left, to be taken back later |

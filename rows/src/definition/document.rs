@@ -1,4 +1,4 @@
-//! A definition as the catalogue keeps it: `docs/format-catalogue.md`.
+//! A definition as the catalogue keeps it: `docs/internals/format-catalogue.md`.
 
 use std::collections::BTreeMap;
 

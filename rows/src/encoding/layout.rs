@@ -16,7 +16,7 @@
 //!
 //! Cost: reading a column is O(1); writing a row is one pass.
 //!
-//! Not here: which layouts a table has (`schema`), and the columns that a row's layout lacks (`read`).
+//! Not here: which layouts a table has (`definition`), and the columns that a row's layout lacks (`read`).
 
 use quipu::{Error, ErrorKind, Result};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! Rows as bytes, and back: `docs/format-row.md`.
+//! Rows as bytes, and back: `docs/internals/format-row.md`.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -223,7 +223,7 @@ impl Edge<'_> {
 /// The first key whose last value begins with the text that stands last, and what comes after all of them.
 fn text_range(shape: &KeyShape, values: &[Value<'_>]) -> Result<(SaidEnd, SaidEnd)> {
     let Some((Value::Text(text), before)) = values.split_last() else {
-        return Err(Error::new(ErrorKind::Invalid, "only text can be continued, and the last value is none"));
+        return Err(Error::new(ErrorKind::Invalid, "only text can be continued, and the last value is not a text"));
     };
     let mut key = Vec::new();
     shape.encode(before, &mut key)?;

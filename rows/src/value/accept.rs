@@ -68,7 +68,7 @@ fn accept_decimal(decimal: Option<Decimal>, precision: u8, scale: u8) -> Option<
 #[cold]
 fn out_of_decimal(data_type: DataType, number: &dyn std::fmt::Display) -> String {
     let DataType::Decimal { precision, scale } = data_type else { return String::new() };
-    let digits = format!("{precision} digits, of which {scale} stand behind the point");
+    let digits = format!("{precision} digits, of which {scale} follow the point");
     format!("{number} does not fit {data_type}: it has {digits}")
 }
 
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(refused("f64", Value::Int((1 << 53) + 1)), "no f64 is 9007199254740993 exactly");
         assert!(refused("f64", Value::Int(i128::MAX)).starts_with("no f64"));
         assert_eq!(refused("f32", Value::Float(1e39)), "1e39 is out of the range of f32");
-        let text = "1.234 does not fit decimal(4,2): it has 4 digits, of which 2 stand behind the point";
+        let text = "1.234 does not fit decimal(4,2): it has 4 digits, of which 2 follow the point";
         assert_eq!(refused("decimal(4,2)", Decimal::parse("1.234").unwrap().into()), text);
         assert!(refused("decimal(4,2)", Value::Int(100)).starts_with("100 does not fit decimal(4,2)"));
         assert!(refused("json", Value::Json("{".into())).contains("is not JSON"));

@@ -1,5 +1,5 @@
 //! How two nodes get to know each other: a request of HTTP that asks for the node protocol, and then four messages,
-//! after which frames flow. `docs/cluster.md` has the bytes.
+//! after which frames flow. `docs/internals/cluster.md` has the bytes.
 //!
 //! Each side proves that it knows the cluster's secret: a keyed hash (HMAC-SHA-256) of both greetings and of a number
 //! that each side has drawn, so that what was overheard is of no use. With certificates all of it, and all frames, are
@@ -139,7 +139,7 @@ impl Greeter {
         self.read(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
         if length > bytes_max {
-            return Err(Failure::Refused(format!("a greeting of {length} bytes is none")));
+            return Err(Failure::Refused(format!("a greeting of {length} bytes is too long: at most {bytes_max}")));
         }
         let mut message = vec![0; length];
         self.read(&mut message)?;

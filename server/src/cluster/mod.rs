@@ -1,5 +1,5 @@
 //! A node of a cluster as part of a server: the state machine of `quipu-cluster` with sockets, a clock and the engine.
-//! `docs/cluster.md` has the plan; its part *The shell* is about this folder.
+//! `docs/internals/cluster.md` has the plan; its part *The shell* is about this folder.
 //!
 //! | module | |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! `CLIENT`: lists the clients that are connected, and changes or closes their connections.
 //!
 //! Differences from Redis: clients cannot have the server track keys for their caches, so `TRACKING ON` is refused.
-//! Memory figures are bytes of buffers. `NO-EVICT` and `NO-TOUCH` are remembered, but there is no eviction. No client
-//! is ever blocked, so `UNBLOCK` answers 0.
+//! Memory figures are bytes of buffers. `NO-TOUCH` is remembered, but has no effect, as no key is evicted. No client is
+//! ever blocked, so `UNBLOCK` answers 0.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -76,7 +76,7 @@ pub(super) const SPECS: &[Spec] = &[
                 )
                 .costs("O(n) connections", "O(n) connections"),
             Spec::new("client|no-evict", 3, ADMIN, Group::Connection)
-                .about("ON | OFF", "Remembered: there is no eviction.", "7.0.0")
+                .about("ON | OFF", "Whether the connection is closed last when clients hold too much memory.", "7.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|no-touch", 3, PLAIN, Group::Connection)
                 .about("ON | OFF", "Remembered: reading changes nothing anyway.", "7.2.0")

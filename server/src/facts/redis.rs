@@ -50,7 +50,7 @@ pub enum Begin {
     Word(usize),
     /// After this word, which is looked for from a place on; backwards from the end if the place is negative.
     After(&'static str, i32),
-    /// Nobody can say in general.
+    /// Unknown in general.
     Unknown,
 }
 
@@ -76,7 +76,7 @@ pub enum Span {
         /// From one to the next.
         step: usize,
     },
-    /// Nobody can say in general.
+    /// Unknown in general.
     Unknown,
 }
 

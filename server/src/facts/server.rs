@@ -113,12 +113,12 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(1)", "O(1)"),
     Spec::new("save", 1, Flags::ADMIN.and(Flags::ALONE).and(Flags::NO_MULTI), Group::Server)
         .about("", "Makes a checkpoint, and answers when it is there.", "1.0.0")
-        .costs("O(n) rows of tables that have changed; nobody else waits", "O(n), and everybody waits"),
+        .costs("O(n) rows of tables that have changed; no other client waits", "O(n), and all clients wait"),
     Spec::new("bgsave", -1, ADMIN, Group::Server)
         .about("[SCHEDULE]", "Begins a checkpoint.", "1.0.0")
         .costs("O(1)", "O(n) pages of memory"),
     Spec::new("bgrewriteaof", 1, ADMIN, Group::Server)
-        .about("", "Begins a checkpoint, behind which the log is not needed.", "1.0.0")
+        .about("", "Starts a checkpoint; the log before it is no longer needed.", "1.0.0")
         .costs("O(1)", "O(n) pages of memory"),
     Spec::new("q.backup", 2, Flags::ADMIN.and(Flags::ALONE).and(Flags::NO_MULTI), Group::Server)
         .about(
@@ -127,7 +127,7 @@ pub(super) const SPECS: &[Spec] = &[
              answers when the copy is there and durable.",
             "0.1.0",
         )
-        .costs("that of a checkpoint, and a link or a copy of each file; nobody else waits", ""),
+        .costs("that of a checkpoint, and a link or a copy of each file; no other client waits", ""),
     Spec::new("shutdown", -1, Flags::ADMIN.and(Flags::NO_MULTI), Group::Server)
         .about(
             "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
@@ -181,7 +181,7 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("key", "How the value of a key is stored.", "1.0.0")
                 .costs("O(log n)", "O(n)"),
             Spec::new("debug|set-active-expire", 3, ADMIN, Group::Server)
-                .about("0 | 1", "Remembered by nobody: what has expired is gone either way.", "2.8.0")
+                .about("0 | 1", "Has no effect: what has expired is gone either way.", "2.8.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("debug|reload", -2, ALONE_ADMIN, Group::Server)
                 .about("[NOSAVE | NOFLUSH | MERGE]", "Makes a checkpoint; what is stored is what is read.", "2.8.0")

@@ -48,7 +48,7 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n)", "O(log n)"),
     Spec::new("zrevrank", -3, FAST_READ, Group::SortedSet)
         .keys(1, 1, 1)
-        .about("key member [WITHSCORE]", "How many members stand behind a member.", "2.0.0")
+        .about("key member [WITHSCORE]", "Returns the rank of a member, counted from the highest score.", "2.0.0")
         .costs("O(log n)", "O(log n)"),
     Spec::new("zrem", -3, FAST_WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)

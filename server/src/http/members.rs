@@ -155,7 +155,7 @@ fn parse(body: &[u8]) -> Result<ChangeOrder, String> {
             }
             ("abort", _) => return Err("`abort` is neither true nor false".to_owned()),
             ("add" | "remove" | "dead", _) => {}
-            _ => return Err(format!("`{name}` is none of `add`, `remove`, `dead` and `abort`")),
+            _ => return Err(format!("`{name}` is not one of `add`, `remove`, `dead` and `abort`")),
         }
         let Json::Array(items) = value else { return Err(format!("`{name}` is no list")) };
         let url = |item: &Json| {
@@ -175,7 +175,7 @@ fn new_member(item: &Json) -> Result<NewMember, String> {
         return Err("a member to add is an object with a `url`".to_owned());
     };
     if let Some(name) = fields.keys().find(|name| !["url", "zone", "weight"].contains(&name.as_str())) {
-        return Err(format!("`{name}` of a member is none of `url`, `zone` and `weight`"));
+        return Err(format!("`{name}` of a member is not one of `url`, `zone` and `weight`"));
     }
     let url = fields.get("url").and_then(Json::as_str).ok_or("a member to add has no `url`")?;
     let zone = match fields.get("zone") {

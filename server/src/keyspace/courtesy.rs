@@ -1,9 +1,9 @@
-//! Lets others in between the steps of work that has many.
+//! Yields the data lock between the steps of long work.
 //!
-//! A lock that is released is taken by the thread that asks first, which is the one that has just released it: the
-//! threads that wait are still waking up. So work that takes the data again and again would keep everybody out until it
-//! is done. It asks here first, and waits while others do. How long it waits is bounded, so that it goes on under any
-//! load.
+//! Turns of writers become fair after a wait of a millisecond. Before that, a lock that is released is taken by the
+//! thread that asks first, which is the one that has just released it: the threads that wait are still waking up. So
+//! work that takes the data again and again would hold up each other client by a millisecond a step. It asks here
+//! first, and waits while others do. How long it waits is bounded, so that it goes on under any load.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

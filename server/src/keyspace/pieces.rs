@@ -1,4 +1,5 @@
-//! Long strings in pieces: how they are cut, and how they are read. `docs/format-keyspace.md` has the picture.
+//! Long strings in pieces: how they are cut, and how they are read. `docs/internals/format-keyspace.md` has the
+//! picture.
 //!
 //! A piece lies in the table of elements under the string's id and the number of the piece. The table `strings` has the
 //! id for the key, so that what stands at the key says nothing but the content, and a new name moves no piece.

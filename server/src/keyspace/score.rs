@@ -1,5 +1,5 @@
 //! Scores as they stand in keys: bytes that sort as the numbers do, few for the numbers that are common.
-//! `docs/format-keyspace.md` has the picture.
+//! `docs/internals/format-keyspace.md` has the picture.
 //!
 //! Invariants:
 //! 1. `a < b` exactly if `encode(a) < encode(b)`; equal numbers have equal bytes, -0.0 those of 0.0.

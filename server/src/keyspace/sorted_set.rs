@@ -1,4 +1,4 @@
-//! Sorted sets over the table of elements. `docs/format-keyspace.md` has the picture.
+//! Sorted sets over the table of elements. `docs/internals/format-keyspace.md` has the picture.
 //!
 //! A set has two parts under its id. *By score*: score and member, in the order in which Redis lists them; counted, so
 //! that a rank, a count and an offset are a descent each. *By member*: five bytes of the member's hash and its score,
@@ -546,10 +546,10 @@ pub fn scores_many(
 mod tests {
     use super::*;
 
-    /// The rows of the example in `docs/format-keyspace.md`.
+    /// The rows of the example in `docs/internals/format-keyspace.md`.
     #[test]
     fn the_page_is_right() {
-        let page = include_str!("../../../docs/format-keyspace.md");
+        let page = include_str!("../../../docs/internals/format-keyspace.md");
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
         let id = CollectionId(5);
         let members = [(-3.0, b"c"), (1.0, b"a"), (1.5, b"b")];

@@ -50,7 +50,7 @@ pub fn warning(is_on: bool, has_no_password: bool, addresses: &[SocketAddr]) -> 
              one, or protected-mode is no"
         )
     } else {
-        format!("the user `default` has no password: whoever reaches {places} can read and change all keys")
+        format!("the user `default` has no password: any client that reaches {places} can read and change all keys")
     })
 }
 
@@ -89,6 +89,6 @@ mod tests {
         let away = warning(true, true, &all).expect("a warning");
         assert!(away.contains("turned away at 0.0.0.0:6379"), "{away}");
         let open = warning(false, true, &all).expect("a warning");
-        assert!(open.contains("whoever reaches 0.0.0.0:6379"), "{open}");
+        assert!(open.contains("any client that reaches 0.0.0.0:6379"), "{open}");
     }
 }

@@ -151,5 +151,5 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     };
     let list = CertificateDer::pem_file_iter(path).map_err(|error| invalid(&error))?;
     let list: Vec<_> = list.collect::<std::result::Result<_, _>>().map_err(|error| invalid(&error))?;
-    if list.is_empty() { Err(invalid(&"there is none")) } else { Ok(list) }
+    if list.is_empty() { Err(invalid(&"it has no certificate")) } else { Ok(list) }
 }

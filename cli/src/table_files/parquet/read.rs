@@ -69,7 +69,7 @@ pub(super) enum Meaning {
     Signed,
     Unsigned,
     Float,
-    /// With so many digits behind the point.
+    /// With so many digits after the point.
     Decimal(u8),
     Text,
     Json,

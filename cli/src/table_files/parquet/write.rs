@@ -98,7 +98,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 }
 
-/// What a writer says. What the output says is told as it is, since whoever reads it may have gone.
+/// What a writer says. An error of the output is reported unchanged, since its reader may have gone.
 fn failure(error: ParquetError) -> Failure {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {

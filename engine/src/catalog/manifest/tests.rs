@@ -255,7 +255,7 @@ fn a_small_manifest_has_the_golden_bytes() {
     let bytes = small().encode();
     let text = describe(&bytes);
     let golden = golden::compare_with_file(&text, "src/catalog/manifest/testdata/small-1.hex");
-    golden::compare_with_page(&text, "../docs/format-manifest.md", 0);
+    golden::compare_with_page(&text, "../docs/internals/format-manifest.md", 0);
     assert_eq!(Manifest::decode(&golden::parse(&golden)).unwrap(), small());
 }
 

@@ -1,0 +1,246 @@
+//! What the documents keep to: links lead somewhere, files that are named exist, and sentences are plain.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::house::{kept_files, root};
+
+/// Words that make a sentence hard to read, with what to write instead.
+const PRIVATE_ENGLISH: &[(&str, &str)] = &[
+    ("behind", "after, past or slower than"),
+    ("nobody", "the thing that does not: no thread, no client"),
+    ("somebody", "the thing that does: a thread, a client"),
+    ("whoever", "the thing that does: a caller, a client"),
+    ("everybody", "all of what"),
+    ("is none", "is malformed, is missing, has no"),
+    ("are none", "are malformed, are missing, has no"),
+    ("as they are", "unchanged"),
+    ("so it is for", "the same holds for"),
+    ("to be told", "to be distinguished or to be reported"),
+];
+
+/// Such words in the heads of Rust files (`//!`). They may only become fewer.
+const IN_HEADS_MAX: usize = 81;
+
+/// Such words in strings of the program and of its commands' facts.
+const IN_STRINGS_MAX: usize = 1; // A clock may be behind another.
+
+#[expect(clippy::disallowed_methods, reason = "files of the repository, not of a database")]
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The lines of a document outside of fenced blocks, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_fenced = false;
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_fenced ^= is_fence;
+        (!is_fenced && !is_fence).then_some((number + 1, line))
+    })
+}
+
+/// A line without what stands in backticks.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect::<Vec<_>>().join("`")
+}
+
+/// What stands in backticks in a line.
+fn code_of(line: &str) -> impl Iterator<Item = &str> {
+    let count = line.matches('`').count();
+    line.split('`').skip(1).step_by(2).take(count / 2)
+}
+
+/// The targets of the links of a line.
+fn links_of(line: &str) -> Vec<String> {
+    let line = without_code(line);
+    line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
+}
+
+/// The names by which a document's headings are linked to.
+fn anchors_of(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter_map(|(_, line)| line.strip_prefix('#'));
+    headings
+        .map(|line| {
+            let text = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = text.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_'));
+            kept.map(|char| if char == ' ' { '-' } else { char }).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let root = root();
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for name in kept_files(&root, "md") {
+        let text = read(&root.join(&name));
+        // A link may begin on one line and end on the next.
+        for (number, line) in prose(&text) {
+            for link in links_of(line) {
+                if link.contains("://") {
+                    continue;
+                }
+                seen += 1;
+                let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+                let target = match path {
+                    "" => root.join(&name),
+                    path => root.join(&name).with_file_name("").join(path),
+                };
+                let is_there = target.exists() && (anchor.is_empty() || anchors_of(&read(&target)).contains(anchor));
+                if !is_there {
+                    wrong.push(format!("{name}:{number}: {link}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these links lead nowhere: {wrong:#?}");
+    assert!(seen > 100 || kept_files(&root, "md").is_empty(), "the links are not found");
+}
+
+/// Where a path may begin that a document of this name mentions.
+fn bases(root: &Path, name: &str) -> Vec<PathBuf> {
+    let mut bases = vec![root.to_owned(), root.join(name).with_file_name("")];
+    for part in ["engine", "rows", "cluster", "server", "cli", "storm", "bench", "agreement", "suite", "python"] {
+        bases.extend([root.join(part), root.join(part).join("src")]);
+    }
+    bases
+}
+
+/// Whether a word in backticks is the path of a file with an extension, or of a folder with a slash at its end.
+fn is_path(word: &str) -> bool {
+    let is_plain = word.chars().all(|char| char.is_ascii_alphanumeric() || "._-/".contains(char));
+    let extensions = [".rs", ".md", ".toml", ".py", ".pyi", ".sh", ".hex", ".txt", ".svg"];
+    let is_file = extensions.iter().any(|extension| word.ends_with(extension));
+    let is_folder = word.ends_with('/') && word.len() > 2;
+    is_plain && word.contains('/') && !word.starts_with('/') && (is_file || is_folder)
+}
+
+#[test]
+fn files_that_documents_name_exist() {
+    let root = root();
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for name in kept_files(&root, "md") {
+        let bases = bases(&root, &name);
+        let is_there = |path: &str| bases.iter().any(|base| base.join(path).exists());
+        for (number, line) in prose(&read(&root.join(&name))) {
+            for word in code_of(line) {
+                // A module without its extension, where its folder is one of a crate: `state/attempt`.
+                let folder = word.split_once('/').filter(|_| name.contains("internals/")).map(|(folder, _)| folder);
+                let is_module = word.chars().all(|char| char.is_ascii_lowercase() || "_/".contains(char))
+                    && folder.is_some_and(|folder| {
+                        !folder.is_empty() && bases[2..].iter().any(|base| base.join(folder).is_dir())
+                    });
+                if is_path(word) || is_module {
+                    seen += 1;
+                    if !is_there(word) && !(is_module && is_there(&format!("{word}.rs"))) {
+                        wrong.push(format!("{name}:{number}: {word}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these files do not exist: {wrong:#?}");
+    assert!(seen > 100 || kept_files(&root, "md").is_empty(), "the names are not found");
+}
+
+/// Pages that comments name as `docs/...`.
+#[test]
+fn documents_that_sources_name_exist() {
+    let root = root();
+    let mut wrong = Vec::new();
+    for name in kept_files(&root, "rs").iter().chain(&kept_files(&root, "toml")) {
+        for (number, line) in read(&root.join(name)).lines().enumerate() {
+            for rest in line.split("docs/").skip(1) {
+                let end = rest.find(|char: char| !char.is_ascii_alphanumeric() && !"-./_".contains(char));
+                let path = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
+                if path.ends_with(".md") && !root.join("docs").join(path).is_file() {
+                    wrong.push(format!("{name}:{}: docs/{path}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these pages do not exist: {wrong:#?}");
+}
+
+/// How often a phrase stands in a text, as whole words, in any case.
+fn count_of(text: &str, phrase: &str) -> usize {
+    let text = text.to_lowercase();
+    let is_end = |char: Option<char>| !char.is_some_and(char::is_alphanumeric);
+    text.match_indices(phrase)
+        // “there is none” is how everyone says it.
+        .filter(|(at, _)| !(phrase.ends_with(" none") && text[..*at].ends_with("there ")))
+        .filter(|(at, _)| is_end(text[..*at].chars().next_back()) && is_end(text[at + phrase.len()..].chars().next()))
+        .count()
+}
+
+/// The phrases that stand in a text, each with what to write instead.
+fn found_in(text: &str) -> Vec<String> {
+    let found = PRIVATE_ENGLISH.iter().filter(|(phrase, _)| count_of(text, phrase) > 0);
+    found.map(|(phrase, instead)| format!("“{phrase}” (write: {instead})")).collect()
+}
+
+#[test]
+fn documents_are_in_plain_english() {
+    let root = root();
+    let mut found = Vec::new();
+    for name in kept_files(&root, "md") {
+        let text = read(&root.join(&name));
+        let lines: Vec<(usize, String)> = prose(&text).map(|(number, line)| (number, without_code(line))).collect();
+        for (at, (number, line)) in lines.iter().enumerate() {
+            // A phrase may go on in the next line.
+            let next = lines.get(at + 1).map_or("", |(_, next)| next);
+            let both = format!("{line} {}", next.trim_start());
+            for phrase in found_in(&both).into_iter().filter(|_| found_in(next).is_empty()) {
+                found.push(format!("{name}:{number}: {phrase}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "say it plainly: {found:#?}");
+}
+
+/// Fails if there are more hits than the ceiling, or fewer: then the ceiling is too high.
+fn compare_with_ceiling(what: &str, hits: &[String], max: usize) {
+    assert!(hits.len() <= max, "say it plainly, {what} ({} hits, at most {max}): {hits:#?}", hits.len());
+    assert!(hits.len() + 10 > max, "{what} have {} hits only: lower the ceiling of {max}", hits.len());
+}
+
+#[test]
+fn heads_of_files_become_plainer() {
+    let root = root();
+    let mut hits = Vec::new();
+    for name in kept_files(&root, "rs") {
+        for (number, line) in read(&root.join(&name)).lines().enumerate().filter(|(_, line)| line.starts_with("//!")) {
+            hits.extend(found_in(line).into_iter().map(|phrase| format!("{name}:{}: {phrase}", number + 1)));
+        }
+    }
+    if !hits.is_empty() {
+        compare_with_ceiling("heads of files", &hits, IN_HEADS_MAX);
+    }
+}
+
+/// Help texts, facts of commands, and what the program prints.
+#[test]
+fn texts_that_users_see_are_in_plain_english() {
+    let root = root();
+    let mut hits = Vec::new();
+    let is_for_users = |name: &String| name.starts_with("server/src/facts/") || name.starts_with("cli/src/");
+    for name in kept_files(&root, "rs").into_iter().filter(is_for_users) {
+        for (number, line) in read(&root.join(&name)).lines().enumerate() {
+            let line = line.trim_start();
+            // Arguments of the command line are told by their comments.
+            let is_comment = line.starts_with("//") && !line.starts_with("///");
+            let is_lint = line.starts_with("#[expect") || line.starts_with("reason");
+            if (line.contains('"') || line.starts_with("///")) && !is_comment && !is_lint {
+                let inside = if line.starts_with("///") { line.to_owned() } else { strings_of(line) };
+                hits.extend(found_in(&inside).into_iter().map(|phrase| format!("{name}:{}: {phrase}", number + 1)));
+            }
+        }
+    }
+    compare_with_ceiling("texts for users", &hits, IN_STRINGS_MAX);
+}
+
+/// What stands between double quotes, as well as can be told from one line.
+fn strings_of(line: &str) -> String {
+    line.split('"').skip(1).step_by(2).collect::<Vec<_>>().join(" ")
+}
