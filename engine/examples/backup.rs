@@ -13,7 +13,8 @@ fn main() -> Result<()> {
         orders.put(number.to_be_bytes(), "open")?;
     }
 
-    // All tables as they are at one moment. Writers go on; files of runs are linked, not copied, where that is possible.
+    // All tables as they are at one moment. Writers go on; files of runs are linked, not copied, where that is
+    // possible.
     let info = db.backup(path("copy"))?;
     orders.remove_range(..)?;
     println!("the backup has commit {}; the shop has {} orders left", info.sequence, orders.len()?);

@@ -2,8 +2,8 @@
 //!
 //!     cargo run -p quipu --example leaderboard
 //!
-//! Two tables in one transaction: `points` by player, and `board` in the order of points. The best come first, so points
-//! are stored as their distance from the most there can be.
+//! Two tables in one transaction: `points` by player, and `board` in the order of points. The best come first, so
+//! points are stored as their distance from the most there can be.
 
 use quipu::tuple::{self, Element};
 use quipu::{Db, Options, ReadableTable, Result, Table, WritableTable};

@@ -273,8 +273,8 @@ fn adoptable(trees: &TableTrees, layer: &Tree) -> bool {
         && layer.view().total().rows == layer.entries() as i64
 }
 
-/// Writes the entries of a layer into a record, those of `unresolved_keys` with unknown weights. Returns the bytes that lie out
-/// of line.
+/// Writes the entries of a layer into a record, those of `unresolved_keys` with unknown weights. Returns the bytes that
+/// lie out of line.
 fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree, unresolved_keys: &UnresolvedKeys) -> u64 {
     let view = layer.view();
     let mut long_bytes = 0;

@@ -43,8 +43,8 @@ const REFERRED_MAX: usize = 1_000_000;
 /// Rows between two reports of progress.
 const REPORTED_ROWS: u64 = 10_000;
 
-/// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped before it is committed, it
-/// leaves nothing behind.
+/// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped
+/// before it is committed, it leaves nothing behind.
 pub struct Load {
     transaction: RowTransaction<'static>,
     definition: Arc<TableDefinition>,

@@ -1,7 +1,7 @@
 //! Reads and writes whole strings, one or many at once.
 //!
-//! A single command is one about entities, wherever they are. Runs of `GET`, `SET` and `SETNX`, which are most of what a
-//! node alone does, work on the data directly, and mean the same.
+//! A single command is one about entities, wherever they are. Runs of `GET`, `SET` and `SETNX`, which are most of what
+//! a node alone does, work on the data directly, and mean the same.
 //!
 //! Not here: parts of strings ([`super::string_ranges`]), numbers in them ([`super::counters`]), their bits
 //! ([`super::bits`]).

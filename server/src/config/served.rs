@@ -1,6 +1,6 @@
 //! The parameters that do something here, an entry each: what one may be, when it may be given, its default, what a
-//! reader is told of it, and what it does. The flags of `quipu serve`, `CONFIG`, `docs/configuration.md` and the example
-//! file are made from them. All other parameters of Redis are only remembered.
+//! reader is told of it, and what it does. The flags of `quipu serve`, `CONFIG`, `docs/configuration.md` and the
+//! example file are made from them. All other parameters of Redis are only remembered.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
