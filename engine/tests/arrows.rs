@@ -27,6 +27,8 @@ const LAYERS: &[&[&str]] = &[
     &["options", "tree"],
     &["stack", "bounds"],
     &["run"],
+    &["cache"],
+    &["probe"],
     &["catalog"],
     &["read"],
     &["state"],
@@ -51,7 +53,7 @@ const BANNED: &[(&[&str], &[&str], &[&str])] = &[
         &["tree/arena"],
     ),
     (&["tree/arena"], &["std::fs", "std::thread::spawn", "thread::sleep", "thread::Builder", "std::time"], &[]),
-    (&["run", "log", "catalog"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
+    (&["run", "cache", "probe", "log", "catalog"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
 ];
 
 /// The most methods that a type may have, over all its `impl` blocks but those of traits.

@@ -1,8 +1,8 @@
 //! Goal: with real threads on a real disk, readers see whole commits only, optimistic transactions are serializable,
 //! and what was acknowledged is there afterwards. Method: threads that write under an invariant (rows move between
-//! tables, money between accounts) and threads that test it on snapshots, with the background thread, checkpoints and frozen
-//! layers beside them. The amount of work is fixed, the interleaving is not. Replay: SEED=... repeats the draws, not
-//! the interleaving; run a failing test in a loop.
+//! tables, money between accounts) and threads that test it on snapshots, with the background thread, checkpoints and
+//! frozen layers beside them. The amount of work is fixed, the interleaving is not. Replay: SEED=... repeats the draws,
+//! not the interleaving; run a failing test in a loop.
 
 use quipu::io::{Disk, File, Lock, Mapping, OpenMode, RealDisk};
 use quipu::{

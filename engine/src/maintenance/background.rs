@@ -51,7 +51,8 @@ pub(crate) fn do_due_work(shared: &Shared) -> bool {
     has_flushed && taken.is_ok()
 }
 
-/// How long the background thread pauses after work that failed, such as a flush to a full disk: writers wake it all the time.
+/// How long the background thread pauses after work that failed, such as a flush to a full disk: writers wake it all
+/// the time.
 #[derive(Default)]
 struct Pause {
     steps: u32,

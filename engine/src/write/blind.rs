@@ -1,9 +1,10 @@
 //! Blind tables: writes that do not look up whether their key is live.
 //!
 //! A put or a removal whose key has no entry in memory, in a table that has runs, is logged with an unknown weight and
-//! laid over the table (`read/unresolved.rs`), be it alone or in a batch, a transaction or a latched write. Resolving moves
-//! such entries, in order and many at a time, into the newest tree, with the weights that follow from what lies below.
-//! No answer changes, so it is no commit: the log stays as it is, and replay lays the entries over the table again.
+//! laid over the table (`read/unresolved.rs`), be it alone or in a batch, a transaction or a latched write. Resolving
+//! moves such entries, in order and many at a time, into the newest tree, with the weights that follow from what lies
+//! below. No answer changes, so it is no commit: the log stays as it is, and replay lays the entries over the table
+//! again.
 //!
 //! Invariants:
 //! 1. Entries are unresolved only over runs. All entries that a run is written from are resolved: meanwhile writes look

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
+use crate::cache::{Missing, ReadPages};
 use crate::catalog::declaration::TableId;
 use crate::catalog::record::{self, EntryState};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +25,6 @@ use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::read::table_stack::Stopped;
 use crate::read::unresolved;
-use crate::run::{Missing, ReadPages};
 use crate::state::ending::Readers;
 use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;
@@ -273,8 +273,8 @@ fn adoptable(trees: &TableTrees, layer: &Tree) -> bool {
         && layer.view().total().rows == layer.entries() as i64
 }
 
-/// Writes the entries of a layer into a record, those of `unresolved_keys` with unknown weights. Returns the bytes that lie out
-/// of line.
+/// Writes the entries of a layer into a record, those of `unresolved_keys` with unknown weights. Returns the bytes that
+/// lie out of line.
 fn encode_layer(out: &mut Vec<u8>, id: TableId, layer: &Tree, unresolved_keys: &UnresolvedKeys) -> u64 {
     let view = layer.view();
     let mut long_bytes = 0;
