@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::cache::PageFaults;
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +12,6 @@ use crate::log::Room;
 use crate::maintenance::checkpoint_and_flush::{CheckpointInfo, Flusher};
 use crate::maintenance::memory::make_room;
 use crate::options::{Durability, TableOptions};
-use crate::run::PageFaults;
 use crate::state::handle::Table;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::shared::Shared;

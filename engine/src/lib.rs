@@ -117,6 +117,7 @@
 //! ```
 
 mod bounds;
+mod cache;
 mod catalog;
 mod compression;
 mod db;
@@ -128,6 +129,7 @@ mod log;
 mod maintenance;
 mod options;
 mod page;
+mod probe;
 mod progress;
 mod read;
 mod run;
@@ -151,6 +153,7 @@ pub mod bench;
 pub mod fuzz;
 
 pub use bounds::Bounds;
+pub use cache::{PageFaults, Preloaded};
 pub use compression::Compression;
 pub use db::Db;
 pub use error::{Error, ErrorKind, Result};
@@ -160,6 +163,7 @@ pub use files::repair::{Loss, RepairReport, repair};
 pub use inner_pages::InnerPages;
 pub use maintenance::checkpoint_and_flush::CheckpointInfo;
 pub use options::{Durability, Options, RunLayout, TableOptions};
+pub use probe::{Bucket, CountInterval, Histogram, Resolution};
 pub use progress::Progress;
 pub use read::costed::Costed;
 pub use read::cursor::Cursor;
@@ -168,7 +172,6 @@ pub use read::observation::ValuePart;
 pub use read::readable::{Footprint, Prefetch, ReadableTable};
 pub use read::rows::Rows;
 pub use read::table_stack::Cost;
-pub use run::{Bucket, CountInterval, Histogram, PageFaults, Preloaded, Resolution};
 pub use state::failures::{Failure, Task};
 pub use state::handle::Table;
 pub use state::pending_commit::PendingCommit;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::bounds::Bounds;
+use crate::cache::{Missing, PageFaults, ReadPages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::checkpoint_and_flush::Flusher;
 use crate::maintenance::compaction::Merger;
@@ -13,7 +14,6 @@ use crate::progress::Progress;
 use crate::read::entry::Entry;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::{Source, TableStack, of_trees, stack_in_memory};
-use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::handle::Table;
 use crate::state::snapshot::Snapshot;
 use crate::transactions::transaction::TableTransaction;

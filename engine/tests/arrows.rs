@@ -23,6 +23,8 @@ const LAYERS: &[&[&str]] = &[
     &["options", "tree"],
     &["stack", "bounds"],
     &["run"],
+    &["cache"],
+    &["probe"],
     &["catalog"],
     &["read"],
     &["state"],
@@ -41,7 +43,7 @@ const BANNED: &[Banned] = &[
         &["tree/arena"],
     ),
     (&["tree/arena"], &["std::fs", "std::thread::spawn", "thread::sleep", "thread::Builder", "std::time"], &[]),
-    (&["run", "log", "catalog"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
+    (&["run", "cache", "probe", "log", "catalog"], &["std::fs", "std::net", "std::time::SystemTime"], &[]),
     // Only `io` touches the file system, and only `io` and tests make a disk.
     (&[], &["std::fs"], &["io"]),
 ];

@@ -21,7 +21,7 @@ const NO_VERBS: [&str; 11] = [
     "io/",
     "log/",
     "options.rs",
-    "run/histogram.rs",
+    "probe/histogram.rs",
     "stats.rs",
     "tally.rs",
     "tuple.rs",

@@ -26,6 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cache::PageCache;
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::{self, Manifest, ManifestPart, ManifestTable};
 use crate::catalog::record::{self, Change, EntryState};
@@ -40,7 +41,7 @@ use crate::maintenance::remove_files::remove_orphans;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::read::table_stack::{Source, WalkWindow, WindowRows};
-use crate::run::{Lost, PageCache, Part, Run, RunOptions, RunWriter};
+use crate::run::{Lost, Part, Run, RunOptions, RunWriter};
 use crate::stack::Cut;
 use crate::state::failures::unpanicked;
 use crate::state::key_ranges::KeyRanges;

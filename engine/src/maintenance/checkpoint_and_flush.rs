@@ -30,7 +30,7 @@ use crate::log::{Log, Lsn};
 use crate::maintenance::layers::LayerChanges;
 use crate::maintenance::many_runs::note_runs;
 use crate::maintenance::parts_writer::{check_law, run_options};
-use crate::maintenance::preload::preload_runs;
+use crate::maintenance::preload_tables::preload_runs;
 use crate::maintenance::resolve::{Resolver, end_resolving};
 use crate::options::Options;
 use crate::page::KeyBuffer;

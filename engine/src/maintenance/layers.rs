@@ -5,7 +5,7 @@
 //! Invariants:
 //! 1. Which frozen trees and runs a table has changes only in the turn to write runs
 //!    ([`RunFiles::turn`]); but the removal of a range takes it out of
-//!    all of them, and may leave nothing of a run (`state/removal`). All other writes go to the newest tree.
+//!    all of them, and may leave nothing of a run (`state/layer_removal`). All other writes go to the newest tree.
 //! 2. What a version no longer has stays for the snapshots that have it: trees until those end, runs as long as
 //!    anything holds them.
 //!
@@ -13,11 +13,13 @@
 
 use std::sync::Arc;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::Result;
 use crate::options::{RunLayout, TableOptions};
+use crate::probe::excised;
 use crate::read::table_stack::Stopped;
-use crate::run::{PageCache, ReadPages, Run, excised};
+use crate::run::Run;
 use crate::state::ending::{Readers, change_layers};
 use crate::state::health::Health;
 use crate::state::latch::Latch;

@@ -9,6 +9,7 @@
 //! 2. It says up to which commit it has all removals of ranges from a table, so that replay leaves its runs alone until
 //!    then. Runs and that number are of one moment of the writer's turn.
 
+use crate::cache::ReadPages;
 use crate::catalog::declaration::TableId;
 use crate::catalog::manifest::{LastIngest, Manifest, ManifestTable};
 use crate::error::Result;
@@ -16,7 +17,6 @@ use crate::log::Log;
 use crate::maintenance::checkpoint_and_flush::described;
 use crate::maintenance::layers::LayerChanges;
 use crate::read::table_stack::Stopped;
-use crate::run::ReadPages;
 use crate::state::publish::table_of;
 use crate::state::run_files::RunFiles;
 use crate::state::shared::{Shared, writable};

@@ -10,6 +10,6 @@ pub(crate) mod memory;
 pub(crate) mod merge_choice;
 pub(crate) mod merge_pieces;
 pub(crate) mod parts_writer;
-pub(crate) mod preload;
+pub(crate) mod preload_tables;
 pub(crate) mod remove_files;
 pub(crate) mod resolve;

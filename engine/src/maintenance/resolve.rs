@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bounds::Bounds;
+use crate::cache::ReadPages;
 use crate::catalog::declaration::TableId;
 use crate::error::{Error, Result};
 use crate::maintenance::layers::LayerChanges;
@@ -10,7 +11,6 @@ use crate::page::KeyBuffer;
 use crate::read::many_keys::ManyKeys;
 use crate::read::table_stack::stack_over;
 use crate::read::unresolved;
-use crate::run::ReadPages;
 use crate::stack::Cut;
 use crate::state::ending::Readers;
 use crate::state::failures::{Task, unpanicked};

@@ -3,8 +3,10 @@
 use rand_core::Rng;
 
 use crate::bounds::Bounds;
+use crate::cache::Missing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
+use crate::probe::{self, CountInterval, Histogram, Limits, Resolution, histogram, plan};
 use crate::read::costed::{Costed, answer_with_cost};
 use crate::read::cursor::Cursor;
 use crate::read::entry::{Entry, Key, RowPage, Value};
@@ -14,7 +16,6 @@ use crate::read::reader::Reader;
 use crate::read::rows::{Rows, scan_first};
 use crate::read::sample::sample_offsets;
 use crate::read::table_stack::{Cost, Source, TableStack};
-use crate::run::{self, CountInterval, Histogram, Limits, Missing, Resolution, histogram, plan};
 use crate::stack::{Cut, ask_all, infallible};
 use crate::tally::Tally;
 use crate::tree::{self, View};
@@ -429,8 +430,9 @@ pub trait ReadableTable: Reader {
     fn prefetch<'b>(&self, bounds: impl Into<Bounds<'b>>, prefetch: Prefetch) -> Result<Cost> {
         let bounds = bounds.into();
         let limits = Limits { rows: prefetch.rows, bytes: prefetch.bytes, keeps_values: true, ..Limits::default() };
-        let of_stack =
-            |stack: &TableStack<'_>| run::charge(&stack.runs(), bounds.start(), bounds.end(), limits, prefetch.reverse);
+        let of_stack = |stack: &TableStack<'_>| {
+            probe::charge(&stack.runs(), bounds.start(), bounds.end(), limits, prefetch.reverse)
+        };
         let (charged, cost) = self.read_from(|source| Ok(source.with_cost(|source| source.ask(of_stack))))?;
         charged.map(|()| cost)
     }
@@ -565,7 +567,7 @@ fn scan_charged(
 ) -> Result<(), Missing> {
     let runs = stack.runs();
     if !runs.is_empty() {
-        run::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
+        probe::charge(&runs, start, end, Limits { rows: Some(rows as u64), ..Limits::default() }, reverse)?;
     }
     stack.scan((start, end), reverse, true, visit)
 }

@@ -16,12 +16,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cache::{Missing, PageCache, ReadCost, ReadPages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
+use crate::probe::{CountInterval, Limits, RunLayer, charge_together};
 use crate::read::many_keys::ManyKeys;
 use crate::read::table_layer::Mixed;
 use crate::read::unresolved;
-use crate::run::{CountInterval, Limits, Missing, PageCache, ReadCost, ReadPages, Run, RunLayer, charge_together};
+use crate::run::Run;
 use crate::stack::{Cut, DEAD_FIRST, Merge, Stack, infallible};
 use crate::tally::{Measures, Tally};
 use crate::tree::{Tree, View};

@@ -49,7 +49,7 @@ enum Chunk {
 }
 
 impl<'r> ReadAhead<'r> {
-    pub(super) fn new(run: &'r RunFile) -> ReadAhead<'r> {
+    pub(crate) fn new(run: &'r RunFile) -> ReadAhead<'r> {
         let ahead = Ahead { first: 0, chunks: VecDeque::new(), spare: Vec::new(), is_over: false };
         ReadAhead { run, ahead: Mutex::new(ahead), changed: Condvar::new() }
     }
@@ -64,7 +64,7 @@ impl<'r> ReadAhead<'r> {
     }
 
     /// The work of a reader thread.
-    pub(super) fn work(&self) {
+    pub(crate) fn work(&self) {
         // A thread that has no more chunks, or panics, ends the work: the scan reads the rest.
         let _end = self.end_at_drop();
         while let Some(mut turn) = self.take_turn() {
@@ -96,7 +96,7 @@ impl<'r> ReadAhead<'r> {
     }
 
     /// Fills `target` from `offset` of the file.
-    pub(super) fn copy(&self, mut target: &mut [u8], mut offset: u64) -> Result<()> {
+    pub(crate) fn copy(&self, mut target: &mut [u8], mut offset: u64) -> Result<()> {
         while !target.is_empty() {
             let number = offset / CHUNK_BYTES as u64;
             let at = (offset % CHUNK_BYTES as u64) as usize;

@@ -22,16 +22,16 @@ use crate::page::{KeyBuffer, PageRef, Record};
 use crate::tally::Tally;
 
 /// Takes a key and its value.
-pub(super) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
+pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'v;
 
 /// Takes an entry's record, its key, and its value in the buffer it was read into.
 pub(super) type VisitRecord<'v> = dyn FnMut(&Record<'_>, &[u8], &[u8]) -> Result<()> + 'v;
 
 /// Takes a key, its value unless it is a tombstone, and the weight.
-pub(super) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Result<()> + 'v;
+pub(crate) type VisitEntry<'v> = dyn FnMut(&[u8], Option<&[u8]>, Tally) -> Result<()> + 'v;
 
 /// Receives what a walk finds. An error ends the walk.
-pub(super) trait Visitor {
+pub(crate) trait Visitor {
     /// A sound page that is what its parent promised: its whole unit, unpacked, and for a leaf how many bytes of it are
     /// the page.
     fn page(&mut self, place: &UnitPlace, unit: &[u8], page_bytes: Option<usize>) -> Result<()>;
@@ -52,7 +52,7 @@ pub(super) trait Visitor {
 }
 
 /// Entries that cannot be read.
-pub(super) enum Gap<'g> {
+pub(crate) enum Gap<'g> {
     /// All entries between two separators, as far as these exist.
     Subtree { place: &'g UnitPlace, low: Option<&'g [u8]>, high: Option<&'g [u8]> },
     /// The entry with this key, whose value is damaged.
@@ -80,12 +80,12 @@ impl RunFile {
         self.scan_records(progress, &mut |_, key, value| visit(key, value))
     }
 
-    pub(super) fn scan_records(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitRecord<'_>) -> Result<()> {
+    pub(crate) fn scan_records(&self, progress: &mut dyn FnMut(u64), visit: &mut VisitRecord<'_>) -> Result<()> {
         self.walk(&mut Scan { progress, visit })
     }
 
     /// Walks the tree in post-order, which is the order of the file.
-    pub(super) fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<()> {
+    pub(crate) fn walk<V: Visitor>(&self, visitor: &mut V) -> Result<()> {
         if self.info().bytes < FILE_BYTES_MIN {
             return self.walk_with(None, visitor);
         }

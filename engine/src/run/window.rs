@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::io::AlignedBuffer;
 
 /// Bytes that a move reads if the file has them.
-pub(super) const WINDOW_BYTES: usize = 1 << 20;
+pub(crate) const WINDOW_BYTES: usize = 1 << 20;
 
 /// The piece from `start` on.
 pub(super) struct FileWindow<'r> {
@@ -21,18 +21,18 @@ pub(super) struct FileWindow<'r> {
 }
 
 impl<'r> FileWindow<'r> {
-    pub(super) fn new(run: &'r RunFile, ahead: Option<&'r ReadAhead<'r>>) -> FileWindow<'r> {
+    pub(crate) fn new(run: &'r RunFile, ahead: Option<&'r ReadAhead<'r>>) -> FileWindow<'r> {
         FileWindow { run, ahead, buffer: AlignedBuffer::new(1), start: 0, len: 0 }
     }
 
     /// The `len` bytes at `offset`, if they are here.
-    pub(super) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    pub(crate) fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         self.buffer[..self.len].get(at..at.checked_add(len)?)
     }
 
     /// Moves to `offset` and reads `len` bytes there, which the file has, and more up to [`WINDOW_BYTES`].
-    pub(super) fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
+    pub(crate) fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
         let rest = self.run.info().bytes - offset;
         let len = len.max(rest.min(WINDOW_BYTES as u64) as usize);
         self.make_room(len);

@@ -14,12 +14,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
+use crate::cache::{Missing, PageCache, ReadPages};
 use crate::compression::Compression;
 use crate::io::Disk;
 use crate::io::sim::SimDisk;
 use crate::options::RunLayout;
+use crate::probe::{RunLayer, excised};
 use crate::read::table_layer::Mixed;
-use crate::run::{Missing, PageCache, Part, ReadPages, Run, RunFile, RunLayer, RunOptions, RunWriter, excised};
+use crate::run::{Part, Run, RunFile, RunOptions, RunWriter};
 use crate::tally::SumField;
 use crate::tree::merge_layer;
 use crate::tree::{Arena, Tree, Walk, When};

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
+use crate::cache::PageCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Lock;
 use crate::io::process::Process;
 use crate::log::{Log, Lsn};
 use crate::options::{KEY_BYTES_MOST, Options, VALUE_BYTES_MOST};
 use crate::read::table_stack::Source;
-use crate::run::PageCache;
 use crate::state::attachments::Attachments;
 use crate::state::failures::FailedMerges;
 use crate::state::health::Health;

@@ -6,12 +6,12 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::cache::{PageFaults, ReadPages};
 use crate::catalog::declaration::Declaration;
 use crate::error::Result;
 use crate::io::process::Process;
 use crate::read::reader::{Fill, Reader};
 use crate::read::table_stack::Source;
-use crate::run::{PageFaults, ReadPages};
 use crate::stack::infallible;
 use crate::state::handle::Table;
 use crate::state::latch::Latch;

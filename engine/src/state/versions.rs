@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::{Declaration, TableId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::process::Process;
 use crate::read::table_stack::{Source, TableStack, stack_over};
-use crate::run::{PageCache, ReadPages, Run};
+use crate::run::Run;
 use crate::tally::Tally;
 use crate::tree::{Arena, Version, View};
 

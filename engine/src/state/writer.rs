@@ -11,16 +11,16 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::cache::{PageCache, ReadPages};
 use crate::catalog::declaration::Declaration;
 use crate::catalog::manifest::LastIngest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::process::Process;
 use crate::read::table_stack::{Source, TableStack, stack_over};
-use crate::run::{PageCache, ReadPages};
 use crate::state::health::Health;
 use crate::state::latch::{Latch, Latched};
+use crate::state::layer_removal::Jobs;
 use crate::state::registry::Registry;
-use crate::state::removal::Jobs;
 use crate::state::versions::{Runs, total_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{FairGuard, FairMutex, thread_local};

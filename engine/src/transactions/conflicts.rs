@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::cache::ReadPages;
 use crate::error::{Error, ErrorKind, Result};
 use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, Observations};
 use crate::read::table_stack::{Stopped, stack_over};
 use crate::read::unresolved;
-use crate::run::ReadPages;
 use crate::stack::Cut;
 use crate::state::publish::dropped;
 use crate::state::shared::Shared;

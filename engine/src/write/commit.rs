@@ -14,6 +14,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
+use crate::cache::{Missing, ReadPages};
 use crate::catalog::declaration::TableId;
 use crate::catalog::record::{self, EntryState};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +25,6 @@ use crate::options::Durability;
 use crate::page::KeyBuffer;
 use crate::read::table_stack::Stopped;
 use crate::read::unresolved;
-use crate::run::{Missing, ReadPages};
 use crate::state::ending::Readers;
 use crate::state::publish::{dropped, table_of};
 use crate::state::shared::Shared;

@@ -1,10 +1,10 @@
 //! Decides what the write of one row changes: nothing, or an entry with its weight.
 
+use crate::cache::Missing;
 use crate::catalog::declaration::TableId;
 use crate::catalog::record::{self, EntryState};
 use crate::error::Result;
 use crate::read::table_stack::TableStack;
-use crate::run::Missing;
 use crate::tally::{Measures, Tally};
 use crate::tree::{Place, Tree, When, Written};
 

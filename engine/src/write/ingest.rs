@@ -27,7 +27,7 @@ use crate::maintenance::checkpoint_and_flush::Flusher;
 use crate::maintenance::many_runs::note_runs;
 use crate::maintenance::memory::make_room;
 use crate::maintenance::parts_writer::PartsWriter;
-use crate::maintenance::preload::preload_runs;
+use crate::maintenance::preload_tables::preload_runs;
 use crate::options::Options;
 use crate::page::KeyBuffer;
 use crate::read::observation::{ASKED_TOGETHER, same_rows_apart};

@@ -16,8 +16,8 @@ use std::ops::Range;
 
 use crate::catalog::declaration::TableId;
 use crate::error::{Error, Result};
+use crate::state::layer_removal::Removal;
 use crate::state::publish::dropped;
-use crate::state::removal::Removal;
 use crate::state::versions::Runs;
 use crate::state::writer::{Epochs, TableTrees};
 use crate::tally::Tally;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bounds::Bounds;
+use crate::cache::{Missing, PageFaults, ReadPages};
 use crate::catalog::declaration::TableId;
 use crate::catalog::record;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,14 +28,13 @@ use crate::log::{Lsn, Room};
 use crate::read::entry::Key;
 use crate::read::readable::ReadableTable;
 use crate::read::table_stack::{Stopped, page_fault};
-use crate::run::{Missing, PageFaults, ReadPages};
 use crate::state::ending::publish_tables;
 use crate::state::handle::Table;
 use crate::state::latch::Latched;
+use crate::state::layer_removal::{Planned, Removal};
 use crate::state::logged::Logged;
 use crate::state::pending_commit::PendingCommit;
 use crate::state::publish::{dropped, republish, table_of};
-use crate::state::removal::{Planned, Removal};
 use crate::state::shared::Shared;
 use crate::state::snapshot::LendingView;
 use crate::state::versions::failed_half_way;
@@ -42,7 +42,7 @@ use crate::state::writer::{Epochs, Turn};
 use crate::tree::{self, GROUP, Place, When, Written};
 use crate::write::decision::Decision;
 use crate::write::latched_savepoint::Changes;
-use crate::write::range_removal::{ROWS_MIN_WHEN_FULL, let_go_of};
+use crate::write::removal_commit::{ROWS_MIN_WHEN_FULL, let_go_of};
 
 /// The space in the log that a latched write reserves at a time, in bytes.
 const LOG_STEP_BYTES: usize = 64 << 10;
