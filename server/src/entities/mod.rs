@@ -1,9 +1,9 @@
 //! Entities, wherever they are: keys with a value, a deadline, and a place in their order.
 //!
-//! [`Entities`] has the verbs: get, put under a condition and with a deadline, delete, count, rank, nth, page. There are
-//! two places where entities can be: the keyspace of a node alone ([`Alone`]), and the nodes of a cluster, which its
-//! coordinator asks ([`Coordinator`]). A command or a request is written once over the verbs: what it says is parsed
-//! above, in the words of RESP or of HTTP, and answered there.
+//! [`Entities`] has the verbs: get, put under a condition and with a deadline, delete, count, rank, nth, page. There
+//! are two places where entities can be: the keyspace of a node alone ([`Alone`]), and the nodes of a cluster, which
+//! its coordinator asks ([`Coordinator`]). A command or a request is written once over the verbs: what it says is
+//! parsed above, in the words of RESP or of HTTP, and answered there.
 //!
 //! | file | |
 //! |---|---|
