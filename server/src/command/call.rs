@@ -239,8 +239,8 @@ impl Handler {
         Handler { name, run, many: &[], elsewhere: None }
     }
 
-    /// Gives the way to run one over the entities of a cluster. [`entity_handler`] does, with the function of `run`.
-    pub const fn elsewhere(mut self, run: RunElsewhere) -> Handler {
+    /// Gives the way to run one over the entities of a cluster: `entity_handler!` does, with the function of `run`.
+    pub(super) const fn elsewhere(mut self, run: RunElsewhere) -> Handler {
         self.elsewhere = Some(run);
         self
     }

@@ -2,8 +2,8 @@
 //!
 //! A command is a function of a [`Call`]: its arguments, the data, the client's session, and where the answer goes. It
 //! answers, or refuses with the text that Redis has for the case; what it had answered before a refusal is taken back.
-//! What is known of a command beforehand, such as which data it needs, stands in [`crate::facts`]; `table.rs` joins the
-//! two.
+//! A command about entities is a function of an [`EntityCall`], for a node alone and for a cluster. What is known of a
+//! command beforehand, such as which data it needs, stands in [`crate::facts`]; `table.rs` joins the two.
 //!
 //! Not here: connections, batches ([`crate::execution`]).
 

@@ -149,7 +149,7 @@ fn set_many(run: &mut Run<'_, '_>) -> Answer {
 
 /// A run of `SET key value NX`.
 fn set_if_absent_many(run: &mut Run<'_, '_>) -> Answer {
-    if !run.column(3).iter().all(|option| is_word(option, "nx")) {
+    if !run.column(3).iter().all(|option| condition_of(option) == Some(Condition::ABSENT)) {
         return Err(super::ONE_BY_ONE);
     }
     put_absent_many(run, |reply, done| if done { reply.ok() } else { reply.null() })
@@ -170,6 +170,15 @@ fn put_absent_many(run: &mut Run<'_, '_>, answer: fn(&mut Reply, bool)) -> Answe
         if entry.is_some() { Change::Keep } else { write_string(new, values[number]) }
     })?;
     Ok(())
+}
+
+/// What `NX` and `XX` say of what stands at the key.
+fn condition_of(word: &[u8]) -> Option<Condition> {
+    match () {
+        () if is_word(word, "nx") => Some(Condition::ABSENT),
+        () if is_word(word, "xx") => Some(Condition::PRESENT),
+        () => None,
+    }
 }
 
 /// What becomes of a key's deadline: in the words of the command, or resolved.
@@ -198,10 +207,10 @@ impl Options {
         let mut options = Options { condition: Condition::NONE, wants_old: false, time: Time::Default };
         while let Some(&word) = args.get(place) {
             let time = options.time;
-            if is_set && is_word(word, "nx") && options.condition.is.is_none() {
-                options.condition = Condition::ABSENT;
-            } else if is_set && is_word(word, "xx") && options.condition.is_not.is_none() {
-                options.condition = Condition::PRESENT;
+            if let Some(condition) = condition_of(word).filter(|_| is_set)
+                && (options.condition.is_empty() || options.condition == condition)
+            {
+                options.condition = condition;
             } else if is_set && is_word(word, "get") {
                 options.wants_old = true;
             } else if is_set && is_word(word, "keepttl") && matches!(time, Time::Default | Time::Keep) {

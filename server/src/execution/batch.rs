@@ -396,8 +396,7 @@ impl<'k> Turn<'k> {
         let server = self.server;
         let Some(spec) = admit_or_answer(server, session, spec, args, reply) else { return Ok(()) };
         if let Err(not_now) = self.check_time(session, spec) {
-            // It is tried again, and its answer is still wanted or not.
-            session.reply_mode = reply_mode;
+            leave(session, not_now, reply_mode);
             return Err(not_now);
         }
         session.client.command.store(u32::from(spec.number), Ordering::Relaxed);
@@ -422,12 +421,7 @@ impl<'k> Turn<'k> {
             Ok(answer) => answer,
             Err(not_now) => {
                 reply.bytes.truncate(mark);
-                if not_now == NotNow::Lacks {
-                    session.pieces = None;
-                    session.reply_mode = reply_mode;
-                } else {
-                    session.attempt = None;
-                }
+                leave(session, not_now, reply_mode);
                 return Err(not_now);
             }
         };
@@ -562,6 +556,18 @@ fn check_brought(session: &mut Session, spec: &Spec) -> Answer {
 /// Whether a browser was talked into sending commands: as Redis does, it is cut off before the body.
 fn is_browser(args: &[&[u8]]) -> bool {
     is_word(args[0], "post") || is_word(args[0], "host:")
+}
+
+/// Leaves a command that is not run now.
+fn leave(session: &mut Session, not_now: NotNow, reply_mode: ReplyMode) {
+    match not_now {
+        NotNow::Beside(_) => session.attempt = None,
+        NotNow::Paused | NotNow::Lacks => {
+            // It is tried again, and its answer is still wanted or not.
+            session.pieces = None;
+            session.reply_mode = reply_mode;
+        }
+    }
 }
 
 /// Takes an answer back that the client does not want.

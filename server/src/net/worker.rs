@@ -378,16 +378,21 @@ impl Worker {
         if let Err(error) = turn.finish(server.durability()) {
             // What was answered is not durable: nobody may be told otherwise.
             server.log(format_args!("a commit failed: {error}"));
-            for &slot in &*touched {
-                if let Some(Some(connection)) = self.connections.get_mut(slot) {
-                    connection.reply.bytes.clear();
-                    connection.reply.error(format!("MISCONF {error}"));
-                    connection.is_closing = true;
-                }
-            }
+            self.take_back_answers(touched, &error);
         }
         let bytes_out = touched.iter().map(|&slot| self.send(slot, is_over)).sum();
         server.statistics.note_bytes(bytes_in, bytes_out);
+    }
+
+    /// Answers connections with an error instead of all that they were to be answered, and closes them.
+    fn take_back_answers(&mut self, slots: &[usize], error: &quipu::Error) {
+        for &slot in slots {
+            if let Some(Some(connection)) = self.connections.get_mut(slot) {
+                connection.reply.bytes.clear();
+                connection.reply.error(format!("MISCONF {error}"));
+                connection.is_closing = true;
+            }
+        }
     }
 
     /// Sends what a connection has for its client, and notes what it waits for. Returns how many bytes were sent.
@@ -549,15 +554,8 @@ fn run_input(
                 return consumed + number.checked_sub(1).map_or(0, |last| batch.end_of(last));
             }
             Progress::Beside(number, why) => {
-                let words = batch.arguments(rest, number);
-                // A long value is not copied.
-                let words = Words::places_in(input, words.clone()).ok_or_else(|| Words::copy(words));
-                // What comes after it waits: it is parsed again then.
                 let done = consumed + batch.end_of(number);
-                connection.parser.restart_at_command();
-                // It runs once this one is answered, also if the client sends no more.
-                connection.set_has_commands(done < input.len());
-                *long = connection.session.take().map(|session| Long { session, words, why });
+                *long = take_long(connection, input, batch.arguments(rest, number), why, done);
                 return done;
             }
         }
@@ -579,6 +577,23 @@ fn run_input(
             }
         }
     }
+}
+
+/// The command of these words, which is run beside the loop; the input up to `done` is done with.
+fn take_long<'w>(
+    connection: &mut Connection,
+    input: &[u8],
+    words: impl Iterator<Item = &'w [u8]> + Clone,
+    why: Beside,
+    done: usize,
+) -> Option<Long> {
+    // A long value is not copied.
+    let words = Words::places_in(input, words.clone()).ok_or_else(|| Words::copy(words));
+    // What comes after it waits: it is parsed again then.
+    connection.parser.restart_at_command();
+    // It runs once this one is answered, also if the client sends no more.
+    connection.set_has_commands(done < input.len());
+    connection.session.take().map(|session| Long { session, words, why })
 }
 
 /// What a client may send.
