@@ -26,6 +26,7 @@ use crate::ids::{NodeId, Partition};
 use crate::peers::Health;
 use crate::record::{class_start, partition_end};
 use crate::replica::State;
+use crate::replica::rows::drop_classes;
 use crate::tables::{Table, Tables};
 use crate::topology::Entry;
 
@@ -165,7 +166,7 @@ impl Movement {
             return Ok(());
         };
         let rows = cx.limits.housekeeping_rows;
-        if !cx.replica.drop_rows(cx.tables, partition, classes, rows)? {
+        if !drop_classes(cx.tables, partition, classes, rows)? {
             return Ok(());
         }
         self.drops.remove(&partition);

@@ -21,7 +21,7 @@ use crate::ids::{NodeId, Partition};
 use crate::limits::Limits;
 use crate::placement::FROM_MAX;
 use crate::protocol::{HEADER_BYTES, Message, Span, Summary};
-use crate::replica::compare::rows_of;
+use crate::replica::compare::{cuts, hashes, rows_of, summary};
 use crate::tables::Tables;
 
 /// Times that a message is sent before its session is given up.
@@ -85,12 +85,12 @@ struct Session {
 impl Session {
     /// Cuts a range that differs, or has its rows compared.
     fn look_closer<T: Tables>(&mut self, cx: &Context<'_, T>, span: OwnedSpan) -> Result<()> {
-        let (rows, _) = cx.replica.summary(cx.tables, self.partition, span.span())?;
+        let (rows, _) = summary(cx.tables, self.partition, span.span())?;
         let cuts = if rows <= cx.limits.repair_leaf_rows {
             Vec::new()
         } else {
             let parts = cx.limits.repair_fan_out as u64;
-            cx.replica.cuts(cx.tables, self.partition, span.span(), parts)?
+            cuts(cx.tables, self.partition, span.span(), parts)?
         };
         if cuts.is_empty() {
             self.steps.push_back(Step::Hashes { span, wants_rows: true });
@@ -237,14 +237,14 @@ impl Sessions {
             Step::Compare(spans) => {
                 let mut summaries = Vec::with_capacity(spans.len());
                 for span in spans {
-                    let (rows, hash) = cx.replica.summary(cx.tables, partition, span.span())?;
+                    let (rows, hash) = summary(cx.tables, partition, span.span())?;
                     summaries.push(Summary { span: span.span(), rows, hash });
                 }
                 cx.metrics.ranges_compared += spans.len() as u64;
                 Message::Compare { partition, is_copy, summaries }
             }
             Step::Hashes { span, wants_rows } => {
-                let hashes = cx.replica.hashes(cx.tables, partition, span.span())?;
+                let hashes = hashes(cx.tables, partition, span.span(), cx.limits.housekeeping_rows)?;
                 Message::Hashes { partition, is_copy, wants_rows: *wants_rows, span: span.span(), hashes }
             }
             Step::Give { horizon, rows } => Message::Give { partition, horizon: *horizon, rows: rows_of(rows) },

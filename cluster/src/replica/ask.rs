@@ -7,7 +7,7 @@ use quipu::Result;
 
 use super::Replica;
 use super::compare::live_value;
-use super::store::entity_key;
+use super::rows::entity_key;
 use crate::ids::{Epoch, Partition};
 use crate::placement::FROM_MAX;
 use crate::protocol::{Cut, Message, Span};
