@@ -17,6 +17,7 @@ pub const ROWS_LEFT_OUT: &[(&str, &str)] = &[
     ("write_with", "as write; the durability of a run is drawn"),
     ("commit_with", "as write_with"),
     ("begin_with", "an isolation is judged by the anomalies it prevents: `rows/tests/isolation.rs` has the list"),
+    ("retry", "as begin_with"),
     ("isolation", "as begin_with"),
     ("begin_statement", "as begin_with"),
     ("refresh", "as begin_with"),

@@ -5,8 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::code::{first_word, is_word};
 use super::edges::Source;
 
-/// Methods of the standard library that have the name of one in another file than its type.
-const STANDARD: &[&str] = &["copied", "join"];
+/// Methods of the standard library: a call of one need not be a call of the crate's own of that name.
+const STANDARD: &[&str] = &[
+    "chain", "chunks", "clear", "cloned", "contains", "copied", "count", "drain", "end", "entry", "extend", "fill",
+    "filter", "find", "first", "flush", "get", "insert", "join", "last", "len", "lines", "load", "lock", "map", "max",
+    "merge", "min", "next", "parse", "peek", "pop", "position", "push", "range", "read", "recv", "remove", "replace",
+    "retain", "send", "skip", "sort", "split", "start", "store", "sum", "swap", "take", "wait", "write", "zip",
+];
 
 /// A block of methods of a type.
 struct Block<'c> {
