@@ -1,4 +1,4 @@
-//! What is read and written: the present tables, a snapshot, or a transaction.
+//! The source of rows: the present tables, a snapshot, or a transaction.
 //!
 //! Invariants:
 //! 1. Nothing here holds the GIL: callers release it first, so a wait for a lock or for the writer's turn stops no
