@@ -1,5 +1,5 @@
-//! What the log says: the topology. Each entry that is agreed is applied to it, in order; a snapshot is an encoded
-//! topology.
+//! The state that the log builds: the topology. Each entry that is agreed is applied to it, in order; a snapshot is an
+//! encoded topology.
 //!
 //! Kept in memory: after a start it is what the node's tables or the snapshot say, whichever is newer, and agreed
 //! entries are applied again. Those that the topology has already seen change nothing.

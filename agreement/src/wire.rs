@@ -7,7 +7,7 @@
 //! | 1 | 8 | number of the question, which its answer repeats; 0 of a proposal |
 //! | 9 | | Raft's message by postcard, why not as a text, or an encoded entry of the topology |
 //!
-//! What is lost is asked again: Raft does so, and so does whoever proposes.
+//! What is lost is sent again: by Raft, and by the node that proposes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

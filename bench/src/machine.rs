@@ -1,4 +1,4 @@
-//! What a reader of figures must know about the machine that made them.
+//! Facts about the machine, for readers of its figures.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

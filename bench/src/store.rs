@@ -1,4 +1,4 @@
-//! What a store must be able to do to be measured, and the shelf of stores there are.
+//! The trait of a store that is measured, and the list of all stores.
 //!
 //! A call covers many rows, so that the price of the dynamic call does not show, and so that each adapter can do the
 //! work in the way that is best for its store (one prepared statement, one cursor). What is timed is the call and

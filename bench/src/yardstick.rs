@@ -1,4 +1,4 @@
-//! What the machine itself can do with a record of 40 bytes: the bound that no store's commit can beat.
+//! Measures what the machine itself can do with a record of 40 bytes: the bound that no store's commit can beat.
 //! (A counted insert of a 4-byte key and an 8-byte value is a log frame of about that size.)
 
 use std::fs::{File, OpenOptions};

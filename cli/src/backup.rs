@@ -19,7 +19,7 @@ Examples:
 The copy is complete when the command ends, and it ends well only then. It shares files with the database where both are in one file system: that takes no time and no \
 space, and guards against mistakes, not against the end of the disk. --copy, or another disk, does.";
 
-/// Copies a database, as it is after one commit, into an empty directory.
+/// Copies a database, as of one commit, into an empty directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

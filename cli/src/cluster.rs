@@ -21,7 +21,7 @@ Examples:
 A node of a cluster is started with: quipu serve --http-port P --self-url URL --data DIR --cluster URL,URL,...
 One that is added later with --join URL,URL,... instead of --cluster.";
 
-/// Shows how a cluster stands, changes its members, has replicas compared, demonstrates
+/// Shows the state of a cluster, changes its members, compares replicas, runs a demonstration
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

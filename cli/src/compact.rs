@@ -18,7 +18,7 @@ Examples:
   quipu compact air --rewrite                                 also where there is one: into the newest format
   quipu compact air flights --layout flat                      and with pages found another way
 
-Runs are merged by themselves as they become many or as much in them is dead; this does not wait for that. It needs as much space as the largest table has, until it is done. \
+Runs are merged in the background once they are many, or once much in them is removed; this command does it now. It needs as much space as the largest table has, until it is done. \
 No row changes, and a command that is interrupted leaves the database as it was.
 
 A tree is the layout to have: its pages are read as they are needed. A flat index is one page for each run, read whole: to compare, or where they all fit into the cache. \

@@ -1,4 +1,5 @@
-//! What has a name in a database: a table of rows, an index of one, or a table whose keys and values are strings.
+//! Everything with a name in a database: a table of rows, an index of one, or a table whose keys and values are
+//! strings.
 
 use quipu::Table;
 use quipu_rows::{Database, is_tree_of_rows};

@@ -24,7 +24,7 @@ others, which have what was written since the backup. Where all nodes of a clust
 Every page of the backup is read and checked before anything is written: a damaged one is refused with the file and the place. The backup is not changed, and what is \
 restored shares no file with it.";
 
-/// Checks a backup and copies it to where it is a database again.
+/// Checks a backup and makes a database of it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -25,8 +25,8 @@ const COMMANDS_SHOWN: usize = 10;
 /// Clears the screen and what was scrolled off it, and goes to its first place.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
-/// Shows what a server does, again and again: commands, hits, bytes, memory, the busiest commands, and of a node of a
-/// cluster how it and its peers stand
+/// Shows what a server does, refreshed every second: commands, hits, bytes, memory, the busiest commands, and of a node
+/// of a cluster how it and its peers stand
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
-    /// Look twice, print once and end
+    /// Print one look and end
     #[arg(long)]
     once: bool,
     /// Print JSON, an object a look

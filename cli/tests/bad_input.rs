@@ -1,4 +1,4 @@
-//! What is wrong is said on standard error, with the place, and nothing is left behind.
+//! Errors are reported on standard error, with the place, and no files remain.
 
 use crate::program::Place;
 

@@ -1,6 +1,6 @@
-//! Goal: nodes with certificates speak TLS with each other and with nobody else; nodes with a port of their own meet
-//! there and nowhere else.
-//! Method: clusters of real processes, some of them with wrong certificates; sockets that speak to the nodes' port.
+//! Goal: nodes with certificates speak TLS with each other and with no other program; nodes with a port of their own
+//! meet there and nowhere else. Method: clusters of real processes, some of them with wrong certificates; sockets that
+//! speak to the nodes' port.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -63,8 +63,8 @@ fn the_tutorial_runs() {
     assert!(sessions.len() > 10, "the commands are not found");
     for (command, expected) in sessions {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("({command}) 2>&1")]).env("PATH", &path);
-        let output = shell.current_dir(place.path()).output().expect("a shell");
+        shell.args(["-c", &format!("({command}) 2>&1")]).env("PATH", &path).current_dir(place.path());
+        let output = shell.output().expect("a shell");
         let answer = String::from_utf8_lossy(&output.stdout);
         let lines: Vec<&str> = answer.lines().collect();
         assert!(all_fit(&lines, &expected), "$ {command}\n{answer}\nthe page has:\n{}", expected.join("\n"));

@@ -1,4 +1,5 @@
-//! What a field of a file is: missing, a text, a number, a time; and what is said where a person could expect another.
+//! The type of a field in a file: missing, a text, a number, a time; and the message where a person could expect
+//! another.
 
 use crate::program::Place;
 

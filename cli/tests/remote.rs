@@ -1,4 +1,4 @@
-//! Goal: `quipu shell --connect` and `quipu top` speak to a running server, and say what is wrong when there is none.
+//! Goal: `quipu shell --connect` and `quipu top` speak to a running server, and say what is wrong without one.
 //! Method: the program serves at a free port; the shell is driven by scripts from a pipe.
 
 use std::io::{BufRead, BufReader, Write};

@@ -71,7 +71,7 @@ def _natural(what: str, number: int) -> int:
 
 
 class Rows:
-    """Rows in the order of a key, as they are when they are asked for. Nothing is loaded.
+    """Rows in the order of a key, read when they are asked for. Nothing is loaded.
 
     They have what lists have: ``len``, positions, slices, iteration from either end.
 
@@ -125,7 +125,7 @@ class Rows:
         return Rows(self._reader, self._keys, list(columns), self._path)
 
     def freeze(self) -> "Rows":
-        """The same rows as they are now: what others write is not seen."""
+        """The same rows at this moment: what others write later is not seen."""
         return Rows(self._reader.at_one_moment(), self._keys, self._columns, self._path)
 
     @property
@@ -222,7 +222,7 @@ class Rows:
             limit = min(limit * 4, _LAST_CHUNK)
 
     def __iter__(self) -> Iterator[Row]:
-        """The rows as they are now, some at a time."""
+        """The rows of this moment, some at a time."""
         return self._stream(False)
 
     def __reversed__(self) -> Iterator[Row]:

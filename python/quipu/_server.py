@@ -235,7 +235,7 @@ def close_clients() -> None:
 
 
 class ServerRows:
-    """Keys of a server in their order, with their values, as they are when they are asked for. Nothing is loaded.
+    """Keys of a server in their order, with their values, read when they are asked for. Nothing is loaded.
 
     A row is a tuple of a key and its value, both ``bytes``. The value is None if the key holds no string.
 
@@ -273,7 +273,7 @@ class ServerRows:
 
     @contextlib.contextmanager
     def _frozen(self) -> Iterator["ServerRows"]:
-        """These rows as they are now."""
+        """These rows at this moment."""
         if self._moment is not None:
             yield self
             return
@@ -386,7 +386,7 @@ class ServerRows:
         return [ServerRows(self._client, keys, self._moment) for keys in pieces]
 
     def __iter__(self) -> Iterator[ServerRow]:
-        """The rows as they are when the first is read, some at a time, from a snapshot that lives for ten minutes."""
+        """The rows of the moment when the first is read, some at a time, from a snapshot that lives for ten minutes."""
         return (row for chunk in self._chunks(False) for row in chunk)
 
     def __reversed__(self) -> Iterator[ServerRow]:

@@ -1,4 +1,4 @@
-//! Rows from Arrow: values are read in the buffers of whoever made them.
+//! Rows from Arrow: values are read in the buffers of the library that made them.
 //!
 //! A value becomes what the column holds if it means the same: integers of any width, texts of any layout, dictionaries
 //! of them, timestamps of any unit that lose nothing.

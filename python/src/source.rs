@@ -1,10 +1,10 @@
-//! What is read and written: the tables as they are now, a snapshot, or a transaction.
+//! The source of rows: the present tables, a snapshot, or a transaction.
 //!
 //! Invariants:
 //! 1. Nothing here holds the GIL: callers release it first, so a wait for a lock or for the writer's turn stops no
 //!    other thread of Python. What is dropped with the GIL held waits for no Python code.
 //! 2. A thread that has the single writer's turn never waits for it: what would is refused.
-//! 3. Closing a database ends its snapshots and transactions, whoever holds their Python objects.
+//! 3. Closing a database ends its snapshots and transactions, even if Python still holds their objects.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, Sender};

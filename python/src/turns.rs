@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A transaction of the single writer has entered alone from before it asks the engine for the turn until it has
-//!    told it to commit or to roll back. So whoever entered does not wait long in the engine.
+//!    told it to commit or to roll back. So a thread that has entered does not wait long in the engine.
 //! 2. They enter in the order in which they came, so none is passed by for long.
 //! 3. The GIL is not taken under the lock.
 

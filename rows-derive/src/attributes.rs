@@ -1,4 +1,4 @@
-//! What stands in `#[table(...)]` and `#[column(...)]`, with names as they were written.
+//! The contents of `#[table(...)]` and `#[column(...)]`, with names as they were written.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;

@@ -1,4 +1,4 @@
-//! What the macro refuses: each message says which field, attribute or name, and points at it.
+//! Structs that the macro refuses: each message says which field, attribute or name, and points at it.
 
 use syn::DeriveInput;
 

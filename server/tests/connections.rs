@@ -1,6 +1,6 @@
-//! Goal: connections are opened, limited and closed as configured, over TCP, local sockets and TLS, and nobody who is
-//! slow or silent holds the others up. Method: a server with sockets on free ports, and clients that speak bytes.
-//! Waiting is for something to come, with a deadline.
+//! Goal: connections are opened, limited and closed as configured, over TCP, local sockets and TLS, and a client that
+//! is slow or silent does not hold up the others. Method: a server with sockets on free ports, and clients that speak
+//! bytes. Waiting is for something to come, with a deadline.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};

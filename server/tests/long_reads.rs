@@ -1,6 +1,6 @@
-//! Goal: long answers hold up nobody, take bounded memory and threads, and what their clients sent behind them is run
-//! as if they had been short. Method: a server with sockets over some ten thousand keys; clients that pipeline, end
-//! their side, take nothing, or leave.
+//! Goal: long answers hold up no other client, take bounded memory and threads, and what their clients sent after them
+//! is run as if they had been short. Method: a server with sockets over some ten thousand keys; clients that pipeline,
+//! end their side, take nothing, or leave.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

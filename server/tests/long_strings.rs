@@ -1,4 +1,4 @@
-//! Goal: long strings, which are stored in pieces, are what short ones are; what they leave behind is removed; nothing
+//! Goal: long strings, which are stored in pieces, are what short ones are; what remains of them is removed; nothing
 //! is lost or kept where a server ends half way.
 //! Method: tiny pieces; commands by chance beside strings that are plain bytes; the checker; servers opened anew in
 //! between. Strings of some megabytes for what runs beside the loop.

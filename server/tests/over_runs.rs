@@ -1,5 +1,5 @@
 //! Goal: a server whose keys lie in runs answers as one whose keys lie in memory; a command that lacks a page holds up
-//! nobody but its own connection, whose answers keep their order; what it did before it lacked the page is not seen.
+//! only its own connection, whose answers keep their order; what it did before it lacked the page is not seen.
 //! Method: servers with sockets over tiny pages and hardly any cache, and a disk that counts, fails and is full.
 
 use std::io::{Read, Write};

@@ -3,8 +3,8 @@
 //!
 //! Writer `w` does operations 0, 1, 2, ... in order, and what the database holds after the first `p` of them is known
 //! in closed form (`present`, `key_count`). After a crash the database must be in the state after some `p` that is at
-//! least the number of acknowledged operations and at most the number of sent ones: a suffix of what nobody was told
-//! about may be lost, but there is no hole, no half of a transaction, and nothing that nobody wrote (DBSIZE).
+//! least the number of acknowledged operations and at most the number of sent ones: a suffix of what was not
+//! acknowledged may be lost, but there is no hole, no half of a transaction, and nothing that was not written (DBSIZE).
 //!
 //! Not here: lost power. The page cache survives the process, so `--durability sync` is tested here for its order and
 //! its recovery only; what a disk may lose is the business of the engine's simulated disk.

@@ -1,5 +1,5 @@
 //! A table on disk, in two processes: one loads and settles it, the next opens it and asks. So what a store holds in
-//! memory, and how long it takes to open, is not mixed with what loading left behind.
+//! memory, and how long it takes to open, is not mixed with what loading has left.
 //!
 //! | module | |
 //! |---|---|

@@ -7,7 +7,7 @@
 //!   8 KiB.
 //! - no durability and `os`: WAL, `synchronous = OFF`: commits are written, not synced. `sync`: WAL, `synchronous =
 //!   FULL`.
-//! - Statements are prepared once. One connection writes, behind a mutex (that is faster than its busy handler);
+//! - Statements are prepared once. One connection writes, under a mutex (that is faster than its busy handler);
 //!   another reads.
 //! - A client has one connection for its reads and its writes: a connection forgets its cache when another has written.
 //!   The cache's size is that of each connection.

@@ -1,4 +1,4 @@
-//! What is asked, under which promise; the bytes of requests and of answers.
+//! Requests and their promises; the bytes of requests and of answers.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -1,6 +1,6 @@
 //! Which rate to try next, to find the highest that is held: doubled until one is not held, then bisected.
 //!
-//! A rate is not held if two turns in a row say so: one can be due to somebody else on the machine.
+//! A rate is not held if two turns in a row say so: one can be due to other work on the machine.
 
 /// The search ends when the lowest rate that is not held is at most so many times the highest that is.
 const CLOSE_ENOUGH: f64 = 1.08;

@@ -1,4 +1,4 @@
-//! What requests took: figures of one server and turn, and medians of them for a table.
+//! Times of requests: figures of one server and turn, and medians of them for a table.
 
 use super::{Batch, Connection, Running};
 use crate::clock::{Deadline, median};

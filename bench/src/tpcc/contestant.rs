@@ -1,4 +1,4 @@
-//! What a store must be able to do to be measured.
+//! The trait of a store that is measured.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;

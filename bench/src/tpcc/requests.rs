@@ -1,4 +1,4 @@
-//! What terminals ask (clauses 2.4.1 to 2.8.1), and how often (clause 5.2.3).
+//! Requests of terminals (clauses 2.4.1 to 2.8.1), and how often (clause 5.2.3).
 
 use super::population::{DISTRICTS, LOADED_AT, Scale};
 use super::random::{self, one_in, uniform};

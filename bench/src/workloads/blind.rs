@@ -1,5 +1,5 @@
-//! What it costs to know whether the key of a write is live: writes to rows in runs that are not cached, in a table
-//! that asks with each write and in a `blind` one that asks for many at once, later.
+//! Measures what it costs to know whether the key of a write is live: writes to rows in runs that are not cached, in a
+//! table that asks with each write and in a `blind` one that asks for many at once, later.
 //!
 //! Rows lie in one run, and the cache has room for a sixteenth of them. Then keys at random are written anew, or new
 //! ones, one a commit or in batches. A blind table has asked nothing by then; so the time until its entries are

@@ -1,4 +1,4 @@
-//! What counting costs a writer: the same tree with and without tallies, and with each further measure.
+//! Measures what counting costs a writer: the same tree with and without tallies, and with each further measure.
 //!
 //! Two ways, because a difference of one percent drowns in a shared machine's noise:
 //! - **Instructions**: a child process does the calls under callgrind, once `n` and once `2n` of them; the difference

@@ -1,10 +1,10 @@
 //! A server whose keys are more than its memory holds, beside stores in this process: random gets and overwrites in
 //! batches, what a client of one connection can have.
 //!
-//! Everyone is loaded in random order and left alone until it stands still: nobody is told to flush or to compact, as
-//! nobody tells a server. Then it is asked for random keys, told to overwrite random keys, left alone, and asked again.
+//! Each store is loaded in random order and left alone until it stands still, without a call to flush or to compact,
+//! as a server gets none. Then it is asked for random keys, told to overwrite random keys, left alone, and asked again.
 //! Caches are a tenth of the data, memtables 64 MiB. Whenever a contestant has come to rest its files are read once, so
-//! that they are in the system's memory for everyone, however they were written: what is measured is the work of
+//! that they are in the system's memory for all stores, however they were written: what is measured is the work of
 //! reading, not the disk.
 //!
 //! A batch is a pipeline of commands to the server; of a store it is a transaction, or one call for many keys, if it

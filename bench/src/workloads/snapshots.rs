@@ -1,4 +1,4 @@
-//! What a snapshot costs: to take one, and to insert while one lives or while they are taken all the time.
+//! Measures what a snapshot costs: to take one, and to insert while one lives or while they are taken all the time.
 //!
 //! Inserts are transactions of one row, not synced. Every snapshot is asked for its count before and after the inserts:
 //! it must not have moved.

@@ -73,7 +73,7 @@ impl Likeness {
     }
 }
 
-/// Lets nodes into a cluster, and waits until they have their share of the data
+/// Adds nodes to a cluster, and waits until they have their share of the data
 #[derive(Debug, clap::Args)]
 #[command(after_help = ADD_HELP)]
 pub(super) struct Add {
@@ -86,7 +86,7 @@ pub(super) struct Add {
     following: Following,
 }
 
-/// Has nodes leave a cluster, and waits until others have their data
+/// Removes nodes from a cluster, and waits until others have their data
 #[derive(Debug, clap::Args)]
 #[command(after_help = REMOVE_HELP)]
 pub(super) struct Remove {
@@ -100,7 +100,7 @@ pub(super) struct Remove {
     following: Following,
 }
 
-/// Puts a node in the place of another, moving the data once
+/// Replaces a node by another, moving the data once
 #[derive(Debug, clap::Args)]
 #[command(after_help = REPLACE_HELP)]
 pub(super) struct Replace {

@@ -13,7 +13,7 @@ use crate::grid::{bytes, thousands};
 /// How often nodes are asked.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Has all replicas compared now, and waits until they are. Nodes that do not answer are left out
+/// Compares all replicas now, and waits for the end. Nodes that do not answer are left out
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What a server says when it is ready: one screen.
+//! The screen that a server prints when it is ready.
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a command answers, for people and for programs.
+//! Answers of commands, for people and for programs.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What a line of the shell asks for.
+//! Parses a line of the shell into a command.
 
 use crate::failure::{Failure, Result};
 use crate::import::split_list;

@@ -1,4 +1,4 @@
-//! Completion by Tab: commands, then the tables behind `use`, `drop` and `rebuild`, commands behind `help`.
+//! Completion by Tab: commands; tables after `use`, `drop` and `rebuild`, commands after `help`.
 
 use super::command::NAMES;
 use super::lines::split_last_word;

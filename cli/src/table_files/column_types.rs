@@ -1,8 +1,8 @@
-//! Types of columns that nobody has declared, from what their fields look like.
+//! The types of columns without a declared type, from what their fields look like.
 //!
 //! [`Evidence`] gathers what all fields of a column look like, and [`Evidence::data_type`] decides so that the values
-//! are those of the file: `007` and `1.` are no numbers here, though some would read them as such, a number of more
-//! digits than a float keeps is none, and `4.7.2013` is no date. What may be written in more than one way, as `2.50`,
+//! are those of the file: `007` and `1.` are no numbers here, though some would read them as such, nor is a number of
+//! more digits than a float keeps, and `4.7.2013` is no date. What may be written in more than one way, as `2.50`,
 //! `True` and `2013-07-04 05:15:00+02:00`, keeps its value and is written in one. A column that has more than one kind
 //! of field is text, or JSON if it comes from JSON lines.
 

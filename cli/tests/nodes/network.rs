@@ -1,8 +1,8 @@
 //! A network that belongs to a test: each node in a namespace of its own, a link between each two of them, which can be
-//! cut, also one way, and one to the test. Needs a system that allows namespaces to everybody.
+//! cut, also one way, and one to the test. Needs a system that allows namespaces to all users.
 //!
 //! Each link between two nodes is a bridge that sends everything to its other port. A way is cut by telling the port at
-//! its end to take nothing: so nobody is told, as with a cable that was pulled behind a switch.
+//! its end to take nothing: so neither side is told, as with a cable that was pulled at the far end of a switch.
 
 use std::net::SocketAddr;
 use std::path::Path;

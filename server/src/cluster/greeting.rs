@@ -139,7 +139,7 @@ impl Greeter {
         self.read(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
         if length > bytes_max {
-            return Err(Failure::Refused(format!("a greeting of {length} bytes is too long: at most {bytes_max}")));
+            return Err(Failure::Refused(format!("a message of {length} bytes is too long: at most {bytes_max}")));
         }
         let mut message = vec![0; length];
         self.read(&mut message)?;

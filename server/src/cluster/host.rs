@@ -1,4 +1,4 @@
-//! What a node needs of the server that it is part of, and what it is told at its start.
+//! The services that a node needs from its server, and its settings at the start.
 
 use quipu::Durability;
 use quipu_cluster::limits::Limits;

@@ -1,4 +1,4 @@
-//! What others give to the thread of the node: events, and a waker that tells of them.
+//! The inbox of the thread of the node: events from other threads, and a waker that announces them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What a node says of itself: for `/readyz`, `/metrics` and `quipu cluster status`.
+//! The report of a node on itself: for `/readyz`, `/metrics` and `quipu cluster status`.
 
 use quipu_agreement::LogReport;
 use quipu_cluster::ids::{Epoch, NodeId};

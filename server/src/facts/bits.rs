@@ -10,7 +10,7 @@ const READ: Flags = Flags::READ;
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("setbit", 4, GROWTH, Group::Bitmap)
         .keys(1, 1, 1)
-        .about("key offset value", "Sets a bit of a string, and answers what it was.", "2.2.0")
+        .about("key offset value", "Sets a bit of a string, and answers its previous value.", "2.2.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("getbit", 3, FAST_READ, Group::Bitmap)
         .keys(1, 1, 1)
@@ -32,7 +32,7 @@ pub(super) const SPECS: &[Spec] = &[
         .keys(2, -1, 1)
         .about(
             "AND | OR | XOR | NOT destkey key [key ...]",
-            "Combines strings bit by bit, and puts what comes out at another key.",
+            "Combines strings bit by bit, and puts the result at another key.",
             "2.6.0",
         )
         .costs("O(k (log n + length))", "O(k length)"),

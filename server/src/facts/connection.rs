@@ -21,20 +21,20 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("q.ack", -1, FAST.and(Flags::ALONE).and(Flags::NO_MULTI), Group::Connection)
         .about(
             "[ack from]",
-            "In a cluster: of how many replicas of each key the client waits for how many, or what that is.",
+            "In a cluster: sets how many of how many replicas of each key the client waits for, or answers that.",
             "0.1.0",
         )
         .costs("O(1)", ""),
     Spec::new("reset", 1, ANY_TIME, Group::Connection)
-        .about("", "Makes the connection as it was when it began.", "6.2.0")
+        .about("", "Resets the connection to its initial state.", "6.2.0")
         .costs("O(1)", "O(1)"),
     Spec::new("auth", -2, Flags::FAST.and(Flags::NO_AUTH).and(Flags::SECRET), Group::Connection)
-        .about("[username] password", "Says who the client is.", "1.0.0")
+        .about("[username] password", "Logs the connection in as a user.", "1.0.0")
         .costs("O(n) passwords of the user", "O(n) passwords of the user"),
     Spec::new("hello", -1, Flags::FAST.and(Flags::NO_AUTH).and(Flags::SECRET), Group::Connection)
         .about(
             "[protover [AUTH username password] [SETNAME clientname]]",
-            "Chooses the version of the protocol, and tells about the server.",
+            "Chooses the version of the protocol, and answers facts about the server.",
             "6.0.0",
         )
         .costs("O(1)", "O(1)"),
@@ -79,10 +79,10 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("ON | OFF", "Whether the connection is closed last when clients hold too much memory.", "7.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|no-touch", 3, PLAIN, Group::Connection)
-                .about("ON | OFF", "Remembered: reading changes nothing anyway.", "7.2.0")
+                .about("ON | OFF", "Has no effect: reading changes nothing.", "7.2.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|pause", -3, ADMIN, Group::Connection)
-                .about("timeout [WRITE | ALL]", "Lets commands wait for so many milliseconds.", "3.0.0")
+                .about("timeout [WRITE | ALL]", "Makes commands wait for so many milliseconds.", "3.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|reply", 3, PLAIN, Group::Connection)
                 .about("ON | OFF | SKIP", "Which answers the client wants.", "3.2.0")
@@ -94,13 +94,13 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("connection-name", "Names the connection.", "2.6.9")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|tracking", -3, PLAIN, Group::Connection)
-                .about("ON | OFF", "Tells a client of keys that change: only OFF is there.", "6.0.0")
+                .about("ON | OFF", "Notifies a client of keys that change: only OFF is accepted.", "6.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|trackinginfo", 2, PLAIN, Group::Connection)
                 .about("", "Whether keys are tracked: they are not.", "6.2.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|unblock", -3, ADMIN, Group::Connection)
-                .about("client-id [TIMEOUT | ERROR]", "Frees a client that waits in a command.", "5.0.0")
+                .about("client-id [TIMEOUT | ERROR]", "Ends the waiting of a client in a command.", "5.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("client|unpause", 2, ADMIN, Group::Connection)
                 .about("", "Ends CLIENT PAUSE.", "6.2.0")

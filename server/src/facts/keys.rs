@@ -25,17 +25,17 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("exists", -2, FAST_READ, Group::Generic)
         .replicated()
         .keys(1, -1, 1)
-        .about("key [key ...]", "How many of the keys there are; one that is named twice counts twice.", "1.0.0")
+        .about("key [key ...]", "How many of the keys exist; a key that is named twice counts twice.", "1.0.0")
         .costs("O(k log n)", "O(k)"),
     Spec::new("touch", -2, FAST_READ, Group::Generic)
         .replicated()
         .keys(1, -1, 1)
-        .about("key [key ...]", "How many of the keys there are, as EXISTS answers it.", "3.2.1")
+        .about("key [key ...]", "How many of the keys exist, as EXISTS answers it.", "3.2.1")
         .costs("O(k log n)", "O(k)"),
     Spec::new("type", 2, FAST_READ, Group::Generic)
         .replicated()
         .keys(1, 1, 1)
-        .about("key", "The kind of what a key holds.", "1.0.0")
+        .about("key", "The type of the value of a key.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("rename", 3, WRITE, Group::Generic)
         .keys(1, 2, 1)
@@ -55,7 +55,7 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n), and a step for each element or piece", "O(1) for a string, O(m) for a collection"),
     Spec::new("move", 3, FAST_WRITE, Group::Generic)
         .keys(1, 1, 1)
-        .about("key db", "Moves a key into another database that has none of its name.", "1.0.0")
+        .about("key db", "Moves a key into another database, unless that has a key of this name.", "1.0.0")
         .costs("O(log n), and a step for each element or piece", "O(1)"),
     Spec::new("expire", -3, FAST_WRITE, Group::Generic)
         .replicated()
@@ -84,12 +84,12 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("ttl", 2, FAST_READ, Group::Generic)
         .replicated()
         .keys(1, 1, 1)
-        .about("key", "In how many seconds a key expires: -1 if never, -2 if there is no such key.", "1.0.0")
+        .about("key", "The seconds until a key expires: -1 if never, -2 if there is no such key.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("pttl", 2, FAST_READ, Group::Generic)
         .replicated()
         .keys(1, 1, 1)
-        .about("key", "In how many milliseconds a key expires: -1 if never, -2 if there is no such key.", "2.6.0")
+        .about("key", "The milliseconds until a key expires: -1 if never, -2 if there is no such key.", "2.6.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("expiretime", 2, FAST_READ, Group::Generic)
         .replicated()
@@ -108,7 +108,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("persist", 2, FAST_WRITE, Group::Generic)
         .replicated()
         .keys(1, 1, 1)
-        .about("key", "Takes a key's deadline away.", "2.2.0")
+        .about("key", "Removes a key's deadline.", "2.2.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("keys", 2, EXACT_READ, Group::Generic)
         .about("pattern", "All keys that match a pattern.", "1.0.0")
@@ -129,11 +129,11 @@ pub(super) const SPECS: &[Spec] = &[
                 .costs("O(log n), and a step for each of 128 members at most", "O(1)"),
             Spec::new("object|freq", 3, READ, Group::Generic)
                 .keys(2, 2, 1)
-                .about("key", "How often a key was used, which is not kept.", "4.0.0")
+                .about("key", "How often a key was used: this is not recorded.", "4.0.0")
                 .costs("O(log n)", "O(1)"),
             Spec::new("object|idletime", 3, READ, Group::Generic)
                 .keys(2, 2, 1)
-                .about("key", "For how many seconds a key was not used, which is not kept.", "2.2.3")
+                .about("key", "For how many seconds a key was not used: this is not recorded.", "2.2.3")
                 .costs("O(log n)", "O(1)"),
             Spec::new("object|refcount", 3, READ, Group::Generic)
                 .keys(2, 2, 1)
@@ -145,18 +145,18 @@ pub(super) const SPECS: &[Spec] = &[
         ]),
     Spec::new("dump", 2, READ, Group::Generic)
         .keys(1, 1, 1)
-        .about("key", "What a key holds, as bytes that RESTORE takes.", "2.6.0")
+        .about("key", "The value of a key as bytes that RESTORE takes.", "2.6.0")
         .costs("O(log n), and the bytes of the value", "O(bytes)"),
     Spec::new("restore", -4, GROWTH, Group::Generic)
         .keys(1, 1, 1)
         .about(
             "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
-            "Makes a key of the bytes that DUMP gave.",
+            "Creates a key from the bytes that DUMP answered.",
             "2.6.0",
         )
         .costs("O(bytes), and O(log n) for each member", "O(bytes), and O(log m) for each member"),
     Spec::new("select", 2, Flags::FAST, Group::Connection)
-        .about("index", "Chooses the database that the connection's commands are about.", "1.0.0")
+        .about("index", "Chooses the database of the connection's commands.", "1.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("dbsize", 1, Flags::READ.and(Flags::EXACT).and(Flags::FAST), Group::Server)
         .replicated()

@@ -1,4 +1,4 @@
-//! What is known of commands before they run: their lines in the table, and what follows from those.
+//! Facts of commands that are known before they run: their lines in the table, and what follows from those.
 //!
 //! A line ([`Spec`]) has a command's name, how many words it takes, where its keys stand, its flags, and what it costs.
 //! Access rules, `COMMAND`, `HELP`, statistics and the page of all commands read these lines. Each family has a file of

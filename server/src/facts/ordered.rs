@@ -8,11 +8,11 @@ const FAST_EXACT_READ: Flags = Flags::READ.and(Flags::EXACT).and(Flags::FAST);
 pub(super) const SPECS: &[Spec] = &[
     Spec::new("q.count", -1, FAST_EXACT_READ, Group::Ordered)
         .replicated()
-        .about("[min max]", "How many keys lie in a range, or in all.", "0.1.0")
+        .about("[min max]", "The number of keys in a range, or in the database.", "0.1.0")
         .costs("O(log n)", ""),
     Spec::new("q.rank", 2, FAST_EXACT_READ, Group::Ordered)
         .replicated()
-        .about("key", "How many keys lie below a key, present or not.", "0.1.0")
+        .about("key", "The number of keys below a key, which need not exist.", "0.1.0")
         .costs("O(log n)", ""),
     Spec::new("q.nth", -2, FAST_EXACT_READ, Group::Ordered)
         .replicated()
@@ -26,7 +26,7 @@ pub(super) const SPECS: &[Spec] = &[
         .replicated()
         .about(
             "min max [REV] [OFFSET n] [LIMIT n] [WITHVALUES] [WITHTOTAL]",
-            "Keys of a range from an offset on, with their strings and the exact number of all if asked.",
+            "Keys of a range from an offset on; if asked, with their strings and the exact number of keys in the range.",
             "0.1.0",
         )
         .costs("O(log n + keys returned)", ""),
@@ -40,10 +40,10 @@ pub(super) const SPECS: &[Spec] = &[
         .about("min max parts", "Keys that cut a range into parts of equal counts.", "0.1.0")
         .costs("O(log n) a part", ""),
     Spec::new("q.tally", -1, FAST_EXACT_READ, Group::Ordered)
-        .about("[min max]", "Rows, bytes and hash of a range: equal hashes tell equal content.", "0.1.0")
+        .about("[min max]", "Rows, bytes and hash of a range: equal hashes mean equal content.", "0.1.0")
         .costs("O(log n)", ""),
     Spec::new("q.delrange", 3, Flags::WRITE.and(Flags::EXACT).and(Flags::FREES), Group::Ordered)
-        .about("min max", "Removes all keys of a range and tells how many there were.", "0.1.0")
+        .about("min max", "Removes all keys of a range, and answers how many there were.", "0.1.0")
         .costs(
             "O(log n) over runs, one step a leaf in memory; and O(log n) for each key that expires, is a collection, or is long",
             "",

@@ -1,4 +1,4 @@
-//! What Redis tells of its commands: categories for access rules, where keys stand and how they are used.
+//! Facts of Redis about its commands: categories for access rules, where keys stand and how they are used.
 //!
 //! The facts about Redis's commands are a file beside this one, as `COMMAND INFO` of Redis 7.0 gives them. Those of the
 //! commands that only Quipu has follow from their lines in the table.

@@ -24,7 +24,7 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("parameter value [parameter value ...]", "Changes parameters: all of them or none.", "2.0.0")
                 .costs("O(n) parameters given", "O(n) parameters given"),
             Spec::new("config|resetstat", 2, ADMIN, Group::Server)
-                .about("", "Starts to count anew what INFO tells.", "2.0.0")
+                .about("", "Resets the counters of INFO.", "2.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("config|rewrite", 2, ADMIN, Group::Server)
                 .about("", "Writes what was changed into the configuration file.", "2.8.0")
@@ -39,7 +39,7 @@ pub(super) const SPECS: &[Spec] = &[
                 .costs("O(1)", "O(1)"),
         ]),
     Spec::new("info", -1, FIGURES, Group::Server)
-        .about("[section [section ...]]", "What the server is and does.", "1.0.0")
+        .about("[section [section ...]]", "Facts and counters of the server.", "1.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("command", -1, PLAIN, Group::Server)
         .about("", "Everything that is known of all commands.", "2.8.13")
@@ -54,11 +54,7 @@ pub(super) const SPECS: &[Spec] = &[
                 )
                 .costs("O(1)", "O(1)"),
             Spec::new("command|docs", -2, PLAIN, Group::Server)
-                .about(
-                    "[command-name [command-name ...]]",
-                    "What commands are for, with which words, at what cost.",
-                    "7.0.0",
-                )
+                .about("[command-name [command-name ...]]", "Purpose, arguments and costs of commands.", "7.0.0")
                 .costs("O(n) commands", "O(n) commands"),
             Spec::new("command|getkeys", -4, PLAIN, Group::Server)
                 .about("command [arg [arg ...]]", "The keys among the words of a command.", "2.8.13")
@@ -109,13 +105,13 @@ pub(super) const SPECS: &[Spec] = &[
         .about("", "The server's time: seconds and microseconds.", "2.6.0")
         .costs("O(1)", "O(1)"),
     Spec::new("lastsave", 1, FAST, Group::Server)
-        .about("", "When the last checkpoint that was asked for ended.", "1.0.0")
+        .about("", "The time at which the last requested checkpoint ended.", "1.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("save", 1, Flags::ADMIN.and(Flags::ALONE).and(Flags::NO_MULTI), Group::Server)
-        .about("", "Makes a checkpoint, and answers when it is there.", "1.0.0")
+        .about("", "Makes a checkpoint, and answers when it is complete.", "1.0.0")
         .costs("O(n) rows of tables that have changed; no other client waits", "O(n), and all clients wait"),
     Spec::new("bgsave", -1, ADMIN, Group::Server)
-        .about("[SCHEDULE]", "Begins a checkpoint.", "1.0.0")
+        .about("[SCHEDULE]", "Starts a checkpoint.", "1.0.0")
         .costs("O(1)", "O(n) pages of memory"),
     Spec::new("bgrewriteaof", 1, ADMIN, Group::Server)
         .about("", "Starts a checkpoint; the log before it is no longer needed.", "1.0.0")
@@ -123,8 +119,8 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("q.backup", 2, Flags::ADMIN.and(Flags::ALONE).and(Flags::NO_MULTI), Group::Server)
         .about(
             "directory",
-            "Copies the database, as it is after one commit, into an empty directory of the server's machine, and \
-             answers when the copy is there and durable.",
+            "Copies the database, as of one commit, into an empty directory of the server's machine, and answers when \
+             the copy is complete and durable.",
             "0.1.0",
         )
         .costs("that of a checkpoint, and a link or a copy of each file; no other client waits", ""),
@@ -139,7 +135,7 @@ pub(super) const SPECS: &[Spec] = &[
         .about("", "Always that of a master without replicas.", "2.8.12")
         .costs("O(1)", "O(1)"),
     Spec::new("replicaof", 3, ADMIN, Group::Server)
-        .about("NO ONE | host port", "Only NO ONE is there.", "5.0.0")
+        .about("NO ONE | host port", "Only NO ONE is accepted.", "5.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("slaveof", 3, ADMIN, Group::Server)
         .about("NO ONE | host port", "The same as REPLICAOF.", "1.0.0")
@@ -162,7 +158,7 @@ pub(super) const SPECS: &[Spec] = &[
         )
         .costs("O(1)", "O(1)"),
     Spec::new("wait", 3, PLAIN, Group::Generic)
-        .about("numreplicas timeout", "How many replicas have what was written: none.", "3.0.0")
+        .about("numreplicas timeout", "How many replicas have what was written: 0.", "3.0.0")
         .costs("O(1)", "O(1)"),
     Spec::new("waitaof", 4, Flags::ALONE, Group::Generic)
         .about("numlocal numreplicas timeout", "Answers when what was written is on stable storage here.", "7.2.0")
@@ -211,7 +207,7 @@ pub(super) const SPECS: &[Spec] = &[
                 .costs("O(1)", "O(1)"),
         ]),
     Spec::new("memory", -2, PLAIN, Group::Server)
-        .about("subcommand", "What takes how much memory.", "4.0.0")
+        .about("subcommand", "The memory that each part takes.", "4.0.0")
         .costs("see its subcommands", "see its subcommands")
         .subcommands(&[
             Spec::new("memory|doctor", 2, FIGURES, Group::Server)
@@ -241,7 +237,7 @@ pub(super) const SPECS: &[Spec] = &[
                 .costs("O(1)", "O(1)"),
             Spec::new("memory|usage", -3, Flags::READ, Group::Server)
                 .keys(2, 2, 1)
-                .about("key [SAMPLES count]", "Bytes of memory that a key takes, about.", "4.0.0")
+                .about("key [SAMPLES count]", "The bytes of memory that a key takes, approximately.", "4.0.0")
                 .costs("O(log n)", "O(n) samples"),
         ]),
     Spec::new("slowlog", -2, PLAIN, Group::Server)
@@ -249,7 +245,7 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("see its subcommands", "see its subcommands")
         .subcommands(&[
             Spec::new("slowlog|get", -2, ADMIN, Group::Server)
-                .about("[count]", "The last commands that took long, the newest first.", "2.2.12")
+                .about("[count]", "The latest slow commands, the newest first.", "2.2.12")
                 .costs("O(n) entries", "O(n) entries"),
             Spec::new("slowlog|len", 2, ADMIN, Group::Server)
                 .about(
@@ -271,10 +267,10 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("see its subcommands", "see its subcommands")
         .subcommands(&[
             Spec::new("latency|doctor", 2, ADMIN, Group::Server)
-                .about("", "What took long, in words.", "2.8.13")
+                .about("", "A report of slow events, in words.", "2.8.13")
                 .costs("O(1)", "O(1)"),
             Spec::new("latency|graph", 3, ADMIN, Group::Server)
-                .about("event", "What took long, as a picture.", "2.8.13")
+                .about("event", "A drawing of slow events.", "2.8.13")
                 .costs("O(1)", "O(1)"),
             Spec::new("latency|help", 2, PLAIN, Group::Server)
                 .about("", "Lists the subcommands.", "2.8.13")
@@ -283,17 +279,17 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("[command [command ...]]", "How many calls of commands took how long.", "7.0.0")
                 .costs("O(n) commands", "O(n) commands"),
             Spec::new("latency|history", 3, ADMIN, Group::Server)
-                .about("event", "When an event took long.", "2.8.13")
+                .about("event", "The times at which an event was slow.", "2.8.13")
                 .costs("O(1)", "O(1)"),
             Spec::new("latency|latest", 2, ADMIN, Group::Server)
-                .about("", "Events that took long, the last time of each.", "2.8.13")
+                .about("", "The latest time at which each event was slow.", "2.8.13")
                 .costs("O(1)", "O(1)"),
             Spec::new("latency|reset", -2, ADMIN, Group::Server)
-                .about("[event [event ...]]", "Forgets what took long.", "2.8.13")
+                .about("[event [event ...]]", "Removes the recorded slow events.", "2.8.13")
                 .costs("O(1)", "O(1)"),
         ]),
     Spec::new("monitor", 1, Flags::ADMIN.and(Flags::NO_MULTI), Group::Server)
-        .about("", "Shows every command that the server is given, from now on.", "1.0.0")
+        .about("", "Shows every command that the server receives from now on.", "1.0.0")
         .costs("O(1), and every command costs more", "O(1), and every command costs more"),
     Spec::new("acl", -2, PLAIN, Group::Server)
         .about("subcommand", "Tells and changes who may do what.", "6.0.0")
@@ -306,7 +302,7 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("username [username ...]", "Removes users and closes their connections.", "6.0.0")
                 .costs("O(n) connections", "O(1)"),
             Spec::new("acl|dryrun", -4, SECRET_ADMIN, Group::Server)
-                .about("username command [arg ...]", "Whether a user may give a command, without giving it.", "7.0.0")
+                .about("username command [arg ...]", "Whether a user may run a command, without running it.", "7.0.0")
                 .costs("O(1)", "O(1)"),
             Spec::new("acl|genpass", -2, PLAIN, Group::Server)
                 .about("[bits]", "A random password.", "6.0.0")
@@ -326,16 +322,16 @@ pub(super) const SPECS: &[Spec] = &[
                 .about("", "All users with their rules, a line each.", "6.0.0")
                 .costs("O(n) users", "O(n) users"),
             Spec::new("acl|load", 2, SECRET_ALONE_ADMIN, Group::Server)
-                .about("", "Makes users again as ACL SAVE kept them.", "6.0.0")
+                .about("", "Restores the users that ACL SAVE stored.", "6.0.0")
                 .costs("O(n) users", "O(n) users"),
             Spec::new("acl|log", -2, SECRET_ADMIN, Group::Server)
-                .about("[count | RESET]", "What users were refused lately.", "6.0.0")
+                .about("[count | RESET]", "The latest refusals of commands and logins.", "6.0.0")
                 .costs("O(n) entries", "O(n) entries"),
             Spec::new("acl|save", 2, SECRET_ALONE_ADMIN, Group::Server)
-                .about("", "Keeps all users with the data.", "6.0.0")
+                .about("", "Stores all users with the data.", "6.0.0")
                 .costs("O(n) users", "O(n) users"),
             Spec::new("acl|setuser", -3, SECRET_ADMIN, Group::Server)
-                .about("username [rule [rule ...]]", "Makes a user, or changes one.", "6.0.0")
+                .about("username [rule [rule ...]]", "Creates or changes a user.", "6.0.0")
                 .costs("O(n) rules", "O(n) rules"),
             Spec::new("acl|users", 2, SECRET_ADMIN, Group::Server)
                 .about("", "The names of all users.", "6.0.0")

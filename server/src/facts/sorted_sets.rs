@@ -28,7 +28,7 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n) for each member", "O(log n) for each member"),
     Spec::new("zincrby", 4, FAST_GROWTH, Group::SortedSet)
         .keys(1, 1, 1)
-        .about("key increment member", "Adds to a member's score; a member that is new had 0.", "1.2.0")
+        .about("key increment member", "Adds to a member's score; a new member starts from 0.", "1.2.0")
         .costs("O(log n)", "O(log n)"),
     Spec::new("zcard", 2, FAST_READ, Group::SortedSet)
         .keys(1, 1, 1)
@@ -44,11 +44,11 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n) for each member", "O(1) for each member"),
     Spec::new("zrank", -3, FAST_READ, Group::SortedSet)
         .keys(1, 1, 1)
-        .about("key member [WITHSCORE]", "How many members stand before a member.", "2.0.0")
+        .about("key member [WITHSCORE]", "The rank of a member, counted from the lowest score.", "2.0.0")
         .costs("O(log n)", "O(log n)"),
     Spec::new("zrevrank", -3, FAST_READ, Group::SortedSet)
         .keys(1, 1, 1)
-        .about("key member [WITHSCORE]", "Returns the rank of a member, counted from the highest score.", "2.0.0")
+        .about("key member [WITHSCORE]", "The rank of a member, counted from the highest score.", "2.0.0")
         .costs("O(log n)", "O(log n)"),
     Spec::new("zrem", -3, FAST_WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
@@ -56,16 +56,16 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n) for each member", "O(log n) for each member"),
     Spec::new("zpopmin", -2, FAST_WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
-        .about("key [count]", "Removes and tells the members with the lowest scores.", "5.0.0")
+        .about("key [count]", "Removes and answers the members with the lowest scores.", "5.0.0")
         .costs("O(m log n) for m members", "O(m log n)"),
     Spec::new("zpopmax", -2, FAST_WRITE.and(Flags::FREES), Group::SortedSet)
         .keys(1, 1, 1)
-        .about("key [count]", "Removes and tells the members with the highest scores.", "5.0.0")
+        .about("key [count]", "Removes and answers the members with the highest scores.", "5.0.0")
         .costs("O(m log n) for m members", "O(m log n)"),
     Spec::new("zmpop", -4, WRITE.and(Flags::FREES), Group::SortedSet)
         .about(
             "numkeys key [key ...] MIN | MAX [COUNT count]",
-            "Removes and tells members at one end of the first of the sorted sets that exists.",
+            "Removes and answers members at one end of the first of the sorted sets that exists.",
             "7.0.0",
         )
         .costs("O(k) and O(m log n) for m members", "O(k) + O(m log n)"),
@@ -136,28 +136,32 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("zunion", -3, READ, Group::SortedSet)
         .about(
             "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
-            "The members of any of the sorted sets.",
+            "The members that any of the sorted sets has.",
             "6.2.0",
         )
         .costs(UNION_COST, "O(n) + O(m log m)"),
     Spec::new("zinter", -3, READ, Group::SortedSet)
         .about(
             "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
-            "The members of all of the sorted sets.",
+            "The members that all of the sorted sets have.",
             "6.2.0",
         )
         .costs(INTERSECTION_COST, "O(n k) + O(m log m)"),
     Spec::new("zdiff", -3, READ, Group::SortedSet)
-        .about("numkeys key [key ...] [WITHSCORES]", "The members of the first sorted set alone.", "6.2.0")
+        .about("numkeys key [key ...] [WITHSCORES]", "The members of the first sorted set that no other has.", "6.2.0")
         .costs(DIFFERENCE_COST, "O(l + (n - k) log n)"),
     Spec::new("zintercard", -3, READ, Group::SortedSet)
-        .about("numkeys key [key ...] [LIMIT limit]", "How many members all of the sorted sets have.", "7.0.0")
+        .about(
+            "numkeys key [key ...] [LIMIT limit]",
+            "The number of members that all of the sorted sets have.",
+            "7.0.0",
+        )
         .costs(INTERSECTION_COST, "O(n k)"),
     Spec::new("zunionstore", -4, GROWTH, Group::SortedSet)
         .keys(1, 1, 1)
         .about(
             "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
-            "Puts the members of any of the sorted sets at a key.",
+            "Puts the members that any of the sorted sets has at a key.",
             "2.0.0",
         )
         .costs(UNION_COST, "O(n) + O(m log m)"),
@@ -165,13 +169,17 @@ pub(super) const SPECS: &[Spec] = &[
         .keys(1, 1, 1)
         .about(
             "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
-            "Puts the members of all of the sorted sets at a key.",
+            "Puts the members that all of the sorted sets have at a key.",
             "2.0.0",
         )
         .costs(INTERSECTION_COST, "O(n k) + O(m log m)"),
     Spec::new("zdiffstore", -4, GROWTH, Group::SortedSet)
         .keys(1, 1, 1)
-        .about("destination numkeys key [key ...]", "Puts the members of the first sorted set alone at a key.", "6.2.0")
+        .about(
+            "destination numkeys key [key ...]",
+            "Puts the members of the first sorted set that no other has at a key.",
+            "6.2.0",
+        )
         .costs(DIFFERENCE_COST, "O(l + (n - k) log n)"),
     Spec::new("zscan", -3, READ, Group::SortedSet)
         .keys(1, 1, 1)

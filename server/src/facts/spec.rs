@@ -1,4 +1,4 @@
-//! What is known of a command before it runs: its line in the table.
+//! The facts of a command that are known before it runs: its line in the table.
 
 /// What is true of a command. A set of the constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

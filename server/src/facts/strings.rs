@@ -21,28 +21,28 @@ pub(super) const SPECS: &[Spec] = &[
         .about(
             "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
              unix-time-milliseconds | KEEPTTL]",
-            "Puts a string at a key, whatever stood there.",
+            "Puts a string at a key, and replaces what it held.",
             "1.0.0",
         )
         .costs("O(log n)", "O(1)"),
     Spec::new("setnx", 3, Flags::WRITE.and(Flags::DENY_OOM).and(Flags::STAGES).and(Flags::FAST), Group::String)
         .replicated()
         .keys(1, 1, 1)
-        .about("key value", "Puts a string at a key that holds nothing.", "1.0.0")
+        .about("key value", "Puts a string at a key that does not exist.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("setex", 4, STAGED_WRITE, Group::String)
         .replicated()
         .keys(1, 1, 1)
-        .about("key seconds value", "Puts a string that is to expire after some seconds.", "2.0.0")
+        .about("key seconds value", "Puts a string that expires after some seconds.", "2.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("psetex", 4, STAGED_WRITE, Group::String)
         .replicated()
         .keys(1, 1, 1)
-        .about("key milliseconds value", "Puts a string that is to expire after some milliseconds.", "2.6.0")
+        .about("key milliseconds value", "Puts a string that expires after some milliseconds.", "2.6.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("getset", 3, Flags::WRITE.and(Flags::DENY_OOM).and(Flags::STAGES).and(Flags::FAST), Group::String)
         .keys(1, 1, 1)
-        .about("key value", "Puts a string at a key, and answers the one that stood there.", "1.0.0")
+        .about("key value", "Puts a string at a key, and answers the previous one.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("getdel", 2, FAST_WRITE.and(Flags::FREES), Group::String)
         .keys(1, 1, 1)
@@ -68,7 +68,7 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(k log n), descents interleaved", "O(k)"),
     Spec::new("msetnx", -3, STAGED_WRITE, Group::String)
         .keys(1, -1, 2)
-        .about("key value [key value ...]", "Puts strings at several keys if all of them hold nothing.", "1.0.1")
+        .about("key value [key value ...]", "Puts strings at several keys if none of them exists.", "1.0.1")
         .costs("O(k log n)", "O(k)"),
     Spec::new("append", 3, FAST_GROWTH, Group::String)
         .keys(1, 1, 1)
@@ -105,7 +105,7 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n)", "O(1)"),
     Spec::new("decr", 2, FAST_GROWTH, Group::String)
         .keys(1, 1, 1)
-        .about("key", "Takes one from the integer at a key, which starts from 0.", "1.0.0")
+        .about("key", "Subtracts one from the integer at a key, which starts from 0.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("incrby", 3, FAST_GROWTH, Group::String)
         .keys(1, 1, 1)
@@ -113,7 +113,7 @@ pub(super) const SPECS: &[Spec] = &[
         .costs("O(log n)", "O(1)"),
     Spec::new("decrby", 3, FAST_GROWTH, Group::String)
         .keys(1, 1, 1)
-        .about("key decrement", "Takes from the integer at a key, which starts from 0.", "1.0.0")
+        .about("key decrement", "Subtracts from the integer at a key, which starts from 0.", "1.0.0")
         .costs("O(log n)", "O(1)"),
     Spec::new("incrbyfloat", 3, FAST_GROWTH, Group::String)
         .keys(1, 1, 1)

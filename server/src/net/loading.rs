@@ -1,8 +1,9 @@
 //! Brings what commands lack: pages of runs, and memory.
 //!
 //! A command that lacks a page was taken back, and its connection is parked: it does nothing until the page is there,
-//! and holds nobody up. The pages of all connections that are parked by then are loaded together, in the order of the
-//! files, by one of the threads here. A connection whose command waits for memory is parked in the same way.
+//! and holds up no other connection. The pages of all connections that are parked by then are loaded together, in the
+//! order of the files, by one of the threads here. A connection whose command waits for memory is parked in the same
+//! way.
 //!
 //! Invariants:
 //! 1. Pages of parked connections take about a quarter of the cache's bytes at most, beside it, or those of one

@@ -1,9 +1,9 @@
 //! TLS over a socket: rustls seals and opens, this moves the bytes.
 //!
-//! Invariant: what the socket does not take waits in rustls, bounded by one record's worth more than was there; whoever
-//! writes counts it as not sent.
+//! Invariant: what the socket does not take waits in rustls, bounded by one record's worth more than was there; the
+//! writer counts it as not sent.
 //!
-//! Not here: certificates that name a user. Whoever has one that is good is treated as any other.
+//! Not here: certificates that name a user. A client with a good one is treated as any other.
 
 use std::io::{self, Read, Write};
 
@@ -85,7 +85,7 @@ impl<S: Read + Write> Read for TlsStream<S> {
         loop {
             match self.connection.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Whoever goes without taking leave has gone all the same: what is said here says itself where it ends.
+                // A missing close_notify is no error: the protocols above mark their own ends.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 other => return other,
             }

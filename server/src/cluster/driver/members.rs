@@ -1,5 +1,5 @@
-//! What the thread of a node has to do with members: the log that agrees on them, changes that were asked for, nodes
-//! that come with a new store, and this one when it comes or leaves.
+//! Members, as far as the thread of a node deals with them: the log that agrees on them, changes that were asked for,
+//! nodes that come with a new store, and this one when it comes or leaves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

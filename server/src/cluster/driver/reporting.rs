@@ -1,4 +1,4 @@
-//! What the thread of a node says of it, a few times a second: whether it can serve, and how all stands.
+//! The report on a node by its thread, a few times a second: whether it can serve, and how all stands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
