@@ -63,7 +63,7 @@ fn a_forked_process_is_refused_and_the_parent_loses_no_commit() {
                 is_refused(table.put(key(5), b"of the child")),
                 is_refused(table.delete(key(5))),
                 is_refused(db.write(|transaction| transaction.table(&table)?.put(key(5), b""))),
-                is_refused(db.latched_write()),
+                is_refused(db.latched().write()),
                 is_refused(begun.table(&table)),
                 is_refused(late.table(&table)),
                 is_refused(late.commit()),
@@ -82,7 +82,7 @@ fn a_forked_process_is_refused_and_the_parent_loses_no_commit() {
                 is_refused(db.snapshot().table(&table)),
                 is_refused(snapshot.table(&table)),
                 is_refused(snapshot.clone().table(&table)),
-                is_refused(db.latched_read().table(&table)),
+                is_refused(db.latched().read().table(&table)),
                 is_refused(db.clone().close()),
             ];
             drop((snapshot, begun, table, db));
@@ -128,7 +128,7 @@ fn a_fork_inside_of_a_write_commits_once() {
     let Some(child) = parent else { exit_with(|| i32::from(!is_refused(written))) };
     written.unwrap();
     assert_eq!(status_of(child), 0);
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     latched.put(&table, b"latched", b"").unwrap();
     let Some(child) = fork() else { exit_with(move || i32::from(!is_refused(latched.commit()))) };
     assert_eq!(status_of(child), 0);

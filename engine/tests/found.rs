@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use quipu::io::sim::{CrashMode, SimDisk};
-use quipu::{
-    Action, Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, Task, WritableTable, check, repair,
-};
+use quipu::latched::Action;
+use quipu::{Db, Durability, ErrorKind, Options, ReadableTable, TableOptions, Task, WritableTable, check, repair};
 
 fn options(disk: &SimDisk) -> Options {
     Options { disk: Arc::new(disk.clone()), run_page_bytes: 256, ..Options::without_files() }
@@ -136,7 +135,7 @@ fn a_panic_of_the_caller_in_an_edit_leaves_what_was_written_before_it() {
     let db = open(&disk).unwrap();
     let table = db.table("t").unwrap();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut latched = db.latched_write().unwrap();
+        let mut latched = db.latched().write().unwrap();
         latched.put(&table, b"a", b"1").unwrap();
         latched.update(&table, b"b", |_, _| -> Action { panic!("of the caller") }).unwrap();
     }));
@@ -240,16 +239,16 @@ fn a_range_of_few_rows_is_removed_though_another_table_has_filled_memory() {
         left -= u64::from(rows);
         assert_eq!((table.len().unwrap(), table.count(&low..&high).unwrap()), (left, 0));
     }
-    let mut latched = db.latched_write().unwrap();
-    let mut faults = quipu::PageFaults::default();
+    let mut latched = db.latched().write().unwrap();
+    let mut faults = quipu::latched::PageFaults::default();
     let (low, high) = (1990u32.to_be_bytes(), 1993u32.to_be_bytes());
     let removed = loop {
         match latched.remove_range(&table, &low..&high) {
             Err(error) if error.kind() == ErrorKind::PageFault => {
                 latched.take_faults(&mut faults);
                 drop(latched);
-                db.load(&mut faults).unwrap();
-                latched = db.latched_write().unwrap();
+                db.latched().load(&mut faults).unwrap();
+                latched = db.latched().write().unwrap();
                 latched.lend(&faults);
             }
             removed => break removed.unwrap(),
@@ -298,9 +297,9 @@ fn a_latched_removal_of_a_range_lacks_pages_before_it_has_removed_a_row() {
     for first in (0..1400u32).step_by(100) {
         let (low, high) = (first.to_be_bytes(), (first + 60).to_be_bytes());
         let there = table.count(&low..&high).unwrap();
-        let mut faults = quipu::PageFaults::default();
+        let mut faults = quipu::latched::PageFaults::default();
         loop {
-            let mut latched = db.latched_write().unwrap();
+            let mut latched = db.latched().write().unwrap();
             latched.lend(&faults);
             let removed = latched.remove_range(&table, &low..&high);
             latched.take_faults(&mut faults);
@@ -310,7 +309,7 @@ fn a_latched_removal_of_a_range_lacks_pages_before_it_has_removed_a_row() {
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::PageFault);
                     assert_eq!(table.count(&low..&high).unwrap(), there, "at {first}");
-                    db.load(&mut faults).unwrap();
+                    db.latched().load(&mut faults).unwrap();
                     lacked += 1;
                 }
             }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::model_map::{self, open};
 use quipu::io::RealDisk;
 use quipu::io::sim::SimDisk;
+use quipu::latched::Action;
 use quipu::{
-    Action, Db, Durability, Error, ErrorKind, Options, ReadableTable, Result, Table, TableOptions, WritableTable,
-    WriteBatch,
+    Db, Durability, Error, ErrorKind, Options, ReadableTable, Result, Table, TableOptions, WritableTable, WriteBatch,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -78,7 +78,7 @@ fn an_update_of_many_rows_tells_which_one_was_refused() {
     let db = with(|options| options.value_bytes_max = 100);
     let table = db.table("t").unwrap();
     let keys: Vec<[u8; 2]> = (0..200_u16).map(u16::to_be_bytes).collect();
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     let result = latched.update_many(&table, &keys, |number, _, new| {
         new.resize(if number == 150 { 101 } else { 100 }, b'v');
         Action::Put

@@ -9,9 +9,10 @@ use crate::model_map::{
     Model, any_index, bounds, compare, cursor_survives_removal, key, open, options, rng, seeds, value, write, write_as,
 };
 use quipu::io::sim::SimDisk;
+use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Action, Compression, Db, Durability, ErrorKind, Ingested, InnerPages, LatchedWrite, Measures, Overlap, PageFaults,
-    ReadableTable, Savepoint, Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
+    Compression, Db, Durability, ErrorKind, Ingested, InnerPages, Measures, Overlap, ReadableTable, Savepoint,
+    Snapshot, SumField, Table, TableOptions, Transaction, WritableTable, WriteBatch,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -162,7 +163,7 @@ impl Run {
         let mut faults = PageFaults::default();
         let mut begun = 0;
         loop {
-            let mut latched = db.latched_write().unwrap();
+            let mut latched = db.latched().write().unwrap();
             latched.lend(&faults);
             latched.set_savepoint();
             let (mut saved, mut next) = (self.world.clone(), begun);
@@ -195,7 +196,7 @@ impl Run {
             latched.take_faults(&mut faults);
             drop(latched);
             assert!(!faults.is_empty());
-            db.load(&mut faults).unwrap();
+            db.latched().load(&mut faults).unwrap();
         }
     }
 

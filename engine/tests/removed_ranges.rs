@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex};
 use crate::model_map::{Model, compare, options, rng};
 use quipu::io::sim::{CrashMode, SimDisk};
 use quipu::io::{Disk, File, Lock, OpenMode};
+use quipu::latched::{Action, LatchedWrite, PageFaults};
 use quipu::{
-    Action, Db, Durability, ErrorKind, LatchedWrite, Measures, Options, Overlap, PageFaults, ReadableTable, SumField,
-    Table, TableOptions, WritableTable, check,
+    Db, Durability, ErrorKind, Measures, Options, Overlap, ReadableTable, SumField, Table, TableOptions, WritableTable,
+    check,
 };
 
 const DIR: &str = "/db";
@@ -125,7 +126,7 @@ fn a_table_of_which_nothing_is_left_is_in_memory_again() {
     compare(&table, &model, &Measures::ROWS, &mut rng(1));
     // The short ways of a table in memory are there again.
     put(&table, &mut model, 0..500, 5);
-    assert_eq!(db.latched_read().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
+    assert_eq!(db.latched().read().table(&table).unwrap().get_ref(key(7)).unwrap(), Some(&model[&key(7)][..]));
     assert_eq!(table.remove_range(&key(10)..&key(20)).unwrap(), 10);
     (10..20).for_each(|number| drop(model.remove(&key(number))));
     compare(&table, &model, &Measures::ROWS, &mut rng(2));
@@ -266,7 +267,7 @@ fn take(step: Step, number: u32, db: &Db, table: &Table, model: &mut Model) {
             };
             let mut faults = PageFaults::default();
             loop {
-                let mut latched = db.latched_write().unwrap();
+                let mut latched = db.latched().write().unwrap();
                 latched.lend(&faults);
                 latched.set_savepoint();
                 match write(&mut latched) {
@@ -276,7 +277,7 @@ fn take(step: Step, number: u32, db: &Db, table: &Table, model: &mut Model) {
                 latched.rollback_to_savepoint().unwrap();
                 latched.take_faults(&mut faults);
                 drop(latched);
-                db.load(&mut faults).unwrap();
+                db.latched().load(&mut faults).unwrap();
             }
             model.retain(|other, _| !(key(11)..key(30)).contains(other));
             model.insert(key(20), b"behind!!".to_vec());
@@ -590,7 +591,7 @@ fn a_latched_removal_waits_for_no_file() {
     let mut attempts = 0;
     let removed = loop {
         attempts += 1;
-        let mut latched = db.latched_write().unwrap();
+        let mut latched = db.latched().write().unwrap();
         latched.lend(&faults);
         match latched.remove_range(&table, &key(1_000)..&key(25_000)) {
             Ok(removed) => {
@@ -601,7 +602,7 @@ fn a_latched_removal_waits_for_no_file() {
         }
         latched.take_faults(&mut faults);
         drop(latched);
-        db.load(&mut faults).unwrap();
+        db.latched().load(&mut faults).unwrap();
     };
     assert!((2..10).contains(&attempts), "{attempts} attempts");
     assert_eq!(removed, 24_000);

@@ -126,7 +126,7 @@ mod tests {
         let refused = [
             table.put("other", "value").unwrap_err(),
             db.write(|transaction| transaction.table(&table)?.put("other", "value")).unwrap_err(),
-            db.latched_write().err().unwrap(),
+            db.latched().write().err().unwrap(),
             db.checkpoint().unwrap_err(),
             table.flush().unwrap_err(),
             db.drop_table("t").unwrap_err(),

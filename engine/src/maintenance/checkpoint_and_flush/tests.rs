@@ -166,7 +166,7 @@ fn files_that_a_writer_has_reserved_are_not_given_up_for_a_checkpoint() {
     let db = Db::open("/db", options(&disk)).unwrap();
     let table = db.table("t").unwrap();
     table.put("first", [1; 10]).unwrap();
-    let mut latched = db.latched_write().unwrap();
+    let mut latched = db.latched().write().unwrap();
     latched.put(&table, b"long", &[7; 20_000]).unwrap();
     disk.set_capacity(0);
     // This thread has the writer's turn; another one would wait for it.
