@@ -38,7 +38,7 @@ pub(crate) const TABLES_MAX: usize = 1 << 20;
 /// use quipu::{Db, Options, ReadableTable, WritableTable};
 /// # let options = Options::without_files();
 /// let db = Db::open("/data/shop", options)?;
-/// let orders = db.table("orders")?;
+/// let orders = db.ensure_table("orders")?;
 /// db.write(|tx| {
 ///     let orders = tx.table(&orders)?;
 ///     for number in 0..1000u32 {
@@ -80,9 +80,11 @@ impl Drop for Handle {
 impl Db {
     /// The table called `name`. If there is none, creates one that counts only rows.
     ///
+    /// A name that is mistyped makes a table: see [`Db::table`].
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the name is empty or longer than 256 bytes, and those of a commit.
-    pub fn table(&self, name: &str) -> Result<Table> {
+    pub fn ensure_table(&self, name: &str) -> Result<Table> {
         match self.open_table(name)? {
             Some(table) => Ok(table),
             None => match self.create_table(name, TableOptions::default()) {
@@ -92,6 +94,14 @@ impl Db {
                 result => result,
             },
         }
+    }
+
+    /// The table called `name`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if there is none: [`Db::ensure_table`] creates it.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        self.open_table(name)?.ok_or_else(|| missing_table(name))
     }
 
     /// The table called `name`, if there is one.
@@ -224,7 +234,7 @@ impl Db {
     /// # fn main() -> quipu::Result<()> {
     /// # let db = quipu::Db::open("/db", quipu::Options::without_files())?;
     /// use quipu::{ReadableTable, WritableTable};
-    /// let stock = db.table("stock")?;
+    /// let stock = db.ensure_table("stock")?;
     /// stock.put("apples", "3")?;
     /// let is_sold = db.retry(3, |transaction| {
     ///     let stock = transaction.table(&stock)?;

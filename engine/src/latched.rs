@@ -57,7 +57,7 @@ impl<'d> Latched<'d> {
     /// # fn main() -> quipu::Result<()> {
     /// use quipu::{Db, Durability, Options, ReadableTable};
     /// # let db = Db::open("/data/shop", Options::without_files())?;
-    /// let stock = db.table("stock")?;
+    /// let stock = db.ensure_table("stock")?;
     /// let mut latched = db.latched().write()?;
     /// latched.put(&stock, b"apples", b"3")?;
     /// latched.insert(&stock, b"pears", b"5")?;

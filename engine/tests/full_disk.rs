@@ -102,7 +102,7 @@ fn rows_are_removed_from_an_open_database_on_a_full_disk_and_it_grows_again() {
 fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
     let disk = SimDisk::new();
     let db = Db::open("/db", options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let rows = fill(&disk, &table);
     // Removals go into the segment that is kept for them. There is room in it, and still nothing may grow.
     let mut removed = 0;
@@ -129,7 +129,7 @@ fn what_grows_does_not_take_the_space_that_is_kept_for_removals() {
 fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
     let disk = SimDisk::new();
     let db = Db::open("/db", options(&disk)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut left = u64::from(fill(&disk, &table)) + 1;
     drop((table, db));
     let full = used(&disk);
@@ -137,7 +137,7 @@ fn a_database_opens_on_the_disk_that_it_has_filled_as_often_as_it_is_killed() {
     for round in 0..20u32 {
         disk.set_capacity(full);
         let db = Db::open("/db", options(&disk)).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         assert_eq!(table.len().unwrap(), left);
         assert!(table.remove(round.to_be_bytes()).unwrap());
         left -= 1;
@@ -154,7 +154,7 @@ fn sessions_that_write_a_row_each_do_not_make_the_database_grow_by_a_file() {
     let mut sizes = Vec::new();
     for round in 0..60u32 {
         let db = Db::open("/db", options(&disk)).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         table.put(round.to_be_bytes(), "row").unwrap();
         assert_eq!(table.len().unwrap(), u64::from(round) + 1);
         drop(table);

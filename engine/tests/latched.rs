@@ -162,7 +162,7 @@ fn what_was_written_since_the_savepoint_is_taken_back() {
         let disk = SimDisk::new();
         let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
         let (table, model) = in_runs(&db);
-        let plain = db.table("plain").unwrap();
+        let plain = db.ensure_table("plain").unwrap();
         let mut rows = Model::new();
         for number in 0..300 {
             plain.put(key(number), [9; 10]).unwrap();
@@ -229,7 +229,7 @@ fn what_the_removal_of_all_rows_takes_away_is_freed() {
         let disk = SimDisk::new();
         let options = Options { memtable_bytes: 0, ..options(&disk, 64 << 10) };
         let db = Db::open("/db", options.clone()).unwrap();
-        let (table, runs) = (db.table("t").unwrap(), db.table("runs").unwrap());
+        let (table, runs) = (db.ensure_table("t").unwrap(), db.ensure_table("runs").unwrap());
         runs.put(key(0), b"so that pages may be missing").unwrap();
         runs.flush().unwrap();
         table.put(key(0), b"seen").unwrap();
@@ -269,7 +269,7 @@ fn a_removal_of_all_rows_that_has_no_room_leaves_them() {
     for rolls_back in [true, false] {
         let disk = SimDisk::new();
         let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
-        let (table, mut model) = (db.table("t").unwrap(), Model::new());
+        let (table, mut model) = (db.ensure_table("t").unwrap(), Model::new());
         for number in 0..300 {
             table.put(key(number), [4; 10]).unwrap();
             model.insert(key(number).to_vec(), vec![4; 10]);
@@ -312,7 +312,7 @@ fn a_removal_of_all_rows_that_has_no_room_leaves_them() {
 fn long_values_that_a_question_passes_are_there_at_its_next_attempt() {
     let disk = SimDisk::new();
     let db = Db::open("/db", options(&disk, 64 << 10)).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for number in 0..100 {
         table.put(key(number), [number as u8; 150]).unwrap();
     }
@@ -355,11 +355,11 @@ fn a_page_that_cannot_be_read_fails_those_alone_that_need_it() {
     let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
     in_runs(&db);
     let runs: Vec<_> = disk.file_names().into_iter().filter(|name| name.to_string_lossy().contains("run-")).collect();
-    db.table("other").unwrap().put("a", "1").unwrap();
-    db.table("other").unwrap().flush().unwrap();
+    db.ensure_table("other").unwrap().put("a", "1").unwrap();
+    db.ensure_table("other").unwrap().flush().unwrap();
     drop(db);
     let db = Db::open("/db", options(&disk, 1 << 20)).unwrap();
-    let (table, other) = (db.table("t").unwrap(), db.table("other").unwrap());
+    let (table, other) = (db.ensure_table("t").unwrap(), db.ensure_table("other").unwrap());
     for name in runs {
         let len = disk.read_file(&name).unwrap().len() as u64;
         disk.make_unreadable(&name, 0..len);
@@ -386,7 +386,7 @@ fn a_page_that_cannot_be_read_fails_those_alone_that_need_it() {
 fn limits_of_memory_and_cache_can_be_changed() {
     let disk = SimDisk::new();
     let db = Db::open("/db", Options { memtable_bytes: 0, ..options(&disk, 1 << 20) }).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let fill = |from: u32| (from..from + 20_000).for_each(|number| table.put(key(number), [7; 30]).unwrap());
     fill(0);
     assert_eq!(db.stats().tables[0].runs, 0, "all stays in memory");

@@ -34,6 +34,7 @@ const OWN: &[Action] = &[
             "Db::create_table",
             "Db::open_table",
             "Db::table",
+            "Db::ensure_table",
             "Table::name",
             "Table::options",
             "Table::metadata",

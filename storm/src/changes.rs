@@ -49,7 +49,7 @@ pub(crate) fn create(world: &mut World, words: Words<'_>) -> Outcome {
         Ok(_) if exists => return wrong(format!("table {name} was created twice")),
         Ok(table) => drop(world.tables.insert(name.to_owned(), table)),
     }
-    if world.db()?.open_table(name)?.is_none() || world.db()?.table(name)?.name() != name {
+    if world.db()?.open_table(name)?.is_none() || world.db()?.ensure_table(name)?.name() != name {
         return wrong(format!("table {name} was created and is not there"));
     }
     world.settle(next, world.durability())

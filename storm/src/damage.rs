@@ -275,7 +275,7 @@ pub fn foreign(world: &World) -> Outcome<SimDisk> {
     let disk = SimDisk::new();
     let db = Db::open(&world.place.dir, options(world, &disk))?;
     for name in ["t0", "t1", "t2"] {
-        let table = db.table(name)?;
+        let table = db.ensure_table(name)?;
         for number in 0..60_u64 {
             table.put(world.setup.key(number, 0), vec![b'f'; 3 + number as usize])?;
         }
