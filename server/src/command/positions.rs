@@ -186,7 +186,7 @@ fn page(call: &mut Call<'_, '_>) -> Answer {
     let snapshot = call.in_pieces(if values { LONG_ROWS + 1 } else { cost });
     if let (Some(snapshot), Some(bounds), Some(tables)) = (snapshot, &bounds, call.data.tables(database)) {
         let keys = tables.keys.clone();
-        let first = first + rows_before(&call.data.view(&keys)?, bounds)?;
+        let first = first + rows_before(&*call.data.view(&keys)?, bounds)?;
         begin_page(call.reply, rows, wanted, total, values);
         call.session.leave(RowPieces::new(snapshot, database, keys, first..first + wanted, reverse, answer));
         return Ok(());
