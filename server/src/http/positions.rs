@@ -149,7 +149,7 @@ fn ask<R: Default>(
     question: impl Fn(&TableView<'_>) -> Result<R>,
 ) -> std::result::Result<Result<R>, Lacking> {
     node.ask(patience, true, |data| match data.tables(DATABASE) {
-        Some(tables) => question(&data.view(&tables.keys)?),
+        Some(tables) => question(&*data.view(&tables.keys)?),
         None => Ok(R::default()),
     })
 }

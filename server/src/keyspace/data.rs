@@ -4,7 +4,7 @@ use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use quipu::latched::{HeldPages, LatchedRead, LatchedWrite, LendingView, PageFaults, PendingCommit};
-use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Stats, Table, TableView};
+use quipu::{Error, ErrorKind, ReadableTable, Result, Snapshot, Stats, Table};
 
 use super::pending::Pending;
 
@@ -196,12 +196,7 @@ impl<'k> Data<'k> {
     }
 
     /// A table as it is for this batch.
-    pub fn view(&self, table: &Table) -> Result<TableView<'_>> {
-        self.lending_view(table).map(LendingView::into_view)
-    }
-
-    /// Like [`Data::view`], and lends values.
-    pub fn lending_view(&self, table: &Table) -> Result<LendingView<'_>> {
+    pub fn view(&self, table: &Table) -> Result<LendingView<'_>> {
         match &self.hold {
             Hold::Nothing | Hold::Beside => Err(Error::new(ErrorKind::Invalid, "the command was not given the data")),
             Hold::LatchedRead(read) => read.table(table),
@@ -251,7 +246,7 @@ impl<'k> Data<'k> {
     #[inline]
     pub fn entry(&self, database: usize, key: &[u8]) -> Result<Option<Entry<'_>>> {
         let Some(tables) = self.tables(database) else { return Ok(None) };
-        match self.lending_view(&tables.keys)?.get_ref(key)? {
+        match self.view(&tables.keys)?.get_ref(key)? {
             None => Ok(None),
             Some(value) => {
                 let entry = Entry::decode(value).ok_or_else(malformed)?;

@@ -224,7 +224,7 @@ pub struct SortedSet<'v> {
 impl<'v> SortedSet<'v> {
     /// The set with this id in a database that has tables.
     pub fn open(data: &'v Data<'_>, database: usize, id: CollectionId) -> Result<SortedSet<'v>> {
-        let elements = data.view(&data.tables_to_write(database)?.elements)?;
+        let elements = data.view(&data.tables_to_write(database)?.elements)?.into_view();
         Ok(SortedSet { elements, id, hash_seed: data.keyspace().hash_seed() })
     }
 

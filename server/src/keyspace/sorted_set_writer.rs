@@ -73,7 +73,7 @@ impl<'d, 'k> Writer<'d, 'k> {
 
     /// The set as it is now.
     pub fn set(&self) -> Result<SortedSet<'_>> {
-        Ok(SortedSet::over(self.data.view(&self.tables.elements)?, self.id, self.hash_seed))
+        Ok(SortedSet::over(self.data.view(&self.tables.elements)?.into_view(), self.id, self.hash_seed))
     }
 
     /// Gives a member a score: a new one if it has the old one now. The caller has reserved [`bytes_of_change`], so
