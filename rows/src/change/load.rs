@@ -43,8 +43,8 @@ const REFERRED_MAX: usize = 1_000_000;
 /// Rows between two reports of progress.
 const REPORTED_ROWS: u64 = 10_000;
 
-/// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped before it is committed, it
-/// leaves nothing behind.
+/// Rows on their way into a table without rows. Made by [`Database::begin_load`](crate::Database::begin_load); dropped
+/// before it is committed, it leaves nothing behind.
 pub struct Load {
     transaction: RowTransaction<'static>,
     definition: Arc<TableDefinition>,
@@ -255,7 +255,7 @@ impl Load {
         let Load { transaction, definition, trees, tree, indexes, .. } = self;
         let shared = Arc::clone(&transaction.shared);
         let replaced: Vec<TreeNumber> = {
-            let _changing = shared.changing();
+            let _changing = shared.changes.turn();
             let definitions = Definitions::within(&shared, transaction.engine())?;
             let mut draft = definitions.draft(definition.name())?;
             let replaced = draft.document.trees().collect();
@@ -275,7 +275,7 @@ impl Load {
                 }
                 _ => error,
             })?;
-            shared.note_change();
+            shared.changes.note();
             replaced
         };
         trees.keep();
