@@ -104,8 +104,8 @@ pub(crate) fn check_parts(database: &Database, progress: &mut dyn FnMut(Progress
         }
     }
     for name in snapshot.tables() {
-        let is_stray = |tree| !named.contains_key(&tree) && !shared.is_left(tree);
-        if store::tree_number(&name).is_some_and(is_stray) && !shared.is_changing() {
+        let is_stray = |tree| !named.contains_key(&tree) && !shared.left.has_tree(tree);
+        if store::tree_number(&name).is_some_and(is_stray) && !shared.changes.go_on() {
             let what = "a change of a schema that did not end has left it, and the next opening for writing removes it";
             checker.found.notes.push(format!("the tree {name} belongs to no table: {what}"));
         }
@@ -205,10 +205,7 @@ impl Checker<'_> {
             self.problem(format!("{owner}: {done} rows are there, {total} are counted"));
         }
         if definition.sum.is_some() {
-            let tallied = rows.tally(..)?.sum;
-            if tallied != sum {
-                self.problem(format!("{owner}: the sum of its rows is {sum}, {tallied} is kept"));
-            }
+            self.check_sum(owner, &rows, sum)?;
         }
         for (index, expected) in definition.indexes.iter().zip(expected).filter(|(index, _)| index.is_ready()) {
             let before = self.found.problems.len();
@@ -218,6 +215,15 @@ impl Checker<'_> {
             if let Some(problem) = self.found.problems.get(before).cloned() {
                 self.note(definition, WrongPart::Index(index.declared.name.clone()), problem);
             }
+        }
+        Ok(())
+    }
+
+    /// Looks whether a tree keeps the sum of its rows.
+    fn check_sum(&mut self, owner: &str, tree: &TableView<'_>, sum: i64) -> Result<()> {
+        let kept = tree.tally(..)?.sum;
+        if kept != sum {
+            self.problem(format!("{owner}: the sum of its rows is {sum}, {kept} is kept"));
         }
         Ok(())
     }
@@ -236,10 +242,7 @@ impl Checker<'_> {
             self.problem(format!("{owner}: {counted} entries are counted, the rows have {expected}"));
         }
         if index.sum.is_some() {
-            let tallied = entries.tally(..)?.sum;
-            if tallied != sum {
-                self.problem(format!("{owner}: the sum of its rows is {sum}, {tallied} is kept"));
-            }
+            self.check_sum(owner, &entries, sum)?;
         }
         let (mut problems, mut done) = (Problems::default(), 0);
         let shown_entry = |key: &[u8]| format!("{owner}, entry {}", index.key.show(key));
@@ -269,21 +272,19 @@ impl Checker<'_> {
                     continue;
                 };
                 let Ok(view) = RowView::new(definition, row_key, &row) else { continue };
-                match index_entry(definition, index, &view, &mut own_key, &mut own_value) {
-                    Ok(true) if own_key == *key && own_value == *value => {}
-                    Ok(true) if own_key == *key => problems.add(|| {
-                        let (is, own) = (shown(value), shown(&own_value));
-                        format!("{}: it holds {is}, its row {} says {own}", shown_entry(key), shown_row(row_key))
-                    }),
-                    Ok(true) => problems.add(|| {
-                        let own = index.key.show(&own_key);
-                        format!("{}: the row {} has the entry {own}", shown_entry(key), shown_row(row_key))
-                    }),
-                    Ok(false) => {
-                        problems.add(|| format!("{}: the row {} has none", shown_entry(key), shown_row(row_key)))
-                    }
-                    Err(error) => problems.add(|| format!("{}: {error}", shown_entry(key))),
+                let own = index_entry(definition, index, &view, &mut own_key, &mut own_value);
+                if matches!(own, Ok(true)) && own_key == *key && own_value == *value {
+                    continue;
                 }
+                problems.add(|| {
+                    let what = wrong_entry(
+                        index,
+                        (key, value),
+                        own.map(|is_there| is_there.then_some((&own_key, &own_value))),
+                        &shown_row(row_key),
+                    );
+                    format!("{}: {what}", shown_entry(key))
+                });
             }
         }
         self.found.entries += done;
@@ -292,6 +293,24 @@ impl Checker<'_> {
             self.problem(format!("{owner}: {done} entries are there, {counted} are counted"));
         }
         Ok(())
+    }
+}
+
+/// What is wrong with an entry, beside the one that its row should have.
+#[cold]
+fn wrong_entry(
+    index: &IndexDefinition,
+    (key, value): (&[u8], &[u8]),
+    own: Result<Option<(&Vec<u8>, &Vec<u8>)>>,
+    row: &str,
+) -> String {
+    match own {
+        Ok(Some((own_key, own_value))) if own_key == key => {
+            format!("it holds {}, its row {row} says {}", shown(value), shown(own_value))
+        }
+        Ok(Some((own_key, _))) => format!("the row {row} has the entry {}", index.key.show(own_key)),
+        Ok(None) => format!("the row {row} has none"),
+        Err(error) => error.to_string(),
     }
 }
 

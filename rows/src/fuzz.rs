@@ -220,31 +220,36 @@ fn known() -> &'static TableDefinition {
     })
 }
 
+/// A row, one of four.
+fn values_of_seed(definition: &TableDefinition, number: usize) -> Values<'static> {
+    let texts = ["", "a", "Straße", "ab\0c"];
+    definition
+        .columns
+        .iter()
+        .map(|column| {
+            let text = match column.declared.data_type {
+                DataType::Bool => "true",
+                DataType::Text(_) => texts[number],
+                DataType::Bytes => "00ff",
+                DataType::Date => "2013-07-04",
+                DataType::Timestamp => "2013-07-04 12:00:00",
+                DataType::Uuid => "67e55044-10b1-426f-9247-bb680e5fe0c8",
+                DataType::Json => r#"{"a": [1, null]}"#,
+                _ => ["0", "1", "2", "3"][number],
+            };
+            let is_null = number == 3 && !column.declared.not_null;
+            let read = column.declared.data_type.parse_text(text);
+            if is_null { Value::Null } else { read.map_or(Value::Null, Value::into_owned) }
+        })
+        .collect()
+}
+
 /// Inputs for the targets: valid ones, of each by its name.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Vec::new();
     let definition = known();
-    let texts = ["", "a", "Straße", "ab\0c"];
     for number in 0..4usize {
-        let values: Values<'static> = definition
-            .columns
-            .iter()
-            .map(|column| {
-                let text = match column.declared.data_type {
-                    DataType::Bool => "true",
-                    DataType::Text(_) => texts[number],
-                    DataType::Bytes => "00ff",
-                    DataType::Date => "2013-07-04",
-                    DataType::Timestamp => "2013-07-04 12:00:00",
-                    DataType::Uuid => "67e55044-10b1-426f-9247-bb680e5fe0c8",
-                    DataType::Json => r#"{"a": [1, null]}"#,
-                    _ => ["0", "1", "2", "3"][number],
-                };
-                let is_null = number == 3 && !column.declared.not_null;
-                let read = column.declared.data_type.parse_text(text);
-                if is_null { Value::Null } else { read.map_or(Value::Null, Value::into_owned) }
-            })
-            .collect();
+        let values = values_of_seed(definition, number);
         let (mut key, mut value) = (Vec::new(), Vec::new());
         encode_key(definition, &values, &mut key);
         encode_value(definition, &values, &mut value);

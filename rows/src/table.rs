@@ -31,7 +31,7 @@ pub struct RowTable {
 impl RowTable {
     /// The table of this name; none if there is none.
     pub(crate) fn open(shared: &Arc<Shared>, name: &str) -> Result<Option<RowTable>> {
-        let changes = shared.changes();
+        let changes = shared.changes.made();
         let definition = shared.definition(&shared.db, name)?;
         Ok(definition.map(|definition| RowTable {
             shared: Arc::clone(shared),
@@ -42,7 +42,7 @@ impl RowTable {
 
     /// The definition of now.
     fn definition(&self) -> Result<Arc<TableDefinition>> {
-        let changes = self.shared.changes();
+        let changes = self.shared.changes.made();
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.0 == changes {
@@ -78,7 +78,7 @@ impl RowTable {
             match question(&TableIn::new(&self.shared.db, self.definition()?)?) {
                 // A row of a new layout is there before all know of it; and what was dropped was looked up before.
                 Err(error) if is_stale(&error) || error.kind() == ErrorKind::Missing => {
-                    self.look_up(self.shared.changes())?;
+                    self.look_up(self.shared.changes.made())?;
                 }
                 answer => return answer,
             }
@@ -111,7 +111,7 @@ impl RowTable {
         let row = self.ask(|table| table.get(key.as_slice()))?;
         match &row {
             Some(found) if found.view().is_err_and(|error| is_stale(&error)) => {
-                self.look_up(self.shared.changes())?;
+                self.look_up(self.shared.changes.made())?;
                 self.ask(|table| table.get(key.as_slice()))
             }
             _ => Ok(row),

@@ -1,9 +1,8 @@
 //! What changes that failed have left half way since the disk refused their end, too: it is taken back before the next
 //! change, or when the database is opened again, whichever comes first.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::catalogue::shared::Shared;
 use crate::definition::document::{TableNumber, TreeNumber, Unvalidated};
 
 /// A part of a definition that is not complete, and that nobody works on any more.
@@ -16,41 +15,45 @@ pub(crate) enum Half {
 }
 
 /// What is left.
+#[derive(Default)]
+pub(crate) struct Left(Mutex<Parts>);
+
+/// Parts that are left.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct Parts {
     pub(crate) halves: Vec<(TableNumber, Half)>,
     /// Trees that no definition names.
     pub(crate) trees: Vec<TreeNumber>,
 }
 
-impl Left {
+impl Parts {
     pub(crate) fn is_empty(&self) -> bool {
         self.halves.is_empty() && self.trees.is_empty()
     }
 }
 
-impl Shared {
-    fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+impl Left {
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a part of a table's definition could not be taken back.
     pub(crate) fn leave(&self, table: TableNumber, half: Half) {
-        self.left().halves.push((table, half));
+        self.parts().halves.push((table, half));
     }
 
     /// Notes that trees which no definition names could not be dropped.
     pub(crate) fn leave_trees(&self, trees: impl IntoIterator<Item = TreeNumber>) {
-        self.left().trees.extend(trees);
+        self.parts().trees.extend(trees);
     }
 
     /// Whether a tree is noted as one that could not be dropped.
-    pub(crate) fn is_left(&self, tree: TreeNumber) -> bool {
-        self.left().trees.contains(&tree)
+    pub(crate) fn has_tree(&self, tree: TreeNumber) -> bool {
+        self.parts().trees.contains(&tree)
     }
 
     /// What is left, which is no longer noted then.
-    pub(crate) fn take_left(&self) -> Left {
-        std::mem::take(&mut *self.left())
+    pub(crate) fn take_all(&self) -> Parts {
+        std::mem::take(&mut *self.parts())
     }
 }

@@ -6,6 +6,7 @@
 //! | `store` | the records of the catalogue: `docs/internals/format-catalogue.md` |
 //! | `known` | definitions made ready, kept while they may be asked for again |
 //! | `numbers`, `ranges` | what identity columns give out, and which numbers open transactions have |
+//! | `changes`, `free` | whose turn it is to change a definition; numbers that no table and no tree has |
 //! | `left` | what failed changes have left, to be taken back later |
 //! | `shared` | what all handles of an open database of rows share |
 //!
@@ -15,6 +16,8 @@
 //! 2. A tree is created before the commit that names it and dropped after the commit that no longer does. What nobody
 //!    names is removed when the database is opened.
 
+pub(crate) mod changes;
+pub(crate) mod free;
 pub(crate) mod known;
 pub(crate) mod left;
 pub(crate) mod numbers;

@@ -1,16 +1,17 @@
 //! What all handles of an open database of rows share.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use quipu::{Db, Error, ErrorKind, Result, Snapshot, TableOptions};
 
+use crate::catalogue::changes::Changes;
+use crate::catalogue::free::Free;
 use crate::catalogue::known::Known;
 use crate::catalogue::left::Left;
 use crate::catalogue::numbers::Numbers;
 use crate::catalogue::store::{self, CATALOGUE, NUMBERS, Root};
 use crate::catalogue::trees::Trees;
-use crate::definition::document::{TableNumber, TreeNumber};
+use crate::definition::document::TableNumber;
 use crate::definition::table::TableDefinition;
 
 /// What the database of the engine keeps for its rows: a way to what the handles share, while there are any.
@@ -24,14 +25,9 @@ pub(crate) struct Shared {
     numbers_tree: Option<quipu::Table>,
     pub(crate) known: Known,
     pub(crate) numbers: Numbers,
-    /// How often definitions have changed since the database was opened.
-    changes: AtomicU64,
-    /// One change of a definition at a time.
-    changing: Mutex<()>,
-    unnamed: AtomicU32,
-    pub(crate) left: Mutex<Left>,
-    next_table: AtomicU32,
-    next_tree: AtomicU32,
+    pub(crate) changes: Changes,
+    pub(crate) left: Left,
+    pub(crate) free: Free,
 }
 
 impl Shared {
@@ -62,12 +58,9 @@ impl Shared {
             numbers_tree,
             known: Known::default(),
             numbers: Numbers::default(),
-            changes: AtomicU64::new(0),
-            changing: Mutex::new(()),
-            unnamed: AtomicU32::new(0),
-            left: Mutex::default(),
-            next_table: AtomicU32::new(root.next_table),
-            next_tree: AtomicU32::new(root.next_tree),
+            changes: Changes::default(),
+            left: Left::default(),
+            free: Free::after(&root),
         });
         if shared.catalogue.is_some() {
             recover(&shared)?;
@@ -117,50 +110,6 @@ impl Shared {
         let Some(catalogue) = self.catalogue.as_ref().filter(|_| number != child.number) else { return Ok(None) };
         let document = store::document(&snapshot.tree(catalogue)?, number)?;
         self.definition(snapshot, &document.schema.table)
-    }
-
-    /// Whether a definition is being changed now, or rows are loaded into trees that no definition names yet.
-    pub(crate) fn is_changing(&self) -> bool {
-        self.changing.try_lock().is_err() || self.unnamed.load(Ordering::Relaxed) > 0
-    }
-
-    /// Counts changes whose trees no definition names yet.
-    pub(crate) fn unnamed(&self) -> &AtomicU32 {
-        &self.unnamed
-    }
-
-    /// How often definitions have changed so far.
-    #[inline]
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
-
-    /// Notes that a definition has changed.
-    pub(crate) fn note_change(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// The turn to change definitions.
-    pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A number for a new table, and one for a new tree.
-    pub(crate) fn new_table(&self) -> TableNumber {
-        self.next_table.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn new_tree(&self) -> TreeNumber {
-        self.next_tree.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The numbers that are free; not how many tables there are.
-    pub(crate) fn root(&self) -> Root {
-        Root {
-            next_table: self.next_table.load(Ordering::Relaxed),
-            next_tree: self.next_tree.load(Ordering::Relaxed),
-            ..Root::NEW
-        }
     }
 }
 

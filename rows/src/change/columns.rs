@@ -10,7 +10,7 @@ use crate::definition::document::Document;
 use crate::definition::table::{ColumnDefinition, TableDefinition};
 use crate::expression::{ColumnName, Expression, parse, quoted};
 use crate::schema::column::Column;
-use crate::schema::table::key_name;
+use crate::schema::table::{TableSchema, key_name};
 use crate::schema::{check_name, invalid};
 use crate::value::collation;
 
@@ -96,34 +96,13 @@ impl Shared {
                 return Err(invalid(format!("table {table} has a column {new_name} already")));
             }
             let names: Vec<ColumnName<'_>> = ready.columns.iter().map(ColumnDefinition::as_name).collect();
-            let new_text = |text: &str| renamed(text, &names, place, new_name);
             let schema = &mut draft.document.schema;
-            schema.columns[place].name = new_name.to_owned();
+            rename_in_schema(schema, &names, place, new_name)?;
             let rename = |column: &mut String| {
                 if *column == name {
                     new_name.clone_into(column);
                 }
             };
-            for key in &mut schema.key {
-                if key_name(key) == name {
-                    let direction = key.trim()[name.len()..].to_owned();
-                    *key = format!("{new_name}{direction}");
-                }
-            }
-            schema.sum.iter_mut().for_each(rename);
-            for index in &mut schema.indexes {
-                index.include.iter_mut().for_each(rename);
-                index.sum.iter_mut().for_each(rename);
-                for column in &mut index.columns {
-                    *column = new_text(column)?;
-                }
-                if let Some(predicate) = &mut index.predicate {
-                    *predicate = new_text(predicate)?;
-                }
-            }
-            for check in &mut schema.checks {
-                check.condition = new_text(&check.condition)?;
-            }
             let refers_to = draft.document.foreign_tables.clone();
             for (foreign_key, parent) in schema.foreign_keys.iter_mut().zip(&refers_to) {
                 foreign_key.columns.iter_mut().for_each(rename);
@@ -156,6 +135,39 @@ impl Shared {
             Ok(())
         })
     }
+}
+
+/// Gives a column another name where the schema names it, but for foreign keys.
+fn rename_in_schema(schema: &mut TableSchema, names: &[ColumnName<'_>], place: usize, new_name: &str) -> Result<()> {
+    let name = names[place].name;
+    let new_text = |text: &str| renamed(text, names, place, new_name);
+    schema.columns[place].name = new_name.to_owned();
+    let rename = |column: &mut String| {
+        if *column == name {
+            new_name.clone_into(column);
+        }
+    };
+    for key in &mut schema.key {
+        if key_name(key) == name {
+            let direction = key.trim()[name.len()..].to_owned();
+            *key = format!("{new_name}{direction}");
+        }
+    }
+    schema.sum.iter_mut().for_each(rename);
+    for index in &mut schema.indexes {
+        index.include.iter_mut().for_each(rename);
+        index.sum.iter_mut().for_each(rename);
+        for column in &mut index.columns {
+            *column = new_text(column)?;
+        }
+        if let Some(predicate) = &mut index.predicate {
+            *predicate = new_text(predicate)?;
+        }
+    }
+    for check in &mut schema.checks {
+        check.condition = new_text(&check.condition)?;
+    }
+    Ok(())
 }
 
 /// An expression, or a list of them, with another name of a column.

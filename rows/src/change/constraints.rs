@@ -116,11 +116,11 @@ impl Shared {
     /// Takes back what bears a mark, if it is still there, or notes that it is to be taken back.
     fn take_back_now_or_later(&self, table: TableNumber, mark: &Unvalidated) {
         let half = (table, Half::Marked(mark.clone()));
-        let _changing = self.changing();
+        let _changing = self.changes.turn();
         match self.change(|definitions| take_back_half(definitions, &half)) {
             // What cannot be dropped now is dropped later.
             Ok(trees) => drop(self.drop_trees(trees)),
-            Err(_) => self.leave(half.0, half.1),
+            Err(_) => self.left.leave(half.0, half.1),
         }
     }
 
@@ -153,7 +153,7 @@ impl Shared {
         let index = index.map(|(_, index)| index);
         let validated = self.validate(table, mark, progress);
         let ended = {
-            let _changing = self.changing();
+            let _changing = self.changes.turn();
             self.change(|definitions| {
                 let mut draft = definitions.draft_of(number)?;
                 let mut trees = Vec::new();
@@ -170,7 +170,7 @@ impl Shared {
         };
         if ended.is_err() {
             for mark in [Some(mark), index].into_iter().flatten() {
-                self.leave(number, Half::Marked(mark.clone()));
+                self.left.leave(number, Half::Marked(mark.clone()));
             }
         }
         validated.and(ended.and_then(|trees| self.drop_trees(trees)))

@@ -45,7 +45,7 @@ impl Shared {
             Ok(result)
         });
         // Also after an error: the commit may be visible though the disk failed.
-        self.note_change();
+        self.changes.note();
         result
     }
 }
@@ -64,7 +64,7 @@ impl<'c> Definitions<'c> {
 
     /// [`Definitions::put_root`], of so many tables: in a transaction that must not conflict with new ones.
     pub(crate) fn put_root_of(&self, tables: u64) -> Result<()> {
-        store::put_root(&self.catalogue, &Root { tables, ..self.shared.root() })
+        store::put_root(&self.catalogue, &Root { tables, ..self.shared.free.root() })
     }
 
     /// Fails if the name is taken.
@@ -89,6 +89,12 @@ impl<'c> Definitions<'c> {
     pub(crate) fn draft_of(&self, number: TableNumber) -> Result<Draft> {
         let document = store::document(&self.catalogue, number)?;
         self.draft(&document.schema.table)
+    }
+
+    /// The definition of the table of this number; none if it was dropped.
+    pub(crate) fn draft_if_there(&self, number: TableNumber) -> Result<Option<Draft>> {
+        let document = store::document_if_there(&self.catalogue, number)?;
+        document.map(|document| self.draft(&document.schema.table)).transpose()
     }
 
     /// A new definition.

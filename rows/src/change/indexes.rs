@@ -190,7 +190,7 @@ impl Build<'_> {
         let built = self.fill(progress).and_then(|()| self.catch_up(mark));
         if let Err(error) = built {
             if self.abandon().is_err() {
-                self.shared.leave(self.table, Half::Build(self.tree));
+                self.shared.left.leave(self.table, Half::Build(self.tree));
             }
             return Err(error);
         }
@@ -329,7 +329,7 @@ impl Build<'_> {
 
     /// Catches up with the last rows, and makes the index ready.
     fn complete(&self, mark: Option<&Unvalidated>) -> Result<()> {
-        let _changing = self.shared.changing();
+        let _changing = self.shared.changes.turn();
         self.shared.change(|definitions| {
             let mut draft = definitions.draft_of(self.table)?;
             let place = self.place_in(&draft.document.indexes)?;
@@ -419,7 +419,7 @@ impl Build<'_> {
 
     /// Takes the index out of the definition, and drops its trees.
     fn abandon(&self) -> Result<()> {
-        let _changing = self.shared.changing();
+        let _changing = self.shared.changes.turn();
         let half = (self.table, Half::Build(self.tree));
         let trees = self.shared.change(|definitions| take_back_half(definitions, &half))?;
         // What cannot be dropped now is dropped later.

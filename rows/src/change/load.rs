@@ -255,7 +255,7 @@ impl Load {
         let Load { transaction, definition, trees, tree, indexes, .. } = self;
         let shared = Arc::clone(&transaction.shared);
         let replaced: Vec<TreeNumber> = {
-            let _changing = shared.changing();
+            let _changing = shared.changes.turn();
             let definitions = Definitions::within(&shared, transaction.engine())?;
             let mut draft = definitions.draft(definition.name())?;
             let replaced = draft.document.trees().collect();
@@ -275,7 +275,7 @@ impl Load {
                 }
                 _ => error,
             })?;
-            shared.note_change();
+            shared.changes.note();
             replaced
         };
         trees.keep();

@@ -10,7 +10,7 @@ use std::sync::MutexGuard;
 
 use quipu::{Error, ErrorKind, Result};
 
-use crate::catalogue::left::Left;
+use crate::catalogue::left::Parts;
 use crate::catalogue::shared::Shared;
 use crate::catalogue::store;
 use crate::change::definitions::{Definitions, Draft};
@@ -30,18 +30,18 @@ impl Shared {
     /// # Errors
     /// Those of taking that back; then nothing has changed.
     pub(crate) fn begin_change(&self) -> Result<MutexGuard<'_, ()>> {
-        let changing = self.changing();
-        let left = self.take_left();
+        let changing = self.changes.turn();
+        let left = self.left.take_all();
         if !left.is_empty() {
-            let Left { halves, mut trees } = left;
+            let Parts { halves, mut trees } = left;
             match self.change(|definitions| halves.iter().map(|half| take_back_half(definitions, half)).collect()) {
                 Ok(freed) => {
                     let freed: Vec<Vec<TreeNumber>> = freed;
                     trees.extend(freed.concat());
                 }
                 Err(error) => {
-                    halves.into_iter().for_each(|(table, half)| self.leave(table, half));
-                    self.leave_trees(trees);
+                    halves.into_iter().for_each(|(table, half)| self.left.leave(table, half));
+                    self.left.leave_trees(trees);
                     return Err(error);
                 }
             }

@@ -38,6 +38,9 @@ impl From<quipu::Error> for Refused {
     }
 }
 
+/// Entries of one transaction, and between two reports.
+const STEP: usize = 4_096;
+
 impl Sorter {
     /// A sorter that holds about so many bytes.
     pub(crate) fn new(bytes_max: usize) -> Sorter {
@@ -95,8 +98,6 @@ impl Sorter {
         ingested_min: u64,
         written: &mut dyn FnMut(u64),
     ) -> Result<(), Refused> {
-        /// Entries of one transaction, and between two reports.
-        const STEP: usize = 4_096;
         self.sort();
         for pair in self.entries.windows(2) {
             if self.key(&pair[0]) == self.key(&pair[1]) {
@@ -105,50 +106,62 @@ impl Sorter {
             }
         }
         if tree.options().in_memory || (self.entries.len() as u64) < ingested_min {
-            for entries in self.entries.chunks(STEP) {
-                let mut refused = None;
-                let result = db.write(|transaction| {
-                    let tree = transaction.table(tree)?;
-                    for entry in entries {
-                        if let Err(error) = tree.insert(self.key(entry), self.value(entry)) {
-                            refused = Some(entry);
-                            return Err(error);
-                        }
-                    }
-                    Ok(())
-                });
-                if let Err(error) = result {
-                    return Err(match refused {
-                        Some(entry) if error.kind() == ErrorKind::Exists => self.twice(entry),
-                        _ => Refused::Failed(error),
-                    });
-                }
-                written(entries.len() as u64);
-            }
+            self.insert(db, tree, written)?;
         } else {
-            let mut ingest = tree.begin_ingest(Overlap::Refuse)?;
-            let mut result = Ok(());
-            for (number, entry) in self.entries.iter().enumerate() {
-                result = ingest.push(self.key(entry), self.value(entry));
-                if result.is_err() {
-                    break;
-                }
-                if (number + 1) % STEP == 0 {
-                    written(STEP as u64);
-                }
-            }
-            let result = result.and_then(|()| ingest.commit().map(drop));
-            if let Err(error) = result {
-                return Err(if error.kind() == ErrorKind::Exists {
-                    self.which_is_there(tree, error)
-                } else {
-                    error.into()
-                });
-            }
-            written((self.entries.len() % STEP) as u64);
+            self.ingest(tree, written)?;
         }
         self.entries.clear();
         self.bytes.clear();
+        Ok(())
+    }
+
+    /// Writes the sorted entries in transactions.
+    fn insert(&self, db: &quipu::Db, tree: &quipu::Table, written: &mut dyn FnMut(u64)) -> Result<(), Refused> {
+        for entries in self.entries.chunks(STEP) {
+            let mut refused = None;
+            let result = db.write(|transaction| {
+                let tree = transaction.table(tree)?;
+                for entry in entries {
+                    if let Err(error) = tree.insert(self.key(entry), self.value(entry)) {
+                        refused = Some(entry);
+                        return Err(error);
+                    }
+                }
+                Ok(())
+            });
+            if let Err(error) = result {
+                return Err(match refused {
+                    Some(entry) if error.kind() == ErrorKind::Exists => self.twice(entry),
+                    _ => Refused::Failed(error),
+                });
+            }
+            written(entries.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Writes the sorted entries straight to disk.
+    fn ingest(&self, tree: &quipu::Table, written: &mut dyn FnMut(u64)) -> Result<(), Refused> {
+        let mut ingest = tree.begin_ingest(Overlap::Refuse)?;
+        let mut result = Ok(());
+        for (number, entry) in self.entries.iter().enumerate() {
+            result = ingest.push(self.key(entry), self.value(entry));
+            if result.is_err() {
+                break;
+            }
+            if (number + 1) % STEP == 0 {
+                written(STEP as u64);
+            }
+        }
+        let result = result.and_then(|()| ingest.commit().map(drop));
+        if let Err(error) = result {
+            return Err(if error.kind() == ErrorKind::Exists {
+                self.which_is_there(tree, error)
+            } else {
+                error.into()
+            });
+        }
+        written((self.entries.len() % STEP) as u64);
         Ok(())
     }
 

@@ -21,25 +21,9 @@ impl Shared {
     /// Creates a table.
     pub(crate) fn create_table(self: &Arc<Self>, declared: &TableSchema) -> Result<()> {
         let _changing = self.begin_change()?;
-        let number = self.new_table();
-        let schema = declared.completed();
-        let name = schema.table.clone();
-        let mut document = Document {
-            format: FORMAT,
-            tree: 0,
-            columns: (1..).take(schema.columns.len()).collect(),
-            next_column: schema.columns.len() as u32 + 1,
-            missing: BTreeMap::new(),
-            layouts: Vec::new(),
-            indexes: vec![IndexTree { tree: 0, missed: None }; schema.indexes.len()],
-            foreign_tables: Vec::new(),
-            referenced_by: Vec::new(),
-            collation: None,
-            unvalidated: Vec::new(),
-            schema,
-        };
-        document.collation = is_collated(&document).then(|| collation::VERSION.to_owned());
-        document.update_layout();
+        let number = self.free.take_table();
+        let mut document = new_document(declared.completed());
+        let name = document.schema.table.clone();
         // A look at all of it before a tree is created, with whatever tree there is.
         self.change(|definitions| {
             definitions.refuse_taken(&name)?;
@@ -148,4 +132,25 @@ impl Shared {
             Ok(())
         })
     }
+}
+
+/// The document of a new table, which has no trees yet and refers to none.
+fn new_document(schema: TableSchema) -> Document {
+    let mut document = Document {
+        format: FORMAT,
+        tree: 0,
+        columns: (1..).take(schema.columns.len()).collect(),
+        next_column: schema.columns.len() as u32 + 1,
+        missing: BTreeMap::new(),
+        layouts: Vec::new(),
+        indexes: vec![IndexTree { tree: 0, missed: None }; schema.indexes.len()],
+        foreign_tables: Vec::new(),
+        referenced_by: Vec::new(),
+        collation: None,
+        unvalidated: Vec::new(),
+        schema,
+    };
+    document.collation = is_collated(&document).then(|| collation::VERSION.to_owned());
+    document.update_layout();
+    document
 }

@@ -11,11 +11,8 @@ pub(crate) fn take_back_half(
     definitions: &Definitions<'_>,
     (table, half): &(TableNumber, Half),
 ) -> Result<Vec<TreeNumber>> {
-    let mut draft = match definitions.draft_of(*table) {
-        // The table was dropped meanwhile.
-        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(Vec::new()),
-        draft => draft?,
-    };
+    // The table may have been dropped meanwhile.
+    let Some(mut draft) = definitions.draft_if_there(*table)? else { return Ok(Vec::new()) };
     let trees = match half {
         Half::Marked(mark) => take_back_marked(definitions, &mut draft, mark)?,
         Half::Build(tree) => {

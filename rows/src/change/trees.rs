@@ -19,13 +19,13 @@ pub(crate) struct NewTrees {
 
 impl NewTrees {
     pub(crate) fn new(shared: Arc<Shared>) -> NewTrees {
-        shared.unnamed().fetch_add(1, Ordering::Relaxed);
+        shared.changes.unnamed().fetch_add(1, Ordering::Relaxed);
         NewTrees { shared, trees: Vec::new() }
     }
 
     /// Creates a tree.
     pub(crate) fn create(&mut self, schema: &TableSchema, has_sum: bool, comment: String) -> Result<TreeNumber> {
-        let tree = self.shared.new_tree();
+        let tree = self.shared.free.take_tree();
         self.trees.push(tree);
         self.shared.db.create_table(&store::tree_name(tree), tree_options(schema, has_sum, comment))?;
         Ok(tree)
@@ -41,10 +41,10 @@ impl Drop for NewTrees {
     fn drop(&mut self) {
         for &tree in &self.trees {
             if self.shared.db.drop_table(&store::tree_name(tree)).is_err() {
-                self.shared.leave_trees([tree]);
+                self.shared.left.leave_trees([tree]);
             }
         }
-        self.shared.unnamed().fetch_sub(1, Ordering::Relaxed);
+        self.shared.changes.unnamed().fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -57,7 +57,7 @@ impl Shared {
         let mut trees = trees.into_iter();
         while let Some(tree) = trees.next() {
             if let Err(error) = self.db.drop_table(&store::tree_name(tree)) {
-                self.leave_trees([tree].into_iter().chain(trees));
+                self.left.leave_trees([tree].into_iter().chain(trees));
                 return Err(error);
             }
         }

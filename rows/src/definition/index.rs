@@ -72,6 +72,126 @@ fn wrong(name: &str, what: impl std::fmt::Display) -> Error {
     invalid(format!("index {name}: {what}"))
 }
 
+/// What rows are sorted by, and the part of the key that says it.
+fn indexed_columns(
+    declared: &IndexSchema,
+    columns: &[ColumnDefinition],
+    names: &[ColumnName<'_>],
+    table: &str,
+) -> Result<(Vec<Expression>, KeyShape)> {
+    let name = &*declared.name;
+    let (mut expressions, mut key) = (Vec::new(), KeyShape::of(format!("index {table}.{name}")));
+    for text in &declared.columns {
+        let list = parse::ordered_list(text, names).map_err(|what| wrong(name, what))?;
+        for (node, is_descending) in list {
+            let expression = Expression::check(node, names).map_err(|what| wrong(name, what))?;
+            if expression.columns().len() != 1 {
+                return Err(wrong(name, format!("{text:?} is not a column, nor an expression of one column")));
+            }
+            let data_type = expression.data_type();
+            let data_type = data_type.ok_or_else(|| wrong(name, format!("{text:?} is always NULL")))?;
+            if expressions.contains(&expression) {
+                return Err(wrong(name, format!("{text:?} stands there twice")));
+            }
+            key.columns.push(KeyColumn { data_type, is_descending });
+            key.names.push(expression.text(&|place| columns[place].declared.name.clone()));
+            // An expression may be NULL where its column is not.
+            key.nullable.push(expression.as_column().is_none_or(|place| columns[place].is_nullable));
+            expressions.push(expression);
+        }
+    }
+    if expressions.is_empty() {
+        return Err(wrong(name, "it has no columns"));
+    }
+    Ok((expressions, key))
+}
+
+/// The elements of the primary key that are not among the indexed columns, and where an entry has each element.
+fn row_key_parts(primary: &Primary, expressions: &[Expression], key: &KeyShape) -> (Vec<usize>, Vec<RowKeyPart>) {
+    let (mut rest, mut parts) = (Vec::new(), Vec::new());
+    for (element, (&place, &column)) in primary.places.iter().zip(&primary.key.columns).enumerate() {
+        let indexed = expressions.iter().position(|expression| expression.as_column() == Some(place));
+        parts.push(match indexed {
+            Some(indexed) if key.columns[indexed] == column => RowKeyPart::Indexed { element: indexed },
+            Some(indexed) if !column.data_type.is_collated() => {
+                RowKeyPart::Turned { element: indexed, column: key.columns[indexed] }
+            }
+            _ => {
+                rest.push(element);
+                RowKeyPart::Rest(rest.len() - 1)
+            }
+        });
+    }
+    (rest, parts)
+}
+
+/// The places of the included columns.
+fn included_columns(declared: &IndexSchema, names: &[ColumnName<'_>]) -> Result<Vec<usize>> {
+    let name = &*declared.name;
+    let mut included = Vec::new();
+    for column in &declared.include {
+        let place = names.iter().position(|known| known.name == *column);
+        let place = place.ok_or_else(|| wrong(name, parse::no_column(column, names.iter().map(|known| known.name))))?;
+        if included.contains(&place) {
+            return Err(wrong(name, format!("column {column} is included twice")));
+        }
+        included.push(place);
+    }
+    Ok(included)
+}
+
+/// What entries are made of.
+struct Parts<'p> {
+    is_unique: bool,
+    expressions: &'p [Expression],
+    /// The elements of the primary key that are not indexed.
+    rest: &'p [usize],
+    included: &'p [usize],
+    sum: Option<usize>,
+}
+
+impl Parts<'_> {
+    /// Whether values hold the rest of the row's key.
+    fn have_row_key(&self) -> bool {
+        self.is_unique && !self.rest.is_empty()
+    }
+
+    /// The layout of values; none if they are empty.
+    fn layout(&self, columns: &[ColumnDefinition]) -> Option<Layout> {
+        let mut stored = Vec::new();
+        if self.have_row_key() {
+            stored.push(StoredColumn { data_type: DataType::Bytes, is_nullable: false, is_summed: false });
+        }
+        stored.extend(self.included.iter().map(|&place| StoredColumn {
+            data_type: columns[place].declared.data_type,
+            // Whatever is declared: that may change, and the entries stay.
+            is_nullable: true,
+            is_summed: self.sum == Some(place),
+        }));
+        let is_empty = stored.is_empty() && self.sum.is_none();
+        (!is_empty).then(|| Layout::new(0, self.sum.is_some(), &stored))
+    }
+
+    /// Where a column of the table stands in an entry.
+    fn place_of(&self, place: usize, primary: &Primary, columns: &[ColumnDefinition]) -> Place {
+        let is_lossy = columns[place].declared.data_type.is_collated();
+        if let Some(at) = self.included.iter().position(|&included| included == place) {
+            return Place::Stored(usize::from(self.have_row_key()) + at);
+        }
+        if let Some(at) = self.expressions.iter().position(|expression| expression.as_column() == Some(place))
+            && !is_lossy
+        {
+            return Place::Key(at);
+        }
+        let in_rest = self.rest.iter().position(|&element| primary.places[element] == place);
+        match in_rest {
+            Some(at) if self.is_unique && !is_lossy => Place::RowKey(at),
+            Some(at) if !is_lossy => Place::Key(self.expressions.len() + at),
+            _ => Place::Absent,
+        }
+    }
+}
+
 impl IndexDefinition {
     /// # Errors
     /// [`Invalid`](ErrorKind::Invalid): what does not go together, and those of `open_tree`.
@@ -86,101 +206,27 @@ impl IndexDefinition {
         let name = &*declared.name;
         check_name("an index", name)?;
         let names: Vec<ColumnName<'_>> = columns.iter().map(ColumnDefinition::as_name).collect();
-        let (mut expressions, mut key) = (Vec::new(), KeyShape::of(format!("index {table}.{name}")));
-        for text in &declared.columns {
-            let list = parse::ordered_list(text, &names).map_err(|what| wrong(name, what))?;
-            for (node, is_descending) in list {
-                let expression = Expression::check(node, &names).map_err(|what| wrong(name, what))?;
-                if expression.columns().len() != 1 {
-                    return Err(wrong(name, format!("{text:?} is not a column, nor an expression of one column")));
-                }
-                let data_type = expression.data_type();
-                let data_type = data_type.ok_or_else(|| wrong(name, format!("{text:?} is always NULL")))?;
-                if expressions.contains(&expression) {
-                    return Err(wrong(name, format!("{text:?} stands there twice")));
-                }
-                key.columns.push(KeyColumn { data_type, is_descending });
-                key.names.push(expression.text(&|place| columns[place].declared.name.clone()));
-                // An expression may be NULL where its column is not.
-                key.nullable.push(expression.as_column().is_none_or(|place| columns[place].is_nullable));
-                expressions.push(expression);
-            }
-        }
-        if expressions.is_empty() {
-            return Err(wrong(name, "it has no columns"));
-        }
+        let (expressions, mut key) = indexed_columns(declared, columns, &names, table)?;
         let predicate = match &declared.predicate {
             None => None,
             Some(text) => Some(Expression::parse_condition(text, &names).map_err(|what| wrong(name, what))?),
         };
-        let (mut rest, mut row_key_parts) = (Vec::new(), Vec::new());
-        for (element, (&place, &column)) in primary.places.iter().zip(&primary.key.columns).enumerate() {
-            let indexed = expressions.iter().position(|expression| expression.as_column() == Some(place));
-            row_key_parts.push(match indexed {
-                Some(indexed) if key.columns[indexed] == column => RowKeyPart::Indexed { element: indexed },
-                Some(indexed) if !column.data_type.is_collated() => {
-                    RowKeyPart::Turned { element: indexed, column: key.columns[indexed] }
-                }
-                _ => {
-                    rest.push(element);
-                    RowKeyPart::Rest(rest.len() - 1)
-                }
-            });
-        }
-        let indexed = key.columns.len();
+        let (rest, row_key_parts) = row_key_parts(primary, &expressions, &key);
         let rest_columns: Vec<KeyColumn> = rest.iter().map(|&element| primary.key.columns[element]).collect();
         if !declared.unique {
             key.columns.extend(&rest_columns);
             key.names.extend(rest.iter().map(|&element| primary.key.names[element].clone()));
         }
-        let mut included = Vec::new();
-        for column in &declared.include {
-            let place = columns.iter().position(|known| known.declared.name == *column);
-            let place =
-                place.ok_or_else(|| wrong(name, parse::no_column(column, names.iter().map(|known| known.name))))?;
-            if included.contains(&place) {
-                return Err(wrong(name, format!("column {column} is included twice")));
-            }
-            included.push(place);
-        }
+        let included = included_columns(declared, &names)?;
         let sum = declared.sum.as_deref().map(|column| summed(column, columns)).transpose();
         let sum = sum.map_err(|what| wrong(name, what))?;
-        let has_row_key = declared.unique && !rest.is_empty();
-        let mut stored = Vec::new();
-        if has_row_key {
-            stored.push(StoredColumn { data_type: DataType::Bytes, is_nullable: false, is_summed: false });
-        }
-        stored.extend(included.iter().map(|&place| StoredColumn {
-            data_type: columns[place].declared.data_type,
-            // Whatever is declared: that may change, and the entries stay.
-            is_nullable: true,
-            is_summed: sum == Some(place),
-        }));
-        let is_empty = stored.is_empty() && sum.is_none();
-        let layout = (!is_empty).then(|| Layout::new(0, sum.is_some(), &stored));
-        let first_included = usize::from(has_row_key);
-        let place_of = |place: usize| {
-            let is_lossy = columns[place].declared.data_type.is_collated();
-            if let Some(at) = included.iter().position(|&included| included == place) {
-                return Place::Stored(first_included + at);
-            }
-            if let Some(at) = expressions.iter().position(|expression| expression.as_column() == Some(place))
-                && !is_lossy
-            {
-                return Place::Key(at);
-            }
-            let in_rest = rest.iter().position(|&element| primary.places[element] == place);
-            match in_rest {
-                Some(at) if declared.unique && !is_lossy => Place::RowKey(at),
-                Some(at) if !is_lossy => Place::Key(indexed + at),
-                _ => Place::Absent,
-            }
-        };
+        let parts =
+            Parts { is_unique: declared.unique, expressions: &expressions, rest: &rest, included: &included, sum };
         let shape = RowShape {
             key: key.columns.clone(),
-            row_key: if has_row_key { rest_columns } else { Vec::new() },
-            layout,
-            places: (0..columns.len()).map(place_of).collect(),
+            row_key: if parts.have_row_key() { rest_columns } else { Vec::new() },
+            layout: parts.layout(columns),
+            places: (0..columns.len()).map(|place| parts.place_of(place, primary, columns)).collect(),
         };
         let mut reads: Vec<usize> = expressions.iter().chain(&predicate).flat_map(Expression::columns).collect();
         reads.extend(&included);

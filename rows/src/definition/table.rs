@@ -102,19 +102,9 @@ impl TableDefinition {
         document: Document,
         open_tree: &mut dyn FnMut(u32) -> Result<quipu::Table>,
     ) -> Result<TableDefinition> {
-        if document.format != FORMAT {
-            let what = format!("its definition is of format {}, this program knows {FORMAT}", document.format);
-            return Err(Error::new(ErrorKind::Version, what));
-        }
+        check_whole(&document)?;
         let schema = &document.schema;
         check_name("a table", &schema.table)?;
-        if schema.columns.len() != document.columns.len()
-            || schema.indexes.len() != document.indexes.len()
-            || schema.foreign_keys.len() != document.foreign_tables.len()
-            || document.layouts.is_empty()
-        {
-            return Err(invalid("parts of its definition are missing".to_owned()));
-        }
         let columns = columns(&document)?;
         let primary = primary(schema, &columns)?;
         let sum = schema.sum.as_deref().map(|column| summed(column, &columns)).transpose();
@@ -127,15 +117,7 @@ impl TableDefinition {
             .flatten()
             .filter_map(|stored| columns.iter().position(|column| column.number == stored.column))
             .collect();
-        let mut names: Vec<&str> = Vec::new();
-        let declared = schema.indexes.iter().map(|index| &*index.name);
-        let declared = declared.chain(schema.checks.iter().map(|check| &*check.name));
-        for name in declared.chain(schema.foreign_keys.iter().map(|foreign_key| &*foreign_key.name)) {
-            if names.contains(&name) {
-                return Err(invalid(format!("two indexes or constraints have the name {name}")));
-            }
-            names.push(name);
-        }
+        refuse_same_names(schema)?;
         let mut indexes = Vec::new();
         for (index, &place) in schema.indexes.iter().zip(&document.indexes) {
             let index = IndexDefinition::new(index, place, &primary, &columns, &schema.table, open_tree)?;
@@ -149,17 +131,10 @@ impl TableDefinition {
         }
         let is_collated = primary.key.columns.iter().any(|column| column.data_type.is_collated())
             || indexes.iter().any(|index| index.is_collated());
-        let collation = document.collation.as_deref();
-        if is_collated && collation != Some(collation::VERSION) {
-            let what = format!(
-                "its keys are sorted by the collation {}, this program has {}: export it with the program that wrote it",
-                collation.unwrap_or("of no version"),
-                collation::VERSION
-            );
-            return Err(Error::new(ErrorKind::Version, what));
+        if is_collated {
+            check_collation(document.collation.as_deref())?;
         }
         let rows = open_tree(document.tree)?;
-        let (columns, primary, stored) = (columns.clone(), primary.clone(), stored);
         let numbered = (0..columns.len()).filter(|&place| columns[place].declared.identity.is_some()).collect();
         Ok(TableDefinition {
             number,
@@ -236,6 +211,50 @@ impl TableDefinition {
     pub(crate) fn shape_of(&self, value: &[u8]) -> Result<Option<&RowShape>> {
         Ok(self.shapes.get(usize::from(Layout::number_of(value)?)))
     }
+}
+
+/// Fails if a document is of another format, or lacks a part.
+fn check_whole(document: &Document) -> Result<()> {
+    if document.format != FORMAT {
+        let what = format!("its definition is of format {}, this program knows {FORMAT}", document.format);
+        return Err(Error::new(ErrorKind::Version, what));
+    }
+    let schema = &document.schema;
+    if schema.columns.len() != document.columns.len()
+        || schema.indexes.len() != document.indexes.len()
+        || schema.foreign_keys.len() != document.foreign_tables.len()
+        || document.layouts.is_empty()
+    {
+        return Err(invalid("parts of its definition are missing".to_owned()));
+    }
+    Ok(())
+}
+
+/// Fails if two indexes or constraints have one name.
+fn refuse_same_names(schema: &TableSchema) -> Result<()> {
+    let mut names: Vec<&str> = Vec::new();
+    let declared = schema.indexes.iter().map(|index| &*index.name);
+    let declared = declared.chain(schema.checks.iter().map(|check| &*check.name));
+    for name in declared.chain(schema.foreign_keys.iter().map(|foreign_key| &*foreign_key.name)) {
+        if names.contains(&name) {
+            return Err(invalid(format!("two indexes or constraints have the name {name}")));
+        }
+        names.push(name);
+    }
+    Ok(())
+}
+
+/// Fails if keys were made with another collation than that of this program.
+fn check_collation(found: Option<&str>) -> Result<()> {
+    if found == Some(collation::VERSION) {
+        return Ok(());
+    }
+    let what = format!(
+        "its keys are sorted by the collation {}, this program has {}: export it with the program that wrote it",
+        found.unwrap_or("of no version"),
+        collation::VERSION
+    );
+    Err(Error::new(ErrorKind::Version, what))
 }
 
 /// The declared columns, each with its default.

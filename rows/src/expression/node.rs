@@ -207,12 +207,17 @@ impl Node {
         name_of: &dyn Fn(usize) -> String,
         around: u8,
     ) -> fmt::Result {
-        let level = self.level();
-        if level < around {
+        if self.level() < around {
             f.write_str("(")?;
             self.write(f, name_of, 0)?;
             return f.write_str(")");
         }
+        self.write_bare(f, name_of)
+    }
+
+    /// [`Node::write`], without parentheses around it.
+    fn write_bare(&self, f: &mut fmt::Formatter<'_>, name_of: &dyn Fn(usize) -> String) -> fmt::Result {
+        let level = self.level();
         let not = |is_negated: bool| if is_negated { "NOT " } else { "" };
         let list = |f: &mut fmt::Formatter<'_>, parts: &[Node], separator: &str, around: u8| {
             for (place, part) in parts.iter().enumerate() {

@@ -58,6 +58,13 @@ fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
         let kept = |schema: &TableSchema| schema.sum.clone().unwrap_or_else(|| "none".to_owned());
         differences.push(differs("the column whose sums are kept", &kept(found), &kept(declared)));
     }
+    differences.extend(index_differences(declared, found));
+    differences.extend(constraint_differences(declared, found));
+    differences
+}
+
+fn index_differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
+    let mut differences = Vec::new();
     for index in &declared.indexes {
         match found.indexes.iter().find(|other| other.name == index.name) {
             Some(other) if other == index => {}
@@ -71,6 +78,11 @@ fn differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
             }
         }
     }
+    differences
+}
+
+fn constraint_differences(declared: &TableSchema, found: &TableSchema) -> Vec<String> {
+    let mut differences = Vec::new();
     for check in &declared.checks {
         match found.checks.iter().find(|other| other.name == check.name) {
             Some(other) if other == check => {}

@@ -366,20 +366,33 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
         if !differing.is_empty() {
             references::add_referring(self.trees, &self.definition, &old, Some((&row, &differing)), consequences)?;
         }
+        let new_key = self.replace_row((key, old_value, &old), &row, &changed)?;
+        consequences.note_changed(&self.definition, (key, &new_key), &row, &changed);
+        Ok(())
+    }
+
+    /// Puts a row, and its entries, in the place of an old one. Returns its key.
+    fn replace_row(
+        &self,
+        (key, old_value, old): (&[u8], &[u8], &Values<'_>),
+        row: &Values<'_>,
+        changed: &[usize],
+    ) -> Result<Vec<u8>> {
+        let definition = &*self.definition;
         let (mut new_key, mut value) = (Vec::with_capacity(key.len()), Vec::with_capacity(old_value.len() + 16));
-        encode_key(definition, &row, &mut new_key);
-        encode_value(definition, &row, &mut value);
+        encode_key(definition, row, &mut new_key);
+        encode_value(definition, row, &mut value);
         let has_same_key = new_key == key;
         if has_same_key {
-            self.tree.put(key, &value).map_err(|error| in_row(error, definition, &row))?;
+            self.tree.put(key, &value).map_err(|error| in_row(error, definition, row))?;
         } else {
             match self.tree.insert(&new_key, &value) {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::Exists => return Err(exists(definition, &row)),
-                Err(error) => return Err(in_row(error, definition, &row)),
+                Err(error) if error.kind() == ErrorKind::Exists => return Err(exists(definition, row)),
+                Err(error) => return Err(in_row(error, definition, row)),
             }
         }
-        let change = Change { old: Some((&old, key)), new: Some((&row, &new_key)), changed: Some(&changed) };
+        let change = Change { old: Some((old, key)), new: Some((row, &new_key)), changed: Some(changed) };
         let mut entries = change_entries(self.trees, definition, change, &mut Entries::default());
         if entries.is_ok() && !has_same_key {
             entries = self.tree.delete(key);
@@ -391,8 +404,7 @@ impl<'x> TableIn<'_, RowTransaction<'x>> {
             }
             return Err(error);
         }
-        consequences.note_changed(&self.definition, (key, &new_key), &row, &changed);
-        Ok(())
+        Ok(new_key)
     }
 
     /// Removes a row, and adds what follows for rows that refer to it.
